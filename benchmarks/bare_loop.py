@@ -33,7 +33,7 @@ def main() -> None:
     print("| mode | harness images/s | bare loop images/s | harness / bare | 95 % interval |")
     print("|---|---|---|---|---|")
     for mode in (Mode.GRAPH, Mode.XLA):
-        executable = modes.make_executable(built.call, mode, inputs)
+        executable = modes.ModeExecutable.bind(built.call, mode, inputs)
         executable.first_call_s()
         warm = timing.warm_up(executable, effort=trial.effort, clock=time.perf_counter_ns)
         calls = timing.calls_per_block(warm.call_s, sync_s=0.0, block_s=trial.effort.block_s)

@@ -78,7 +78,7 @@ def _steps(
     inputs = models.draw(built.inputs, batch, np.random.default_rng(0))
     steps: dict[str, Callable[[], object]] = {}
     for mode in MODES:
-        executable = modes.make_executable(built.call, mode, [inputs])
+        executable = modes.ModeExecutable.bind(built.call, mode, [inputs])
         executable.first_call_s()
         steps[str(mode)] = executable.step
     x, y, z = (np.ascontiguousarray(item) for item in inputs)

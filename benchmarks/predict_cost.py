@@ -19,9 +19,8 @@ import numpy.typing as npt
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.predict_cost import Point, cost_of
 from xla_sweeps.backends.tensorflow import bench as benches
-from xla_sweeps.backends.tensorflow import models, scenarios
-from xla_sweeps.backends.tensorflow.bench import Bench
-from xla_sweeps.backends.tensorflow.scenarios.predict import Repeated
+from xla_sweeps.backends.tensorflow import models
+from xla_sweeps.backends.tensorflow.scenarios.predict import PredictBench, Repeated
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import to_settings
@@ -90,11 +89,11 @@ def _costs(times: Sequence[Times], side: int) -> Times:
     return np.array([cost.fixed.estimate, cost.sample.estimate])
 
 
-def _bench(trial: Trial, built: models.BuiltModel, size: int) -> Bench:
+def _bench(trial: Trial, built: models.BuiltModel, size: int) -> PredictBench:
     rng = np.random.default_rng(0)
     inputs = [models.draw(built.inputs, size, rng) for _ in range(benches.INPUT_BATCHES)]
     built.call(inputs[0])
-    return Bench(
+    return PredictBench(
         trial=replace(trial, batch_size=size),
         device="/device:CPU:0",
         built=built,
@@ -104,13 +103,12 @@ def _bench(trial: Trial, built: models.BuiltModel, size: int) -> Bench:
         reference=None,
         facts=benches.facts_of(trial, built),
         counted=None,
-        make=scenarios.make_executable,
     )
 
 
-def _both(bench: Bench, mode: Mode, seconds: float) -> Times:
+def _both(bench: PredictBench, mode: Mode, seconds: float) -> Times:
     """Seconds of a call by the harness and by the bare loop, of pairs of blocks, shape (n, 2)."""
-    executable = scenarios.make_executable(bench, mode)
+    executable = bench.make(mode)
     assert isinstance(executable, Repeated)
     executable.first_call_s()
     effort, size, clock = bench.trial.effort, bench.trial.batch_size, time.perf_counter_ns

@@ -45,7 +45,7 @@ class Heard:
 def set_up(job: ReplicateJob, heard: Heard | None = None) -> Bench:
     """A bench, as `Replicate` sets it up."""
     heard = heard or Heard()
-    bench = build(job, scenarios.make_executable)
+    bench = build(job, scenarios.BENCHES[job.trial.scenario])
     bench.run_eagerly(heard.send)
     if job.measure and job.trial.effort.always_reference and job.replicate == 0:
         bench.add_reference(heard.send)

@@ -11,7 +11,7 @@ import tensorflow as tf
 from desk import Heard, set_up
 
 from xla_sweeps.backends.tensorflow import sources
-from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 
@@ -32,11 +32,13 @@ def loaded(model: Any, trial: Trial) -> LoadedModel:
     )
 
 
-def bench_of(make: Callable[[], Any], trial: Trial, heard: Heard | None = None) -> Bench:
+def bench_of(make: Callable[[], Any], trial: Trial, heard: Heard | None = None) -> TrainBench:
     """A bench of the model that `make` builds; it is built again for a reference in float64."""
     job = ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1)
     with (
         mock.patch.object(sources, "load", side_effect=lambda spec: loaded(make(), trial)),
         tf.device("/device:CPU:0"),
     ):
-        return set_up(job, heard)
+        bench = set_up(job, heard)
+    assert isinstance(bench, TrainBench)
+    return bench

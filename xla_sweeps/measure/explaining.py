@@ -23,13 +23,13 @@ from xla_sweeps.measure import protocol, workers
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.runner import child_environment
 from xla_sweeps.schema.explanation import Explanation, OpList, State, Trap, TrapName
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import devices, environment
 from xla_sweeps.system.leases import Leases, whole_replicate
 from xla_sweeps.system.process import StopSignals, adopting_orphans
 
-MODES = tuple(map(str, (ExecutionMode.GRAPH, ExecutionMode.XLA, ExecutionMode.AUTOCLUSTER)))
+MODES = tuple(map(str, (Mode.GRAPH, Mode.XLA, Mode.AUTOCLUSTER)))
 """The modes that a model is tried in."""
 
 OPS_LIMIT_S = 300.0

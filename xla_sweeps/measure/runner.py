@@ -33,7 +33,7 @@ from xla_sweeps.results import macs
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Flag, Flagged, Phase, Round, Status
-from xla_sweeps.schema.modes import ExecutionMode, mode_of
+from xla_sweeps.schema.modes import Execution, mode_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import ReplicateJob, Trial, written
@@ -334,7 +334,7 @@ def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
             ("TF_XLA_FLAGS", runtime.tf_xla_flags),
         )
     }
-    clusters = any(mode_of(label) is ExecutionMode.AUTOCLUSTER for label in trial.modes)
+    clusters = any(mode_of(label).execution is Execution.AUTOCLUSTER for label in trial.modes)
     given = environment.flag_names(variables.get("TF_XLA_FLAGS", "")) | set(runtime.tf_xla_flags)
     if clusters and settings.device.kind == "cpu" and CPU_CLUSTERING_FLAG not in given:
         flags["TF_XLA_FLAGS"].append(f"--{CPU_CLUSTERING_FLAG}")

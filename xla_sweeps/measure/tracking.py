@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from xla_sweeps.errors import unknown_name
 from xla_sweeps.schema.measurement import Round
-from xla_sweeps.schema.modes import Scenario, headline_candidates, headline_of, mode_of
+from xla_sweeps.schema.modes import headline_candidates, headline_of, is_told_by, mode_of
 from xla_sweeps.schema.overrides import asked_of, data_name, runtime_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
@@ -73,7 +73,7 @@ def run_header(
     candidate = mode_of(headline_candidates(modes)[0]) if len(modes) > 1 else mode_of(modes[0])
     size = size_text(model.task, model.resolution_px)
     words = [*([size] if size else []), f"b{trial.batch_size}"]
-    words += [] if scenario == Scenario.CALL or candidate.startswith(scenario) else [str(scenario)]
+    words += [] if is_told_by(scenario, candidate) else [str(scenario)]
     return RunHeader(
         trial_id=trial_id,
         name=tracker.run_name or " ".join([model.name, *words, candidate, device_name]),

@@ -448,12 +448,3 @@ def comparison_pairs(modes: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
             pairs.append((graph, label))
     pairs += [(eager, label) for label in modes if eager in modes and label != eager]
     return tuple(dict.fromkeys(pairs))
-
-
-ExecutionMode = Mode
-"""The name of `Mode` in `measure` and `tf`."""
-
-
-def entry_of(mode: Mode) -> Entry:
-    """The way of calling of a mode, for `tf`."""
-    return mode.entry

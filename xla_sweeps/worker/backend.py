@@ -38,11 +38,8 @@ class Executable(timing.Executable, Protocol):
     def traces(self) -> int:
         """How often the mode has been traced; 0 if it never is."""
 
-    def copies_s(self) -> Mapping[str, float]:
-        """Seconds that copying a call's `input` and `output` takes alone; empty if none is."""
-
-    def last_batch_compile_s(self) -> float | None:
-        """Seconds of compiling for a smaller last batch of a call; None if there is none."""
+    def extras(self) -> Mapping[str, Any]:
+        """Figures besides the times of calls, by their names in `ModeOutcome`; once it is warm."""
 
 
 class Model(Protocol):

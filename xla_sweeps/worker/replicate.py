@@ -20,7 +20,7 @@ from xla_sweeps.schema.measurement import (
     Phase,
     Status,
 )
-from xla_sweeps.schema.modes import ExecutionMode, mode_of
+from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.trial import ModelSpec, ReplicateJob, size_text
 from xla_sweeps.worker.backend import Backend, Executable, Model, Sends
 
@@ -94,7 +94,7 @@ class Replicate:
             tell(protocol.Stage(phase=Phase.BUILD, detail=_shown(trial.model)))
             model = self._model = self._backend.build(job)
             tell(protocol.Built(model=model.facts))
-            tell(protocol.Stage(phase=Phase.VERIFY, mode=str(ExecutionMode.EAGER)))
+            tell(protocol.Stage(phase=Phase.VERIFY, mode=str(Mode.EAGER)))
             model.run_eagerly(tell)
             if job.measure and trial.effort.always_reference and job.replicate == 0:
                 model.add_reference(tell)
@@ -163,8 +163,7 @@ class Replicate:
             warmup_block_ns=tuple(block.elapsed_ns for block in warm.blocks),
             compile_s=max(0.0, (entry.outcome.first_call_s or 0.0) - warm.call_s),
             steady_memory_bytes=memory_bytes,
-            copies_s=entry.executable.copies_s(),
-            last_batch_compile_s=entry.executable.last_batch_compile_s(),
+            **entry.executable.extras(),
         )
         entry.executable.prepare()
         sync_s = timing.sync_overhead_s(entry.executable, clock=CLOCK)

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow.fingerprint import fingerprint
-from xla_sweeps.backends.tensorflow.modes import make_executable
+from xla_sweeps.backends.tensorflow.modes import ModeExecutable
 from xla_sweeps.schema.modes import MODES
 
 pytestmark = pytest.mark.tf
@@ -47,7 +47,7 @@ def built(activation: str = "relu", units: int = 6) -> keras.Model:
 
 
 def found(model: keras.Model, mode: str) -> str:
-    executable = make_executable(
+    executable = ModeExecutable.bind(
         lambda batch: model(batch, training=False), MODES[mode], [tf.zeros((2, 12, 8))]
     )
     return fingerprint(executable.concrete)

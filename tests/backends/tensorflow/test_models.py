@@ -18,7 +18,7 @@ from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import ModelSpec, Precision
 
 pytestmark = [
@@ -219,8 +219,8 @@ def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(
     models.calibrate(built, models.draw(built.inputs, 4, rng))
     batch = models.draw(built.inputs, 1, rng)
     eager, *others = (
-        modes.make_executable(built.call, mode, [batch]).outputs()
-        for mode in (ExecutionMode.EAGER, ExecutionMode.GRAPH, ExecutionMode.XLA)
+        modes.ModeExecutable.bind(built.call, mode, [batch]).outputs()
+        for mode in (Mode.EAGER, Mode.GRAPH, Mode.XLA)
     )
     for outputs in others:
         result = agreement.compare(

@@ -12,7 +12,7 @@ from paths import ROOT
 
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import SCENARIOS, Mode, Scenario
 
 pytestmark = pytest.mark.tf
 
@@ -23,30 +23,33 @@ KERNEL = tf.random.stateless_normal((3, 3, 3, 8), seed=(1, 2))
 INPUTS = [tf.random.stateless_uniform((2, 16, 16, 3), seed=(index, 0)) for index in range(3)]
 
 
+MODES = SCENARIOS[Scenario.CALL].modes
+
+
 def network(images: tf.Tensor) -> tf.Tensor:
     for _ in range(3):
         images = tf.tanh(tf.nn.conv2d(images, KERNEL, 1, "SAME")[..., :3])
     return tf.reduce_mean(images, axis=(1, 2))
 
 
-def prepared(mode: ExecutionMode) -> modes.ModeExecutable:
-    executable = modes.make_executable(network, mode, INPUTS)
+def prepared(mode: Mode) -> modes.ModeExecutable:
+    executable = modes.ModeExecutable.bind(network, mode, INPUTS)
     executable.first_call_s()
     return executable
 
 
-@pytest.mark.parametrize("mode", [ExecutionMode.EAGER, *modes.JIT_COMPILE])
-def test_every_mode_is_proved_to_be_in_force(mode: ExecutionMode) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_is_proved_to_be_in_force(mode: Mode) -> None:
     evidence = prepared(mode).effective(device=CPU)
     assert evidence["in_force"], evidence["reason"]
     assert evidence["device"] == ["/job:localhost/replica:0/task:0/device:CPU:0"]
-    if mode is not ExecutionMode.EAGER:
-        assert evidence["jit_compile"] == modes.JIT_COMPILE[mode]
-        assert (evidence["xla_clusters"] > 0) == (mode is ExecutionMode.AUTOCLUSTER)
+    if mode is not Mode.EAGER:
+        assert evidence["jit_compile"] == modes.GRAPHS[mode.execution].jit_compile
+        assert (evidence["xla_clusters"] > 0) == (mode is Mode.AUTOCLUSTER)
 
 
-@pytest.mark.parametrize("mode", [ExecutionMode.EAGER, *modes.JIT_COMPILE])
-def test_every_mode_computes_the_same(mode: ExecutionMode) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_computes_the_same(mode: Mode) -> None:
     expected = np.asarray(network(INPUTS[1]))
     (found,) = prepared(mode).outputs(1)
     assert found == pytest.approx(expected, abs=1e-5)
@@ -63,15 +66,15 @@ def test_every_mode_computes_the_same(mode: ExecutionMode) -> None:
     ],
 )
 def test_a_model_that_returns_no_tensors_is_told_so(output: object, says: str) -> None:
-    executable = modes.make_executable(lambda batch: output, ExecutionMode.EAGER, INPUTS)
+    executable = modes.ModeExecutable.bind(lambda batch: output, Mode.EAGER, INPUTS)
     with pytest.raises(ConfigError, match=f"the model returned {says}; tensors are needed"):
         executable.outputs()
 
 
 def test_auto_clustering_does_not_leak_into_the_modes_beside_it() -> None:
-    clustered = prepared(ExecutionMode.AUTOCLUSTER)
+    clustered = prepared(Mode.AUTOCLUSTER)
     clustered.step()
-    plain = prepared(ExecutionMode.GRAPH)
+    plain = prepared(Mode.GRAPH)
     assert clustered.clusters > 0
     assert plain.clusters == 0
     clustered.prepare()
@@ -81,22 +84,22 @@ def test_auto_clustering_does_not_leak_into_the_modes_beside_it() -> None:
 
 
 def test_a_mode_that_is_not_in_force_is_caught() -> None:
-    executable = prepared(ExecutionMode.XLA)
-    downgraded = prepared(ExecutionMode.GRAPH)
+    executable = prepared(Mode.XLA)
+    downgraded = prepared(Mode.GRAPH)
     executable.concrete = downgraded.concrete
     evidence = executable.effective(device=CPU)
     assert not evidence["in_force"]
     assert evidence["reason"] == "jit_compile is False, expected True"
-    clustered = prepared(ExecutionMode.AUTOCLUSTER)
+    clustered = prepared(Mode.AUTOCLUSTER)
     clustered.clusters = 0
     assert clustered.effective(device=CPU)["reason"] == "auto-clustering made no clusters"
-    plain = prepared(ExecutionMode.GRAPH)
+    plain = prepared(Mode.GRAPH)
     plain.clusters = 2
     assert "auto-clusters run in graph mode" in plain.effective(device=CPU)["reason"]
 
 
 def test_a_mode_on_another_device_is_caught() -> None:
-    evidence = prepared(ExecutionMode.GRAPH).effective(device="/device:GPU:0")
+    evidence = prepared(Mode.GRAPH).effective(device="/device:GPU:0")
     assert not evidence["in_force"]
     assert "not on /device:GPU:0" in evidence["reason"]
 
@@ -146,7 +149,7 @@ def test_integers_are_put_into_the_memory_of_the_device() -> None:
 
 
 def test_functions_run_eagerly_are_caught() -> None:
-    executable = prepared(ExecutionMode.GRAPH)
+    executable = prepared(Mode.GRAPH)
     tf.config.run_functions_eagerly(True)
     try:
         assert "nothing runs as a graph" in executable.effective(device=CPU)["reason"]
@@ -155,7 +158,7 @@ def test_functions_run_eagerly_are_caught() -> None:
 
 
 def test_inputs_rotate_and_are_traced_once() -> None:
-    executable = prepared(ExecutionMode.XLA)
+    executable = prepared(Mode.XLA)
     seen = []
     for _ in range(6):
         executable.step()
@@ -169,6 +172,6 @@ def test_an_operation_that_xla_cannot_compile_is_named() -> None:
     def pooled(images: tf.Tensor) -> tf.Tensor:
         return tf.nn.max_pool_with_argmax(images, 2, 2, "SAME")[0]
 
-    executable = modes.make_executable(pooled, ExecutionMode.XLA, INPUTS)
+    executable = modes.ModeExecutable.bind(pooled, Mode.XLA, INPUTS)
     with pytest.raises(tf.errors.InvalidArgumentError, match="MaxPoolWithArgmax"):
         executable.first_call_s()

@@ -15,13 +15,12 @@ from desk import Heard, Ready, prepare_modes
 from factories import TRIAL
 
 from xla_sweeps.backends.tensorflow import bench as benches
-from xla_sweeps.backends.tensorflow import modes, scenarios
-from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.models import BuiltModel
-from xla_sweeps.backends.tensorflow.scenarios import keras_jit
+from xla_sweeps.backends.tensorflow.scenarios.predict import KerasCalls, PredictBench
 from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
 from xla_sweeps.schema.measurement import ModeOutcome, Status
-from xla_sweeps.schema.modes import SCENARIOS, ExecutionMode, Scenario, entry_of
+from xla_sweeps.schema.modes import SCENARIOS, Mode, Scenario
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob
 
 pytestmark = pytest.mark.tf
@@ -30,7 +29,7 @@ CPU = "/device:CPU:0"
 
 SHAPE = (6, 6, 2)
 
-M = ExecutionMode
+M = Mode
 
 
 class Planted(keras.layers.Layer):
@@ -62,7 +61,7 @@ def model_of(library: Any, *layers: Any) -> Any:
     return library.Model(inputs, library.layers.Dense(3)(found))
 
 
-def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> Bench:
+def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> PredictBench:
     trial = replace(
         TRIAL,
         scenario=Scenario.PREDICT,
@@ -82,7 +81,7 @@ def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> Bench:
         tf.random.stateless_uniform((batch_size, *SHAPE), seed=(index, 0))
         for index in range(benches.INPUT_BATCHES + batches - 1)
     ]
-    return Bench(
+    return PredictBench(
         trial=trial,
         device=CPU,
         built=built,
@@ -92,22 +91,21 @@ def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> Bench:
         reference=None,
         facts=benches.facts_of(trial, built),
         counted=None,
-        make=scenarios.make_executable,
     )
 
 
 @pytest.fixture(scope="module")
-def bench() -> Bench:
+def bench() -> PredictBench:
     return bench_of(model_of(keras, Planted()), batches=3)
 
 
-def called(bench: Bench, mode: ExecutionMode) -> modes.ModeExecutable:
-    executable = scenarios.make_executable(bench, mode)
+def called(bench: PredictBench, mode: Mode) -> modes.ModeExecutable:
+    executable = bench.make(mode)
     executable.first_call_s()
     return executable
 
 
-def prepared(bench: Bench, *labels: str) -> tuple[dict[str, Ready], dict[str, ModeOutcome]]:
+def prepared(bench: PredictBench, *labels: str) -> tuple[dict[str, Ready], dict[str, ModeOutcome]]:
     """The modes that are ready, and the outcomes of all."""
     heard = Heard()
     job = ReplicateJob(trial=bench.trial, replicate=0, modes=labels, order_seed=1)
@@ -117,7 +115,7 @@ def prepared(bench: Bench, *labels: str) -> tuple[dict[str, Ready], dict[str, Mo
 
 @pytest.mark.parametrize("mode", SCENARIOS[Scenario.PREDICT].modes)
 def test_every_way_is_in_force_computes_what_eager_does_and_is_traced_once(
-    bench: Bench, mode: ExecutionMode
+    bench: PredictBench, mode: Mode
 ) -> None:
     executable = called(bench, mode)
     evidence = executable.effective(device=CPU)
@@ -130,12 +128,12 @@ def test_every_way_is_in_force_computes_what_eager_does_and_is_traced_once(
     executable.synchronize()
     assert executable.traces() == traced
     assert not executable.effective(device="/device:GPU:0")["in_force"]
-    if entry_of(mode).startswith("predict"):
+    if mode.entry.is_keras:
         assert evidence["jit_compile"] is ("xla" in mode)  # Keras chooses none on a CPU
         assert bool(evidence["xla_functions"]) is ("xla" in mode)
 
 
-def test_one_call_takes_all_batches_from_the_next_input_on(bench: Bench) -> None:
+def test_one_call_takes_all_batches_from_the_next_input_on(bench: PredictBench) -> None:
     seen = {}
     for mode in (M.GRAPH, M.PREDICT_GRAPH, M.PREDICT_ON_BATCH_GRAPH):
         executable = called(bench, mode)
@@ -149,25 +147,25 @@ def test_one_call_takes_all_batches_from_the_next_input_on(bench: Bench) -> None
     assert len(seen[M.GRAPH]) == 3 * bench.trial.batch_size
 
 
-def test_each_way_has_a_setting_of_its_own_and_shares_the_layers(bench: Bench) -> None:
+def test_each_way_has_a_setting_of_its_own_and_shares_the_layers(bench: PredictBench) -> None:
     compiled, plain = called(bench, M.PREDICT_XLA), called(bench, M.PREDICT_GRAPH)
-    assert isinstance(compiled, scenarios.predict.KerasCalls)
-    assert isinstance(plain, scenarios.predict.KerasCalls)
+    assert isinstance(compiled, KerasCalls)
+    assert isinstance(plain, KerasCalls)
     assert compiled.model.jit_compile
     assert not plain.model.jit_compile
     assert compiled.model.weights[0] is plain.model.weights[0]
     assert not bench.built.loaded.keras_model.compiled
 
 
-def test_numpy_goes_in_and_comes_out_and_the_copies_are_timed_alone(bench: Bench) -> None:
+def test_numpy_goes_in_and_comes_out_and_the_copies_are_timed_alone(bench: PredictBench) -> None:
     executable = called(bench, M.XLA_HOST)
     executable.step()
     assert all(isinstance(head, np.ndarray) for head in tf.nest.flatten(executable.last))
-    copies = executable.copies_s()
+    copies = executable.extras()["copies_s"]
     assert sorted(copies) == ["input", "output"]
     assert all(seconds > 0 for seconds in copies.values())
     for mode in (M.XLA, M.PREDICT_XLA):
-        assert called(bench, mode).copies_s() == {}
+        assert called(bench, mode).extras() == {}
 
 
 @pytest.mark.filterwarnings("ignore:Model doesn't support")
@@ -184,20 +182,17 @@ def test_a_layer_that_makes_keras_give_up_xla_is_named() -> None:
     assert refused.effective["jit_compile"] is False
 
 
-def test_a_setting_that_keras_reports_but_does_not_use_is_caught(bench: Bench) -> None:
+def test_a_setting_that_keras_reports_but_does_not_use_is_caught(bench: PredictBench) -> None:
     executable = called(bench, M.PREDICT_GRAPH)
-    assert isinstance(executable, scenarios.predict.KerasCalls)
-    found, problems = keras_jit.evidence(
-        type("Says", (), {"jit_compile": True, "run_eagerly": False})(),
-        executable.model.predict_function._list_all_concrete_functions(),
-        "auto",
-    )
-    assert found["jit_compile"] is True
+    assert isinstance(executable, KerasCalls)
+    says = type("Says", (), {"jit_compile": True, "run_eagerly": False})()
+    evidence, problems = replace(executable, mode=M.PREDICT_AUTO, model=says).proof(CPU)
+    assert evidence["jit_compile"] is True
     assert problems == ["Keras says that it uses XLA, but XLA compiles nothing that it traced"]
 
 
 @pytest.fixture
-def planted(bench: Bench) -> Iterator[Bench]:
+def planted(bench: PredictBench) -> Iterator[PredictBench]:
     layer = next(
         item for item in bench.built.loaded.keras_model.layers if isinstance(item, Planted)
     )
@@ -206,16 +201,16 @@ def planted(bench: Bench) -> Iterator[Bench]:
     layer.wrong = False
 
 
-def test_a_way_that_computes_something_else_is_refused(planted: Bench) -> None:
+def test_a_way_that_computes_something_else_is_refused(planted: PredictBench) -> None:
     _, outcomes = prepared(planted, "predict_graph")
     assert outcomes["predict_graph"].status is Status.WRONG_RESULT
 
 
-def test_new_shapes_after_the_first_call_count_as_traces(bench: Bench) -> None:
+def test_new_shapes_after_the_first_call_count_as_traces(bench: PredictBench) -> None:
     executable = called(bench, M.PREDICT_GRAPH)
     executable.effective(device=CPU)
     traced = executable.traces()
-    assert isinstance(executable, scenarios.predict.KerasCalls)
+    assert isinstance(executable, KerasCalls)
     executable.model.predict(np.zeros((5, *SHAPE), np.float32), batch_size=5, verbose=0)
     assert executable.traces() == traced + 1
 
@@ -224,7 +219,7 @@ def test_keras_2_has_its_own_predict() -> None:
     bench = bench_of(model_of(tf_keras), batches=2)
     for mode in (M.PREDICT, M.PREDICT_XLA, M.PREDICT_ON_BATCH_GRAPH, M.PREDICT_GRAPH_STEPS):
         executable = called(bench, mode)
-        assert isinstance(executable, scenarios.predict.KerasCalls)
+        assert isinstance(executable, KerasCalls)
         assert isinstance(executable.model, tf_keras.Model)
         evidence = executable.effective(device=CPU)
         assert evidence["in_force"], evidence["reason"]

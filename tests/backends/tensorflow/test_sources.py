@@ -23,7 +23,7 @@ from xla_sweeps.backends.tensorflow.sources.inputs import from_specs
 from xla_sweeps.config import catalog, local_model
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement
-from xla_sweeps.schema.modes import ExecutionMode, Scenario
+from xla_sweeps.schema.modes import Mode, Scenario
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
 
 pytestmark = [
@@ -372,15 +372,15 @@ def test_an_architecture_of_each_family_computes_the_same_in_eager_graph_and_xla
         np.random.default_rng(0).uniform(0, 255, (1, *model.input_shape[1:])).astype(np.float32)
     )
 
-    def heads(mode: ExecutionMode) -> list[np.ndarray]:
-        executable = modes.make_executable(
+    def heads(mode: Mode) -> list[np.ndarray]:
+        executable = modes.ModeExecutable.bind(
             lambda batch: model(batch, training=False), mode, [images]
         )
         return executable.outputs()
 
-    eager = heads(ExecutionMode.EAGER)
+    eager = heads(Mode.EAGER)
     assert [head.shape for head in eager] == [(1, 1000)] * (2 if "distilled" in name else 1)
-    for mode in (ExecutionMode.GRAPH, ExecutionMode.XLA):
+    for mode in (Mode.GRAPH, Mode.XLA):
         assert agreement.compare(heads(mode), eager, precision=Precision.FLOAT32, classes=True).ok
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from xla_sweeps.backends.tensorflow import synchronization
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Mode
 
 pytestmark = pytest.mark.tf
 
@@ -28,7 +28,7 @@ class Gpu:
 
 
 @dataclass
-class Mode:
+class Fake:
     """Satisfies what the self-test asks of a `ModeExecutable`."""
 
     gpu: Gpu
@@ -59,13 +59,13 @@ class Mode:
             self.gpu.now_ns = max(self.gpu.now_ns, self.gpu.busy_until_ns)
 
 
-def proved(gpu: Gpu, **executables: Mode) -> dict[str, Any]:
+def proved(gpu: Gpu, **executables: Fake) -> dict[str, Any]:
     return synchronization.prove(cast(Any, executables), clock=gpu)
 
 
 def test_a_synchronization_that_waits_in_every_mode_is_used() -> None:
     gpu = Gpu()
-    sync = proved(gpu, graph=Mode(gpu), xla=Mode(gpu))
+    sync = proved(gpu, graph=Fake(gpu), xla=Fake(gpu))
     assert (sync["works"], sync["queued"], sync["by_reading"]) == (True, True, False)
     for figures in sync["modes"].values():
         assert 0.1 < figures["synced_s"] < 0.25
@@ -74,7 +74,7 @@ def test_a_synchronization_that_waits_in_every_mode_is_used() -> None:
 
 def test_where_one_mode_does_not_wait_all_modes_read_a_scalar() -> None:
     gpu = Gpu()
-    modes = {"graph": Mode(gpu), "xla": Mode(gpu, sync_waits=False)}
+    modes = {"graph": Fake(gpu), "xla": Fake(gpu, sync_waits=False)}
     sync = proved(gpu, **modes)
     assert (sync["works"], sync["by_reading"]) == (True, True)
     assert all(mode.sync_by_reading for mode in modes.values())
@@ -83,11 +83,11 @@ def test_where_one_mode_does_not_wait_all_modes_read_a_scalar() -> None:
 def test_where_nothing_waits_nothing_is_measured() -> None:
     gpu = Gpu()
     with pytest.raises(XlaSweepsError, match="cannot be timed"):
-        proved(gpu, graph=Mode(gpu), xla=Mode(gpu, sync_waits=False, read_waits=False))
+        proved(gpu, graph=Fake(gpu), xla=Fake(gpu, sync_waits=False, read_waits=False))
 
 
 def test_every_mode_runs_the_test_on_the_cpu() -> None:
-    wanted = (ExecutionMode.EAGER, ExecutionMode.GRAPH, ExecutionMode.XLA)
+    wanted = (Mode.EAGER, Mode.GRAPH, Mode.XLA)
     sync = synchronization.self_test(wanted, side=64)
     assert sync["works"]
     assert list(sync["modes"]) == ["eager", "graph", "xla"]

@@ -16,12 +16,12 @@ from factories import TRIAL
 from tiny_training import bench_of, loaded, network
 
 from xla_sweeps.backends.tensorflow import models, sources
-from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.backends.tensorflow.training import Trainer, values_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import protocol
 from xla_sweeps.schema.measurement import Flag, Flagged, ModeOutcome, Status
-from xla_sweeps.schema.modes import ExecutionMode, Scenario
+from xla_sweeps.schema.modes import Mode, Scenario
 from xla_sweeps.schema.trial import OPTIMIZERS, InputSpec, Precision, ReplicateJob, Training, Trial
 from xla_sweeps.worker.replicate import Prepared
 
@@ -38,10 +38,10 @@ TRAIN = replace(
 
 
 @pytest.fixture
-def of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
+def of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., TrainBench]:
     """A bench of a tiny model, which stays the one that is loaded."""
 
-    def build(make: Callable[[], Any] = network, trial: Trial = TRAIN) -> Bench:
+    def build(make: Callable[[], Any] = network, trial: Trial = TRAIN) -> TrainBench:
         monkeypatch.setattr(sources, "load", lambda spec: loaded(make(), trial))
         return bench_of(make, trial)
 
@@ -52,16 +52,16 @@ def job(trial: Trial = TRAIN, modes: Sequence[str] = MODES) -> ReplicateJob:
     return ReplicateJob(trial=trial, replicate=0, modes=tuple(modes), order_seed=1)
 
 
-def prepared(bench: Bench, *modes: str) -> dict[str, Ready]:
+def prepared(bench: TrainBench, *modes: str) -> dict[str, Ready]:
     with tf.device("/device:CPU:0"):
         return prepare_modes(job(bench.trial, modes or MODES), bench, Heard())
 
 
-def outcomes(bench: Bench, *modes: str) -> dict[str, ModeOutcome]:
+def outcomes(bench: TrainBench, *modes: str) -> dict[str, ModeOutcome]:
     return {label: entry.outcome for label, entry in prepared(bench, *modes).items()}
 
 
-def test_every_mode_is_proved_and_trains_as_eager_does(of: Callable[..., Bench]) -> None:
+def test_every_mode_is_proved_and_trains_as_eager_does(of: Callable[..., TrainBench]) -> None:
     publish = replace(TRAIN, effort=replace(TRAIN.effort, always_reference=True))
     found = outcomes(of(lambda: network(keras.layers.BatchNormalization()), publish))
     assert {label: item.status for label, item in found.items()} == dict.fromkeys(MODES, Status.OK)
@@ -96,7 +96,9 @@ class Planted(keras.layers.Layer):
 
 
 @pytest.mark.parametrize("factor", [0.99])
-def test_a_step_with_a_wrong_gradient_is_refused(of: Callable[..., Bench], factor: float) -> None:
+def test_a_step_with_a_wrong_gradient_is_refused(
+    of: Callable[..., TrainBench], factor: float
+) -> None:
     found = outcomes(of(lambda: network(Planted(factor))))
     assert found["graph"].status is Status.OK
     wrong = found["xla"]
@@ -107,36 +109,35 @@ def test_a_step_with_a_wrong_gradient_is_refused(of: Callable[..., Bench], facto
 
 
 def test_a_step_that_forgets_the_optimizer_is_refused(
-    of: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+    of: Callable[..., TrainBench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = of()
-    assert bench.trainer is not None
     monkeypatch.setattr(bench.trainer, "step", lambda batch: bench.trainer.loss(*batch))
     assert outcomes(bench, "graph")["graph"].status is Status.WRONG_RESULT
 
 
 def test_a_loss_that_leaves_eagers_curve_is_refused(
-    of: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+    of: Callable[..., TrainBench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = of()
     trainer = bench.trainer
-    assert trainer is not None
     step, count = trainer.step, tf.Variable(0)
 
     def drifting(batch: Any) -> Any:
         return step(batch) + 0.01 * tf.cast(count.assign_add(1) > 3, tf.float32)
 
     monkeypatch.setattr(trainer, "step", drifting)
-    executable = trainer.own_step(ExecutionMode.GRAPH)
+    executable = trainer.own_step(Mode.GRAPH)
     result = trainer.compare(trainer.first_steps(executable, lambda: executable))
     assert not result.ok
     assert result.reason.startswith("the loss of step ")
 
 
-def test_each_block_starts_from_the_same_weights_and_optimizer(of: Callable[..., Bench]) -> None:
+def test_each_block_starts_from_the_same_weights_and_optimizer(
+    of: Callable[..., TrainBench],
+) -> None:
     bench = of(trial=replace(TRAIN, training=Training(optimizer="adam", learning_rate=0.1)))
     trainer = bench.trainer
-    assert trainer is not None
     losses: dict[str, list[list[float]]] = {label: [] for label in MODES}
     ready = prepared(bench)
     for _ in range(2):
@@ -157,7 +158,7 @@ def test_each_block_starts_from_the_same_weights_and_optimizer(of: Callable[...,
 
 
 def test_dropout_is_off_while_modes_are_checked_and_on_while_they_are_timed(
-    of: Callable[..., Bench],
+    of: Callable[..., TrainBench],
 ) -> None:
     heard = Heard()
     layer = keras.layers.Dropout(0.5)
@@ -169,7 +170,6 @@ def test_dropout_is_off_while_modes_are_checked_and_on_while_they_are_timed(
     graph = ready["graph"].executable
     graph.prepare()
     with_dropout = float(graph.run(graph.inputs[0]))
-    assert bench.trainer is not None
     with bench.trainer.without_random_layers():
         without = float(bench.trainer.loss(*graph.inputs[0]))
     assert with_dropout != pytest.approx(without, rel=1e-3)
@@ -195,17 +195,18 @@ class Noisy(keras.layers.Layer):
         return value + keras.random.normal(tf.shape(value), seed=self.seed_generator)
 
 
-def test_a_model_with_other_random_numbers_cannot_be_verified(of: Callable[..., Bench]) -> None:
+def test_a_model_with_other_random_numbers_cannot_be_verified(
+    of: Callable[..., TrainBench],
+) -> None:
     bench = of(lambda: network(Noisy()))
     assert not bench.deterministic
     assert outcomes(bench, "xla")["xla"].status is Status.NONDETERMINISTIC
 
 
-def test_a_loss_that_is_not_finite_is_no_result(of: Callable[..., Bench]) -> None:
+def test_a_loss_that_is_not_finite_is_no_result(of: Callable[..., TrainBench]) -> None:
     bench = of(trial=replace(TRAIN, training=Training(learning_rate=10.0)))
     trainer = bench.trainer
-    assert trainer is not None
-    graph, desk = trainer.own_step(ExecutionMode.GRAPH), desk_of(job(), bench, Heard())
+    graph, desk = trainer.own_step(Mode.GRAPH), desk_of(job(), bench, Heard())
     entry = Prepared(graph, ModeOutcome(status=Status.OK), traced=graph.traces())
     desk._prepared["graph"] = entry
     finish = protocol.Finish(calls={"graph": 4})
@@ -226,7 +227,7 @@ def finished(reply: protocol.Reply) -> Mapping[str, protocol.Spoilt]:
     return reply.spoilt
 
 
-def test_weights_that_run_away_verify_no_mode(of: Callable[..., Bench]) -> None:
+def test_weights_that_run_away_verify_no_mode(of: Callable[..., TrainBench]) -> None:
     found = outcomes(of(trial=replace(TRAIN, training=Training(learning_rate=1e38))), "graph")
     assert found["graph"].status is Status.WRONG_RESULT
     assert found["graph"].failure is not None
@@ -235,15 +236,14 @@ def test_weights_that_run_away_verify_no_mode(of: Callable[..., Bench]) -> None:
     )
 
 
-def test_the_loss_scale_falls_until_gradients_are_finite(of: Callable[..., Bench]) -> None:
+def test_the_loss_scale_falls_until_gradients_are_finite(of: Callable[..., TrainBench]) -> None:
     half = replace(TRAIN, precision=Precision.MIXED_FLOAT16)
     bench = of(lambda: network(keras.layers.Rescaling(64.0)), half)
     trainer = bench.trainer
-    assert trainer is not None
     assert float(trainer.optimizer.dynamic_scale) < 2**15
     assert int(trainer.optimizer.iterations) == 0
     before = values_of(trainer.trainable[0])
-    trainer.own_step(ExecutionMode.EAGER).run(trainer.batches[0])
+    trainer.own_step(Mode.EAGER).run(trainer.batches[0])
     assert np.abs(values_of(trainer.trainable[0]) - before).max() > 0
 
 
@@ -258,7 +258,7 @@ def test_the_loss_scale_falls_until_gradients_are_finite(of: Callable[..., Bench
     ],
 )
 def test_a_model_without_weights_or_classes_is_refused(
-    of: Callable[..., Bench], model: Callable[[], Any], says: str
+    of: Callable[..., TrainBench], model: Callable[[], Any], says: str
 ) -> None:
     with pytest.raises(ConfigError, match=says):
         of(model)
@@ -268,7 +268,7 @@ KERAS = ("train_on_batch_auto", "train_on_batch_graph", "train_on_batch_xla")
 
 
 def test_keras_trains_as_eager_does_and_says_what_it_made_of_jit_compile(
-    of: Callable[..., Bench],
+    of: Callable[..., TrainBench],
 ) -> None:
     bench = of(lambda: network(keras.layers.BatchNormalization()))
     ready = prepared(bench, *KERAS)
@@ -299,7 +299,7 @@ class Unsupported(keras.layers.Layer):
 
 
 @pytest.mark.filterwarnings("ignore:Model doesn't support")
-def test_a_setting_that_keras_lowers_is_not_in_force(of: Callable[..., Bench]) -> None:
+def test_a_setting_that_keras_lowers_is_not_in_force(of: Callable[..., TrainBench]) -> None:
     heard = Heard()
     with tf.device("/device:CPU:0"):
         bench = of(lambda: network(Unsupported()))
@@ -312,16 +312,14 @@ def test_a_setting_that_keras_lowers_is_not_in_force(of: Callable[..., Bench]) -
     )
 
 
-def test_a_wrong_gradient_in_keras_own_step_is_refused(of: Callable[..., Bench]) -> None:
+def test_a_wrong_gradient_in_keras_own_step_is_refused(of: Callable[..., TrainBench]) -> None:
     found = outcomes(of(lambda: network(Planted(0.99))), "train_on_batch_xla")
     assert found["train_on_batch_xla"].status is Status.WRONG_RESULT
 
 
-def test_probabilities_and_logits_get_the_loss_of_their_kind(of: Callable[..., Bench]) -> None:
+def test_probabilities_and_logits_get_the_loss_of_their_kind(of: Callable[..., TrainBench]) -> None:
     plain = of().trainer
     softmax = of(lambda: keras.Sequential([network(), keras.layers.Softmax()])).trainer
-    assert plain is not None
-    assert softmax is not None
     assert (plain.probabilities, softmax.probabilities) == (False, True)
     softmax.model.set_weights(plain.model.get_weights())
     assert float(softmax.loss(*plain.batches[0])) == pytest.approx(
@@ -336,7 +334,7 @@ def test_every_optimizer_trains(name: str) -> None:
     built = models.BuiltModel(loaded=loaded(model, TRAIN), call=model, params=0, trainable_params=0)
     trainer = Trainer(built, trial, [tf.ones((4, 6))])
     before = values_of(trainer.trainable[0])
-    trainer.own_step(ExecutionMode.EAGER).step()
+    trainer.own_step(Mode.EAGER).step()
     assert np.abs(values_of(trainer.trainable[0]) - before).max() > 0
     trainer.state.restore()
     assert np.array_equal(values_of(trainer.trainable[0]), before)

@@ -16,8 +16,8 @@ from factories import TRIAL
 from tiny_training import bench_of
 
 from xla_sweeps.backends.tensorflow import make_data
-from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.scenarios.fit import Epoch, dataset_of
+from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import SCENARIOS, Scenario
@@ -73,7 +73,7 @@ def classifier(classes: int = CLASSES) -> Callable[[], keras.Model]:
     return made
 
 
-def prepared(trial: Trial, modes: tuple[str, ...] = MODES) -> tuple[Bench, dict[str, Ready]]:
+def prepared(trial: Trial, modes: tuple[str, ...] = MODES) -> tuple[TrainBench, dict[str, Ready]]:
     bench = bench_of(classifier(), trial)
     job = ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1)
     with tf.device("/device:CPU:0"):
@@ -81,13 +81,13 @@ def prepared(trial: Trial, modes: tuple[str, ...] = MODES) -> tuple[Bench, dict[
 
 
 @pytest.fixture(scope="module")
-def measured(folder: str) -> tuple[Bench, dict[str, Ready]]:
+def measured(folder: str) -> tuple[TrainBench, dict[str, Ready]]:
     """All modes of a tiny model on pictures, the last batch of two."""
     return prepared(trial_of(folder))
 
 
 def test_every_mode_trains_on_pictures_as_eager_does(
-    measured: tuple[Bench, dict[str, Ready]],
+    measured: tuple[TrainBench, dict[str, Ready]],
 ) -> None:
     found = {label: entry.outcome for label, entry in measured[1].items()}
     assert {label: item.status for label, item in found.items()} == dict.fromkeys(MODES, Status.OK)
@@ -95,11 +95,10 @@ def test_every_mode_trains_on_pictures_as_eager_does(
 
 
 def test_an_epoch_of_every_mode_has_all_batches_the_last_one_smaller(
-    measured: tuple[Bench, dict[str, Ready]],
+    measured: tuple[TrainBench, dict[str, Ready]],
 ) -> None:
     bench, ready = measured
     trainer = bench.trainer
-    assert trainer is not None
     assert bench.trial.samples == PICTURES
     sizes = [len(labels) for _, labels in dataset_of(trainer, bench.trial.batches)]
     assert sizes == [4, 4, 2]
@@ -112,9 +111,12 @@ def test_an_epoch_of_every_mode_has_all_batches_the_last_one_smaller(
 
 
 def test_compiling_for_the_last_batch_is_told_apart(
-    measured: tuple[Bench, dict[str, Ready]],
+    measured: tuple[TrainBench, dict[str, Ready]],
 ) -> None:
-    found = {label: item.executable.last_batch_compile_s() for label, item in measured[1].items()}
+    found = {
+        label: item.executable.extras().get("last_batch_compile_s")
+        for label, item in measured[1].items()
+    }
     assert found["input"] is None
     for label in ("xla", "fit_xla"):
         executable, seconds = measured[1][label].executable, found[label]
@@ -127,12 +129,11 @@ def test_compiling_for_the_last_batch_is_told_apart(
 def test_without_the_last_batch_all_are_of_one_size(folder: str) -> None:
     bench, ready = prepared(trial_of(folder, drop_remainder=True), ("xla", "fit_xla"))
     trainer = bench.trainer
-    assert trainer is not None
     assert bench.trial.samples == 8
     assert [len(labels) for _, labels in dataset_of(trainer, bench.trial.batches)] == [4, 4]
     for entry in ready.values():
         assert entry.outcome.status is Status.OK
-        assert entry.executable.last_batch_compile_s() is None
+        assert entry.executable.extras() == {}
         entry.executable.prepare()
         entry.executable.step()
         assert int(trainer.optimizer.iterations) == 2
@@ -140,14 +141,12 @@ def test_without_the_last_batch_all_are_of_one_size(folder: str) -> None:
 
 def test_part_of_an_epoch_has_full_batches(folder: str) -> None:
     bench = bench_of(classifier(), trial_of(folder, batches=2))
-    assert bench.trainer is not None
     assert bench.trial.samples == 8
     assert [len(labels) for _, labels in dataset_of(bench.trainer, 2)] == [4, 4]
 
 
 def test_pictures_are_scaled_to_what_the_model_takes_and_keep_their_classes(folder: str) -> None:
     bench = bench_of(classifier(), trial_of(folder))
-    assert bench.trainer is not None
     images, labels = (
         np.concatenate([np.asarray(part) for part in parts])
         for parts in zip(*bench.trainer.batches, strict=True)

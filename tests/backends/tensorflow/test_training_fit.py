@@ -12,8 +12,8 @@ from desk import Heard, Ready, prepare_modes
 from factories import TRIAL
 from tiny_training import bench_of, network
 
-from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.scenarios.fit import dataset_of
+from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.backends.tensorflow.training import values_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import SCENARIOS, Scenario
@@ -34,7 +34,7 @@ FIT = replace(
 
 
 @pytest.fixture(scope="module")
-def measured() -> tuple[Bench, dict[str, Ready]]:
+def measured() -> tuple[TrainBench, dict[str, Ready]]:
     """All modes of a tiny model."""
     bench = bench_of(network, FIT)
     job = ReplicateJob(trial=FIT, replicate=0, modes=MODES, order_seed=1)
@@ -43,7 +43,7 @@ def measured() -> tuple[Bench, dict[str, Ready]]:
 
 
 def test_every_mode_of_fit_is_proved_and_trains_as_eager_does(
-    measured: tuple[Bench, dict[str, Ready]],
+    measured: tuple[TrainBench, dict[str, Ready]],
 ) -> None:
     found = {label: entry.outcome for label, entry in measured[1].items()}
     assert {label: item.status for label, item in found.items()} == dict.fromkeys(MODES, Status.OK)
@@ -57,11 +57,10 @@ def test_every_mode_of_fit_is_proved_and_trains_as_eager_does(
 
 
 def test_an_epoch_of_every_mode_trains_on_the_same_batches(
-    measured: tuple[Bench, dict[str, Ready]],
+    measured: tuple[TrainBench, dict[str, Ready]],
 ) -> None:
     bench, ready = measured
     trainer = bench.trainer
-    assert trainer is not None
     expected = None
     for label, entry in ready.items():
         if label == "input":
@@ -77,10 +76,9 @@ def test_an_epoch_of_every_mode_trains_on_the_same_batches(
 
 
 def test_the_input_pipeline_yields_the_batches_that_the_step_trains_on(
-    measured: tuple[Bench, dict[str, Ready]],
+    measured: tuple[TrainBench, dict[str, Ready]],
 ) -> None:
     trainer = measured[0].trainer
-    assert trainer is not None
     made = list(dataset_of(trainer, FIT.batches))
     assert len(made) == FIT.batches
     for (images, labels), (images_given, labels_given) in zip(made, trainer.batches, strict=False):

@@ -30,4 +30,4 @@ class TensorFlow:
 
     def build(self, job: ReplicateJob) -> bench.Bench:
         """Build the model and place it and its inputs on the device."""
-        return bench.build(job, scenarios.make_executable)
+        return bench.build(job, scenarios.BENCHES[job.trial.scenario])

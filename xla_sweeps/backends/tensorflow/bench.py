@@ -1,4 +1,7 @@
-"""A model of TensorFlow, its inputs, and the outputs of eager execution; satisfies `Model`."""
+"""A model of TensorFlow, its inputs, and the outputs of eager execution; satisfies `Model`.
+
+`Bench` is the scenario `call`; a scenario is a subclass that changes what differs.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +18,17 @@ import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import devices, macs, models, modes, synchronization
 from xla_sweeps.backends.tensorflow.fingerprint import fingerprint
-from xla_sweeps.backends.tensorflow.pictures import Feed
-from xla_sweeps.backends.tensorflow.training import Trainer
+from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import Agreement, Flag, Flagged, Phase
-from xla_sweeps.schema.modes import ExecutionMode, Scenario, mode_of
+from xla_sweeps.schema.modes import Execution, Mode, mode_of
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.trial import Counted, InputSpec, ReplicateJob, Trial
+from xla_sweeps.schema.trial import Counted, InputSpec, ModelSpec, ReplicateJob, Trial
 
 INPUT_BATCHES = 1 + timing.NEW_INPUTS
 REFERENCE_IMAGES = 2
-
-NUDGE = 1e-6
-"""Relative change of the inputs, as small as rounding."""
 
 _IMAGE_RANK = 3
 
@@ -43,23 +42,42 @@ class Bench:
     trial: Trial
     device: str
     built: models.BuiltModel
-    inputs: Sequence[Any]
     facts: ModelFacts
-    counted: Counted | None
-    make: Callable[[Any, ExecutionMode], modes.ModeExecutable]
-    """Binds this bench to a mode, as the trial's scenario calls the model."""
+    counted: Counted | None = None
+    inputs: Sequence[Any] = ()
     eager: list[np.ndarray] = field(default_factory=list)
     deterministic: bool = True
     reference: list[np.ndarray] | None = None
-    nudged: list[np.ndarray] | None = None
-    """Eager outputs on the first inputs changed by rounding; computed only for detections."""
-    trainer: Trainer | None = None
-    """What every mode trains, in scenarios that do."""
     sync_by_reading: bool = False
     """Wait by reading a result, on a device where `sync_devices` does not wait."""
-    samples: tuple[np.ndarray, ...] = ()
-    """All inputs in NumPy, one array for each of the model's; empty until a mode takes them."""
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @staticmethod
+    def step(loaded: LoadedModel, spec: ModelSpec) -> Callable[[Any], Any]:
+        """One call of a model on a batch.
+
+        Raises:
+            ConfigError: the model does not support the scenario.
+        """
+        return models.forward_of(loaded, spec)
+
+    def make(self, mode: Mode) -> modes.ModeExecutable:
+        """Bind the model to a mode; graph modes are traced here."""
+        return modes.ModeExecutable.bind(self.built.call, mode, self.inputs)
+
+    def drawn(self, rng: np.random.Generator) -> list[Any]:
+        """Batches as the model takes them."""
+        count = INPUT_BATCHES + self.trial.batches - 1
+        return [models.draw(self.built.inputs, self.trial.batch_size, rng) for _ in range(count)]
+
+    def place(self, batches: Sequence[Any]) -> None:
+        """Place what `drawn` returned on the device, as `inputs`."""
+        self.inputs = tf.nest.map_structure(
+            lambda tensor: models.placed(tensor, self.device), batches
+        )
+
+    def begin(self) -> None:
+        """Set up what needs the final weights."""
 
     def synchronization(self) -> Mapping[str, Any]:
         """The self-test of the synchronization; not needed on a CPU, where calls do not queue."""
@@ -70,36 +88,26 @@ class Bench:
         return sync
 
     def run_eagerly(self, tell: Tell) -> None:
-        """Run the model eagerly twice, before anything is traced."""
+        """Compute what every mode must reproduce, before anything is traced."""
         if self.facts.eager_is_graph:
             tell(protocol.Caveat(Flagged(Flag.EAGER_IS_GRAPH)))
-        if self.trainer:
-            self.deterministic = self.trainer.run_eagerly()
-            if self.trainer.random_layers:
-                tell(protocol.Caveat(Flagged(Flag.RANDOM_LAYERS)))
-            return
+        self.call_eagerly(tell)
+
+    def call_eagerly(self, tell: Tell) -> None:
+        """Run the model eagerly twice."""
         first = eager_outputs(self.built, self.inputs[:1])
         self.eager = eager_outputs(self.built, self.inputs[: self.trial.batches])
         again = [head[: len(once)] for once, head in zip(first, self.eager, strict=True)]
         self.deterministic = agreement.deterministic(first, again)
 
     def add_reference(self, tell: Tell) -> bool:
-        """Compute outputs of the same weights in float64, unless that was tried.
-
-        Detections are compared with eager only.
-        """
-        if "reference" in self.seconds or self.trial.scenario is Scenario.DETECT:
+        """Compute outputs of the same weights in float64, unless that was tried."""
+        if "reference" in self.seconds:
             return False
         tell(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
         begun = time.perf_counter()
         try:
-            if self.trainer:
-                self.trainer.add_reference(self.trial, self.built)
-            else:
-                few = tf.nest.map_structure(
-                    lambda tensor: tensor[:REFERENCE_IMAGES], self.inputs[0]
-                )
-                self.reference = models.float64_reference(self.trial.model, self.built, few)
+            self.compute_reference()
         except Exception as error:  # modes are then compared with eager only, and flagged
             traceback.print_exc()
             tell(protocol.Caveat(Flagged(Flag.NO_REFERENCE, note=error_line(error))))
@@ -107,33 +115,27 @@ class Bench:
         self.seconds["reference"] = time.perf_counter() - begun
         return True
 
+    def compute_reference(self) -> None:
+        """Compute `reference`; raises what TensorFlow raises, or where dtypes are fixed."""
+        few = tf.nest.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], self.inputs[0])
+        self.reference = models.float64_reference(self.trial.model, self.built, few)
+
     def bind(self, mode: str) -> modes.ModeExecutable:
-        """The model in a mode, as its scenario calls it; graph modes are traced here."""
-        executable = self.make(self, mode_of(mode))
+        """The model in a mode, as its scenario calls it."""
+        executable = self.make(mode_of(mode))
         executable.sync_by_reading = self.sync_by_reading
         return executable
 
     def prove(self, executable: modes.ModeExecutable) -> Mapping[str, Any]:
-        """What is really in force of a mode."""
+        """Evidence of what is in force of a mode."""
         return executable.effective(device=self.device)
 
     def comparison(self, executable: modes.ModeExecutable) -> Callable[[], Agreement]:
-        """Run what is to be verified of a mode; returns what compares it with what is known."""
-        if executable.mode is ExecutionMode.INPUT:  # it computes nothing that could be wrong
-            return partial(Agreement, rmse_rel=None, top1_match=None, ok=True)
-        if self.trainer:
-            again = partial(self.make, self, executable.mode)
-            return partial(self.trainer.compare, self.trainer.first_steps(executable, again))
-        return partial(self._compare, executable.outputs())
+        """Run what is to be verified of a mode; returns what compares it with eager."""
+        return partial(self.compare, executable.outputs())
 
-    def _compare(self, outputs: list[np.ndarray]) -> Agreement:
-        if self.trial.scenario is Scenario.DETECT:
-            if self.nudged is None:
-                nudged = tf.nest.map_structure(lambda tensor: tensor * (1 + NUDGE), self.inputs[0])
-                self.nudged = eager_outputs(self.built, [nudged])
-            return agreement.compare_detections(
-                outputs, self.eager, self.nudged, precision=self.trial.precision
-            )
+    def compare(self, outputs: list[np.ndarray]) -> Agreement:
+        """Compare a mode's outputs with those of eager, and with the float64 reference."""
         return agreement.compare(
             outputs,
             self.eager,
@@ -145,12 +147,13 @@ class Bench:
     def note_build(self, executable: modes.ModeExecutable, tell: Tell) -> None:
         """Note what was built, from the first mode that is traced, and what graph mode made of it.
 
-        Under XLA, multiply-accumulates of a forward pass are counted.
+        Graphs that Keras traced have its own operations too, and do not count.
         """
-        concrete = executable.concrete
-        if executable.mode is ExecutionMode.GRAPH:
+        concrete, traced = executable.concrete, executable.trace_s is not None
+        execution = executable.mode.execution
+        if traced and execution is Execution.GRAPH:
             self.facts = replace(self.facts, graph_operations=executable.operations)
-        if concrete is not None and not self.facts.fingerprint:
+        if traced and not self.facts.fingerprint:
             try:
                 self.facts = replace(self.facts, fingerprint=fingerprint(concrete))
             except Exception:  # a graph of more than 2 GiB; its parameters still tell models apart
@@ -158,25 +161,25 @@ class Bench:
             tell(protocol.Built(model=self.facts))
         if concrete is not None and models.library_functions_with_xla(concrete):
             tell(protocol.Caveat(Flagged(Flag.CONTAINS_XLA)))
-        if executable.mode is ExecutionMode.XLA and not self.trainer:
+        if traced and execution is Execution.XLA:
             self.count_macs(tell, executable)
 
     def count_macs(self, tell: Tell, xla: modes.ModeExecutable | None = None) -> None:
         """Count multiply-accumulates in the XLA mode's HLO, or without that mode in the model's.
 
-        What an earlier replicate counted of the same build is taken instead.
+        The count of an earlier replicate of the same build is taken instead.
         """
         if self.facts.macs is not None:
             return
         tell(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
-        begun, known = time.perf_counter(), self.counted
+        begun, earlier = time.perf_counter(), self.counted
         counted: dict[str, Any]
         try:
-            if known and (known.params, known.fingerprint) == (
+            if earlier and (earlier.params, earlier.fingerprint) == (
                 self.facts.params,
                 self.facts.fingerprint,
             ):
-                counted = asdict(known)
+                counted = asdict(earlier)
             else:
                 count = (
                     macs.count_macs(modes.hlo_text(xla)).of_each(self.trial.batch_size)
@@ -196,8 +199,8 @@ class Bench:
         tell(protocol.Built(model=self.facts))
 
     def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
-        """Why calls in a row are no training: the loss is not finite at their end; else ""."""
-        return self.trainer.runs_away(executable, calls) if self.trainer else ""
+        """Why calls in a row are no steady state; "" where they are."""
+        return ""
 
     def reset_steady_memory(self) -> None:
         """Start `steady_memory_bytes` again."""
@@ -208,40 +211,34 @@ class Bench:
         return devices.steady_memory_bytes(self.device)
 
 
-def build(job: ReplicateJob, make: Callable[[Any, ExecutionMode], modes.ModeExecutable]) -> Bench:
-    """Build the model and place it and its inputs on the trial's device; see `Bench.make`."""
+def build(job: ReplicateJob, kind: type[Bench]) -> Bench:
+    """Build the model and place it and its inputs on the trial's device.
+
+    Args:
+        job: names the trial.
+        kind: the bench of its scenario.
+    """
     trial, spec = job.trial, job.trial.model
-    built = models.build(spec, precision=trial.precision, seed=trial.seed, scenario=trial.scenario)
+    built = models.build(spec, precision=trial.precision, seed=trial.seed, step=kind.step)
     _check_batch(built, trial)
     rng = np.random.default_rng(trial.seed)
-    device = devices.tf_device(trial.device)
-    feed = Feed(trial, built.inputs) if trial.training and trial.training.data else None
-    given = feed.first(INPUT_BATCHES) if feed else _drawn(built, trial, rng)
-    placed = tf.nest.map_structure(lambda tensor: models.placed(tensor, device), given)
-    batches, labels = map(list, zip(*placed, strict=True)) if feed else (placed, [])
-    if spec.weights == "random":
-        models.calibrate(built, models.draw(built.inputs, max(4, trial.batch_size), rng))
-    trainer = Trainer(built, trial, batches, feed=feed, labels=labels) if trial.training else None
-    return Bench(
+    bench = kind(
         trial=trial,
-        device=device,
+        device=devices.tf_device(trial.device),
         built=built,
-        inputs=batches,
         facts=facts_of(trial, built),
         counted=job.counted,
-        make=make,
-        trainer=trainer,
     )
-
-
-def _drawn(built: models.BuiltModel, trial: Trial, rng: np.random.Generator) -> list[Any]:
-    count = INPUT_BATCHES + trial.batches - 1
-    return [models.draw(built.inputs, trial.batch_size, rng) for _ in range(count)]
+    bench.place(bench.drawn(rng))
+    if spec.weights == "random":
+        models.calibrate(built, models.draw(built.inputs, max(4, trial.batch_size), rng))
+    bench.begin()
+    return bench
 
 
 def eager_outputs(built: models.BuiltModel, batches: Sequence[Any]) -> list[np.ndarray]:
     """Outputs of an eager call of each batch, together: one float64 array per head."""
-    eager = modes.make_executable(built.call, ExecutionMode.EAGER, batches)
+    eager = modes.ModeExecutable.bind(built.call, Mode.EAGER, batches)
     outputs = [eager.outputs(index) for index in range(len(batches))]
     return [
         np.concatenate(parts) if len(parts) > 1 else parts[0]

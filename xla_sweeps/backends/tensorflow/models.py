@@ -16,8 +16,7 @@ from xla_sweeps.backends.tensorflow import sources
 from xla_sweeps.backends.tensorflow.macs import MacCount, count_macs
 from xla_sweeps.backends.tensorflow.sources import applications
 from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
-from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
 
 
@@ -43,8 +42,21 @@ class BuiltModel:
         return self.loaded.inputs
 
 
+NUDGE = 1e-6
+"""Relative change of the inputs, as small as rounding."""
+
+Step = Callable[[LoadedModel, ModelSpec], Callable[[Any], Any]]
+"""Makes one call on a batch from a loaded model."""
+
+
+def forward_of(loaded: LoadedModel, spec: ModelSpec) -> Callable[[Any], Any]:
+    """A forward pass."""
+    del spec
+    return loaded.forward
+
+
 def build(
-    spec: ModelSpec, *, precision: Precision, seed: int, scenario: Scenario = Scenario.CALL
+    spec: ModelSpec, *, precision: Precision, seed: int, step: Step = forward_of
 ) -> BuiltModel:
     """Build a model.
 
@@ -52,13 +64,13 @@ def build(
         spec: which model, on which inputs.
         precision: Keras dtype policy; floating outputs are float32 under every policy.
         seed: seed of the random weights.
-        scenario: what a call does.
+        step: makes what one call does.
 
     Raises:
         ConfigError: the constructor does not exist, or the model does not support the scenario.
         XlaSweepsError: the model or its pretrained weights cannot be loaded.
     """
-    return _build(spec, policy=str(precision), seed=seed, scenario=scenario)
+    return _build(spec, policy=str(precision), seed=seed, step=step)
 
 
 def draw(inputs: tuple[InputSpec, ...], count: int, rng: np.random.Generator) -> Any:
@@ -158,7 +170,7 @@ def float64_twin(spec: ModelSpec, built: BuiltModel) -> BuiltModel:
     if not built.loaded.rebuildable or built.loaded.keras_model is None:
         raise XlaSweepsError("the model's dtypes are fixed, so it cannot be built in float64")
     weights = spec.weights if spec.weights == "own" else "random"
-    twin = _build(replace(spec, weights=weights), policy="float64", seed=0, scenario=Scenario.CALL)
+    twin = _build(replace(spec, weights=weights), policy="float64", seed=0)
     twin.loaded.keras_model.set_weights(
         [np.asarray(weight, dtype=np.float64) for weight in built.loaded.keras_model.get_weights()]
     )
@@ -191,17 +203,17 @@ def library_functions_with_xla(concrete: Any) -> int:
     )
 
 
-def _build(spec: ModelSpec, *, policy: str, seed: int, scenario: Scenario) -> BuiltModel:
+def _build(spec: ModelSpec, *, policy: str, seed: int, step: Step = forward_of) -> BuiltModel:
     library = applications.library_of(spec)
     library.utils.set_random_seed(seed)
     with _dtype_policy(library, policy):
         loaded = sources.load(spec)
-    step = _step(loaded, scenario, spec)
+    forward = step(loaded, spec)
     keep = policy == "float64"
 
     def call(batch: Any) -> Any:
         return tf.nest.map_structure(
-            lambda output: output if keep else _narrow(output), step(batch)
+            lambda output: output if keep else _narrow(output), forward(batch)
         )
 
     trainable = _elements([variable for variable in loaded.variables if variable.trainable])
@@ -210,20 +222,11 @@ def _build(spec: ModelSpec, *, policy: str, seed: int, scenario: Scenario) -> Bu
     )
 
 
-def _step(loaded: LoadedModel, scenario: Scenario, spec: ModelSpec) -> Callable[[Any], Any]:
-    if scenario is Scenario.PREDICT and loaded.keras_model is None:
-        raise ConfigError(
-            f"scenario={scenario}: {spec.name} from source={spec.source} is no Keras model, so it "
-            "has no predict"
-        )
-    if scenario is not Scenario.DETECT:
-        return loaded.forward
-    decode = loaded.decode
-    if decode is None:
-        raise ConfigError(
-            f"scenario={scenario}: {spec.name} from source={spec.source} does not decode boxes"
-        )
-    return lambda batch: decode(loaded.forward(batch), batch)
+def nudged(batch: Any) -> Any:
+    """A batch changed by about as little as rounding changes it."""
+    return tf.nest.map_structure(
+        lambda tensor: tensor * (1 + NUDGE) if tensor.dtype.is_floating else tensor, batch
+    )
 
 
 def widened(tensor: Any) -> Any:

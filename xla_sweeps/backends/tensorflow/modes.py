@@ -9,10 +9,10 @@ set before TensorFlow loads.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -20,22 +20,29 @@ import tensorflow as tf
 from xla_sweeps.backends.tensorflow import devices
 from xla_sweeps.backends.tensorflow.operations import computing, places
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Execution, Mode
 
-JIT_COMPILE = {
-    ExecutionMode.DEFAULT: None,
-    ExecutionMode.GRAPH: False,
-    ExecutionMode.XLA: True,
-    ExecutionMode.AUTOCLUSTER: None,
-}
-"""The `jit_compile` argument of each graph mode's `tf.function`."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """An execution as a graph: how to ask for it, and how to see that it is not in force.
+
+    Attributes:
+        jit_compile: the argument of its `tf.function`.
+        switch: switches what it needs besides on or off for the calls that follow.
+        problem: what contradicts it after the first call of an executable, or "".
+    """
+
+    jit_compile: bool | None
+    switch: Callable[[bool], None] | None = None
+    problem: Callable[[ModeExecutable], str] = lambda executable: ""
 
 
 @dataclass
 class ModeExecutable:
     """One model in one mode with its inputs on the device; satisfies `timing.Executable`."""
 
-    mode: ExecutionMode
+    mode: Mode
     run: Callable[[Any], Any]
     inputs: Sequence[Any]
     function: Any = None
@@ -54,9 +61,49 @@ class ModeExecutable:
     position: int = 0
     last: Any = field(default=None, repr=False)
 
+    @classmethod
+    def bind(
+        cls, call: Callable[[Any], Any], mode: Mode, inputs: Sequence[Any], **more: Any
+    ) -> Self:
+        """Bind a model to a mode; graph modes are traced here, and the tracing is timed.
+
+        Args:
+            call: the forward pass.
+            mode: what to bind it to; its entry does not matter here.
+            inputs: batches of one shape and dtype, on the device.
+            more: further fields of the executable.
+        """
+        if mode.execution is Execution.EAGER:
+            return cls(mode=mode, run=call, inputs=inputs, **more)
+        signature = tf.nest.map_structure(
+            lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), inputs[0]
+        )
+
+        def forward(batch: Any) -> Any:
+            return call(batch)
+
+        function = tf.function(
+            forward,
+            jit_compile=GRAPHS[mode.execution].jit_compile,
+            input_signature=[signature],
+            autograph=False,
+        )
+        activate(mode.execution)
+        started = time.perf_counter()
+        concrete = function.get_concrete_function()
+        return cls(
+            mode=mode,
+            run=function,
+            inputs=inputs,
+            function=function,
+            concrete=concrete,
+            trace_s=time.perf_counter() - started,
+            **more,
+        )
+
     def prepare(self) -> None:
-        """Switch the graph optimizer's auto-clustering to what this mode needs; restore state."""
-        set_autoclustering(self.mode is ExecutionMode.AUTOCLUSTER)
+        """Switch on what this mode needs, and off what others need; restore state."""
+        activate(self.mode.execution)
         if self.restore is not None:
             self.restore()
 
@@ -65,27 +112,34 @@ class ModeExecutable:
         self.last = self.run(self.inputs[self.position])
         self.position = (self.position + 1) % len(self.inputs)
 
-    def first(self) -> None:
-        """Start the first call, in which XLA compiles."""
-        self.step()
-
     def first_call_s(self) -> float:
         """Seconds of the first call with a synchronization; XLA compiles in it.
 
-        The operations of the graph that runs are counted into `operations`, and the XLA clusters
-        that TensorFlow makes of it into `clusters`; only a first call shows them. Raises whatever
-        TensorFlow raises.
+        Raises whatever TensorFlow raises.
+        """
+        with self.observed():
+            return self.timed_s(self.step)
+
+    @contextmanager
+    def observed(self) -> Iterator[None]:
+        """Note what runs in a first call.
+
+        The operations of the graph are counted into `operations`, and the XLA clusters that
+        TensorFlow makes of it into `clusters`; only a first call shows them.
         """
         self.prepare()
         with collected_graphs() as graphs:
-            started = time.perf_counter()
-            self.first()
-            self.synchronize()
-            elapsed = time.perf_counter() - started
+            yield
         self.clusters = sum(node.op == "_XlaRun" for graph in graphs for node in graph.node)
         self.operations = computing(graphs)
         self.places = places(graphs)
-        return elapsed
+
+    def timed_s(self, call: Callable[[], None]) -> float:
+        """Seconds of a call with a synchronization."""
+        started = time.perf_counter()
+        call()
+        self.synchronize()
+        return time.perf_counter() - started
 
     def traces(self) -> int:
         """How often the mode's function has been traced; 0 for eager execution."""
@@ -118,60 +172,45 @@ class ModeExecutable:
                 )
         return [np.asarray(tf.cast(head, tf.float64)) for head in heads]
 
-    def placement(self, device: str) -> tuple[dict[str, Any], list[str]]:
-        """Where the last call ran: the evidence, and what is wrong with it."""
+    def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
+        """Where the last call ran and what compiled it: the evidence, and what contradicts it."""
         outputs = tf.nest.flatten(self.last)
         problems, elsewhere = misplaced(
             [(output.device, output.dtype.is_floating) for output in outputs], device=device
         )
-        return {
+        evidence: dict[str, Any] = {
             "device": sorted({output.device for output in outputs}),
             "elsewhere": elsewhere,
-        }, problems
-
-    def compilation(self) -> tuple[dict[str, Any], list[str]]:
-        """What compiled the calls: the evidence, and what is wrong with it."""
-        evidence: dict[str, Any] = {"executing_eagerly": self.function is None}
+            "executing_eagerly": self.function is None,
+        }
         eagerly = tf.config.functions_run_eagerly()
         if self.function is None:
-            return evidence, ["tf.config.run_functions_eagerly is on"] if eagerly else []
+            problems += ["tf.config.run_functions_eagerly is on"] if eagerly else []
+            return evidence, problems
         attribute = self.concrete.function_def.attr.get("_XlaMustCompile")
-        found = evidence["jit_compile"] = None if attribute is None else bool(attribute.b)
-        evidence["xla_clusters"] = clusters = self.clusters
-        problems = []
+        in_force = None if attribute is None else bool(attribute.b)
+        graph = GRAPHS[self.mode.execution]
         if eagerly:
             problems.append("tf.config.run_functions_eagerly is on, so nothing runs as a graph")
-        if found != JIT_COMPILE[self.mode]:
-            problems.append(f"jit_compile is {found}, expected {JIT_COMPILE[self.mode]}")
-        if self.mode is ExecutionMode.GRAPH and clusters:
-            problems.append(
-                f"{clusters} auto-clusters run in graph mode; TF_XLA_FLAGS enable them in every "
-                "mode"
-            )
-        if self.mode is ExecutionMode.AUTOCLUSTER and not clusters:
-            problems.append("auto-clustering made no clusters")
-        return evidence, problems
+        if in_force != graph.jit_compile:
+            problems.append(f"jit_compile is {in_force}, expected {graph.jit_compile}")
+        problems += filter(None, [graph.problem(self)])
+        return {**evidence, "jit_compile": in_force, "xla_clusters": self.clusters}, problems
 
     def effective(self, *, device: str) -> dict[str, Any]:
-        """What is really in force, read back from TensorFlow after the first call.
+        """Evidence of what is in force, read back from TensorFlow after the first call.
 
         Returns:
             `in_force` (bool) and `reason`, with the evidence: `jit_compile` as stored in the traced
             function, `xla_clusters` (clusters in the graphs that ran), `device` of the outputs,
             `elsewhere`: those of these that are not `device`.
         """
-        where, elsewhere = self.placement(device)
-        how, wrong = self.compilation()
-        problems = elsewhere + wrong
-        return {**where, **how, "in_force": not problems, "reason": "; ".join(problems)}
+        evidence, problems = self.proof(device)
+        return {**evidence, "in_force": not problems, "reason": "; ".join(problems)}
 
-    def copies_s(self) -> dict[str, float]:
-        """Seconds that copying a call's `input` and `output` takes alone; empty if none is."""
+    def extras(self) -> dict[str, Any]:
+        """Figures besides the times of calls, by their names in `ModeOutcome`."""
         return {}
-
-    def last_batch_compile_s(self) -> float | None:
-        """Seconds of compiling for a smaller last batch of a call; None if there is none."""
-        return None
 
 
 def set_autoclustering(enabled: bool) -> None:
@@ -181,40 +220,32 @@ def set_autoclustering(enabled: bool) -> None:
         tf.config.optimizer.set_jit(wanted)
 
 
-def make_executable(
-    call: Callable[[Any], Any], mode: ExecutionMode, inputs: Sequence[Any]
-) -> ModeExecutable:
-    """Bind a model to a mode; graph modes are traced here, and the tracing is timed.
+GRAPHS: Mapping[Execution, Graph] = {
+    Execution.DEFAULT: Graph(jit_compile=None),
+    Execution.GRAPH: Graph(
+        jit_compile=False,
+        problem=lambda graph: (
+            f"{graph.clusters} auto-clusters run in graph mode; TF_XLA_FLAGS enable them in every "
+            "mode"
+            if graph.clusters
+            else ""
+        ),
+    ),
+    Execution.XLA: Graph(jit_compile=True),
+    Execution.AUTOCLUSTER: Graph(
+        jit_compile=None,
+        switch=set_autoclustering,
+        problem=lambda graph: "" if graph.clusters else "auto-clustering made no clusters",
+    ),
+}
+"""The executions in a `tf.function`: how each is asked for, switched on and proved."""
 
-    Args:
-        call: the forward pass.
-        mode: the execution mode.
-        inputs: batches of one shape and dtype, on the device.
-    """
-    if mode is ExecutionMode.EAGER:
-        return ModeExecutable(mode=mode, run=call, inputs=inputs)
-    signature = tf.nest.map_structure(
-        lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), inputs[0]
-    )
 
-    def forward(batch: Any) -> Any:
-        return call(batch)
-
-    function = tf.function(
-        forward, jit_compile=JIT_COMPILE[mode], input_signature=[signature], autograph=False
-    )
-    set_autoclustering(mode is ExecutionMode.AUTOCLUSTER)
-    started = time.perf_counter()
-    concrete = function.get_concrete_function()
-    trace_s = time.perf_counter() - started
-    return ModeExecutable(
-        mode=mode,
-        run=function,
-        inputs=inputs,
-        function=function,
-        concrete=concrete,
-        trace_s=trace_s,
-    )
+def activate(execution: Execution) -> None:
+    """Switch on what an execution needs, and off what others need, for the calls that follow."""
+    for other, graph in GRAPHS.items():
+        if graph.switch:
+            graph.switch(other is execution)
 
 
 @contextmanager

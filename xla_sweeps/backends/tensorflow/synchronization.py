@@ -12,7 +12,7 @@ import tensorflow as tf
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure import timing
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Mode
 
 CHAIN_S = 0.15
 """How long the device works on the calls of a test: far longer than reading a scalar takes."""
@@ -27,7 +27,7 @@ TRIVIAL = {
 }
 
 
-def self_test(wanted: Iterable[ExecutionMode], *, side: int = MATRIX_SIDE) -> dict[str, Any]:
+def self_test(wanted: Iterable[Mode], *, side: int = MATRIX_SIDE) -> dict[str, Any]:
     """Test the synchronization with products of matrices, which keep the device busy, not the host.
 
     Args:
@@ -42,9 +42,8 @@ def self_test(wanted: Iterable[ExecutionMode], *, side: int = MATRIX_SIDE) -> di
     """
     matrix = tf.fill((side, side), tf.constant(1 / side))  # its square is itself
     executables = {}
-    plain = (ExecutionMode.EAGER, *modes.JIT_COMPILE)
-    for mode in dict.fromkeys(item if item in plain else ExecutionMode.GRAPH for item in wanted):
-        executables[str(mode)] = modes.make_executable(_squared, mode, [matrix])
+    for mode in dict.fromkeys(mode if mode.entry.queues else Mode.GRAPH for mode in wanted):
+        executables[str(mode)] = modes.ModeExecutable.bind(_squared, mode, [matrix])
         executables[str(mode)].first_call_s()
     return prove(executables, clock=time.perf_counter_ns)
 

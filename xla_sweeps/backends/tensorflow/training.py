@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -19,7 +19,7 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import learning
 from xla_sweeps.measure.learning import FirstSteps
 from xla_sweeps.schema.measurement import REFUSED, Agreement
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.schema.trial import OPTIMIZERS, Precision, Trial
 
 MOMENTUM = 0.9
@@ -33,6 +33,9 @@ HALVINGS = 24
 
 _RANDOM = ("rate", "drop_path_rate", "dropout", "recurrent_dropout", "stddev")
 """Attributes of layers that draw random numbers while training, unless they are 0."""
+
+
+Kind = TypeVar("Kind", bound=modes.ModeExecutable)
 
 
 class State:
@@ -125,12 +128,14 @@ class Trainer:
         )
         return loss
 
-    def own_step(self, mode: ExecutionMode) -> modes.ModeExecutable:
+    def own_step(self, mode: Mode) -> modes.ModeExecutable:
         """Bind `step` to a mode; each block starts from the same state."""
+        return self.bound(modes.ModeExecutable, mode)
+
+    def bound(self, kind: type[Kind], mode: Mode, **more: Any) -> Kind:
+        """The same as an executable of a kind, with further fields."""
         self.state.restore()
-        executable = modes.make_executable(self.step, mode, self.batches)
-        executable.restore = self.state.restore
-        return executable
+        return kind.bind(self.step, mode, self.batches, restore=self.state.restore, **more)
 
     def run_eagerly(self) -> bool:
         """Run the first steps eagerly, then what shows how exact they are.
@@ -138,7 +143,7 @@ class Trainer:
         Returns:
             Whether they are the same with other random numbers.
         """
-        eager = self.own_step(ExecutionMode.EAGER)
+        eager = self.own_step(Mode.EAGER)
         with self.without_random_layers():
             self._eager = self._first_steps(eager)
             rng = np.random.default_rng(0)
@@ -191,7 +196,7 @@ class Trainer:
             wide = Trainer(twin, alone, [tf.nest.map_structure(models.widened, images)])
             wide.batches = [(wide.batches[0][0], labels)]
             with wide.without_random_layers():
-                graph = wide.own_step(ExecutionMode.GRAPH)
+                graph = wide.own_step(Mode.GRAPH)
                 self._reference = wide._first_steps(graph, steps=0)
 
     @contextmanager
@@ -208,7 +213,7 @@ class Trainer:
 
     def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
         """Why calls in a row are no training: the loss is not finite at their end; else ""."""
-        if executable.mode is ExecutionMode.INPUT:
+        if executable.mode.execution is Execution.NONE:
             return ""
         executable.prepare()
         for _ in range(calls):

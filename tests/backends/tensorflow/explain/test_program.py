@@ -17,7 +17,7 @@ from xla_sweeps.backends.tensorflow.explain.explaining import Subject, explain_s
 from xla_sweeps.backends.tensorflow.explain.program import Work, program_of, work_by_name
 from xla_sweeps.backends.tensorflow.explain.trace import MODES, Event, Profile, time_of
 from xla_sweeps.schema.explanation import Kind
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Mode
 
 PROGRAM = """
 HloModule jit, entry_computation_layout={(f32[8,8]{1,0}, s32[])->f32[8,8]{1,0}}
@@ -275,7 +275,7 @@ def test_a_program_that_cannot_be_counted_still_has_its_time(
 
 @pytest.mark.tf
 def test_a_mode_that_the_profiler_did_not_see_is_named() -> None:
-    work: dict[ExecutionMode, dict[str, Work]] = {mode: {} for mode in MODES}
+    work: dict[Mode, dict[str, Work]] = {mode: {} for mode in MODES}
     mark = Event(name="xla_sweeps:graph", start_s=0.0, end_s=1.0, facts={})
     with pytest.raises(ValueError, match="the profiler saw no call of xla"):
         time_of(Profile([mark], {}), work)

@@ -13,7 +13,7 @@ from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.explain import peaks, roofline
 from xla_sweeps.backends.tensorflow.hlo import Module
 from xla_sweeps.backends.tensorflow.macs import count_macs
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Mode
 
 pytestmark = pytest.mark.tf
 
@@ -30,8 +30,8 @@ def model() -> keras.Model:
 
 @pytest.fixture(scope="module")
 def compiled(model: keras.Model) -> modes.ModeExecutable:
-    executable = modes.make_executable(
-        lambda batch: model(batch, training=False), ExecutionMode.XLA, [BATCH]
+    executable = modes.ModeExecutable.bind(
+        lambda batch: model(batch, training=False), Mode.XLA, [BATCH]
     )
     executable.step()
     return executable

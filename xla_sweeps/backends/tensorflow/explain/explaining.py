@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow import devices, models, modes
-from xla_sweeps.backends.tensorflow.bench import NUDGE
+from xla_sweeps.backends.tensorflow import devices, models, modes, scenarios
 from xla_sweeps.backends.tensorflow.explain import program, refusals, roofline, traps
 from xla_sweeps.backends.tensorflow.explain.graph import (
     Origins,
@@ -36,7 +35,7 @@ from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import diagnose_exception, error_line, error_text
 from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, Trap, TrapName
 from xla_sweeps.schema.measurement import Phase
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.schema.trial import Precision, ReplicateJob
 
 REFUSED = "XLA does not compile the model"
@@ -86,7 +85,10 @@ def explain(job: ReplicateJob, channel: Any) -> None:
     with tf.device(device):
         channel.send(protocol.Stage(phase=Phase.BUILD, detail=spec.name))
         built = models.build(
-            spec, precision=trial.precision, seed=trial.seed, scenario=trial.scenario
+            spec,
+            precision=trial.precision,
+            seed=trial.seed,
+            step=scenarios.BENCHES[trial.scenario].step,
         )
         rng = np.random.default_rng(trial.seed)
         size = built.loaded.batch or trial.batch_size
@@ -150,7 +152,7 @@ def explain_subject(subject: Subject, tell: Tell, *, trace: bool = True) -> Expl
     tell(protocol.Stage(phase=Phase.TRACE))
     try:
         with noting_layers(subject.layers) as noted:
-            graph = modes.make_executable(subject.call, ExecutionMode.GRAPH, subject.batches)
+            graph = modes.ModeExecutable.bind(subject.call, Mode.GRAPH, subject.batches)
         ops = traced_ops(graph.concrete, noted)
     except Exception as error:
         traceback.print_exc()
@@ -164,13 +166,13 @@ def explain_subject(subject: Subject, tell: Tell, *, trace: bool = True) -> Expl
         traps.xla_in_every_mode(graph.concrete, ops),
     )
     known = _sent(replace(known, traps=structural), tell)
-    tell(protocol.Stage(phase=Phase.COMPILE, mode=str(ExecutionMode.XLA)))
+    tell(protocol.Stage(phase=Phase.COMPILE, mode=str(Mode.XLA)))
     for step in (_lower, _run):
         known = _sent(step(known, subject, traced), tell)
     tell(protocol.Stage(phase=Phase.MEASURE))
     known = _sent(_program(known, subject, traced, trace=trace), tell)
     known = _sent(_time(known, subject, traced, trace=trace), tell)
-    tell(protocol.Stage(phase=Phase.COMPILE, mode=str(ExecutionMode.AUTOCLUSTER)))
+    tell(protocol.Stage(phase=Phase.COMPILE, mode=str(Mode.AUTOCLUSTER)))
     known = _sent(_cluster(known, subject, ops), tell)
     ignored = traps.jit_compile_ignored(subject.model, subject.layers)
     return _sent(_with(known, ignored), tell)
@@ -229,7 +231,7 @@ def _lower(known: Explanation, subject: Subject, traced: Traced) -> Explanation:
     """Lower the model to HLO for both batches: the compiler's verdict, and whether they agree."""
     texts = []
     try:
-        compiled = modes.make_executable(subject.call, ExecutionMode.XLA, subject.batches)
+        compiled = modes.ModeExecutable.bind(subject.call, Mode.XLA, subject.batches)
         for batch in subject.batches:
             lowered = compiled.function.experimental_get_compiler_ir(batch)
             texts.append(str(lowered(stage="hlo")))
@@ -257,7 +259,7 @@ def _run(known: Explanation, subject: Subject, traced: Traced) -> Explanation:
     if isinstance(again, Exception):
         known = _without(known, f"graph mode failed: {error_line(again)}", "time")
     else:
-        subject.ran[str(ExecutionMode.GRAPH)] = graph
+        subject.ran[str(Mode.GRAPH)] = graph
     compiled: traps.Ran = RuntimeError(REFUSED)
     if traced.compiled is not None:
         compiled = _outputs(traced.compiled)
@@ -266,7 +268,7 @@ def _run(known: Explanation, subject: Subject, traced: Traced) -> Explanation:
             if not isinstance(first, Exception):
                 known = replace(known, compiler=_verdict(compiled, Phase.COMPILE, ops))
         else:
-            subject.ran[str(ExecutionMode.XLA)] = traced.compiled
+            subject.ran[str(Mode.XLA)] = traced.compiled
     known = (
         replace(known, graph_operations=computing(traced.graphs))
         if ran is None
@@ -300,7 +302,7 @@ def _program(known: Explanation, subject: Subject, traced: Traced, *, trace: boo
             {
                 mode: executable
                 for mode, executable in subject.ran.items()
-                if trace or mode == ExecutionMode.XLA
+                if trace or mode == Mode.XLA
             },
             calls=CALLS if trace else 1,
         )
@@ -324,8 +326,8 @@ def _time(known: Explanation, subject: Subject, traced: Traced, *, trace: bool) 
         return known
     try:
         work = {
-            ExecutionMode.GRAPH: graph_work(traced.graphs, traced.origins),
-            ExecutionMode.XLA: program.work_by_name(traced.program, traced.origins),
+            Mode.GRAPH: graph_work(traced.graphs, traced.origins),
+            Mode.XLA: program.work_by_name(traced.program, traced.origins),
         }
         return replace(known, time=time_of(traced.profile, work))
     except Exception as error:
@@ -335,11 +337,7 @@ def _time(known: Explanation, subject: Subject, traced: Traced, *, trace: bool) 
 
 def _nudged(graph: modes.ModeExecutable) -> modes.ModeExecutable:
     """The same on inputs changed by as little as rounding."""
-
-    def changed(tensor: Any) -> Any:
-        return tensor * (1 + NUDGE) if tensor.dtype.is_floating else tensor
-
-    return replace(graph, inputs=[tf.nest.map_structure(changed, graph.inputs[0])])
+    return replace(graph, inputs=[models.nudged(graph.inputs[0])])
 
 
 def _ran(executable: modes.ModeExecutable) -> Exception | None:
@@ -365,12 +363,12 @@ def _outputs(executable: modes.ModeExecutable) -> traps.Ran:
 def _cluster(known: Explanation, subject: Subject, ops: Sequence[TracedOp]) -> Explanation:
     """Run the model with auto-clustering, and see what its clusters hold."""
     try:
-        executable = modes.make_executable(subject.call, ExecutionMode.AUTOCLUSTER, subject.batches)
+        executable = modes.ModeExecutable.bind(subject.call, Mode.AUTOCLUSTER, subject.batches)
         executable.prepare()
         with modes.collected_graphs() as graphs:
             executable.step()
             executable.synchronize()
-        subject.ran[str(ExecutionMode.AUTOCLUSTER)] = executable
+        subject.ran[str(Mode.AUTOCLUSTER)] = executable
     except Exception as error:
         traceback.print_exc()
         why = error_line(error)
@@ -378,6 +376,6 @@ def _cluster(known: Explanation, subject: Subject, ops: Sequence[TracedOp]) -> E
         unknown = traps.unknown(TrapName.LITTLE_CLUSTERED, why)
         return _with(replace(known, missing=missing), unknown)
     finally:
-        modes.set_autoclustering(False)
+        modes.activate(Execution.GRAPH)
     clustering = traps.clustering_of(ops, graphs)
     return _with(replace(known, clustering=clustering), traps.little_clustered(clustering))

@@ -18,7 +18,7 @@ import tensorflow as tf
 from xla_sweeps.analysis.roofline import COPY, FLOP_PER_MAC, READ, matmul
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.measure import timing
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.roofline import Peak
 
 SIDES = (512, 1024, 2048, 4096, 8192)
@@ -31,7 +31,7 @@ ARRAY_BYTES = 2**28
 
 REPETITIONS = 8
 
-_MODES = (ExecutionMode.GRAPH, ExecutionMode.XLA)
+_MODES = (Mode.GRAPH, Mode.XLA)
 
 
 def peaks(dtypes: Sequence[str], *, device: str) -> tuple[Peak, ...]:
@@ -92,7 +92,7 @@ def _move(cores: set[int]) -> None:
 
 def _fastest(call: Callable[[Any], Any], argument: Any) -> tuple[float, modes.ModeExecutable]:
     """The faster of graph mode and XLA, and its seconds."""
-    executables = [modes.make_executable(call, mode, [argument]) for mode in _MODES]
+    executables = [modes.ModeExecutable.bind(call, mode, [argument]) for mode in _MODES]
     timed = [(_best_s(item), item) for item in executables]
     return min(timed, key=lambda item: item[0])
 

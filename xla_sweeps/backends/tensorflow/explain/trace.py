@@ -17,14 +17,14 @@ from xla_sweeps.backends.tensorflow.explain.compiled import hlo_text
 from xla_sweeps.backends.tensorflow.explain.program import LayerOf, Work
 from xla_sweeps.backends.tensorflow.explain.timeline import Call, Span, lost, mode_time
 from xla_sweeps.schema.explanation import Kind, Time
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Mode
 
 CALLS = 5
 
 ENOUGH_S = 5.0
 """After so long no further call of a mode is traced."""
 
-MODES = (ExecutionMode.GRAPH, ExecutionMode.XLA)
+MODES = (Mode.GRAPH, Mode.XLA)
 
 _MARK = "xla_sweeps:"
 
@@ -164,7 +164,7 @@ def kind_of(op: str) -> Kind:
     return next((kind for pattern, kind in _KINDS if pattern.search(op)), Kind.ELEMENTWISE)
 
 
-def time_of(profile: Profile, work: Mapping[ExecutionMode, Mapping[str, Work]]) -> Time:
+def time_of(profile: Profile, work: Mapping[Mode, Mapping[str, Work]]) -> Time:
     """Where the time of graph mode and of XLA goes.
 
     Args:
@@ -184,7 +184,7 @@ def time_of(profile: Profile, work: Mapping[ExecutionMode, Mapping[str, Work]]) 
     )
 
 
-def _fastest(profile: Profile, mode: ExecutionMode, work: Mapping[str, Work]) -> tuple[Call, int]:
+def _fastest(profile: Profile, mode: Mode, work: Mapping[str, Work]) -> tuple[Call, int]:
     """The fastest of a mode's calls with the operations that ran in it, and how many there are."""
     calls = [event for event in profile.events if event.name == f"{_MARK}{mode}"]
     if not calls:
@@ -195,7 +195,7 @@ def _fastest(profile: Profile, mode: ExecutionMode, work: Mapping[str, Work]) ->
         for event in profile.events
         if best.start_s <= event.start_s and event.end_s <= best.end_s
     ]
-    ran = list(_thunks(within) if mode is ExecutionMode.XLA else _nodes(within, work))
+    ran = list(_thunks(within) if mode is Mode.XLA else _nodes(within, work))
     span = Span(str(mode), best.start_s, best.end_s)
     return Call(span=span, operations=ran, work=work), len(calls)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from xla_sweeps.backends.tensorflow import modes
+from collections.abc import Mapping
+
 from xla_sweeps.backends.tensorflow.bench import Bench
-from xla_sweeps.backends.tensorflow.scenarios import fit, predict, train
-from xla_sweeps.schema.modes import ExecutionMode, Scenario
+from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
+from xla_sweeps.backends.tensorflow.scenarios.fit import FitBench
+from xla_sweeps.backends.tensorflow.scenarios.predict import PredictBench
+from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
+from xla_sweeps.schema.modes import Scenario
 
-
-def make_executable(bench: Bench, mode: ExecutionMode) -> modes.ModeExecutable:
-    """Bind the bench's model to a mode, as its scenario calls it; graph modes are traced here."""
-    if bench.trial.scenario is Scenario.PREDICT:
-        return predict.make_executable(bench, mode)
-    if bench.trainer and bench.trial.scenario is Scenario.FIT:
-        return fit.make_executable(bench.trainer, mode, batches=bench.trial.batches)
-    if bench.trainer:
-        return train.make_executable(bench.trainer, mode)
-    return modes.make_executable(bench.built.call, mode, bench.inputs)
+BENCHES: Mapping[Scenario, type[Bench]] = {
+    Scenario.CALL: Bench,
+    Scenario.DETECT: DetectBench,
+    Scenario.PREDICT: PredictBench,
+    Scenario.TRAIN_STEP: TrainBench,
+    Scenario.FIT: FitBench,
+}
+"""The bench of each scenario."""

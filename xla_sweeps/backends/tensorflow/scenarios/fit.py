@@ -8,7 +8,6 @@ pictures may be smaller; XLA compiles for its size too.
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +15,10 @@ from typing import Any
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import modes
-from xla_sweeps.backends.tensorflow.scenarios.keras_training import KerasTraining, compiled
+from xla_sweeps.backends.tensorflow.scenarios.keras_jit import KerasExecutable
+from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench, compiled
 from xla_sweeps.backends.tensorflow.training import Trainer
-from xla_sweeps.schema.modes import Entry, ExecutionMode, entry_of
+from xla_sweeps.schema.modes import Entry, Mode
 
 _AGAIN = 3
 """Later steps on the last batch, whose median is not compilation."""
@@ -34,39 +34,38 @@ class Epoch(modes.ModeExecutable):
     """A step on it; `run` if it is None."""
     last_batch_s: float = 0.0
     """The first step on it, with a synchronization."""
+    times: int = 1
+    """Batches of full size in an epoch."""
 
     def run_full(self) -> None:
         """Start an epoch without its last batch if that is smaller."""
         raise NotImplementedError
 
-    def first(self) -> None:
-        """Run an epoch for the first time; the last batch is timed."""
-        self.run_full()
-        if self.last_batch is not None:
-            self.synchronize()
-            self.last_batch_s = self._on_last_batch_s()
+    def first_call_s(self) -> float:
+        """Seconds of the first epoch; its step on the last batch is timed too."""
+        with self.observed():
+            seconds = self.timed_s(self.run_full)
+            if self.last_batch is not None:
+                self.last_batch_s = self.timed_s(self.step_on_last)
+                seconds += self.last_batch_s
+        return seconds
 
-    def last_batch_compile_s(self) -> float | None:
+    def step_on_last(self) -> None:
+        """Start the step on the last batch."""
+        self.last = (self.run_last or self.run)(self.last_batch)
+
+    def extras(self) -> dict[str, Any]:
         """How much longer the first step on the last batch took than later ones, seconds."""
         if self.last_batch is None:
-            return None
+            return {}
         self.prepare()
-        again = statistics.median(self._on_last_batch_s() for _ in range(_AGAIN))
-        return max(0.0, self.last_batch_s - again)
-
-    def _on_last_batch_s(self) -> float:
-        started = time.perf_counter()
-        self.last = (self.run_last or self.run)(self.last_batch)
-        self.synchronize()
-        return time.perf_counter() - started
+        again = statistics.median(self.timed_s(self.step_on_last) for _ in range(_AGAIN))
+        return {"last_batch_compile_s": max(0.0, self.last_batch_s - again)}
 
 
 @dataclass
 class Steps(Epoch):
     """The own step on each of some batches in turn."""
-
-    times: int = 1
-    """Batches of full size in an epoch."""
 
     def run_full(self) -> None:
         """Start the steps on batches of full size."""
@@ -77,7 +76,7 @@ class Steps(Epoch):
         """Start an epoch."""
         self.run_full()
         if self.last_batch is not None:
-            self.last = (self.run_last or self.run)(self.last_batch)
+            self.step_on_last()
 
 
 @dataclass
@@ -91,22 +90,16 @@ class Input(modes.ModeExecutable):
         for batch in self.dataset:
             self.last = batch
 
-    def placement(self, device: str) -> tuple[dict[str, Any], list[str]]:
-        """Where batches are made: in the host's memory."""
-        return {"device": sorted({item.device for item in tf.nest.flatten(self.last)})}, []
-
-    def compilation(self) -> tuple[dict[str, Any], list[str]]:
-        """Nothing: no model runs."""
-        return {}, []
+    def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
+        """Where batches are made: in the host's memory. No model runs."""
+        return {"device": sorted({tensor.device for tensor in tf.nest.flatten(self.last)})}, []
 
 
 @dataclass
-class Fit(KerasTraining, Epoch):
+class Fit(KerasExecutable, Epoch):
     """`model.fit`; `run` fits one batch, and a step the whole dataset."""
 
     dataset: Any = None
-    times: int = 1
-    """Batches of full size in an epoch."""
 
     def run_full(self) -> None:
         """Fit the batches of full size."""
@@ -117,47 +110,37 @@ class Fit(KerasTraining, Epoch):
         self.last = fitted(self.model, self.dataset)
 
 
-def make_executable(trainer: Trainer, mode: ExecutionMode, *, batches: int) -> modes.ModeExecutable:
-    """Bind an epoch to a mode; Keras's modes are traced in their first call.
+@dataclass
+class FitBench(TrainBench):
+    """Epochs; without pictures the trainer has at least as many batches as one of them."""
 
-    Args:
-        trainer: what is trained; without a feed it has at least so many batches.
-        mode: a mode of `scenario=fit`.
-        batches: of one epoch.
-    """
-    entry = entry_of(mode)
-    last = _last_batch(trainer)
-    times = batches - (last is not None)
-    if entry is Entry.FIT:
-        model, asked = compiled(trainer, mode)
-        return Fit(
-            mode=mode,
-            run=lambda batch: fitted(model, _alone(trainer, batch)),
-            inputs=trainer.batches,
-            restore=trainer.state.restore,
-            model=model,
-            asked=asked,
-            dataset=dataset_of(trainer, batches),
-            last_batch=last,
-            times=times,
-        )
-    if entry is Entry.INPUT:
-        dataset = dataset_of(trainer, batches)
-        return Input(mode=mode, run=next, inputs=trainer.batches, dataset=dataset)
-    step = trainer.own_step(mode)
-    smaller = None if last is None else modes.make_executable(trainer.step, mode, [last])
-    return Steps(
-        mode=mode,
-        run=step.run,
-        inputs=trainer.batches,
-        function=step.function,
-        concrete=step.concrete,
-        trace_s=(step.trace_s or 0.0) + (smaller.trace_s or 0.0) if smaller else step.trace_s,
-        restore=step.restore,
-        times=times,
-        last_batch=last,
-        run_last=smaller.run if smaller else None,
-    )
+    def make(self, mode: Mode) -> modes.ModeExecutable:
+        """Bind an epoch to a mode; Keras's modes are traced in their first call."""
+        trainer, batches = self.trainer, self.trial.batches
+        if mode.entry is Entry.INPUT:
+            dataset = dataset_of(trainer, batches)
+            return Input(mode=mode, run=next, inputs=trainer.batches, dataset=dataset)
+        last = _last_batch(trainer)
+        times = batches - (last is not None)
+        if mode.entry is Entry.FIT:
+            model = compiled(trainer, mode)
+            return Fit(
+                mode=mode,
+                run=lambda batch: fitted(model, _alone(trainer, batch)),
+                inputs=trainer.batches,
+                restore=trainer.state.restore,
+                model=model,
+                made="train_function",
+                dataset=dataset_of(trainer, batches),
+                last_batch=last,
+                times=times,
+            )
+        steps = trainer.bound(Steps, mode, times=times, last_batch=last)
+        if last is not None:
+            smaller = modes.ModeExecutable.bind(trainer.step, mode, [last])
+            steps.run_last = smaller.run
+            steps.trace_s = (steps.trace_s or 0.0) + (smaller.trace_s or 0.0)
+        return steps
 
 
 def dataset_of(trainer: Trainer, batches: int) -> tf.data.Dataset:

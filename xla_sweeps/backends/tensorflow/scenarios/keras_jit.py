@@ -3,15 +3,76 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow import models
+from xla_sweeps.backends.tensorflow import models, modes
+from xla_sweeps.backends.tensorflow.training import raw
+from xla_sweeps.schema.modes import Execution
 
-UNCOMPILED = "uncompiled"
-"""Asks for a model without `compile`: Keras chooses whether to use XLA."""
+JIT_COMPILE = {
+    Execution.AUTO: "auto",
+    Execution.GRAPH: False,
+    Execution.XLA: True,
+    Execution.EAGER: False,
+}
+"""Keras's `jit_compile` of each execution that `compile` asks for."""
+
+
+@dataclass
+class KerasExecutable(modes.ModeExecutable):
+    """One of Keras's own methods, of a model with its own setting of `jit_compile`."""
+
+    model: Any = None
+    made: str = ""
+    """The attribute of the model that has the function that Keras makes."""
+
+    def first_call_s(self) -> float:
+        """Seconds of the first call, in which Keras traces and compiles."""
+        elapsed = super().first_call_s()
+        if self.mode.execution is Execution.EAGER:
+            return elapsed
+        self.function = step_function(getattr(self.model, self.made))
+        return elapsed
+
+    def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
+        """Where the first call ran, and what Keras made of `jit_compile`.
+
+        The weights tell the place where XLA compiles a function whole, of which TensorFlow shows no
+        graph.
+        """
+        places = sorted(self.places or {raw(item).device for item in self.model.variables})
+        name = device.split("/")[-1]
+        wrong = [] if any(name in place for place in places) else [f"nothing ran on {device}"]
+        if self.mode.execution is Execution.EAGER:
+            evidence = {"executing_eagerly": self.model.run_eagerly}
+            problems = [] if self.model.run_eagerly else ["Keras traced a graph"]
+        else:
+            evidence, problems = self._jit_proof()
+        return {"device": places, "elsewhere": [], **evidence}, wrong + problems
+
+    def _jit_proof(self) -> tuple[dict[str, Any], list[str]]:
+        asked = JIT_COMPILE.get(self.mode.execution, "uncompiled")
+        in_force = bool(self.model.jit_compile)
+        compiled = sum(map(_compiled, concrete_functions(self.function)))
+        problems = []
+        if self.model.run_eagerly or tf.config.functions_run_eagerly():
+            problems.append("the model runs eagerly, so nothing runs as a graph")
+        if asked is True and not in_force:
+            problems.append(f"Keras lowered jit_compile=True to False: {_refusal(self.model)}")
+        if asked is False and in_force:
+            problems.append("Keras uses XLA although jit_compile=False")
+        if in_force and not compiled:
+            problems.append("Keras says that it uses XLA, but XLA compiles nothing that it traced")
+        return {
+            "jit_compile_asked": asked,
+            "jit_compile": in_force,
+            "xla_functions": compiled,
+            "executing_eagerly": False,
+        }, problems
 
 
 def wrapped(model: Any, call: Callable[[Any], Any]) -> Any:
@@ -36,45 +97,6 @@ def wrapped(model: Any, call: Callable[[Any], Any]) -> Any:
     return Wrapper()
 
 
-def evidence(model: Any, functions: Sequence[Any], asked: Any) -> tuple[dict[str, Any], list[str]]:
-    """What Keras made of `jit_compile`, read back after the first call, and what is wrong with it.
-
-    Args:
-        model: from `wrapped`.
-        functions: the functions that Keras traced, as `ConcreteFunction`s.
-        asked: the `jit_compile` that was asked for, or `UNCOMPILED`.
-    """
-    in_force = bool(model.jit_compile)
-    compiled = sum(map(_compiled, functions))
-    problems = []
-    if model.run_eagerly or tf.config.functions_run_eagerly():
-        problems.append("the model runs eagerly, so nothing runs as a graph")
-    if asked is True and not in_force:
-        problems.append(f"Keras lowered jit_compile=True to False: {_refusal(model)}")
-    if asked is False and in_force:
-        problems.append("Keras uses XLA although jit_compile=False")
-    if in_force and not compiled:
-        problems.append("Keras says that it uses XLA, but XLA compiles nothing that it traced")
-    return {
-        "jit_compile_asked": asked,
-        "jit_compile": in_force,
-        "xla_functions": compiled,
-        "executing_eagerly": False,
-    }, problems
-
-
-def placement(places: frozenset[str], device: str) -> tuple[dict[str, Any], list[str]]:
-    """Where the operations of a first call ran, and what is wrong with it.
-
-    Args:
-        places: `ModeExecutable.places`.
-        device: where the model is to run.
-    """
-    name = device.split("/")[-1]
-    problems = [] if any(name in place for place in places) else [f"nothing ran on {device}"]
-    return {"device": sorted(places), "elsewhere": []}, problems
-
-
 def step_function(made: Any) -> Any:
     """The `tf.function` of one step in what Keras made: `model.train_function`; None without one.
 
@@ -89,7 +111,7 @@ def step_function(made: Any) -> Any:
 
 
 def concrete_functions(function: Any) -> list[Any]:
-    """What a `tf.function` traced so far.
+    """The functions that a `tf.function` traced so far.
 
     Uses a private method of TensorFlow, tried on 2.21.0: Keras does not keep what it traced.
     """

@@ -2,22 +2,111 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import keras
+import numpy as np
+
 from xla_sweeps.backends.tensorflow import modes
-from xla_sweeps.backends.tensorflow.scenarios.keras_training import KerasTraining, compiled
+from xla_sweeps.backends.tensorflow.bench import INPUT_BATCHES, Bench, Tell
+from xla_sweeps.backends.tensorflow.pictures import Feed
+from xla_sweeps.backends.tensorflow.scenarios import keras_jit
 from xla_sweeps.backends.tensorflow.training import Trainer
-from xla_sweeps.schema.modes import Entry, ExecutionMode, entry_of
+from xla_sweeps.measure import protocol
+from xla_sweeps.schema.measurement import Agreement, Flag, Flagged
+from xla_sweeps.schema.modes import Entry, Execution, Mode
 
 
-def make_executable(trainer: Trainer, mode: ExecutionMode) -> modes.ModeExecutable:
-    """Bind training to a mode; Keras's modes are traced in their first call."""
-    if entry_of(mode) is not Entry.TRAIN_ON_BATCH:
-        return trainer.own_step(mode)
-    model, asked = compiled(trainer, mode)
-    return KerasTraining(
-        mode=mode,
-        run=lambda batch: model.train_on_batch(*batch),
-        inputs=trainer.batches,
-        restore=trainer.state.restore,
-        model=model,
-        asked=asked,
+@dataclass
+class TrainBench(Bench):
+    """A model that is trained.
+
+    Attributes:
+        trainer: what every mode trains.
+        feed: the pictures that it trains on; None for values that are drawn.
+        labels: of the inputs; drawn by the trainer without pictures.
+    """
+
+    trainer: Trainer = field(init=False)
+    feed: Feed | None = None
+    labels: Sequence[Any] = ()
+
+    def drawn(self, rng: np.random.Generator) -> list[Any]:
+        """Batches of pictures with their labels, or of values that are drawn."""
+        if self.trial.training and self.trial.training.data:
+            self.feed = Feed(self.trial, self.built.inputs)
+            return self.feed.first(INPUT_BATCHES)
+        return super().drawn(rng)
+
+    def place(self, batches: Sequence[Any]) -> None:
+        """Place the batches on the device, their labels as `labels`."""
+        super().place(batches)
+        if self.feed:
+            self.inputs, self.labels = map(list, zip(*self.inputs, strict=True))
+
+    def begin(self) -> None:
+        """Make the trainer, whose state is that of the weights as they are now."""
+        self.trainer = Trainer(
+            self.built, self.trial, self.inputs, feed=self.feed, labels=self.labels
+        )
+
+    def make(self, mode: Mode) -> modes.ModeExecutable:
+        """Bind training to a mode; Keras's modes are traced in their first call."""
+        if mode.entry is not Entry.TRAIN_ON_BATCH:
+            return self.trainer.own_step(mode)
+        model = compiled(self.trainer, mode)
+        return keras_jit.KerasExecutable(
+            mode=mode,
+            run=lambda batch: model.train_on_batch(*batch),
+            inputs=self.trainer.batches,
+            restore=self.trainer.state.restore,
+            model=model,
+            made="train_function",
+        )
+
+    def call_eagerly(self, tell: Tell) -> None:
+        """Run the first steps eagerly."""
+        self.deterministic = self.trainer.run_eagerly()
+        if self.trainer.random_layers:
+            tell(protocol.Caveat(Flagged(Flag.RANDOM_LAYERS)))
+
+    def compute_reference(self) -> None:
+        """Run the first step in float64."""
+        self.trainer.add_reference(self.trial, self.built)
+
+    def comparison(self, executable: modes.ModeExecutable) -> Callable[[], Agreement]:
+        """Run the first steps of a mode; returns what compares them with eager's."""
+        if executable.mode.execution is Execution.NONE:  # it computes nothing that could be wrong
+            return partial(Agreement, rmse_rel=None, top1_match=None, ok=True)
+        again = partial(self.make, executable.mode)
+        return partial(self.trainer.compare, self.trainer.first_steps(executable, again))
+
+    def count_macs(self, tell: Tell, xla: modes.ModeExecutable | None = None) -> None:
+        """Count multiply-accumulates of the model: a step has more than a forward pass."""
+        if xla is None:
+            super().count_macs(tell)
+
+    def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
+        """Why calls in a row are no training: the loss is not finite at their end; else ""."""
+        return self.trainer.runs_away(executable, calls)
+
+
+def compiled(trainer: Trainer, mode: Mode) -> Any:
+    """A Keras model with the trainer's layers, optimizer and loss, compiled as a mode asks.
+
+    tf_keras has no `jit_compile="auto"`: None leaves the choice to it.
+    """
+    asked = keras_jit.JIT_COMPILE[mode.execution]
+    model = keras_jit.wrapped(trainer.model, lambda batch: trainer.forward(batch, training=True))
+    model.compile(
+        optimizer=trainer.optimizer,
+        loss=trainer.library.losses.SparseCategoricalCrossentropy(
+            from_logits=not trainer.probabilities
+        ),
+        jit_compile=None if asked == "auto" and trainer.library is not keras else asked,
+        run_eagerly=mode.execution is Execution.EAGER,
     )
+    return model

@@ -1,0 +1,50 @@
+"""Detection: the forward pass, decoding and non-max suppression in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xla_sweeps.backends.tensorflow import models
+from xla_sweeps.backends.tensorflow.bench import Bench, Tell, eager_outputs
+from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.measure import agreement
+from xla_sweeps.schema.measurement import Agreement
+from xla_sweeps.schema.trial import ModelSpec
+
+
+@dataclass
+class DetectBench(Bench):
+    """A detector whose boxes are compared.
+
+    Attributes:
+        nudged: eager outputs on the first inputs changed by rounding; computed when needed.
+    """
+
+    nudged: list[np.ndarray] | None = None
+
+    @staticmethod
+    def step(loaded: LoadedModel, spec: ModelSpec) -> Callable[[Any], Any]:
+        """The forward pass, and the boxes from it."""
+        decode = loaded.decode
+        if decode is None:
+            raise ConfigError(
+                f"scenario=detect: {spec.name} from source={spec.source} does not decode boxes"
+            )
+        return lambda batch: decode(loaded.forward(batch), batch)
+
+    def add_reference(self, tell: Tell) -> bool:
+        """None: detections are compared with eager only."""
+        return False
+
+    def compare(self, outputs: list[np.ndarray]) -> Agreement:
+        """Compare boxes with those of eager, as far as rounding leaves them alone."""
+        if self.nudged is None:
+            self.nudged = eager_outputs(self.built, [models.nudged(self.inputs[0])])
+        return agreement.compare_detections(
+            outputs, self.eager, self.nudged, precision=self.trial.precision
+        )
