@@ -19,7 +19,8 @@ from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.models import BuiltModel
 from xla_sweeps.backends.tensorflow.scenarios.predict import KerasCalls, PredictBench
 from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
-from xla_sweeps.schema.measurement import ModeOutcome, Status
+from xla_sweeps.measure.protocol import Caveat
+from xla_sweeps.schema.measurement import Flag, Flagged, ModeOutcome, Status
 from xla_sweeps.schema.modes import SCENARIOS, Mode, Scenario
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob
 
@@ -213,6 +214,14 @@ def test_new_shapes_after_the_first_call_count_as_traces(bench: PredictBench) ->
     assert isinstance(executable, KerasCalls)
     executable.model.predict(np.zeros((5, *SHAPE), np.float32), batch_size=5, verbose=0)
     assert executable.traces() == traced + 1
+
+
+def test_what_xla_compiles_inside_is_told_where_keras_traces() -> None:
+    bench, heard = bench_of(model_of(keras, keras.layers.Conv2D(4, 3, groups=2))), Heard()
+    job = ReplicateJob(trial=bench.trial, replicate=0, modes=("predict_graph",), order_seed=1)
+    prepare_modes(job, bench, heard)
+    assert Caveat(Flagged(Flag.CONTAINS_XLA)) in heard.events
+    assert not bench.facts.fingerprint, "a graph of Keras has more than the model's operations"
 
 
 def test_keras_2_has_its_own_predict() -> None:

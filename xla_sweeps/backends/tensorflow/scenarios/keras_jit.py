@@ -36,6 +36,9 @@ class KerasExecutable(modes.ModeExecutable):
         if self.mode.execution is Execution.EAGER:
             return elapsed
         self.function = step_function(getattr(self.model, self.made))
+        if not self.model.jit_compile and self.function is not None:
+            # What XLA compiles in it belongs to the model.
+            self.concrete = next(iter(concrete_functions(self.function)), None)
         return elapsed
 
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
