@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from xla_sweeps.config.yaml_values import read_values
+from xla_sweeps.config.yaml_values import read_values, yaml_message
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, NAMES
 from xla_sweeps.system.files import read_regular
@@ -213,16 +213,6 @@ def read_yaml(path: Path) -> str:
     except yaml.YAMLError as error:
         raise ConfigError(yaml_message(error, path)) from error
     return text
-
-
-def yaml_message(error: Exception, place: Path) -> str:
-    """An error of YAML as one line."""
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-    if mark is None:
-        return f"{place}: not valid YAML: {problem}"
-    name = mark.name if str(mark.name).endswith((".yaml", ".yml")) else place
-    return f"{name}:{mark.line + 1}: not valid YAML: {problem}"
 
 
 def _entries(folder: Path) -> Iterator[Path]:

@@ -6,6 +6,7 @@ Its size and depth are bounded before (`foreign.read_yaml`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -42,15 +43,22 @@ def read_values(text: str, *, where: str) -> tuple[Any, Lines]:
     try:
         nodes = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = where if mark is None else f"{where}:{mark.line + 1}"
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ConfigError(f"{place}: not valid YAML: {problem}") from error
+        raise ConfigError(yaml_message(error, where)) from error
     if len(nodes) > 1:
         raise ConfigError(f"{where}:{_line(nodes[1])}: a second document; give each a file")
     if not nodes:
         return None, {}
     return _value(nodes[0], where), dict(_lines(nodes[0], ()))
+
+
+def yaml_message(error: Exception, place: Path | str) -> str:
+    """An error of YAML as one line."""
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    if mark is None:
+        return f"{place}: not valid YAML: {problem}"
+    name = mark.name if str(mark.name).endswith((".yaml", ".yml")) else place
+    return f"{name}:{mark.line + 1}: not valid YAML: {problem}"
 
 
 def _value(node: yaml.Node, where: str) -> Any:
