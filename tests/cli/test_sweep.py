@@ -150,9 +150,9 @@ def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
     plan = sweep(tmp_path, "--dry-run")
     assert plan.stdout == ""
     assert "2 trials; 2 done, 0 to measure" in plan.stderr
-    assert planned.missing(tmp_path / "results") == 0
+    assert planned.unmeasured(tmp_path / "results") == 0
     shutil.rmtree(next((tmp_path / "results" / "records").iterdir()))
-    assert planned.missing(tmp_path / "results") == 1
+    assert planned.unmeasured(tmp_path / "results") == 1
 
 
 def test_adding_a_value_measures_that_alone_and_the_plan_estimates_its_time(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.sweep.compose import Composer, Place
 from xla_sweeps.sweep.launchers.local import LocalLauncher
 from xla_sweeps.sweep.launchers.slots import Slot
-from xla_sweeps.sweep.plan import INCONCLUSIVE, counting, match, missing
+from xla_sweeps.sweep.plan import INCONCLUSIVE, assign_records, counting, missing
 from xla_sweeps.system.devices import Device
 
 POINTS = (
@@ -161,7 +161,7 @@ def real_sweep(
     task = composer.task({})
     store, screen = Store(results), _Screen()
     store.check_writable()
-    match([task], load_runs(store), software=composer.software, retry=())
+    assign_records([task], load_runs(store), software=composer.software, retry=())
     launcher = LocalLauncher(
         [Slot(name="cpu", device=Device(kind="cpu", index=0, name="d"))],
         command=FAKE,

@@ -18,7 +18,7 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.launchers.local import LocalLauncher
 from xla_sweeps.sweep.outcomes import Outcome
-from xla_sweeps.sweep.plan import match
+from xla_sweeps.sweep.plan import assign_records
 
 SWEEP = str(Path(__file__).with_name("quick_sweep.py"))
 
@@ -65,7 +65,7 @@ def drive(
 ) -> tuple[Outcome, Notes]:
     store, notes = Store(results), Notes()
     tasks = tasks_of(results, list(arguments))
-    match(tasks, load_runs(store), software="", retry=retry)
+    assign_records(tasks, load_runs(store), software="", retry=retry)
     launcher = LocalLauncher(slots_of(slots), command=QUICK)
     return Driver(launcher, store, notes, extra=(), logs=results / "logs" / "sweeps").run(
         tasks

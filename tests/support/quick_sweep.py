@@ -19,7 +19,7 @@ from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.launchers.local import LocalLauncher
 from xla_sweeps.sweep.launchers.slots import Slot
-from xla_sweeps.sweep.plan import match
+from xla_sweeps.sweep.plan import assign_records
 from xla_sweeps.system.devices import Device
 
 QUICK = (sys.executable, str(Path(__file__).with_name("quick_trial.py")))
@@ -58,7 +58,7 @@ def main() -> int:
     store = Store(Path(results))
     store.check_writable()
     tasks = tasks_of(Path(results), arguments)
-    match(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software="", retry=())
     with SweepProgress("quick", [], ui=os.environ.get("BOARD", "plain")) as board:
         launcher = LocalLauncher(slots_of(int(slots)), command=QUICK)
         outcome = Driver(

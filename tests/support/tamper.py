@@ -40,7 +40,7 @@ from paths import DATA
 from xla_sweeps.cli import main
 from xla_sweeps.report.wandb_report import build as report
 from xla_sweeps.results import rows
-from xla_sweeps.results.planned import missing
+from xla_sweeps.results.planned import unmeasured
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, sealed
@@ -340,7 +340,7 @@ def figures(text: str) -> dict[tuple[str, ...], dict[str, str]]:
 
 def planned(results: Path) -> None:
     rows.load_runs(Store(results))
-    missing(results)
+    unmeasured(results)
 
 
 def ended(results: Path, trial: str) -> None:

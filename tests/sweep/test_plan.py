@@ -13,7 +13,7 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.plan import _costs, counting, final_outcome, match, missing
+from xla_sweeps.sweep.plan import _costs, assign_records, counting, final_outcome, missing
 
 
 def test_what_is_missing_of_a_trial_does_not_depend_on_the_order_of_its_records() -> None:
@@ -56,5 +56,5 @@ def test_replicates_of_an_earlier_build_are_measured_again(tmp_path: Path) -> No
     task.trial_ids = (built(1).trial_id,)
     for params, wanted in ((1, 2), (1, 1), (2, 2), (2, 1)):
         store.save(built(params))
-        match([task], load_runs(store), software="", retry=())
+        assign_records([task], load_runs(store), software="", retry=())
         assert task.wanted == wanted

@@ -44,9 +44,9 @@ from xla_sweeps.sweep.plan import (
     DEVICE_RULE,
     INCONCLUSIVE,
     Plan,
+    assign_records,
     check_parameters,
     headline_rows,
-    match,
     plan_sweep,
 )
 from xla_sweeps.sweep.search import SearchSource
@@ -294,7 +294,9 @@ def _driver(
         late_anchors=quick,
         document=composer.document if launcher.takes_documents else None,
         record_death=_death_recorder(request),
-        rematch=lambda task: match([task], load_runs(store), software=composer.software, retry=()),
+        rematch=lambda task: assign_records(
+            [task], load_runs(store), software=composer.software, retry=()
+        ),
     )
 
 

@@ -37,7 +37,7 @@ def keep(results_dir: Path, sweep: str, requests: Iterable[str]) -> None:
         )
 
 
-def missing(results_dir: Path) -> int | None:
+def unmeasured(results_dir: Path) -> int | None:
     """How many planned trials have no record; None where no plan is kept."""
     wanted: set[str] = set()
     plans = 0

@@ -88,7 +88,7 @@ def plan_sweep(
         warn: called for records that cannot be read.
     """
     tasks = with_aa(composed, composer.of_words)
-    match(tasks, runs, software=composer.software, retry=retry)
+    assign_records(tasks, runs, software=composer.software, retry=retry)
     if rerun is not None:
         _want_again(tasks, runs, results_dir, *rerun, warn=warn)
     return Plan(tasks=tasks, repeated=repeated, costs=_costs(runs))
@@ -182,7 +182,9 @@ def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> 
     return planned
 
 
-def match(tasks: Sequence[Task], runs: Runs, *, software: str, retry: Collection[Status]) -> None:
+def assign_records(
+    tasks: Sequence[Task], runs: Runs, *, software: str, retry: Collection[Status]
+) -> None:
     """Assign to each task its records, and how many replicates are still to be measured."""
     by_request: dict[str, list[Run]] | None = None
     for task in tasks:

@@ -17,7 +17,7 @@ from xla_sweeps.schema.overrides import override_value, tidy
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.compose import Composer, Task
 from xla_sweeps.sweep.definition import Metric, Parameter, Sweep
-from xla_sweeps.sweep.plan import match
+from xla_sweeps.sweep.plan import assign_records
 
 
 class SearchSource:
@@ -65,7 +65,7 @@ class SearchSource:
                 name: [run_of(record) for record in group]
                 for name, group in self._records(task).items()
             }
-            match([task], Runs(runs), software=self._composer.software, retry=())
+            assign_records([task], Runs(runs), software=self._composer.software, retry=())
             self.tasks.append(task)
             return task
         return None

@@ -26,7 +26,7 @@ from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.launchers.job import End, Job
 from xla_sweeps.sweep.launchers.ray import RayLauncher, keep_log
 from xla_sweeps.sweep.outcomes import Outcome
-from xla_sweeps.sweep.plan import match
+from xla_sweeps.sweep.plan import assign_records
 
 pytestmark = [
     pytest.mark.filterwarnings(
@@ -82,7 +82,7 @@ def drive(
 ) -> tuple[Outcome, Notes]:
     store, notes = Store(results), notes or Notes()
     launcher = RayLauncher(address, warn=pytest.fail, command=QUICK)
-    match(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software="", retry=())
     return Driver(launcher, store, notes, extra=(), logs=results / "logs").run(tasks), notes
 
 

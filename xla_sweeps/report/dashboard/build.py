@@ -105,7 +105,7 @@ def write_page(
             f"comparisons left out because they were not measured to their end: {unfinished}",
         )
     trials = sum(rows.trials for _, rows in loaded)
-    missing = [planned.missing(folder) for folder in results_dirs]
+    missing = [planned.unmeasured(folder) for folder in results_dirs]
     name = title or " · ".join(dict.fromkeys(label for label, _ in loaded))
     meta = page_meta(table) | {
         "title": name,
