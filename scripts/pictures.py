@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import html
 import io
-import math
 import os
 import re
 import shutil
@@ -13,8 +12,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,10 +38,12 @@ INK, FAINT, PAPER, LINE = "#1f2328", "#59636e", "#ffffff", "#d1d9e0"
 
 COLOURS = {
     "__main__": "#59636e",
+    "api": "#0a7d91",
     "cli": "#0969da",
     "sweep": "#8250df",
     "report": "#bf3989",
-    "tf": "#bc4c00",
+    "backends": "#bc4c00",
+    "worker": "#953800",
     "measure": "#9a6700",
     "results": "#1a7f37",
     "config": "#0e7490",
@@ -76,28 +76,28 @@ def main(arguments: list[str]) -> None:
 
 @dataclass
 class Box:
-    """A package in the picture: its modules as wrapped lines, and its place."""
+    """A package in the picture: the packages in it, and its place."""
 
     name: str
-    lines: list[str]
+    nested: str
     about: str
     top: float = 0.0
 
     @property
     def height(self) -> float:
-        """Pixels: the name's line, and one for each line of modules."""
-        return 28 + 15 * len(self.lines)
+        """Pixels: the name's line, and one for nested packages."""
+        return 43 if self.nested else 28
 
 
 def structure(output: Path) -> None:
-    """Draw the layers of pyproject.toml, each package's modules, and the imports between them."""
+    """Draw the layers of pyproject.toml and the imports between packages."""
     graph = grimp.build_graph(PACKAGE)
-    imports: Counter[tuple[str, str]] = Counter()
-    for module in graph.modules:
-        for imported in graph.find_modules_directly_imported_by(module):
-            pair = _package(module), _package(imported)
-            imports[pair] += pair[0] != pair[1]
-    layers = [[_box(name, graph.modules) for name in layer] for layer in _layers()]
+    imports = {
+        (_package(module), _package(imported))
+        for module in graph.modules
+        for imported in graph.find_modules_directly_imported_by(module)
+    }
+    layers = [[_box(name, graph) for name in layer] for layer in _layers()]
     width, left, right, y = 960.0, 16.0, 640.0, 52.0
     parts = []
     for layer in layers:
@@ -111,18 +111,14 @@ def structure(output: Path) -> None:
         y += 8
     boxes = {box.name: box for layer in layers for box in layer}
     parts += _arcs(imports, boxes, right)
-    modules = [name for name in graph.modules if not graph.find_children(name)]
-    packages = sum(bool(box.lines) for box in boxes.values())
-    title = f"{packages} packages, {len(modules)} modules: imports point down only"
+    title = "Imports point down only"
     height = y + 28
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
         f'width="{width:g}" font-family="ui-sans-serif, system-ui, sans-serif">'
-        f"<title>{PACKAGE}: {title}</title>"
+        f"<title>{PACKAGE}: {title.lower()}</title>"
     )
-    note = (
-        "one band is one layer; a line goes from the importer to what it imports, thicker for more"
-    )
+    note = "one band is one layer; a line goes from the importer to what it imports"
     texts = [
         _text(left, 32, title, size=18, weight=600),
         _text(left, height - 12, note, size=12, fill=FAINT),
@@ -144,51 +140,38 @@ def _package(module: str) -> str:
     return module.partition(".")[2].partition(".")[0] or "__init__"
 
 
-def _box(name: str, modules: set[str]) -> Box:
-    """A package's box: its modules, those of a nested package behind its name."""
-    inside = [module.split(".")[2:] for module in modules if _package(module) == name]
-    groups: dict[str, list[str]] = {}
-    for parts in sorted(filter(None, inside)):
-        groups.setdefault(parts[0] if len(parts) > 1 else "", []).append(parts[-1])
-    nested = set(groups)
-    lines = []
-    for group, names in groups.items():
-        text = "  ".join(name for name in names if group or name not in nested)
-        prefix = f"{group}/  " if group else ""
-        lines += _wrapped(prefix + text, 82)
+def _box(name: str, graph: grimp.ImportGraph) -> Box:
+    """A package's box: what it is about, and the packages in it."""
+    path = f"{PACKAGE}.{name}"
+    nested = [
+        module.removeprefix(f"{path}.").replace(".", "/") + "/"
+        for module in sorted(graph.find_descendants(path))
+        if graph.find_children(module)
+    ]
     folder = ROOT / PACKAGE / name
     source = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
     about = source.read_text(encoding="utf-8").split('"""')[1].strip().splitlines()[0]
     if len(about) > ABOUT:
-        first, rest = about[:ABOUT].split(": ", 1) if ": " in about[:ABOUT] else ("", "")
-        about = first if len(first) > 12 or not rest else about[:ABOUT].rpartition(",")[0]
-    return Box(name=name, lines=lines, about=about.replace("`", "").rstrip("."))
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    lines = [""]
-    for word in text.split("  "):
-        if lines[-1] and len(lines[-1]) + len(word) > width:
-            lines.append("    ")
-        lines[-1] += f"{word}  "
-    return lines
+        about = re.split("[:;,.] ", about)[0]
+    return Box(name, "   ".join(nested), about.replace("`", "").rstrip("."))
 
 
 def _drawn(box: Box, left: float, right: float) -> Iterator[str]:
     colour = COLOURS.get(box.name, INK)
     yield _rect(left, box.top, right - left, box.height, PAPER, LINE)
     yield f'<rect x="{left:g}" y="{box.top:g}" width="5" height="{box.height:g}" fill="{colour}"/>'
-    name = f"{box.name}/" if box.lines else f"{box.name}.py"
+    name = f"{box.name}/" if (ROOT / PACKAGE / box.name).is_dir() else f"{box.name}.py"
     yield _text(left + 16, box.top + 19, name, size=14, weight=700, fill=colour)
     yield _text(left + 16 + max(84, 10 * len(name)), box.top + 19, box.about, size=12, fill=FAINT)
-    for index, line in enumerate(box.lines):
-        place = left + 16 + (16 if line.startswith(" ") else 0)
-        yield _text(place, box.top + 36 + 15 * index, line.strip(), size=11.5, mono=True)
+    if box.nested:
+        yield _text(left + 16, box.top + 36, box.nested, size=11.5, mono=True)
 
 
-def _arcs(imports: Counter[tuple[str, str]], boxes: dict[str, Box], edge: float) -> Iterator[str]:
+def _arcs(
+    imports: Collection[tuple[str, str]], boxes: dict[str, Box], edge: float
+) -> Iterator[str]:
     """A curve on the right for each pair of packages; the longer, the further out."""
-    pairs = [pair for pair, count in imports.items() if count and set(pair) <= set(boxes)]
+    pairs = sorted(pair for pair in imports if pair[0] != pair[1] and set(pair) <= set(boxes))
     order = list(boxes)
     ends: dict[tuple[str, str, str], float] = {}
     for name, box in boxes.items():
@@ -197,15 +180,14 @@ def _arcs(imports: Counter[tuple[str, str]], boxes: dict[str, Box], edge: float)
         places = [*((*pair, "in") for pair in into), *((*pair, "out") for pair in out)]
         step = box.height / (len(places) + 1)
         ends |= {place: box.top + step * (index + 1) for index, place in enumerate(places)}
-    for pair in sorted(pairs, key=lambda p: imports[p]):
+    for pair in pairs:
         start, end = ends[(*pair, "out")], ends[(*pair, "in")]
         reach = edge + 24 + 0.42 * abs(end - start)
-        width = 1 + math.log2(imports[pair]) / 2
         colour = COLOURS.get(pair[0], INK)
         yield (
             f'<path d="M{edge + 1:g} {start:.1f}C{reach:.1f} {start:.1f} {reach:.1f} {end:.1f} '
-            f'{edge + 9:g} {end:.1f}" fill="none" stroke="{colour}" stroke-width="{width:.1f}" '
-            f'stroke-opacity=".62"><title>{pair[0]} imports {pair[1]}: {imports[pair]}</title>'
+            f'{edge + 9:g} {end:.1f}" fill="none" stroke="{colour}" stroke-width="2" '
+            f'stroke-opacity=".62"><title>{pair[0]} imports {pair[1]}</title>'
             "</path>"
             f'<path d="M{edge + 1:g} {end:.1f}l9 -4v8z" fill="{colour}"/>'
         )
