@@ -98,6 +98,7 @@ def shared_of(
             batches=trial.batches,
             keras=str(trial.model.keras or ""),
             samples=trial.samples,
+            copies=trial.copies,
             optimizer=trial.training.optimizer if trial.training else "",
             data=data_name(trial),
             precision=str(trial.precision),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -28,8 +28,10 @@ from xla_sweeps.schema.modes import (
     Scenario,
     implied_modes,
     label_modes,
+    parse,
 )
 from xla_sweeps.schema.trial import (
+    Copies,
     Effort,
     ModelSpec,
     Precision,
@@ -162,6 +164,7 @@ def _to_trial(
     batches = batches_of(document, explicit, scenario, data)
     predicting.check_predict(spec, scenario, modes, batches=batches)
     return Trial(
+        copies=_copies(document, modes),
         model=spec,
         modes=modes,
         batches=batches,
@@ -295,6 +298,17 @@ def _scenario(document: Mapping[str, Any], spec: ModelSpec) -> Scenario:
             f"scenario=detect: {spec.name} is not a detector; detectors: {', '.join(detectors)}"
         )
     return scenario
+
+
+def _copies(document: Mapping[str, Any], modes: Sequence[str]) -> Copies:
+    if values.choice(document, "copies") == "together":
+        return "together"
+    if all(parse(label)[1] == 1 for label in modes):
+        raise ConfigError(
+            f"copies=apart: no mode of modes=[{','.join(modes)}] is given twice; use an A/A pair, "
+            "as in modes=[graph,graph]"
+        )
+    return "apart"
 
 
 def _modes(

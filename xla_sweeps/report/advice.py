@@ -277,10 +277,11 @@ def _measure_more(row: ComparisonRow) -> str:
 
 def _aa(row: ComparisonRow) -> str:
     low, high = row.speedup.low or 0.0, row.speedup.high or float("inf")
-    apart = abs((row.speedup.value or 1.0) - 1)
+    difference = abs((row.speedup.value or 1.0) - 1)
     mode = name_of(row.baseline.mode)
-    measured = f"{row.speedup.value:.4f}× ({_sure(row)}), {apart:.1%} apart"
-    text = f"A/A: two copies of {mode} measure {measured}"
+    measured = f"{row.speedup.value:.4f}× ({_sure(row)}), {difference:.1%} apart"
+    apart = ", each in a process of its own," if row.trial.copies == "apart" else ""
+    text = f"A/A: two copies of {mode}{apart} measure {measured}"
     if low <= 1 <= high or row.speedup.verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS):
         return f"{text}, as expected."
     return (

@@ -52,7 +52,7 @@ CHUNK = 200
 Groups = dict[str, dict[str, Findings]]
 """What trials learn from each other, by `group_of` and trial."""
 
-_GROUP = ("effort", "scenario", "device", "environment_id", "runtime")
+_GROUP = ("effort", "scenario", "device", "environment_id", "runtime", "copies")
 """The columns that trials have in common which learn from each other, as `group_of` takes them."""
 
 _ENDS = ("baseline", "candidate")
@@ -255,9 +255,12 @@ def settled(
     return _with_drift(_judged(table), drifted), spans
 
 
-def group_of(effort: str, scenario: str, device: str, environment_id: str, runtime: str) -> str:
+def group_of(
+    effort: str, scenario: str, device: str, environment_id: str, runtime: str, copies: str
+) -> str:
     """The trials that learn from each other: those that agree in all of this."""
-    return f"{effort} {scenario} {device} {environment_id} {runtime}"
+    apart = "" if copies == "together" else f" copies {copies}"
+    return f"{effort} {scenario} {device} {environment_id} {runtime}{apart}"
 
 
 def group_of_records(records: Sequence[Record]) -> str:
@@ -265,7 +268,8 @@ def group_of_records(records: Sequence[Record]) -> str:
     first = records[0]
     trial, device = first.trial, str(first.device.get("name", ""))
     identifier = str(records[-1].environment.get("id", ""))
-    return group_of(trial.effort.name, str(trial.scenario), device, identifier, runtime_of(trial))
+    place = (trial.effort.name, str(trial.scenario), device, identifier)
+    return group_of(*place, runtime_of(trial), trial.copies)
 
 
 def pools_of(table: pyarrow.Table) -> dict[str, Pool]:
@@ -324,7 +328,8 @@ def add_findings(groups: Groups, found: TrialSummary) -> str:
     group = " "
     if first:
         trial, identifier = first.trial, first.provenance.environment_id
-        group = group_of(trial.effort, trial.scenario, found.device, identifier, trial.runtime)
+        place = (trial.effort, trial.scenario, found.device, identifier)
+        group = group_of(*place, trial.runtime, trial.copies)
     trials = groups.setdefault(group, {})
     trials[found.trial_id] = evidence_of(found)
     groups[group] = latest(trials)

@@ -170,6 +170,13 @@ class TrialColumns:
         default=1,
         asked=Asked(title="Batches a call", words="{} batches a call", usual="1"),
     )
+    copies: str = as_column(
+        "whether copies of a mode share a process (together), or each has its own (apart)",
+        page=True,
+        wandb=True,
+        default="together",
+        asked=Asked(title="Copies", words="copies {}", usual="together"),
+    )
     samples: int = as_column(
         "samples of one call: batch_size × batches, fewer where the last batch of an epoch is "
         "smaller",

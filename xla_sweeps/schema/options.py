@@ -260,6 +260,18 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
+        name="copies",
+        usage="copies=NAME",
+        purpose=EXECUTED,
+        help="where a mode is given twice, an A/A pair, which processes measure its copies",
+        default="together",
+        choices={
+            "together": "one process measures all modes",
+            "apart": "each copy has a process of its own; they take turns block by block",
+        },
+        identifies=True,
+    ),
+    Option(
         name="tf32",
         usage="tf32=BOOL",
         purpose=EXECUTED,

@@ -140,6 +140,7 @@ def asked_of(trial: Trial) -> dict[str, Any]:
         "trust_code": True if own else None,
         "input_spec": [_input(each) for each in model.inputs] or None if own else None,
         "modes": list(trial.modes),
+        "copies": trial.copies,
         "tf32": trial.tf32,
         "onednn": runtime.onednn,
         "threads": {"intra": runtime.intra_threads, "inter": runtime.inter_threads},
