@@ -98,7 +98,12 @@ def test_a_command_holds_every_option_that_is_not_the_default() -> None:
             tf_xla_flags={"tf_xla_max_cluster_size": 10},
         ),
     )
-    others = replace(TRIAL, model=replace(TRIAL.model, weights="imagenet"))
+    others = replace(
+        TRIAL,
+        model=replace(TRIAL.model, weights="imagenet"),
+        modes=("graph", "graph_2"),
+        copies="apart",
+    )
     words = [
         word
         for trial in (own, others)

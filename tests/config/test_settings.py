@@ -505,6 +505,19 @@ def test_a_mode_of_another_scenario_is_named_with_it() -> None:
     )
 
 
+def test_copies_apart_are_measured_by_processes_of_their_own() -> None:
+    trial = settings("modes=[graph,xla,graph]", "copies=apart").trial
+    assert trial.workers == (("graph", "xla"), ("graph_2",))
+    together = settings("modes=[graph,xla,graph]").trial
+    assert together.workers == (("graph", "xla", "graph_2"),)
+    assert request_id(trial) != request_id(together)
+    assert complaint("modes=[graph,xla]", "copies=apart") == (
+        "copies=apart: no mode of modes=[graph,xla] is given twice; use an A/A pair, as in "
+        "modes=[graph,graph]"
+    )
+    assert "unknown copies 'apar'. Did you mean 'apart'?" in complaint("copies=apar")
+
+
 def test_one_predict_gets_several_batches_and_other_scenarios_take_one() -> None:
     trial = settings("scenario=predict", "batches=8", "modes=[predict,predict_xla_steps]").trial
     assert (trial.batches, trial.samples) == (8, 32)
