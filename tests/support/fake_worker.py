@@ -20,6 +20,7 @@ from xla_sweeps.measure import protocol
 from xla_sweeps.schema.measurement import Block, Flagged, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.system.process import die_with_parent
 from xla_sweeps.worker import server
 
 CALL_S = 0.01
@@ -179,7 +180,9 @@ class Scripted:
 
 
 def main() -> None:
-    *script, _, descriptor = sys.argv[1:]
+    *script, parent, descriptor = sys.argv[1:]
+    if int(parent):  # else it was forked, which has arranged for that
+        die_with_parent(int(parent))
     server.serve(int(descriptor), partial(Scripted, script, int(descriptor)))
     if "linger" in script:
         time.sleep(600)

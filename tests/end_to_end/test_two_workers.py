@@ -1,0 +1,150 @@
+"""A trial with two workers, killed at every point: nothing measured is lost, no process is left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from paths import SUPPORT
+
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record
+
+REQUEST = (
+    *("model=mobilenet_v2", "resolution=32", "device=cpu", "ui=plain", "tracker=none"),
+    *("modes=[graph,graph]", "copies=apart", "effort.rounds_min=8"),
+)
+
+IN_WORKER = ("import", "build", "compile", "warmup", "measure", "block", "finished")
+
+IN_PARENT = ("spawn.before", "spawn.after", "supervisor.result", "store.opened", "store.linked")
+
+
+def start(results: Path, *words: str, script: str = "", **environ: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(SUPPORT / "fake_trial.py"), *words, f"results_dir={results}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=results.parent,
+        env={**os.environ, "FAKE_WORKER": script, "COLUMNS": "100", **environ},
+        start_new_session=True,
+    )
+
+
+def records(results: Path) -> list[Record]:
+    return [record for group in Store(results).load().records.values() for record in group]
+
+
+def workers(tag: str) -> list[int]:
+    """The scripted workers that are alive and have this word in their script."""
+    pids = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = entry.read_bytes().split(b"\0")
+            if any(b"fake_worker" in word for word in words) and os.fsencode(tag) in words:
+                pids.append(int(entry.parent.name))
+    return pids
+
+
+def left_after(tag: str, within_s: float = 30) -> list[int]:
+    """The workers that are still there after a while, if any."""
+    deadline = time.monotonic() + within_s
+    while (pids := workers(tag)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return pids
+
+
+def test_its_record_says_that_the_copies_took_turns_and_results_shows_a_pair_of_its_own(
+    tmp_path: Path,
+) -> None:
+    results = tmp_path / "r"
+    in_one = [word for word in REQUEST if word != "copies=apart"]
+    for words in (REQUEST, in_one):
+        trial = start(results, *words)
+        output, _ = trial.communicate(timeout=300)
+        assert trial.returncode == 0, output
+        assert ("each in a process of its own" in output) is (words is REQUEST)
+    apart, together = sorted(records(results), key=lambda record: record.trial.copies)
+    assert (apart.trial.copies, together.trial.copies) == ("apart", "together")
+    assert apart.trial_id != together.trial_id
+    blocks = [block for item in apart.rounds for block in item.blocks]
+    assert {block.mode for block in blocks} == {"graph", "graph_2"}
+    assert all(block.idle_cpu_ns is not None for block in blocks)
+    assert all(block.idle_cpu_ns is None for item in together.rounds for block in item.blocks)
+    shown = subprocess.run(
+        [sys.executable, "-m", "xla_sweeps", "results", str(results), "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = json.loads(shown.stdout)
+    assert sorted(row["copies"] for row in rows) == ["apart", "together"]
+
+
+@pytest.mark.parametrize("how_many", [1, 2])
+@pytest.mark.parametrize("point", IN_WORKER)
+def test_a_worker_that_is_killed_costs_its_own_mode_and_no_more(
+    point: str, how_many: int, tmp_path: Path
+) -> None:
+    results, tag = tmp_path / "r", f"tag:{tmp_path.name}"
+    once = f":{tmp_path / 'once'}" if how_many == 1 else ""
+    times = 6 if point == "block" else 1
+    fault = f"worker.{point}:kill:{times}{once}"
+    trial = start(results, *REQUEST, script=tag, XLA_SWEEPS_FP=fault)
+    output, _ = trial.communicate(timeout=300)
+    all_measured = point == "finished" and how_many == 2
+    assert trial.returncode == (0 if all_measured else 1), output
+    assert not left_after(tag)
+    (record,) = records(results)
+    statuses = [outcome.status for outcome in record.modes.values()]
+    if how_many == 2:
+        assert record.status is Status.CRASHED
+        complete = {"block": 5, "finished": 8}.get(point, 0)
+        assert len(record.rounds) == complete
+        return
+    assert sorted(statuses) == sorted([Status.CRASHED, Status.OK]), output
+    (alive,) = [label for label, outcome in record.modes.items() if outcome.status is Status.OK]
+    assert record.modes[alive].latencies_s
+    assert len([item for item in record.rounds if alive in item.order]) >= 8
+    together = [item for item in record.rounds if len(item.order) == 2]
+    assert len(together) == {"block": 5, "finished": 8}.get(point, 0)
+
+
+@pytest.mark.parametrize("point", IN_PARENT)
+def test_no_worker_outlives_a_parent_that_is_killed_and_the_next_command_measures(
+    point: str, tmp_path: Path
+) -> None:
+    results, tag = tmp_path / "r", f"tag:{tmp_path.name}"
+    trial = start(results, *REQUEST, script=tag, XLA_SWEEPS_FP=f"{point}:kill:1")
+    trial.communicate(timeout=300)
+    assert trial.returncode == -9
+    assert not left_after(tag)
+    kept = len(records(results))
+    assert kept == (point == "store.linked")
+    again = start(results, *REQUEST, script=tag)
+    output, _ = again.communicate(timeout=300)
+    assert again.returncode == 0, output
+    assert len(records(results)) == kept + 1
+
+
+@pytest.mark.parametrize("script", ["wait-at:0", "wait-at:5"])
+def test_no_worker_outlives_a_parent_that_is_killed_while_one_measures(
+    script: str, tmp_path: Path
+) -> None:
+    results, tag = tmp_path / "r", f"tag:{tmp_path.name}"
+    trial = start(results, *REQUEST, script=f"{script} {tag}")
+    deadline = time.monotonic() + 120
+    while len(workers(tag)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(1.0)
+    trial.kill()
+    trial.communicate(timeout=60)
+    assert not left_after(tag)
