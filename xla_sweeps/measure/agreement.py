@@ -21,7 +21,7 @@ REFERENCE_FACTOR = {
 """A mode's error against float64 may be this many times eager's own (as in TorchDynamo's check)."""
 
 AMPLIFIED = 100
-"""Where eager's own error against float64 is more tolerances than this, it excuses no mode's."""
+"""Number of tolerances of eager's own error against float64 above which it excuses no mode's."""
 
 SMALLEST_OUTPUT = 1e-30
 """Outputs below this, in absolute value, are too small to compare."""
@@ -124,7 +124,7 @@ def compare_detections(
 
 
 def deterministic(first: Outputs, second: Outputs) -> bool:
-    """Whether two runs on the same input agree to within rounding."""
+    """True if two runs on the same input agree to within rounding."""
     return all(
         one.shape == other.shape
         and bool(np.allclose(one, other, rtol=1e-5, atol=1e-6 * _scale(one), equal_nan=True))

@@ -129,7 +129,7 @@ class _Conductor:
 
     def __post_init__(self) -> None:
         self.labels = [list(labels) for labels in self.job.trial.workers]
-        """Of each worker, those still to be measured."""
+        """Labels still to be measured, of each worker."""
         self.parent = self.setting.parent if len(self.labels) == 1 else None
         say = self.follower.contaminated_by
         self.quiet = QuietWait(self.watcher.disturbance, self.setting.quiet_s, say)

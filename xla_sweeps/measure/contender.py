@@ -1,4 +1,4 @@
-"""What the rounds measure: one label of a trial, wherever it runs."""
+"""One label of a trial as the rounds see it, wherever it runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Contender(Protocol):
 
 
 class ContendersLost(Exception):
-    """What measured these labels is gone; the others can be measured further."""
+    """These labels cannot be measured any more; the others can."""
 
     def __init__(self, labels: Collection[str]) -> None:
         super().__init__(", ".join(labels))

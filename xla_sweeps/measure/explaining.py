@@ -137,7 +137,7 @@ def completed(known: Explanation, why: str) -> Explanation:
 
 
 def compiled_ops() -> OpList:
-    """What the installed TensorFlow compiles; it needs no GPU to say so of one.
+    """List of what the installed TensorFlow compiles; of a GPU too, without one.
 
     Raises:
         XlaSweepsError: TensorFlow cannot be loaded, or does not answer.

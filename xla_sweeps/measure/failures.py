@@ -25,7 +25,7 @@ _MARKUP = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEnd:
-    """How a measuring process ended.
+    """End of a measuring process.
 
     Attributes:
         exit_code: as `Popen.returncode`: negative for a signal.
@@ -229,7 +229,7 @@ def first_line(text: str) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """What an exception says, with its middle cut out where that is very long.
+    """Text of an exception; a very long one without its middle.
 
     It never raises, whatever the exception's own code does.
     """

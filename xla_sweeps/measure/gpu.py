@@ -21,7 +21,7 @@ SHARED = "another process used the GPU"
 
 
 class GpuWatch:
-    """What a GPU did during one replicate.
+    """Activity of a GPU during one replicate.
 
     Args:
         uuid: of the GPU.
@@ -49,7 +49,7 @@ class GpuWatch:
         return _slowdown(self._last.reasons if self._last else None) or self._shared()
 
     def review(self, rounds: Sequence[Round]) -> str:
-        """What contaminated the GPU since the last review, which saw these rounds, or ""."""
+        """Cause of contamination since the last review, for these rounds; or ""."""
         before, now = self._last, nvml.read(self._uuid)
         self._last = now
         self._reviews += 1
@@ -121,7 +121,7 @@ def _span(before: nvml.Reading, now: nvml.Reading, rounds: Sequence[Round]) -> G
 
 
 def _since(before: int | None, now: int | None, unit: float) -> float | None:
-    """What a counter rose by; None where it is unknown, or began again with a new driver."""
+    """Increase of a counter; None if it is unknown, or restarted with a new driver."""
     return None if before is None or now is None or now < before else (now - before) / unit
 
 

@@ -15,7 +15,7 @@ IDLE_CORES = 0.1
 """A round is contaminated if idle workers use more than this many cores during a block."""
 
 SETTLE_S = 0.5
-"""How long a worker's thread pools may spin after their last work."""
+"""Longest wait for a worker's thread pools, which spin for a while after their last work."""
 
 LOOK_S = 0.005
 
@@ -49,7 +49,7 @@ def settle(pids: Sequence[int]) -> None:
 
 
 def cause_of(measured: Round) -> str:
-    """How idle workers contaminated a round, in words, or ""."""
+    """Contamination of a round by idle workers, in words, or ""."""
     for block in measured.blocks:
         cores = (block.idle_cpu_ns or 0) / block.elapsed_ns
         if cores > IDLE_CORES:

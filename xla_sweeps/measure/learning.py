@@ -22,7 +22,7 @@ SPREAD_FACTOR = 3
 """A mode may differ from eager by this many times what such a change of the inputs makes."""
 
 MEANINGFUL = 0.5
-"""Where the bound of all updates together is more than this share of them, it shows nothing."""
+"""Share of all updates above which their bound shows nothing."""
 
 NEGLIGIBLE = 0.01
 """A variable whose update differs by less than this many tolerances of all updates passes.
@@ -33,7 +33,7 @@ A bias in front of batch normalization has a gradient of nothing but rounding.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstSteps:
-    """What the first training steps of a mode do, always from the same state.
+    """First training steps of a mode, always from the same state.
 
     Attributes:
         loss: of the first step.
@@ -49,7 +49,7 @@ class FirstSteps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """How far eager execution's first steps move when its inputs change by rounding.
+    """Change of eager execution's first steps when its inputs change by rounding.
 
     Attributes:
         loss: absolute change of the loss.
@@ -77,7 +77,7 @@ def spread_of(eager: FirstSteps, nudged: Sequence[FirstSteps]) -> Spread:
 
 
 def same(first: FirstSteps, second: FirstSteps, *, precision: Precision) -> bool:
-    """Whether two runs of the first step agree to within a mode's tolerance."""
+    """True if two runs of the first step agree to within a mode's tolerance."""
     tolerance = TOLERANCE[precision]
     alike = abs(first.loss - second.loss) <= tolerance * abs(first.loss)
     return alike and _norm(_apart(first, second)) <= tolerance * _norm(_norms(first))
@@ -188,7 +188,7 @@ def _curve_reason(found: FirstSteps, eager: FirstSteps, spread: Spread, toleranc
 
 
 def _furthest(one: Sequence[float], other: Sequence[float]) -> tuple[int, float]:
-    """Where two curves differ most, and by how much."""
+    """Step in which two curves differ most, and the difference."""
     apart = [abs(a - b) for a, b in zip(one, other, strict=True)]
     worst = max(range(len(apart)), key=apart.__getitem__, default=0)
     return worst, apart[worst] if apart else 0.0

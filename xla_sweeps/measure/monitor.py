@@ -126,7 +126,7 @@ class Sampler:
         return found
 
     def loads(self, rounds: Sequence[Round]) -> dict[int, Load]:
-        """What the machine did besides, around each of these reviewed rounds, by number."""
+        """Other load of the machine around each of these reviewed rounds, by number."""
         samples = list(self._samples)
         return {
             item.round: load_of(
@@ -136,7 +136,7 @@ class Sampler:
         }
 
     def disturbance(self) -> str:
-        """What contaminates the machine now, in words, or ""; names are those since the last call.
+        """Present contamination in words, or ""; names are those since the last call.
 
         To be called between blocks only: it looks at every process.
         """
@@ -237,7 +237,7 @@ def around(samples: Sequence[Sample], started_ns: int, finished_ns: int) -> list
 
 
 def contamination(samples: Sequence[Sample], *, cores: int) -> str:
-    """What contaminated an interval, in words, or ""."""
+    """Contamination of an interval in words, or ""."""
     if len(samples) < 2:
         return ""
     first, last = samples[0], samples[-1]
@@ -256,7 +256,7 @@ def contamination(samples: Sequence[Sample], *, cores: int) -> str:
 
 
 def load_of(samples: Sequence[Sample], *, cores: int) -> Load:
-    """What the machine did besides, from the first of these samples to the last."""
+    """Other load of the machine, from the first of these samples to the last."""
     first, last = samples[0], samples[-1]
     span_s = max(1e-9, (last.at_ns - first.at_ns) / 1e9)
     return Load(
@@ -267,13 +267,13 @@ def load_of(samples: Sequence[Sample], *, cores: int) -> Load:
 
 
 def foreign_cores(first: Sample, last: Sample) -> float:
-    """How many cores other processes used between two samples."""
+    """Number of cores that other processes used between two samples."""
     foreign_s = (last.busy_s - first.busy_s) - (last.own_s - first.own_s)
     return foreign_s / max(1e-9, (last.at_ns - first.at_ns) / 1e9)
 
 
 def allowed_cores(cores: int) -> float:
-    """How many cores others may use before a round is contaminated."""
+    """Number of cores that others may use before a round is contaminated."""
     return max(FOREIGN_CORES, FOREIGN_SHARE * cores)
 
 

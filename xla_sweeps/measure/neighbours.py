@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from xla_sweeps.system.process import descendants
 
 FOREIGN = "other processes used "
-"""How the cause of a contaminated round begins where it is their load."""
+"""Beginning of a round's cause of contamination if that is their load."""
 
 NAMED = 3
-"""How many of the busiest processes are named."""
+"""Number of the busiest processes that are named."""
 
 NAMED_CORES = 0.05
-"""What uses less is not named."""
+"""Fewest cores that a named process uses."""
 
 
 class Spent(NamedTuple):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 LIMIT_S = 60.0
-"""How long a replicate waits whose predecessor was contaminated."""
+"""Longest wait of a replicate whose predecessor was contaminated."""
 
 SAY_S = 10.0
 """Between two reports of what disturbs."""
@@ -34,7 +34,7 @@ class QuietWait:
         self.waited_s = 0.0
 
     def is_over(self) -> bool:
-        """Whether to go on; to be asked twice a second."""
+        """True once the wait is over; to be asked twice a second."""
         now = time.monotonic()
         self._began = now if self._began is None else self._began
         self.waited_s = min(now - self._began, self._limit_s)

@@ -82,7 +82,7 @@ def now() -> str:
 
 
 def _as_asked(spec: ModelSpec) -> ModelFacts:
-    """What is known of a model that was not built."""
+    """Facts of a model that was not built."""
     return ModelFacts(
         name=spec.name,
         family=spec.family,

@@ -45,16 +45,16 @@ class Watcher(Protocol):
         """Watch one more worker; `exceeded` is called once its memory passes the limit."""
 
     def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
-        """Which of these rounds are contaminated, by number, and by what."""
+        """Contaminated ones of these rounds: number and cause."""
 
     def loads(self, rounds: Sequence[Round]) -> Mapping[int, Load]:
-        """What the machine did besides, around each of these reviewed rounds, by number."""
+        """Other load of the machine around each of these reviewed rounds, by number."""
 
     def disturbance(self) -> str:
-        """What contaminates the machine now, in words, or ""."""
+        """Present contamination in words, or ""."""
 
     def summary(self) -> Mapping[str, Any]:
-        """What was seen, for the record."""
+        """Summary for the record."""
 
 
 class Follower(Protocol):
@@ -81,7 +81,7 @@ class Follower(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Where and how a replicate is measured.
+    """Place and surroundings of a replicate.
 
     Attributes:
         command: what starts a worker.
@@ -107,7 +107,7 @@ class Setting:
 
 @dataclass
 class ReplicateResult:
-    """What a replicate yielded before it ended, and how it ended.
+    """Yield of a replicate, and how it ended.
 
     Attributes:
         process: how its workers were started, as in `Record`.

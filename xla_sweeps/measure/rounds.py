@@ -55,16 +55,16 @@ class RoundsResult:
     rounds: tuple[Round, ...]
     converged: bool
     lost: tuple[ContendersLost, ...] = ()
-    """What could not be measured to the end, and why."""
+    """Modes that could not be measured to the end, and why."""
 
     @property
     def contaminated(self) -> bool:
-        """Whether more than a fifth of the rounds are contaminated."""
+        """True if more than a fifth of the rounds are contaminated."""
         return is_contaminated(self.rounds)
 
 
 def is_contaminated(rounds: Sequence[Round]) -> bool:
-    """Whether more than a fifth of these rounds are contaminated."""
+    """True if more than a fifth of these rounds are contaminated."""
     return _share(rounds) > MAX_CONTAMINATED_SHARE
 
 
@@ -134,7 +134,7 @@ class _Interleaving:
 
     @property
     def converged(self) -> bool:
-        """Whether the interval is narrow enough; where there is none, it need not be."""
+        """True if the interval is narrow enough, or none is needed."""
         if not self.headline:
             return True
         return self.width is not None and self.width <= self.effort.target_half_width
@@ -219,7 +219,7 @@ class _Interleaving:
         return busy or capped or enough or self.measured >= effort.rounds_max
 
     def futile(self) -> bool:
-        """Whether the interval would still be too wide after the last allowed round.
+        """True if the interval would still be too wide after the last allowed round.
 
         Widths shrink with the square root of the number of rounds.
         """
@@ -250,7 +250,7 @@ class _Interleaving:
         return len(balanced_square(self.active, random.Random(0)))
 
     def squares_left(self, label: str) -> int:
-        """How many more squares a mode's time limit allows."""
+        """Number of further squares that a mode's time limit allows."""
         left_s = max(0.0, self.effort.mode_cap_s - self.spent_s.get(label, 0.0))
         return math.floor(left_s / (self.rows * self.round_s(label)))
 
@@ -342,7 +342,7 @@ def log_ratios(rounds: Sequence[Round], baseline: str, candidate: str) -> list[f
 
 
 def trend(rounds: Sequence[Round], label: str) -> Trend:
-    """Whether a mode's speed changed over its uncontaminated rounds, or was slow in the first.
+    """Change of a mode's speed over its uncontaminated rounds, slow first ones included.
 
     Two ways to be moving, so the trend has a wider interval than after a warm-up: together they
     find a steady speed moving in at most 5 %. Steady takes `START_FROM` rounds.
@@ -360,7 +360,7 @@ def trend(rounds: Sequence[Round], label: str) -> Trend:
 
 
 def starts_slowly(call_s: Sequence[float]) -> bool:
-    """Whether the first times, two to a third of all, are longer than every later one.
+    """True if the first times, two to a third of all, are longer than every later one.
 
     By more than 1 % in median. A trend over all of them does not see that, since most are alike.
     Times of one distribution are in such an order with a chance of at most the sum of

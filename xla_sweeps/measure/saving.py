@@ -75,7 +75,7 @@ def take_in(store: Store, *, warn: Callable[[str], None]) -> None:
 
 
 def _is_stored(record: Record, store: Store) -> bool:
-    """Whether it is there under any number: who took it in may have died before it removed it."""
+    """True if it is stored under any number: its saver may have died before removing it here."""
     stored = store.load(record.trial_id).records.get(record.trial_id, [])
     return any(replace(each, replicate=record.replicate) == record for each in stored)
 
@@ -97,7 +97,7 @@ def _keep(record: Record, store: Store) -> str:
 
 
 def _folder_of(store: Store, *, make: bool) -> Path | None:
-    """Where the records that this results folder did not take are kept; None for nowhere."""
+    """Folder of the records that this results folder did not take; None if there is none."""
     folder = private_folder(make=make)
     place = hashlib.sha256(os.fsencode(store.results_dir.resolve())).hexdigest()[:16]
     return folder and folder / "unsaved" / place

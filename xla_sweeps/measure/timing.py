@@ -71,7 +71,7 @@ class WarmUp:
 
     @property
     def recompiles(self) -> bool:
-        """Whether every new input costs a compilation, because shapes depend on values."""
+        """True if every new input costs a compilation, because shapes depend on values."""
         limit_s = max(RECOMPILE_FACTOR * self.call_s, self.call_s + RECOMPILE_S)
         return all(block.call_s > limit_s for block in self.blocks[:NEW_INPUTS])
 
@@ -174,7 +174,7 @@ def warm_up(executable: Executable, *, effort: Effort, clock: Clock) -> WarmUp:
 
 
 def trend_of(call_s: Sequence[float], *, level: float = 0.95) -> Trend:
-    """Whether consecutive seconds a call change by more than 1 %, where noise lets that be told."""
+    """Trend of consecutive seconds a call: a change above 1 %, none, or too noisy to tell."""
     if not call_s:
         return Trend.NOT_ASSESSED
     change = stats.trend_interval(call_s, level=level)
@@ -233,7 +233,7 @@ def measure_alone(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncTest:
-    """Whether a synchronization really waits for the device.
+    """Self-test of a synchronization: does it wait for the device?
 
     Attributes:
         works: False if the synchronization returns before queued calls are done.

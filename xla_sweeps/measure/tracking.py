@@ -99,7 +99,7 @@ _SCALARS = ("model", "source", "resolution", "batch_size", "batches", "keras", "
 
 
 def _trial_scalars(trial: Trial) -> dict[str, Any]:
-    """What was asked for; W&B passes keys that are options back when it resumes a run."""
+    """Options of the trial; W&B passes keys that are options back when it resumes a run."""
     asked, model, training = asked_of(trial), trial.model, trial.training
     data = data_name(trial)
     return {
@@ -118,7 +118,7 @@ def _trial_scalars(trial: Trial) -> dict[str, Any]:
 
 
 def _environment_scalars(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Where it was measured; "" for what is not there or not known."""
+    """Environment of the trial; "" for what is missing or unknown."""
     packages, driver, flags = (
         environment.get(key) or {} for key in ("packages", "driver", "flags")
     )
@@ -133,7 +133,7 @@ def _environment_scalars(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackerReport:
-    """How tracking ended.
+    """End of tracking.
 
     Attributes:
         place: the URL or folder of the run; "" without tracking.

@@ -118,7 +118,7 @@ class RequestFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a worker is started.
+    """Command and surroundings of a worker.
 
     Attributes:
         command: what to start; gets our process id and the channel's descriptor as arguments.
@@ -284,7 +284,7 @@ class Worker:
             trim(self._launch.log, limit=LOG_LIMIT_BYTES)
 
     def _write(self, content: bytes) -> int:
-        """How much of it the worker's input took; all of it where nobody reads that any more."""
+        """Number of bytes that the worker's input took; all if nobody reads it any more."""
         try:
             return os.write(self._requests, content)
         except BlockingIOError:

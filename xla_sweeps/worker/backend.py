@@ -1,4 +1,4 @@
-"""What a framework has to offer to be measured: a backend, its model, and the model in a mode."""
+"""Protocols of a framework to be measured: the backend, its model, and the model in a mode."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Executable(timing.Executable, Protocol):
         """Outputs for one of the inputs: one float64 array per head, shape (batch, ...)."""
 
     def traces(self) -> int:
-        """How often the mode has been traced; 0 if it never is."""
+        """Number of times that the mode was traced; 0 if it never is."""
 
     def extras(self) -> Mapping[str, Any]:
         """Figures besides the times of calls, by their names in `ModeOutcome`; once it is warm."""
@@ -47,7 +47,7 @@ class Model(Protocol):
 
     @property
     def facts(self) -> ModelFacts:
-        """What is known of it so far."""
+        """Facts of the model, as far as they are known."""
 
     @property
     def deterministic(self) -> bool:
@@ -70,7 +70,7 @@ class Model(Protocol):
         """The model in a mode; graph modes are traced here."""
 
     def prove(self, executable: Any) -> Mapping[str, Any]:
-        """What is really in force, read back after the first call: evidence, with `in_force`.
+        """Evidence of what is in force, read back after the first call, with `in_force`.
 
         `reason` says why it is not; `elsewhere` names devices of outputs that are not the trial's.
         """
