@@ -144,23 +144,23 @@ def _compare_head(
         return refusal
     scale, tolerance = _scale(eager), TOLERANCE[precision]
     matches, clear_mismatch = _top1(output, eager, tolerance * scale) if classes else (None, False)
-    found = Agreement(rmse_rel=_rmse(output, eager) / scale, top1_match=matches, ok=True)
+    agreement = Agreement(rmse_rel=_rmse(output, eager) / scale, top1_match=matches, ok=True)
     spread = 0.0
     if reference is not None and reference.shape[1:] == eager.shape[1:]:
         size, images = _scale(reference), len(reference)
         spread = float(reference.std()) / size
-        found = replace(
-            found,
+        agreement = replace(
+            agreement,
             rmse_ref_rel=_rmse(output[:images], reference) / size,
             eager_rmse_ref_rel=_rmse(eager[:images], reference) / size,
         )
     close = float(np.abs(output - eager).max()) <= tolerance * scale
     if not close:
-        found = _judged(found, precision, spread)
-    if found.ok and clear_mismatch and matches is not None:
+        agreement = _judged(agreement, precision, spread)
+    if agreement.ok and clear_mismatch and matches is not None:
         reason = f"the predicted class differs in {1 - matches:.0%} of the images"
-        found = replace(found, ok=False, reason=reason)
-    return found
+        agreement = replace(agreement, ok=False, reason=reason)
+    return agreement
 
 
 def _not_comparable(output: np.ndarray, eager: np.ndarray) -> Agreement | None:
@@ -178,16 +178,16 @@ def _not_comparable(output: np.ndarray, eager: np.ndarray) -> Agreement | None:
     return None
 
 
-def _judged(found: Agreement, precision: Precision, spread: float) -> Agreement:
+def _judged(agreement: Agreement, precision: Precision, spread: float) -> Agreement:
     """The agreement of outputs that are not close to eager's: ok if they are as close to float64.
 
     Args:
-        found: the differences from eager and from the reference.
+        agreement: the differences from eager and from the reference.
         precision: the model's precision; sets the tolerances.
         spread: the error of a constant against the reference, as `rmse_ref_rel`.
     """
     tolerance, factor = TOLERANCE[precision], REFERENCE_FACTOR[precision]
-    error, eager_error = found.rmse_ref_rel, found.eager_rmse_ref_rel
+    error, eager_error = agreement.rmse_ref_rel, agreement.eager_rmse_ref_rel
     against = ""
     if error is not None and eager_error is not None:
         if not eager_error <= min(AMPLIFIED * tolerance, spread / factor):
@@ -195,24 +195,24 @@ def _judged(found: Agreement, precision: Precision, spread: float) -> Agreement:
                 "the model amplifies rounding: eager's own error against float64 is "
                 f"{eager_error:.1e} of the largest output, this mode's {error:.1e}"
             )
-            return replace(found, ok=False, reason=reason, refused=True)
+            return replace(agreement, ok=False, reason=reason, refused=True)
         if error <= factor * eager_error:
-            return found
+            return agreement
         against = f"; error against float64 {error:.1e}, eager's {eager_error:.1e}"
     reason = (
-        f"outputs differ from eager's by {found.rmse_rel:.1e} of the largest output "
+        f"outputs differ from eager's by {agreement.rmse_rel:.1e} of the largest output "
         f"(allowed: {tolerance:.0e}){against}"
     )
-    return replace(found, ok=False, reason=reason)
+    return replace(agreement, ok=False, reason=reason)
 
 
 def _top1(output: np.ndarray, eager: np.ndarray, margin: float) -> tuple[float, bool]:
     """Share of images with the same prediction, and whether one clear prediction differs."""
     rows, expected = output.reshape(-1, output.shape[-1]), eager.reshape(-1, eager.shape[-1])
-    found, wanted = rows.argmax(axis=1), expected.argmax(axis=1)
+    predicted, wanted = rows.argmax(axis=1), expected.argmax(axis=1)
     index = np.arange(len(expected))
-    lead = expected[index, wanted] - expected[index, found]
-    return float((found == wanted).mean()), bool((lead > 2 * margin).any())
+    lead = expected[index, wanted] - expected[index, predicted]
+    return float((predicted == wanted).mean()), bool((lead > 2 * margin).any())
 
 
 def _refused(reason: str) -> Agreement:
@@ -224,7 +224,7 @@ def _found(outputs: Outputs, eager: Outputs, tolerance: float) -> tuple[float, f
 
     The distance is relative to the largest coordinate.
     """
-    counts = [(int(wanted), int(found)) for wanted, found in zip(eager[3], outputs[3], strict=True)]
+    counts = [(int(wanted), int(given)) for wanted, given in zip(eager[3], outputs[3], strict=True)]
     scale = _scale(eager[0])
     nearest = np.concatenate(
         [
@@ -232,9 +232,9 @@ def _found(outputs: Outputs, eager: Outputs, tolerance: float) -> tuple[float, f
             for image, pair in enumerate(counts)
         ]
     )
-    found = nearest[np.isfinite(nearest)]
-    moved = float(np.sqrt(np.mean(np.square(found)))) if len(found) else None
-    return len(found) / sum(max(pair) for pair in counts), moved
+    distances = nearest[np.isfinite(nearest)]
+    moved = float(np.sqrt(np.mean(np.square(distances)))) if len(distances) else None
+    return len(distances) / sum(max(pair) for pair in counts), moved
 
 
 def _same_boxes(
@@ -247,8 +247,8 @@ def _same_boxes(
 ) -> np.ndarray:
     """For each of eager's boxes in an image, the distance to the nearest matching box, or inf."""
     (boxes, confidences, classes), (others, other_confidences, other_classes) = (
-        [np.asarray(item[image][:size]) for item in found[:3]]
-        for found, size in ((eager, sizes[0]), (output, sizes[1]))
+        [np.asarray(item[image][:size]) for item in heads[:3]]
+        for heads, size in ((eager, sizes[0]), (output, sizes[1]))
     )
     if not sizes[1]:
         return np.full(sizes[0], np.inf)

@@ -65,15 +65,15 @@ def explain(
     """
     trial = replace(settings.trial, modes=MODES)
     job = ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0, measure=trace)
-    known, why = Explanation(model=trial.model.name, device=""), ""
+    explained, why = Explanation(model=trial.model.name, device=""), ""
 
     def follow(event: protocol.Event) -> None:
-        nonlocal known
+        nonlocal explained
         match event:
             case protocol.Stage():
                 on_stage(event)
             case protocol.Explained(explanation=explanation):
-                known = explanation
+                explained = explanation
 
     with (
         tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder,
@@ -96,7 +96,7 @@ def explain(
             why = error.failure.message
     if signals.number:
         raise KeyboardInterrupt
-    return (completed(known, why), False) if why else (known, True)
+    return (completed(explained, why), False) if why else (explained, True)
 
 
 def _ask(
@@ -123,17 +123,17 @@ def _ask(
             worker.request(request, protocol.Finished, deadline_s=timeouts.build_s)
 
 
-def completed(known: Explanation, why: str) -> Explanation:
+def completed(explained: Explanation, why: str) -> Explanation:
     """The same, with the reason for whatever is not available."""
-    missing: dict[str, Any] = dict(known.missing)
+    missing: dict[str, Any] = dict(explained.missing)
     for part in _PARTS:
-        if getattr(known, part) is None:
+        if getattr(explained, part) is None:
             missing.setdefault(part, why)
-    have = {trap.name for trap in known.traps}
+    have = {trap.name for trap in explained.traps}
     rest = tuple(
         Trap(name=name, state=State.UNKNOWN, what=why) for name in TrapName if name not in have
     )
-    return replace(known, missing=missing, traps=(*known.traps, *rest))
+    return replace(explained, missing=missing, traps=(*explained.traps, *rest))
 
 
 def compiled_ops() -> OpList:

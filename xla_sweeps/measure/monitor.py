@@ -117,13 +117,13 @@ class Sampler:
         self._samples.append(self.read())
         samples = list(self._samples)
         slowed = self.gpu.review(rounds) if self.gpu else ""
-        found = {}
+        causes = {}
         for item in rounds:
             span = around(samples, item.started_ns, item.finished_ns)
             reason = contamination(span, cores=self._cores) or slowed
             if reason:
-                found[item.round] = reason
-        return found
+                causes[item.round] = reason
+        return causes
 
     def loads(self, rounds: Sequence[Round]) -> dict[int, Load]:
         """Other load of the machine around each of these reviewed rounds, by number."""

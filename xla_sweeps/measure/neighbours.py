@@ -41,7 +41,7 @@ def spending(root: Path, measured: Sequence[int]) -> Spending:
         measured: ids of the measuring processes, which another process may have forked.
     """
     own = {pid for first in (os.getpid(), *measured) for pid in (first, *descendants(first))}
-    found: dict[tuple[int, int], Spent] = {}
+    spent_by_process: dict[tuple[int, int], Spent] = {}
     for folder in (root / "proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             head, _, rest = (folder / "stat").read_text("utf-8", "replace").rpartition(")")
@@ -49,8 +49,8 @@ def spending(root: Path, measured: Sequence[int]) -> Spending:
             if pid not in own:
                 seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
                 spent = Spent(head.partition("(")[2], seconds, int(fields[36]))
-                found[pid, int(fields[19])] = spent
-    return found
+                spent_by_process[pid, int(fields[19])] = spent
+    return spent_by_process
 
 
 def busiest(before: Spending, after: Spending, seconds: float, mine: Collection[int]) -> list[str]:

@@ -43,7 +43,7 @@ from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
 from xla_sweeps.system.process import Assignment, StopSignals
 
 WORKER: tuple[str, ...] = (sys.executable, "-m", "xla_sweeps.backends.tensorflow.worker")
-"""What starts a measuring process."""
+"""Command that starts a measuring process."""
 
 _ENDS_TRIAL = (Status.INFRA, Status.BUILD_ERROR)
 
@@ -52,7 +52,7 @@ CPU_CLUSTERING_FLAG = "tf_xla_cpu_global_jit"
 
 
 class Screen(Protocol):
-    """What a person follows a trial on; `terminal` has one."""
+    """Display on which a person follows a trial; `terminal` has one."""
 
     def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
         """A trial begins; its libraries' output goes to the log."""
@@ -72,7 +72,7 @@ class Screen(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:
-    """How a trial ended.
+    """End of a trial.
 
     Attributes:
         exit_code: 0; 1 where a candidate could not be measured; 128 + the signal that stopped it.
@@ -92,7 +92,7 @@ class TrialResult:
 
 @dataclass
 class _Session:
-    """What all replicates of one command share."""
+    """State that all replicates of one command share."""
 
     settings: Settings
     store: Store
@@ -216,8 +216,8 @@ def _require_unmeasured(assignment: Assignment, store: Store, identifier: str) -
 
     The trial must be claimed.
     """
-    known = assignment.known_records
-    if known is not None and store.count(identifier) > known:
+    planned = assignment.known_records
+    if planned is not None and store.count(identifier) > planned:
         raise HeldError(f"already measured by another process; skipped (trial {identifier})")
 
 
@@ -306,14 +306,14 @@ def _parent_of(assignment: Assignment) -> socket.socket | None:
 
 
 def _was_contaminated(session: _Session) -> bool:
-    """Whether the trial's latest replicate is contaminated, so that the next waits for quiet."""
-    known = session.records
-    if not known:
+    """True if the trial's latest replicate is contaminated, so that the next waits for quiet."""
+    replicates = session.records
+    if not replicates:
         loaded = session.store.load(session.trial_id)
-        known = loaded.records.get(session.trial_id, [])
+        replicates = loaded.records.get(session.trial_id, [])
         for problem in loaded.problems:  # a damaged record is moved away, and named only now
             session.screen.warn(problem)
-    return bool(known) and known[-1].status is Status.CONTAMINATED
+    return bool(replicates) and replicates[-1].status is Status.CONTAMINATED
 
 
 def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
