@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -516,6 +517,19 @@ def test_copies_apart_are_measured_by_processes_of_their_own() -> None:
         "modes=[graph,graph]"
     )
     assert "unknown copies 'apar'. Did you mean 'apart'?" in complaint("copies=apar")
+
+
+def test_processes_whose_weights_do_not_fit_together_are_refused_before_they_start() -> None:
+    words = ["model=vgg16", "modes=[graph,graph]", "copies=apart", "device=cpu"]
+    document = plain(compose_config(words))
+    small = replace(settings(*words).device, memory_bytes=2**30)
+    with pytest.raises(ConfigError) as refused:
+        settings_of(document, device=small)
+    assert str(refused.value) == (
+        "copies=apart: 2 processes with the weights of vgg16 need at least 1.8 GiB, cpu has 1.0 "
+        "GiB; use copies=together"
+    )
+    settings_of(document, device=replace(small, memory_bytes=16 * 2**30))
 
 
 def test_one_predict_gets_several_batches_and_other_scenarios_take_one() -> None:

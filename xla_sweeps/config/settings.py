@@ -57,6 +57,9 @@ MAX_SECONDS = 10**7
 MAX_COUNT = 10**6
 """The most rounds, calls and replicates."""
 
+CONTEXT_BYTES = 400 * 2**20
+"""Device memory of a process before it holds a model, about: its CUDA context."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -122,6 +125,7 @@ def settings_of(
     if not elsewhere or device.name:
         devices.check_precision(device, trial.precision, tf32=trial.tf32)
         devices.check_accelerator(device, document["accelerator"])
+        _check_memory(trial, device)
     return Settings(
         trial=trial,
         device=device,
@@ -309,6 +313,21 @@ def _copies(document: Mapping[str, Any], modes: Sequence[str]) -> Copies:
             "as in modes=[graph,graph]"
         )
     return "apart"
+
+
+def _check_memory(trial: Trial, device: devices.Device) -> None:
+    """Refuse several processes whose weights alone do not fit on the device together.
+
+    What else they need is not known before they are built: out of memory is then their outcome.
+    """
+    count, params = len(trial.workers), trial.model.published_params or 0.0
+    needed, available = count * (CONTEXT_BYTES + 4 * params), device.memory_bytes
+    if count > 1 and 0 < available < needed:
+        raise ConfigError(
+            f"copies=apart: {count} processes with the weights of {trial.model.name} need at least "
+            f"{needed / 2**30:.1f} GiB, {device.label} has {available / 2**30:.1f} GiB; use "
+            "copies=together"
+        )
 
 
 def _modes(
