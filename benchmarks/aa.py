@@ -3,15 +3,21 @@
     python -m benchmarks.aa --minutes 25 --out benchmarks/results/aa.csv
 
 Small models at small sizes in two copies of graph mode, effort quick with ten rounds. Each command
-measures one replicate; before it the machine must be quiet, and contaminated ones do not count. Run
-again with the same `--records`, it goes on; `--minutes 0` reads what is there. Six clean replicates
-of a trial make four pairs, judged by the project's own functions:
+measures one replicate: copies in one process and copies apart alternate, so that drift of the
+machine affects both alike. Contaminated replicates do not count; the next one then waits for a
+quiet machine. With the same `--records` it continues; `--minutes 0` reads what is there.
 
-- *within processes*: the two copies in three processes each, twice;
-- *across processes*: a copy in every second process against the other in the others, in both
-  directions. These two share their processes, so a process that is slow shows in both.
+Pairs are judged by the project's own functions, each from three processes a copy:
 
-Writes a row a pair, and prints the table of benchmarks/README.md, as `--table FILE` does of a file.
+- *within processes*: both copies in the same three processes;
+- *one after the other*: of six such processes, a copy in every second one against the other copy in
+  the others, in both directions;
+- *taking turns* (`copies=apart`): each copy in three processes of its own, which take turns block
+  by block.
+
+Pairs within processes learn from each other how processes differ, as the trials of a sweep do. The
+two kinds across processes do not, so their half-widths compare. Writes a row per pair, and prints
+the table of benchmarks/README.md, as `--table FILE` does of a file.
 """
 
 from __future__ import annotations
@@ -23,12 +29,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from xla_sweeps.analysis.pool import NOTHING, Pool, evidence_of, pool_of
 from xla_sweeps.analysis.summary import summarize
@@ -39,12 +44,15 @@ from xla_sweeps.schema.record import Record
 
 MODELS = ("mobilenet_v2", "mobilenet_v3_small", "mobilenet_v1", "regnetx_002", "efficientnetb0")
 RESOLUTIONS = (64, 96, 128)
+PLACES = ("together", "apart")
+"""The values of `copies`, which are measured in turn."""
 REPLICATES = 6
-QUIET_SHARE = 0.1
-"""Of the machine's cores in use by others, up to which it is quiet."""
-QUIET_WAIT_S = 60.0
+"""Clean replicates of a trial before the next trial is measured."""
 
-WITHIN, ACROSS = "within processes", "across processes"
+WITHIN, AFTER, TURNS = "within processes", "one after the other", "taking turns"
+
+Key = tuple[str, int, str]
+"""Model, resolution and copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +74,34 @@ class Pair:
 
     @property
     def holds(self) -> bool:
-        """Whether the interval holds the truth."""
+        """Whether the interval contains the truth."""
         return self.low <= 1 <= self.high
 
 
 def pairs_of(trials: Mapping[str, Sequence[Record]]) -> list[Pair]:
-    """The pairs of these trials' clean replicates; every six of a trial make four.
+    """The pairs of these trials' clean replicates, of each kind."""
+    threes, sixes = list(groups(trials, "together", 3)), list(groups(trials, "together", 6))
+    evidence = {str(number): evidence_of(summarize(three)) for number, three in enumerate(threes)}
+    pool = pool_of(evidence)
+    swapped = [numbered([six[place ^ 1] for place in range(6)]) for six in sixes]
+    pairs = [pair_of(WITHIN, three, pool) for three in threes]
+    pairs += [pair_of(AFTER, six, NOTHING) for six in (*sixes, *swapped)]
+    pairs += [pair_of(TURNS, three, NOTHING) for three in groups(trials, "apart", 3)]
+    return [pair for pair in pairs if pair is not None]
 
-    Those within processes learn from each other how processes differ, as the trials of a sweep do.
-    """
-    sixes = []
+
+def groups(
+    trials: Mapping[str, Sequence[Record]], copies: str, size: int
+) -> Iterator[list[Record]]:
+    """Clean replicates of trials with these copies, in whole groups of one size."""
     for records in trials.values():
-        clean = [record for record in records if record.status is Status.OK]
-        starts = range(0, len(clean) - REPLICATES + 1, REPLICATES)
-        sixes += [numbered(clean[start : start + REPLICATES]) for start in starts]
-    halves = [numbered(six[start : start + 3]) for six in sixes for start in (0, 3)]
-    found = {str(number): evidence_of(summarize(half)) for number, half in enumerate(halves)}
-    pool = pool_of(found)
-    pairs = [pair for half in halves if (pair := within(half, pool)) is not None]
-    swapped = [numbered([six[place ^ 1] for place in range(REPLICATES)]) for six in sixes]
-    return pairs + [pair for six in (*sixes, *swapped) if (pair := across(six)) is not None]
+        clean = [
+            record
+            for record in records
+            if record.status is Status.OK and record.trial.copies == copies
+        ]
+        for start in range(0, len(clean) - size + 1, size):
+            yield numbered(clean[start : start + size])
 
 
 def numbered(records: Sequence[Record]) -> list[Record]:
@@ -93,27 +109,19 @@ def numbered(records: Sequence[Record]) -> list[Record]:
     return [replace(record, replicate=number) for number, record in enumerate(records)]
 
 
-def within(records: Sequence[Record], pool: Pool) -> Pair | None:
-    """The copies in the same processes."""
+def pair_of(kind: str, records: Sequence[Record], pool: Pool) -> Pair | None:
+    """The copies of one mode in these replicates; None where they have no interval."""
     row = summarize(records, pool=pool).comparisons[0]
-    figures = row.speedup
-    if figures.value is None or figures.low is None or figures.high is None:
+    figures, verdict = row.speedup, str(row.speedup.verdict)
+    ratio, low, high = figures.value, figures.low, figures.high
+    if kind == AFTER:
+        ratio, low, high = figures.aa_across, figures.aa_across_low, figures.aa_across_high
+    if ratio is None or low is None or high is None:
         return None
-    place = (row.trial.model, row.trial.resolution_px)
-    verdict = str(figures.verdict)
-    return Pair(WITHIN, *place, figures.value, figures.low, figures.high, verdict)
-
-
-def across(records: Sequence[Record]) -> Pair | None:
-    """A copy in every second process against the other in the others."""
-    row = summarize(records, pool=NOTHING).comparisons[0]
-    low, high = row.speedup.aa_across_low, row.speedup.aa_across_high
-    if row.speedup.aa_across is None or low is None or high is None:
-        return None
-    bound = 1 + row.speedup.floor_across
-    verdict = Verdict.FASTER if low > bound else Verdict.SLOWER if high < 1 / bound else "neither"
-    place = (row.trial.model, row.trial.resolution_px)
-    return Pair(ACROSS, *place, row.speedup.aa_across, low, high, str(verdict))
+    if kind == AFTER:
+        bound = 1 + figures.floor_across
+        verdict = "faster" if low > bound else "slower" if high < 1 / bound else "neither"
+    return Pair(kind, row.trial.model, row.trial.resolution_px, ratio, low, high, verdict)
 
 
 def table(pairs: Sequence[Pair]) -> str:
@@ -122,7 +130,7 @@ def table(pairs: Sequence[Pair]) -> str:
         "| pairs | measured | faster or slower | interval holds 1 | median half-width | verdicts |",
         "|---|---|---|---|---|---|",
     ]
-    for kind in (WITHIN, ACROSS, "all"):
+    for kind in (WITHIN, AFTER, TURNS, "all"):
         group = [pair for pair in pairs if kind in (pair.kind, "all")]
         if not group:
             continue
@@ -152,35 +160,31 @@ def read(path: Path) -> list[Pair]:
 
 
 def measure(results_dir: Path, *, until: float) -> None:
-    """Measure replicates, six clean ones of a trial after the other, until a monotonic time."""
+    """Measure replicates until a monotonic time: a trial to its end, its copies' places in turn."""
     cells = [(model, size) for size in RESOLUTIONS for model in MODELS]
     while time.monotonic() < until:
-        clean = Counter(
-            (record.model.name, record.model.resolution_px)
-            for records in Store(results_dir).load().records.values()
-            for record in records
-            if record.status is Status.OK
-        )
-        model, size = min(cells, key=lambda cell: (clean[cell] // REPLICATES, cells.index(cell)))
-        wait_for_quiet(until)
-        words = [f"model={model}", f"resolution={size}", "modes=[graph,graph]", "effort=quick"]
-        words += ["effort.rounds_max=10", "effort.replicates=1", f"results_dir={results_dir}"]
-        command = [sys.executable, "-m", "xla_sweeps", *words, "ui=quiet", "tracker=none"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        print(f"{model} {size} px: exit code {done.returncode}", file=sys.stderr, flush=True)
-        if done.returncode > 1:
-            sys.exit(done.stderr)
-
-
-def wait_for_quiet(until: float) -> None:
-    """Wait until others use little of the machine for two seconds, a minute at most."""
-    until = min(until, time.monotonic() + QUIET_WAIT_S)
-    while time.monotonic() < until and psutil.cpu_percent(interval=2.0) > 100 * QUIET_SHARE:
-        pass
+        tried, clean = Counter[Key](), Counter[Key]()
+        for records in Store(results_dir).load().records.values():
+            for record in records:
+                key = record.model.name, record.model.resolution_px, record.trial.copies
+                tried[key] += 1
+                clean[key] += record.status is Status.OK
+        done = {cell: min(clean[*cell, copies] for copies in PLACES) for cell in cells}
+        model, size = min(cells, key=lambda cell: (done[cell] // REPLICATES, cells.index(cell)))
+        copies = min(PLACES, key=lambda copies: tried[model, size, copies])
+        words = [f"model={model}", f"resolution={size}", "modes=[graph,graph]", f"copies={copies}"]
+        words += ["effort=quick", "effort.rounds_max=10", "effort.replicates=1"]
+        words += [f"results_dir={results_dir}", "ui=quiet", "tracker=none"]
+        command = [sys.executable, "-m", "xla_sweeps", *words]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        name = f"{model} {size} px, {copies}"
+        print(f"{name}: exit code {ended.returncode}", file=sys.stderr, flush=True)
+        if ended.returncode > 1:
+            sys.exit(ended.stderr)
 
 
 def main() -> None:
-    """Measure for so many minutes, write the pairs, print the table."""
+    """Measure, write the pairs, print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
