@@ -148,6 +148,21 @@ def test_what_a_trial_kept_at_its_end_is_compared_too(tmp_path: Path) -> None:
     assert "speedup is 99.0 there" in line
 
 
+def test_what_planning_reads_beside_the_rows_is_compared_too(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    stored, _ = store.save(make_record(noise=0.1))
+    os.utime(store.records_dir / stored.trial_id, (1, 1))
+    rows.load(tmp_path)
+    assert examined(tmp_path).problems == []
+    path = tmp_path / "cache" / "rows.parquet"
+    table = pyarrow.parquet.read_table(path)
+    beside = table.schema.metadata[b"xla_sweeps"].replace(b'"ok"', b'"oom_host"')
+    pyarrow.parquet.write_table(table.replace_schema_metadata({b"xla_sweeps": beside}), path)
+    assert [str(run.outcome) for run in rows.load_runs(store).all()] == ["oom_host"]
+    (line,) = examined(tmp_path).problems
+    assert line.startswith(f"{path}: not the rows of the records: {stored.trial_id}")
+
+
 def test_check_changes_nothing(tmp_path: Path) -> None:
     path = folder_with(tmp_path, b"{")
     before = sorted(tmp_path.rglob("*"))

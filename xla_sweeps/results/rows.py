@@ -351,7 +351,12 @@ def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
         }
         if beside.modified_ns != folders:  # then a reader settles the kept rows with the others
             kept = settled(kept, same)
-        yield from _reported(cache / "rows.parquet", differing(kept, settled(read.table, same)))
+        facts = msgspec.json.decode(beside.facts, type=dict[str, Facts])
+        differences = [
+            *differing(kept, settled(read.table, same)),
+            *_unlike_runs(facts, read.facts, same),
+        ]
+        yield from _reported(cache / "rows.parquet", differences)
     except FileNotFoundError:
         pass
     except (*_UNREADABLE, pyarrow.ArrowException) as error:
@@ -360,8 +365,22 @@ def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
     ended = _ended_trials(store, folders, {name: store.listing(name) for name in pending}, pending)
     kept, fresh = (settled(table, ended.facts) for table in (ended.table, read.table))
     for name in ended.facts:
-        differences = differing(_only(kept, {name}), _only(fresh, {name}))
+        differences = [
+            *differing(_only(kept, {name}), _only(fresh, {name})),
+            *_unlike_runs(ended.facts, read.facts, {name}),
+        ]
         yield from _reported(cache / "rows" / f"{name}.json", differences)
+
+
+def _unlike_runs(
+    kept: Mapping[str, Facts], read: Mapping[str, Facts], names: Collection[str]
+) -> list[str]:
+    """A line for each of these trials whose records in short are not those of its records."""
+    return [
+        f"{name}: its records are described differently there"
+        for name in sorted(names)
+        if kept[name].runs != read[name].runs
+    ]
 
 
 def _reported(path: Path, differences: Sequence[str]) -> Iterator[str]:
