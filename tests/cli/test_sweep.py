@@ -485,7 +485,7 @@ def on_terminal(folder: Path, *, presses: int, worker: str = "") -> tuple[int, s
     with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
         while chunk := os.read(terminal, 65536):  # drawn every second
             shown += chunk
-            if presses and any("review" in log.read_text() for log in logs.glob("*/*.log")):
+            if presses and any("waits for ever" in log.read_text() for log in logs.glob("*/*.log")):
                 os.write(terminal, b"\x03")
                 presses -= 1
     _, status = os.waitpid(pid, 0)

@@ -64,7 +64,7 @@ def test_every_deadly_signal_that_can_be_caught_saves_what_was_measured(tmp_path
         )
     for number, trial in running.items():
         try:
-            wait_until(lambda number=number: said(tmp_path / number.name, "review"))  # type: ignore[misc]
+            wait_until(lambda number=number: said(tmp_path / number.name, "waits for ever"))  # type: ignore[misc]
             trial.send_signal(number)
             output, _ = trial.communicate(timeout=300)
         finally:

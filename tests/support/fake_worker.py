@@ -176,6 +176,7 @@ class Scripted:
         if rounds >= float(self.value_of("die-at", "inf")):
             os.kill(os.getpid(), signal.SIGKILL)
         if rounds >= float(self.value_of("wait-at", "inf")):
+            print("waits for ever", flush=True)
             time.sleep(600)
 
 
