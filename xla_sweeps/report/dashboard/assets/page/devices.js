@@ -117,7 +117,7 @@ function modesOf({ rows, index }, place) {
 
 /** What Keras made of a mode that leaves it the choice: ", with XLA", or "". */
 const chosenBy = (label, jit) =>
-  jit && !/xla|graph|eager|host/.test(label) ? `, ${jit === "true" ? "with" : "without"} XLA` : "";
+  jit && PACKAGE.chosen.includes(executionOf(label)) ? `, ${jit === "true" ? "with" : "without"} XLA` : "";
 
 /** A bar for each mode, from zero, with its interval. */
 function modeBars(view, place) {

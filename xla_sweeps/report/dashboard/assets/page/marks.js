@@ -165,7 +165,7 @@ const verdictDots = (theme) => ({
 const MODE_SHAPES = { __proto__: null, eager: ["circle", "●"], graph: ["square", "■"], xla: ["triangle", "▲"] };
 
 /** A mode's marker, as a symbol of Plot and as text. */
-const modeShape = (label) => MODE_SHAPES[modeOf(label).split("_").find((word) => MODE_SHAPES[word])] ?? ["diamond", "◆"];
+const modeShape = (label) => MODE_SHAPES[executionOf(label)] ?? ["diamond", "◆"];
 
 /** Legend entries: a marker in its colour and a word each. */
 const legendOf = (entries) =>
