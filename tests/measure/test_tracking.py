@@ -12,6 +12,7 @@ from wandb_runs import FIRST, SUMMARY, header
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure.tracking import NoTracker, TrackerReport, run_header, tracker_named
+from xla_sweeps.schema.options import BY_NAME
 
 
 def test_the_tracker_none_does_nothing(tmp_path: Path) -> None:
@@ -22,12 +23,17 @@ def test_the_tracker_none_does_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_every_choice_of_tracker_has_one_that_can_be_made() -> None:
+    for name in BY_NAME["tracker"].choices:
+        assert callable(tracker_named(name).log_rounds)
+
+
 def test_an_unknown_tracker_is_named_with_the_nearest() -> None:
     with pytest.raises(ConfigError) as caught:
         tracker_named("wanbd")
     assert (
         str(caught.value)
-        == "unknown tracker 'wanbd'. Did you mean 'wandb'? Allowed: none, wandb_offline, wandb."
+        == "unknown tracker 'wanbd'. Did you mean 'wandb'? Allowed: wandb_offline, wandb, none."
     )
 
 

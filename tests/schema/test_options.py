@@ -10,7 +10,6 @@ from paths import ROOT
 
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import group_choices
-from xla_sweeps.measure.tracking import TRACKERS
 from xla_sweeps.schema import options
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.options import BY_NAME, OPTIONS
@@ -39,7 +38,6 @@ def test_the_configuration_has_the_declared_keys_and_defaults() -> None:
 def test_the_choices_are_those_that_exist() -> None:
     assert list(BY_NAME["source"].choices) == ["auto", *catalog.SOURCES]
     assert list(BY_NAME["scenario"].choices) == list(Scenario)
-    assert set(BY_NAME["tracker"].choices) == set(TRACKERS)
     assert sorted(BY_NAME["effort"].choices) == group_choices("effort")
     for level, meaning in BY_NAME["effort"].choices.items():
         file = yaml.safe_load((ROOT / "conf" / "effort" / f"{level}.yaml").read_text("utf-8"))

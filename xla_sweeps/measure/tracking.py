@@ -18,6 +18,7 @@ from xla_sweeps.schema.modes import headline_candidates, headline_of, is_told_by
 from xla_sweeps.schema.overrides import asked_of, data_name, runtime_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.schema.trackers import TRACKERS
 from xla_sweeps.schema.trial import TrackerSettings, Trial, size_text
 
 
@@ -164,18 +165,11 @@ class Tracker(Protocol):
         """Write the summary and close the run, within `finish_timeout_s`."""
 
 
-TRACKERS = {
-    "none": "xla_sweeps.measure.tracking:NoTracker",
-    "wandb_offline": "xla_sweeps.report.wandb.tracker:offline_tracker",
-    "wandb": "xla_sweeps.report.wandb.tracker:online_tracker",
-}
-
-
 def tracker_named(name: str) -> Tracker:
     """The tracker with that name; its module is imported here."""
     if name not in TRACKERS:
         raise unknown_name("tracker", name, TRACKERS)
-    tracker: Tracker = pkgutil.resolve_name(TRACKERS[name])()
+    tracker: Tracker = pkgutil.resolve_name(TRACKERS[name].made_by)()
     return tracker
 
 

@@ -16,6 +16,7 @@ from xla_sweeps.schema.modes import (
     SCENARIOS,
     Scenario,
 )
+from xla_sweeps.schema.trackers import TRACKERS
 from xla_sweeps.schema.trial import OPTIMIZERS, Effort, Precision, Timeouts, Training
 
 MEASURED = "What is measured"
@@ -355,7 +356,7 @@ OPTIONS = (
         help="where runs are shown; tracker.KEY=VALUE sets project, entity, group, run_name, "
         "notes, job_type or tags",
         default="wandb_offline",
-        choices={"wandb_offline": "no account", "wandb": "online", "none": ""},
+        choices={name: tracker.meaning for name, tracker in TRACKERS.items()},
         keys={
             "project": "xla-sweeps",
             "entity": None,
