@@ -18,12 +18,13 @@ import yaml
 from paths import SUPPORT
 
 from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
+from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
 from xla_sweeps.backends.tensorflow.sources import saved_model
 from xla_sweeps.backends.tensorflow.sources.inputs import from_specs
 from xla_sweeps.config import catalog, local_model
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement
-from xla_sweeps.schema.modes import Mode, Scenario
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
 
 pytestmark = [
@@ -82,14 +83,14 @@ def test_a_detector_returns_its_heads_or_the_boxes_after_suppression() -> None:
     boxes, classes = outputs(build(spec))
     assert boxes.shape == (2, 84, 64)
     assert classes.shape == (2, 84, 20)
-    found, confidences, labels, counts = outputs(build(spec, scenario=Scenario.DETECT))
+    found, confidences, labels, counts = outputs(build(spec, step=DetectBench.step))
     assert found.shape == (2, 100, 4)
     assert confidences.shape == labels.shape == (2, 100)
     assert (counts > 10).all(), "nothing is thrown away before suppression"
 
 
 def test_suppression_keeps_no_two_boxes_of_a_class_that_overlap() -> None:
-    built = build(of_catalog("yolo_v8_xs", "keras_cv", 96), scenario=Scenario.DETECT)
+    built = build(of_catalog("yolo_v8_xs", "keras_cv", 96), step=DetectBench.step)
     models.calibrate(built, models.draw(built.inputs, 4, np.random.default_rng(1)))
     boxes, confidences, _, (count, *_) = outputs(built, 1)
     x, y, width, height = boxes[0, :count].T
