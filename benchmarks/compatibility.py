@@ -26,8 +26,8 @@ from xla_sweeps.config.settings import to_settings
 from xla_sweeps.measure import conductor
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.replicate import Setting
-from xla_sweeps.measure.runner import WORKER
 from xla_sweeps.measure.workers import Stop
+from xla_sweeps.schema.backend import backend_of
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import devices, environment
 from xla_sweeps.system.leases import Leases
@@ -75,14 +75,15 @@ def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
     )
     settings = to_settings(composed)
     job = ReplicateJob(trial=settings.trial, replicate=0, modes=MODES, order_seed=0, measure=False)
+    backend = backend_of(settings.trial)
     limit = settings.trial.memory_limit_bytes
     with tempfile.TemporaryDirectory() as folder, Stop() as stop:
         attempt = conductor.measure(
             job,
             Setting(
-                command=WORKER,
+                backend=backend,
                 environment=environment.child_environment(
-                    os.environ, device=settings.device, extra={}
+                    os.environ, device=settings.device, backend=backend
                 ),
                 log=Path(folder, "log"),
                 watch=partial(Sampler.watching, device=settings.device, memory_limit_bytes=limit),

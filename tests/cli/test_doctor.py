@@ -17,6 +17,7 @@ from xla_sweeps.cli.doctor import diagnose
 from xla_sweeps.cli.main import run
 from xla_sweeps.errors import how_to_install
 from xla_sweeps.measure import neighbours, toolchain
+from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.system import devices, environment
 
 
@@ -40,7 +41,7 @@ def test_doctor_shows_devices_versions_and_quietness_without_writing(tmp_path: P
 def test_doctor_tells_an_optional_package_from_a_required_one(
     absent: str, level: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    packages = dict.fromkeys(environment.PACKAGES, "1.0")
+    packages = dict.fromkeys(environment.packages_of(default_backend()), "1.0")
     del packages[absent]
     monkeypatch.setattr(environment, "versions", lambda: packages)
     findings = {finding.subject: finding for finding in diagnose(tmp_path, seconds=0.1)}
@@ -65,7 +66,9 @@ def test_doctor_ends_with_a_sentence_and_the_next_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    packages = {name: "1.0" for name in environment.PACKAGES if name != absent}
+    packages = {
+        name: "1.0" for name in environment.packages_of(default_backend()) if name != absent
+    }
     monkeypatch.setattr(environment, "versions", lambda: packages)
     assert run(["doctor", "--seconds", "0.1"]) == code
     lines = capsys.readouterr().out.splitlines()

@@ -38,7 +38,7 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         place = tmp_path / "flags" / f"{version}-{variable}.json"
         place.write_bytes(msgspec.json.encode(Flags(kinds, ["xla_gpu_late_flag=true"])))
     unknown = (-6, "F0000 parse_flags_from_env.cc:234] Unknown flag in XLA_FLAGS: --x")
-    monkeypatch.setattr(library_flags, "_ask", lambda variable, value: unknown)
+    monkeypatch.setattr(library_flags, "_ask", lambda backend, variable, value: unknown)
 
 
 def settings(*overrides: str, environ: dict[str, str] | None = None) -> Settings:
@@ -167,7 +167,9 @@ def test_a_sweep_varies_them_in_either_notation(values: dict[str, object]) -> No
 
 
 def test_a_crash_at_a_flag_is_not_called_an_unknown_flag(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library_flags, "_ask", lambda variable, value: (-11, "Segmentation fault"))
+    monkeypatch.setattr(
+        library_flags, "_ask", lambda backend, variable, value: (-11, "Segmentation fault")
+    )
     with pytest.raises(ConfigError) as caught:
         settings("xla_flags.xla_cpu_deadly=true")
     assert str(caught.value) == (

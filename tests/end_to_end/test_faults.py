@@ -165,7 +165,6 @@ def real_sweep(
     launcher = LocalLauncher(
         [Slot(name="cpu", device=Device(kind="cpu", index=0, name="d"))],
         command=FAKE,
-        parent=FAKE_PARENT,
     )
     Driver(launcher, store, screen, extra=["ui=plain"], logs=results / "logs").run([task])
     return screen.ends

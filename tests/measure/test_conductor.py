@@ -17,6 +17,7 @@ import pytest
 from conducting import Notes, QuietMachine
 from factories import EFFORT, TRIAL
 from paths import SUPPORT
+from scripted import scripted, started_by
 
 from xla_sweeps.measure import conductor, idle, workers
 from xla_sweeps.measure.replicate import ReplicateResult, Setting
@@ -79,7 +80,7 @@ def conduct(
         result = conductor.measure(
             ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1),
             Setting(
-                command=(sys.executable, WORKER, *script),
+                backend=scripted(*script),
                 environment=os.environ | {"XLA_SWEEPS_FAKE_WORKER": " ".join(script)},
                 log=tmp_path / "child.log",
                 watch=machine.watch,
@@ -308,7 +309,7 @@ def test_a_process_that_never_reads_a_long_job_is_ended_at_the_deadline(tmp_path
         result = conductor.measure(
             ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
             Setting(
-                command=("sh", "-c", "exec sleep 600"),
+                backend=started_by("sh", "-c", "exec sleep 600"),
                 environment=dict(os.environ),
                 log=tmp_path / "child.log",
                 watch=QuietMachine().watch,

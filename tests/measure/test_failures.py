@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 
 import pytest
 
-from xla_sweeps.measure.failures import ProcessEnd, diagnose_end, diagnose_exception, first_line
+from xla_sweeps.measure import failures
+from xla_sweeps.measure.failures import ProcessEnd, first_line
+from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.measurement import Phase, Status
+
+diagnose_exception = partial(failures.diagnose_exception, backend=default_backend())
+diagnose_end = partial(failures.diagnose_end, backend=default_backend())
 
 UNSUPPORTED = (
     "Detected unsupported operations when trying to compile graph "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -14,7 +13,7 @@ import pytest
 from conducting import Notes
 from factories import EFFORT, TRIAL
 from fake_nvml import FakeGpu, FakeNvml
-from paths import SUPPORT
+from scripted import scripted
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import to_settings
@@ -80,7 +79,7 @@ def measure(tmp_path: Path, driver: FakeNvml) -> tuple[ReplicateResult, list[tup
         result = conductor.measure(
             ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
             Setting(
-                command=(sys.executable, str(SUPPORT / "fake_worker.py")),
+                backend=scripted(),
                 environment=dict(os.environ),
                 log=tmp_path / "child.log",
                 watch=partial(Sampler.watching, device=GPU, memory_limit_bytes=2**40),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from neighbour import hog
 from paths import SUPPORT
+from scripted import scripted
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, to_settings
@@ -70,7 +70,7 @@ def run(
     known_records: int | None = None,
     ui: str = "quiet",
 ) -> tuple[TrialResult, Notes]:
-    monkeypatch.setattr(runner, "WORKER", (sys.executable, WORKER, *script))
+    monkeypatch.setattr(runner, "backend_of", lambda trial: scripted(*script))
     notes = Notes()
     with TrialProgress(ui=ui) as screen:
         result = run_trial(

@@ -53,8 +53,8 @@ def set_up(job: ReplicateJob, heard: Heard | None = None) -> Bench:
 
 
 def desk_of(job: ReplicateJob, bench: Bench, heard: Heard) -> Replicate:
-    desk = Replicate(TensorFlow, heard)
-    desk._backend, desk._job, desk._model = TensorFlow(), job, bench
+    desk = Replicate(TensorFlow, heard, title="TensorFlow")
+    desk._framework, desk._job, desk._model = TensorFlow(), job, bench
     return desk
 
 

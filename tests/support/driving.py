@@ -65,7 +65,7 @@ def drive(
 ) -> tuple[Outcome, Notes]:
     store, notes = Store(results), Notes()
     tasks = tasks_of(results, list(arguments))
-    assign_records(tasks, load_runs(store), software="", retry=retry)
+    assign_records(tasks, load_runs(store), software={}, retry=retry)
     launcher = LocalLauncher(slots_of(slots), command=QUICK)
     return Driver(launcher, store, notes, extra=(), logs=results / "logs" / "sweeps").run(
         tasks

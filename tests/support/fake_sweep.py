@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+import scripted
+
 from xla_sweeps.__main__ import main
 from xla_sweeps.sweep.launchers.local import LocalLauncher
 from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
@@ -14,10 +16,9 @@ from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
 def use_scripts() -> None:
     """Have this process's sweeps start such trials."""
     here = Path(__file__)
-    parents = {
-        "parent": (sys.executable, str(here.with_name("fake_parent.py")), ""),
-        "trials": (sys.executable, str(here.with_name("fake_trials.py"))),
-    }
+    parent = (sys.executable, str(here.with_name("fake_parent.py")), "")
+    scripted.use(scripted.scripted(parent=parent))
+    parents = {"trials": (sys.executable, str(here.with_name("fake_trials.py")))}
     for launcher, more in ((LocalLauncher, parents), (SlurmLauncher, {})):
         defaults = launcher.__init__.__kwdefaults__
         assert defaults is not None

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import math
 import os
-import sys
-from pathlib import Path
+
+import scripted
 
 from xla_sweeps.__main__ import main
-from xla_sweeps.measure import monitor, replicate, runner
-
-WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
+from xla_sweeps.measure import monitor, replicate
 
 
 def use_script() -> None:
@@ -26,7 +24,7 @@ def use_script() -> None:
         cause = "as the script says" if "contaminated" in script else ""
         monitor.contamination = lambda samples, *, cores: cause
         replicate.CLOCK_SLACK_S = math.inf
-    runner.WORKER = (*WORKER, *script)
+    scripted.use(scripted.scripted(*script))
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+import scripted
 from paths import SUPPORT
 
-WORKER = (sys.executable, str(SUPPORT / "fake_worker.py"))
 TRIAL = (sys.executable, str(SUPPORT / "fake_trial.py"))
 SWEEP = (sys.executable, str(SUPPORT / "fake_sweep.py"))
 
@@ -84,14 +84,13 @@ def warm_up() -> None:
     import xla_sweeps.cli.sweep
     import xla_sweeps.cli.trial
     import xla_sweeps.report.terminal.trial_progress  # noqa: F401
-    from xla_sweeps.measure import runner
     from xla_sweeps.sweep.launchers.local import LocalLauncher
 
-    runner.WORKER = WORKER
+    scripted.use(scripted.scripted())
     defaults = LocalLauncher.__init__.__kwdefaults__
     assert defaults is not None
     defaults["command"] = TRIAL
-    defaults["parent"] = defaults["trials"] = ()
+    defaults["fresh"], defaults["trials"] = True, ()
 
 
 def run(case: Case, folder: Path, *, limit_s: float, forked: bool = True) -> Ended:

@@ -58,7 +58,7 @@ def main() -> int:
     store = Store(Path(results))
     store.check_writable()
     tasks = tasks_of(Path(results), arguments)
-    assign_records(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software={}, retry=())
     with SweepProgress("quick", [], ui=os.environ.get("BOARD", "plain")) as board:
         launcher = LocalLauncher(slots_of(int(slots)), command=QUICK)
         outcome = Driver(

@@ -112,7 +112,7 @@ def test_a_trial_that_hangs_as_a_whole_is_killed_and_the_sweep_goes_on(tmp_path:
     store, notes = Store(tmp_path), Notes()
     tasks = tasks_of(tmp_path, ["a=stop", "b=ok"])
     tasks[0].silent_s = 1.0
-    assign_records(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software={}, retry=())
     launcher = LocalLauncher(slots_of(1), command=QUICK)
     outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
     assert outcome.counts == {"ok": 1, "infra": 1}
@@ -140,7 +140,7 @@ def test_a_trial_that_another_process_measures_is_not_started_beside_it(tmp_path
     started = []
     store, notes = Store(tmp_path), Notes()
     tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
-    assign_records(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software={}, retry=())
     launcher = LocalLauncher(slots_of(2), command=QUICK)
     original = launcher.submit
 
@@ -185,7 +185,7 @@ def test_a_device_that_fails_three_times_gets_no_more_jobs_and_the_other_continu
 
     launcher.submit = only_first_fails  # type: ignore[method-assign]
     tasks = tasks_of(tmp_path, names)
-    assign_records(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software={}, retry=())
     outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
     assert any(
         "cpu:0 failed 3 times in a row" in line and "no more trials" in line
@@ -210,7 +210,7 @@ def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_d
     monkeypatch.setattr(anchors_module, "EVERY_S", 1.5)  # less than a slow trial takes
     store, notes = Store(tmp_path), Notes()
     tasks = tasks_of(tmp_path, ["a=slow", "b=slow", "c=ok", "d=ok", "e=ok", "f=ok"])
-    assign_records(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software={}, retry=())
     anchors = [task(f"anchor{number}", "ok", tmp_path) for number in range(2)]
     launcher = LocalLauncher(slots_of(2), command=QUICK)
     outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs", anchors=anchors).run(
@@ -311,7 +311,7 @@ def test_records_that_others_add_are_counted_once_beside_the_known_ones(
     store.save(record("a", "contaminated", {}))
     store.save(record("a", "ok", {}))
     tasks = tasks_of(tmp_path, ["a=ok*3"])
-    assign_records(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software={}, retry=())
     earlier = replace(record("a", "ok", {}), started_at="2025-01-01T00:00:00+00:00")
     store.save(earlier)  # somebody else's, saved after the plan, whenever it was begun
     Driver(
@@ -345,7 +345,7 @@ def test_a_signal_during_a_lock_stops_the_sweep_too(
 ) -> None:
     store, notes = Store(tmp_path), Notes()
     tasks = tasks_of(tmp_path, [f"t{number}=ok" for number in range(50)])
-    assign_records(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software={}, retry=())
     outcome = Driver(
         Holding(slots_of(2), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs"
     ).run(tasks)
@@ -392,7 +392,7 @@ def test_records_of_other_processes_are_read_before_a_trial_is_started(
 ) -> None:
     store, notes = Store(tmp_path), Notes()
     tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
-    assign_records(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software={}, retry=())
     store.save(record("b", "ok", {}))
     Driver(
         LocalLauncher(slots_of(1), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs"

@@ -80,7 +80,7 @@ def drive(cluster: Cluster, store: Store, *arguments: str) -> tuple[Outcome, Not
     tasks = tasks_of(store.results_dir, list(arguments))
     for task in tasks:
         task.request_id, task.trial_ids = "", ()
-    assign_records(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software={}, retry=())
     return Driver(cluster, store, notes, extra=(), logs=store.results_dir / "logs").run(
         tasks
     ), notes
@@ -237,7 +237,7 @@ def test_the_remaining_time_counts_concurrent_jobs_and_not_nodes(
 
     cluster, store, notes = Cluster(lambda trial, attempt: None), Store(tmp_path), Watching()
     tasks = tasks_of(tmp_path, [f"{trial}=ok" for trial in "abcd"])
-    assign_records(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software={}, retry=())
     Driver(cluster, store, notes, extra=(), logs=tmp_path / "logs", costs={"m": 10.0}).run(tasks)
     assert notes.left == pytest.approx((27 / 4, 33 / 4)), (
         "three of 10 s each, four at a time, though on two nodes"

@@ -56,5 +56,5 @@ def test_replicates_of_an_earlier_build_are_measured_again(tmp_path: Path) -> No
     task.trial_ids = (built(1).trial_id,)
     for params, wanted in ((1, 2), (1, 1), (2, 2), (2, 1)):
         store.save(built(params))
-        assign_records([task], load_runs(store), software="", retry=())
+        assign_records([task], load_runs(store), software={}, retry=())
         assert task.wanted == wanted

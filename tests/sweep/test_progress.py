@@ -45,7 +45,7 @@ class Reports(Notes):
 def test_the_number_of_trials_is_shown_before_the_first_ends(tmp_path: Path) -> None:
     store, screen = Store(tmp_path), Reports()
     tasks = tasks_of(tmp_path, ["a=ok", "b=ok", "c=slow"])
-    assign_records(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software={}, retry=())
     launcher = LocalLauncher(slots_of(1), command=QUICK)
     Driver(launcher, store, screen, extra=(), logs=tmp_path / "logs" / "sweeps").run(tasks)
     assert screen.reports[0] == (0, 3)

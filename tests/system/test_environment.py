@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.system import environment
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import (
@@ -17,6 +18,8 @@ from xla_sweeps.system.environment import (
     processor,
 )
 from xla_sweeps.system.nvml import GpuSettings
+
+TENSORFLOW = default_backend()
 
 CPU = Device(kind="cpu", index=0, name="Some CPU", memory_bytes=2**34)
 
@@ -45,7 +48,9 @@ def test_the_measuring_process_sees_its_device_and_no_secret() -> None:
         "TF_XLA_FLAGS": "--a",
         "MY_PASSWORD": "k",
     }
-    kept = child_environment(environ, device=A100, extra={"TF_XLA_FLAGS": "--a --b"})
+    kept = child_environment(
+        environ, device=A100, backend=TENSORFLOW, extra={"TF_XLA_FLAGS": "--a --b"}
+    )
     assert kept == {
         "PATH": "/bin",
         "HOME": "/h",
@@ -58,7 +63,9 @@ def test_the_measuring_process_sees_its_device_and_no_secret() -> None:
         "CUDA_CACHE_DISABLE": "1",
         "TF_XLA_FLAGS": "--a --b",
     }
-    assert child_environment(environ, device=CPU, extra={})["CUDA_VISIBLE_DEVICES"] == "-1"
+    assert (
+        child_environment(environ, device=CPU, backend=TENSORFLOW)["CUDA_VISIBLE_DEVICES"] == "-1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +86,7 @@ def test_a_flag_that_names_a_file_reaches_no_trial(
     given: str, kept: dict[str, str], dropped: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environ = {"XLA_FLAGS": given}
-    child = child_environment(environ, device=A100, extra={})
+    child = child_environment(environ, device=A100, backend=TENSORFLOW)
     assert {name: value for name, value in child.items() if name == "XLA_FLAGS"} == kept
     assert dropped_flags(environ) == dropped
     alone(monkeypatch, XLA_FLAGS=given)
@@ -100,9 +107,15 @@ def test_the_environments_identity_is_device_software_and_flags(
 ) -> None:
     monkeypatch.setenv("XLA_FLAGS", "--xla_something")
     facts = environment.environment()
-    assert identity(CPU, facts)["XLA_FLAGS"] == "--xla_something"
-    assert identity(CPU, facts)["device"] == "Some CPU"
-    assert set(identity(CPU, facts)) >= {"tensorflow", "keras", "tf_keras", "cores", "driver"}
+    assert identity(CPU, facts, TENSORFLOW)["XLA_FLAGS"] == "--xla_something"
+    assert identity(CPU, facts, TENSORFLOW)["device"] == "Some CPU"
+    assert set(identity(CPU, facts, TENSORFLOW)) >= {
+        "tensorflow",
+        "keras",
+        "tf_keras",
+        "cores",
+        "driver",
+    }
 
 
 @pytest.mark.parametrize(
@@ -133,9 +146,9 @@ def test_a_variable_that_changes_speed_reaches_the_trial_is_recorded_and_identif
     monkeypatch.setenv(name, "1")
     facts = environment.environment()
     assert facts["flags"] == {name: "1"}
-    assert child_environment(os.environ, device=CPU, extra={})[name] == "1"
-    assert identity(CPU, facts) != identity(CPU, before)
-    assert environment_id(CPU, facts) != environment_id(CPU, before)
+    assert child_environment(os.environ, device=CPU, backend=TENSORFLOW)[name] == "1"
+    assert identity(CPU, facts, TENSORFLOW) != identity(CPU, before, TENSORFLOW)
+    assert environment_id(CPU, facts, TENSORFLOW) != environment_id(CPU, before, TENSORFLOW)
 
 
 def test_paths_log_levels_and_caches_reach_the_trial_and_identify_nothing(
@@ -152,7 +165,7 @@ def test_paths_log_levels_and_caches_reach_the_trial_and_identify_nothing(
     }
     alone(monkeypatch, **harmless)
     assert environment.environment()["flags"] == {}
-    assert child_environment(os.environ, device=CPU, extra={}).items() >= harmless.items()
+    assert child_environment(os.environ, device=CPU, backend=TENSORFLOW).items() >= harmless.items()
 
 
 def test_no_secret_is_recorded_whatever_its_name_begins_with(
@@ -169,7 +182,7 @@ def test_no_secret_is_recorded_whatever_its_name_begins_with(
         TF_LOG="trace",
     )
     assert environment.environment()["flags"] == {"TF_DUMP_GRAPH_PREFIX": "http://***@host"}
-    child = child_environment(os.environ, device=CPU, extra={})
+    child = child_environment(os.environ, device=CPU, backend=TENSORFLOW)
     assert {name for name in child if name.startswith(("NVIDIA_", "TF_"))} == {
         "TF_DUMP_GRAPH_PREFIX"
     }
@@ -191,7 +204,7 @@ def test_what_looks_like_a_secret_by_name_or_value_reaches_neither_trial_nor_rec
 ) -> None:
     alone(monkeypatch, **{name: value})
     assert environment.environment()["flags"] == {}
-    assert name not in child_environment(os.environ, device=CPU, extra={})
+    assert name not in child_environment(os.environ, device=CPU, backend=TENSORFLOW)
     assert dropped_flags(os.environ) == ([name] if named else [])
 
 
@@ -263,24 +276,26 @@ def test_cpus_of_one_name_are_told_apart_by_model_and_instruction_sets() -> None
 def test_the_libraries_of_a_gpu_and_the_cpu_are_part_of_the_identity() -> None:
     facts = environment.environment()
     newer = {**facts, "packages": {**facts["packages"], "nvidia-cudnn-cu12": "9.10.2.21"}}
-    assert identity(A100, newer) != identity(A100, facts)
-    assert identity(CPU, newer) == identity(CPU, facts)
+    assert identity(A100, newer, TENSORFLOW) != identity(A100, facts, TENSORFLOW)
+    assert identity(CPU, newer, TENSORFLOW) == identity(CPU, facts, TENSORFLOW)
     other = {**facts, "cpu": {**facts["cpu"], "instruction_sets": "sse2"}}
-    assert identity(CPU, other) != identity(CPU, facts)
+    assert identity(CPU, other, TENSORFLOW) != identity(CPU, facts, TENSORFLOW)
 
 
 def test_cuda_keeps_kernels_between_processes_only_where_asked_to_and_that_is_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     alone(monkeypatch, CUDA_CACHE_DISABLE="0")
-    assert child_environment(os.environ, device=A100, extra={})["CUDA_CACHE_DISABLE"] == "0"
+    assert (
+        child_environment(os.environ, device=A100, backend=TENSORFLOW)["CUDA_CACHE_DISABLE"] == "0"
+    )
     assert environment.environment()["flags"] == {"CUDA_CACHE_DISABLE": "0"}
-    assert "CUDA_CACHE_DISABLE" not in child_environment({}, device=CPU, extra={})
+    assert "CUDA_CACHE_DISABLE" not in child_environment({}, device=CPU, backend=TENSORFLOW)
 
 
 def test_the_enforced_power_limit_is_part_of_a_gpus_identity() -> None:
     facts = environment.environment()
     capped = replace(A100, settings=GpuSettings(power_limit_w=250))
-    assert identity(capped, facts) != identity(A100, facts)
-    assert environment_id(capped, facts) != environment_id(A100, facts)
-    assert "power_limit_w" not in identity(CPU, facts)
+    assert identity(capped, facts, TENSORFLOW) != identity(A100, facts, TENSORFLOW)
+    assert environment_id(capped, facts, TENSORFLOW) != environment_id(A100, facts, TENSORFLOW)
+    assert "power_limit_w" not in identity(CPU, facts, TENSORFLOW)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from conducting import Notes, QuietMachine
 from factories import TRIAL
+from scripted import started_by
 
 from xla_sweeps.measure import conductor
 from xla_sweeps.measure.replicate import Setting
@@ -55,7 +56,7 @@ def test_whatever_the_model_raises_is_reported_in_its_own_words(
         result = conductor.measure(
             ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
             Setting(
-                command=(sys.executable, "-c", STUB.format(code=code)),
+                backend=started_by(sys.executable, "-c", STUB.format(code=code)),
                 environment=dict(os.environ),
                 log=tmp_path / "child.log",
                 watch=QuietMachine().watch,

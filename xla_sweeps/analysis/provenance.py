@@ -8,22 +8,24 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from xla_sweeps.schema.backend import backend_of, backends
 from xla_sweeps.schema.overrides import repeats, words_of
 from xla_sweeps.schema.record import Record
 
-_SWITCH = re.compile(
-    r"(CUBLAS|CUBLASLT|CUDA|CUDNN|DNNL|GOMP|KMP|MKL|NCCL|NVIDIA|OMP|ONEDNN|OPENBLAS|TCMALLOC|TF|XLA)"
-    r"_[A-Z0-9_]+"
+_LIBRARIES = (
+    *("CUBLAS", "CUBLASLT", "CUDA", "CUDNN", "DNNL", "GOMP", "KMP", "MKL", "NCCL", "NVIDIA", "OMP"),
+    *("ONEDNN", "OPENBLAS", "TCMALLOC", "XLA"),
 )
-"""Variables that a row's command may set: a record is a file that anyone may have written.
+"""Beginnings of variables that a row's command may set, besides those of the backends.
 
-So LD_PRELOAD is not among them, though it identifies a trial.
+A record is a file that anyone may have written. So LD_PRELOAD is not among them,
+though it identifies a trial.
 """
 
 _LOADS = re.compile(r"DEST|DIR(?![A-Z])|DUMP|FILE|INJECTION|LIBRARIES|PATH|PLUGIN")
 """In the names of those that load a library or write a file, as CUDA_INJECTION64_PATH."""
 
-_NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "cuda": "CUDA", "cudnn": "cuDNN"}
+_GPU = {"cuda": "CUDA", "cudnn": "cuDNN"}
 
 
 def software_of(record: Record) -> str:
@@ -35,8 +37,10 @@ def software_of(record: Record) -> str:
         **(record.environment.get("packages") or {}),
         **(record.environment.get("loaded") or {}),
     }
-    names = list(_NAMES) if record.device.get("kind") == "gpu" else ["tensorflow", "keras"]
-    return ", ".join(f"{_NAMES[name]} {loaded[name]}" for name in names if loaded.get(name))
+    names = {**backend_of(record.trial).shown, **_GPU}
+    if record.device.get("kind") != "gpu":
+        names = {key: name for key, name in names.items() if key not in _GPU}
+    return ", ".join(f"{name} {loaded[key]}" for key, name in names.items() if loaded.get(key))
 
 
 def driver_of(record: Record) -> str:
@@ -80,7 +84,9 @@ _quoted = lru_cache(maxsize=4096)(shlex.quote)
 @lru_cache(maxsize=4096)
 def _assignment(name: str, value: str) -> str:
     """A variable as a shell takes it, or "" where a command may not set it."""
-    allowed = _SWITCH.fullmatch(name) and not _LOADS.search(name)
+    known = _LIBRARIES + tuple(prefix for backend in backends() for prefix in backend.prefixes)
+    switches = re.fullmatch(rf"({'|'.join(known)})_[A-Z0-9_]+", name)
+    allowed = switches and not _LOADS.search(name)
     return f"{name}={shlex.quote(value)}" if allowed else ""
 
 

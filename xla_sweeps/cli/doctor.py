@@ -22,6 +22,7 @@ from xla_sweeps.measure.neighbours import in_words
 from xla_sweeps.report.terminal.tables import show_findings
 from xla_sweeps.report.wandb.credentials import login
 from xla_sweeps.results.store import Store
+from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.system import devices, environment, nvml
 
 
@@ -147,7 +148,7 @@ def _gpu_state(gpu: devices.Device) -> Iterator[Finding]:
 
 def _versions(packages: Mapping[str, str]) -> Iterator[Finding]:
     extras = {name: source.extra for source in SOURCES.values() for name in source.packages}
-    for name in environment.PACKAGES:
+    for name in environment.packages_of(default_backend()):
         if name in packages:
             yield Finding("ok", name, packages[name])
         elif name in extras:
@@ -159,7 +160,7 @@ def _versions(packages: Mapping[str, str]) -> Iterator[Finding]:
 
 def _flags(flags: Mapping[str, str]) -> Iterator[Finding]:
     if not flags:
-        yield Finding("ok", "flags", "no variable that changes TensorFlow is set")
+        yield Finding("ok", "flags", f"no variable that changes {default_backend().title} is set")
     fix = "unset it, unless it is what you want to measure; it is part of the trial's identity"
     for name, value in flags.items():
         yield Finding("warn", "flags", f"{name}={value}", fix)

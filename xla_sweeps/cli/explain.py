@@ -94,7 +94,7 @@ def show(
 
     def follow(stage: protocol.Stage) -> None:
         if settings.ui != "quiet":
-            console.print(stage_line(str(stage.phase), stage.mode), style="dim")
+            console.print(stage_line(str(stage.phase), stage.mode or stage.detail), style="dim")
 
     def say_waiting(holder: str) -> None:
         console.print(f"waiting for {displayable(holder)}", style="dim", markup=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -16,10 +15,9 @@ from xla_sweeps.cli import command_parser
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.report.terminal.progress_bar import Steps
+from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.pictures import PictureSet
 from xla_sweeps.system import devices, environment
-
-_WORKER = (sys.executable, "-m", "xla_sweeps.backends.tensorflow.make_data")
 
 _DEFAULTS = {item.name: item.default for item in fields(PictureSet)}
 
@@ -83,14 +81,19 @@ def _count(least: int, most: int) -> Callable[[str], int]:
 def _draw(wanted: PictureSet) -> None:
     """Start the process that draws and writes, and show how far it is."""
     device = next(item for item in devices.devices() if item.kind == "cpu")
+    backend = default_backend()
     child = environment.child_environment(
-        os.environ, device=device, extra={"TF_CPP_MIN_LOG_LEVEL": "2"}
+        os.environ, device=device, backend=backend, extra=backend.logging(2)
     )
     with (
         tempfile.TemporaryFile() as log,
         Steps("pictures", wanted.images, quiet=True) as steps,
         subprocess.Popen(
-            _WORKER, env=child, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+            backend.command("make_data"),
+            env=child,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
         ) as drawing,
     ):
         assert drawing.stdin

@@ -6,7 +6,6 @@ import fnmatch
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.report.export import csv_text, write_text
 from xla_sweeps.report.terminal.models import model_facts, show_model, show_models, show_replicas
 from xla_sweeps.report.terminal.progress_bar import Steps
+from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.system import devices, environment
 
 
@@ -69,8 +69,6 @@ def hub_replicas_command(arguments: Sequence[str]) -> int:
 
 SOURCE = "hub"
 
-_MODULE = "xla_sweeps.backends.tensorflow.random_weights"
-
 _NEEDED = (*SOURCES[SOURCE].modules, "keras_hub", "keras_cv")
 
 
@@ -95,15 +93,16 @@ def make(names: Sequence[str]) -> int:
         )
     todo = [name for name, folder in chosen.items() if _size(folder) is None]
     device = next(item for item in devices.devices() if item.kind == "cpu")
+    backend = default_backend()
     child = environment.child_environment(
-        os.environ, device=device, extra={"TF_CPP_MIN_LOG_LEVEL": "2"}
+        os.environ, device=device, backend=backend, extra=backend.logging(2)
     )
     failed = []
     with Steps("building replicas", len(todo)) as steps:
         for name in todo:
             steps.begin(name)
             done = subprocess.run(
-                [sys.executable, "-m", _MODULE, name],
+                [*backend.command("replicas"), name],
                 env=child,
                 capture_output=True,
                 text=True,

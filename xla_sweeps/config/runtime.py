@@ -1,4 +1,4 @@
-"""Checks the options of TensorFlow itself: its flags, its threads, oneDNN."""
+"""Checks the options of the framework itself: its flags, its threads, its libraries."""
 
 from __future__ import annotations
 
@@ -9,19 +9,11 @@ from typing import Any
 
 from xla_sweeps.config import values
 from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.schema.backend import Backend, flag_names
 from xla_sweeps.schema.trial import Runtime
 from xla_sweeps.system import library_flags
-from xla_sweeps.system.environment import flag_names
 
 MAX_THREADS = 4096
-
-_VARIABLES = {"xla_flags": "XLA_FLAGS", "tf_xla_flags": "TF_XLA_FLAGS"}
-
-_SWITCHES = {
-    "onednn": "TF_ENABLE_ONEDNN_OPTS",
-    "threads.intra": "TF_NUM_INTRAOP_THREADS",
-    "threads.inter": "TF_NUM_INTEROP_THREADS",
-}
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -31,16 +23,19 @@ _TEXT = re.compile(r"[\w.,:=+-]+", re.ASCII)
 _NAMES_FILES = re.compile(r"dump|(?<!pro)file|_dir(?:_|$|ectory)|path|_to$|_from$|_cache_prefix")
 
 
-def runtime_of(document: Mapping[str, Any], environ: Mapping[str, str]) -> Runtime:
-    """The options of TensorFlow itself; each flag has a value of its type.
+def runtime_of(
+    document: Mapping[str, Any], environ: Mapping[str, str], backend: Backend
+) -> Runtime:
+    """The options of the framework itself; each flag has a value of its type.
 
     Args:
         document: the configuration as plain data.
         environ: variables that the measuring process gets too.
+        backend: the framework.
 
     Raises:
-        ConfigError: a flag that the installed TensorFlow does not have, a value of another type, or
-            one that the environment sets too.
+        ConfigError: an option or a flag that the installed framework does not have, a value of
+            another type, or one that the environment sets too.
     """
     threads = {"intra": None, "inter": None} if document["threads"] is None else document["threads"]
     if not isinstance(threads, Mapping):
@@ -51,9 +46,9 @@ def runtime_of(document: Mapping[str, Any], environ: Mapping[str, str]) -> Runti
     asked = {"onednn": document["onednn"]} | {
         f"threads.{name}": threads.get(name) for name in ("intra", "inter")
     }
-    for key, variable in _SWITCHES.items():
-        if asked[key] is not None and variable in environ:
-            raise ConfigError(f"{key}={asked[key]}: {variable} is set too; unset it")
+    for key, value in asked.items():
+        if value is not None and (variable := _variable(backend.switches, key, backend)) in environ:
+            raise ConfigError(f"{key}={value}: {variable} is set too; unset it")
     counts = {
         name: None
         if threads.get(name) is None
@@ -61,21 +56,32 @@ def runtime_of(document: Mapping[str, Any], environ: Mapping[str, str]) -> Runti
         for name in ("intra", "inter")
     }
     return Runtime(
-        xla_flags=_flags("xla_flags", document["xla_flags"], environ),
-        tf_xla_flags=_flags("tf_xla_flags", document["tf_xla_flags"], environ),
+        xla_flags=_flags("xla_flags", document["xla_flags"], environ, backend),
+        tf_xla_flags=_flags("tf_xla_flags", document["tf_xla_flags"], environ, backend),
         intra_threads=counts["intra"],
         inter_threads=counts["inter"],
         onednn=None if asked["onednn"] is None else values.boolean(document, "onednn"),
     )
 
 
-def _flags(option: str, given: Any, environ: Mapping[str, str]) -> dict[str, Any]:
+def _variable(variables: Mapping[str, str], option: str, backend: Backend) -> str:
+    """The variable that an option is passed in.
+
+    Raises:
+        ConfigError: the framework has no such option.
+    """
+    if option not in variables:
+        raise ConfigError(f"{option}: {backend.title} has no such option; leave it out")
+    return variables[option]
+
+
+def _flags(option: str, given: Any, environ: Mapping[str, str], backend: Backend) -> dict[str, Any]:
     """The flags of one option, each with a value of its type."""
     if given is None or given == {}:
         return {}
     if not isinstance(given, Mapping):
         raise ConfigError(f"{option}={given}: write {option}.NAME=VALUE")
-    variable = _VARIABLES[option]
+    variable = _variable(backend.flags, option, backend)
     found = {}
     for word, value in given.items():
         name = str(word)  # YAML reads `nan` as a number
@@ -86,17 +92,18 @@ def _flags(option: str, given: Any, environ: Mapping[str, str]) -> dict[str, Any
             raise ConfigError(f"{key}={value}: a trial's flags name no files; leave it out")
         if name in flag_names(environ.get(variable, "")):
             raise ConfigError(f"{key}={value}: {variable} sets it too; unset it there")
-        found[name] = _typed(option, name, value)
+        found[name] = _typed(option, name, value, backend)
     return dict(sorted(found.items()))
 
 
-def _typed(option: str, name: str, value: Any) -> Any:
-    """The value in the flag's own type; TensorFlow itself is asked about what it does not list."""
-    known, key = library_flags.known(_VARIABLES[option]), f"{option}.{name}"
+def _typed(option: str, name: str, value: Any, backend: Backend) -> Any:
+    """The value in the flag's own type; XLA itself is asked about what it does not list."""
+    variable, key = backend.flags[option], f"{option}.{name}"
+    known = library_flags.known(backend, variable)
     if name in known.kinds:
         return _value(key, value, known.kinds[name])
     text = str(_value(key, value, "str"))
-    if not library_flags.accepts(_VARIABLES[option], name, text):
+    if not library_flags.accepts(backend, variable, name, text):
         raise unknown_name(f"flag in {option}", f"{name}={text}", known.kinds)
     return value
 

@@ -20,6 +20,7 @@ from xla_sweeps.config.tracker import tracker_of
 from xla_sweeps.config.training import batches_of, training_of
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.schema import options
+from xla_sweeps.schema.backend import backend_named
 from xla_sweeps.schema.modes import (
     JIT_CANDIDATES,
     MODES,
@@ -28,6 +29,7 @@ from xla_sweeps.schema.modes import (
     Scenario,
     implied_modes,
     label_modes,
+    mode_of,
     parse,
 )
 from xla_sweeps.schema.trial import (
@@ -184,7 +186,7 @@ def _to_trial(
         memory_limit_bytes=devices.memory_limit_default()
         if limit_gib is None
         else round(values.number(document, "memory_limit_gib", at_most=MAX_MEMORY_GIB) * 2**30),
-        runtime=runtime_of(document, environ),
+        runtime=runtime_of(document, environ, backend_named(mode_of(modes[0]).backend)),
     )
 
 
@@ -347,6 +349,12 @@ def _modes(
         if name not in names:
             _refuse_mode(str(name), scenario)
         modes.append(MODES[name])
+    if len({mode.backend for mode in modes}) > 1:
+        raise ConfigError(
+            f"modes=[{','.join(modes)}]: they belong to different frameworks: "
+            f"{', '.join(f'{mode} to {backend_named(mode.backend).title}' for mode in modes)}; "
+            "give those of one"
+        )
     if len(modes) > MAX_MODES:
         raise ConfigError(f"modes: {len(modes):,} of them; a trial compares at most {MAX_MODES}")
     if "jit" in explicit and "modes" in explicit and candidate not in modes:

@@ -192,7 +192,8 @@ class _Conductor:
     def _start(self, index: int) -> Worker:
         setting, trial = self.setting, self.job.trial
         launch = Launch(
-            command=setting.command,
+            backend=setting.backend,
+            command=setting.backend.command("worker"),
             environment=setting.environment,
             log=setting.log,
             labels=tuple(self.labels[index]),

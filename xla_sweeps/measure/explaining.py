@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -22,6 +21,7 @@ from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure import protocol, workers
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.runner import child_environment
+from xla_sweeps.schema.backend import backend_of, default_backend
 from xla_sweeps.schema.explanation import Explanation, OpList, State, Trap, TrapName
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import ReplicateJob
@@ -33,8 +33,6 @@ MODES = tuple(map(str, (Mode.GRAPH, Mode.XLA, Mode.AUTOCLUSTER)))
 """The modes that a model is tried in."""
 
 OPS_LIMIT_S = 300.0
-
-_WORKER = (sys.executable, "-m", "xla_sweeps.backends.tensorflow.explain.worker")
 
 _PARTS = (
     *("registered", "operations", "refusals", "compiler", "clustering", "roofline"),
@@ -64,6 +62,7 @@ def explain(
         KeyboardInterrupt: a signal ended it.
     """
     trial = replace(settings.trial, modes=MODES)
+    backend = backend_of(trial)
     job = ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0, measure=trace)
     explained, why = Explanation(model=trial.model.name, device=""), ""
 
@@ -83,7 +82,8 @@ def explain(
     ):
         whole.wait(stop, on_wait)
         launch = workers.Launch(
-            command=_WORKER,
+            backend=backend,
+            command=backend.command("explain"),
             environment=child_environment(trial, settings),
             log=Path(folder, "log"),
             labels=MODES,
@@ -137,18 +137,19 @@ def completed(explained: Explanation, why: str) -> Explanation:
 
 
 def compiled_ops() -> OpList:
-    """List of what the installed TensorFlow compiles; of a GPU too, without one.
+    """List of what the installed framework compiles; of a GPU too, without one.
 
     Raises:
-        XlaSweepsError: TensorFlow cannot be loaded, or does not answer.
+        XlaSweepsError: it cannot be loaded, or does not answer.
     """
+    backend = default_backend()
     device = next(item for item in devices.devices() if item.kind == "cpu")
     child = environment.child_environment(
-        os.environ, device=device, extra={"TF_CPP_MIN_LOG_LEVEL": "2"}
+        os.environ, device=device, backend=backend, extra=backend.logging(2)
     )
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "xla_sweeps.backends.tensorflow.explain.ops"],
+            backend.command("ops"),
             env=child,
             capture_output=True,
             check=True,
@@ -162,4 +163,4 @@ def compiled_ops() -> OpList:
         reason = f"no answer within {OPS_LIMIT_S:g} s"
     except (IndexError, msgspec.DecodeError):
         reason = "its list of kernels cannot be read"
-    raise XlaSweepsError(f"explain --ops: TensorFlow does not list its kernels: {reason}")
+    raise XlaSweepsError(f"explain --ops: {backend.title} does not list its kernels: {reason}")

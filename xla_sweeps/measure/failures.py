@@ -1,16 +1,17 @@
 """Diagnose an exception or a dead process: a status, one line for a person, and what to do. Pure.
 
-TensorFlow reports the same fault under different exception types (a compile error is a ValueError
-from the compiler IR and an InvalidArgumentError from a call), so the text decides, not the type.
+A framework reports the same fault under different exception types (in TensorFlow a compile error is
+a ValueError from the compiler IR and an InvalidArgumentError from a call), so the text decides, not
+the type. The texts are declared by the backend.
 """
 
 from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from xla_sweeps.schema.backend import Backend, backends
 from xla_sweeps.schema.measurement import Failure, Phase, Status
 
 CHANNEL_LOST_CODE = 74
@@ -19,7 +20,6 @@ CHANNEL_LOST_CODE = 74
 TEXT_LIMIT = 64 * 1024
 
 _LINE_LIMIT = 400
-_KERAS_WRAPPER = "Exception encountered when calling"
 _MARKUP = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -43,66 +43,6 @@ class ProcessEnd:
     oom_kills: int = 0
     log_tail: str = ""
 
-
-@dataclass(frozen=True, slots=True)
-class _Pattern:
-    """A known fault: the text that identifies it, and what it means."""
-
-    expression: re.Pattern[str]
-    status: Status
-    describe: Callable[[re.Match[str]], tuple[str, str]]
-    hint: str
-
-
-def _fixed(message: str) -> Callable[[re.Match[str]], tuple[str, str]]:
-    return lambda match: (message, "")
-
-
-def _unsupported(match: re.Match[str]) -> tuple[str, str]:
-    """All operations that the text names, and the first node, whose name has the layer's."""
-    named = re.findall(r"No registered '(\w+)' OpKernel", match.string)
-    ops = list(dict.fromkeys([match["op"], *named]))
-    node = re.search(r"\{\{node ([^}]+)\}\}", match.string)
-    return (
-        f"XLA has no kernel for the operation{'s' if len(ops) > 1 else ''} {', '.join(ops)} on "
-        f"{match['device']}{f' (at {node[1]})' if node else ''}",
-        match["op"],
-    )
-
-
-_PATTERNS = (
-    _Pattern(
-        re.compile(r"unsupported operations.*? on (?P<device>XLA_\w+): (?P<op>\w+) \(", re.S),
-        Status.UNSUPPORTED_OP,
-        _unsupported,
-        "replace the operation, or move it out of jit_compile; auto-clustering (jit=auto) skips it",
-    ),
-    _Pattern(
-        re.compile(
-            r"Input (?P<input>\d+) to node [`'](?P<node>.+?)[`'] with op (?P<op>\w+) "
-            r"must be a compile-time const"
-        ),
-        Status.DYNAMIC_SHAPE,
-        lambda match: (
-            f"input {match['input']} of {match['op']} ({match['node']}) must be known at compile "
-            "time: a shape depends on computed values",
-            match["op"],
-        ),
-        "make that shape static, or compute it outside jit_compile",
-    ),
-    _Pattern(
-        re.compile(r"Input and output shapes of loop body do not match"),
-        Status.DYNAMIC_SHAPE,
-        _fixed("XLA cannot compile a while loop that changes the shape of its variables"),
-        "pad the loop's variables to a fixed shape",
-    ),
-    _Pattern(
-        re.compile(r"failed to lift variable creations out of this tf.function", re.I),
-        Status.TRACE_ERROR,
-        _fixed("the model creates variables inside its call, so it cannot be compiled"),
-        "create all variables when the model is built",
-    ),
-)
 
 _MEMORY = re.compile(
     r"RESOURCE_EXHAUSTED|ResourceExhausted|OOM when allocating|out of memory|std::bad_alloc", re.I
@@ -129,13 +69,16 @@ _OOM_HINT = {
 }
 
 
-def diagnose_exception(phase: Phase, kind: str, text: str) -> tuple[Status, Failure]:
+def diagnose_exception(
+    phase: Phase, kind: str, text: str, *, backend: Backend
+) -> tuple[Status, Failure]:
     """Status and failure for a Python exception in the measuring process.
 
     Args:
         phase: the stage that raised it.
         kind: name of the exception's type.
         text: the whole message.
+        backend: of the process.
     """
     if kind == "MemoryError" or _MEMORY.search(text):
         status = Status.OOM_GPU if kind != "MemoryError" and _GPU.search(text) else Status.OOM_HOST
@@ -144,12 +87,12 @@ def diagnose_exception(phase: Phase, kind: str, text: str) -> tuple[Status, Fail
         return Status.INFRA, _failure(
             phase, kind, text, hint="the device or its driver failed: check nvidia-smi"
         )
-    for pattern in _PATTERNS:
-        match = pattern.expression.search(text)
+    for known in backend.failures:
+        match = known.expression.search(text)
         if match:
-            message, op = pattern.describe(match)
-            return pattern.status, Failure(
-                phase=phase, kind=kind, message=message, hint=pattern.hint, op=op
+            message, op = known.describe(match)
+            return known.status, Failure(
+                phase=phase, kind=kind, message=message, hint=known.hint, op=op
             )
     if kind in {"ConfigError", "DeviceError", "XlaSweepsError"}:
         return _PHASE_STATUS.get(phase, Status.RUN_ERROR), Failure(
@@ -160,7 +103,7 @@ def diagnose_exception(phase: Phase, kind: str, text: str) -> tuple[Status, Fail
     )
 
 
-def diagnose_end(end: ProcessEnd) -> tuple[Status, Failure]:
+def diagnose_end(end: ProcessEnd, *, backend: Backend) -> tuple[Status, Failure]:
     """Status and failure for a measuring process that ended without reporting a reason."""
     name = signal_name(end.exit_code)
     if end.killed_for == "timeout":
@@ -189,7 +132,7 @@ def diagnose_end(end: ProcessEnd) -> tuple[Status, Failure]:
             phase=end.phase, kind=name, message=message, hint=_OOM_HINT[Status.OOM_HOST]
         )
     if end.phase is Phase.IMPORT and end.exit_code > 0:
-        message = f"TensorFlow could not be loaded (exit code {end.exit_code})"
+        message = f"{backend.title} could not be loaded (exit code {end.exit_code})"
         return Status.INFRA, Failure(
             phase=end.phase, kind=name, message=message, hint="see the log"
         )
@@ -219,11 +162,12 @@ def signal_name(exit_code: int) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first informative line, shortened; Keras's wrapper around a layer's error is skipped."""
+    """The first informative line, shortened; a framework's wrapper around an error is skipped."""
     plain = _MARKUP.sub("", text)
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].startswith(_KERAS_WRAPPER):
-        lines[0] = f"{lines[1]} (in {lines[0].removeprefix(_KERAS_WRAPPER).strip().rstrip('.')})"
+    for wrapper in (backend.wrapper for backend in backends() if backend.wrapper):
+        if len(lines) > 1 and lines[0].startswith(wrapper):
+            lines[0] = f"{lines[1]} (in {lines[0].removeprefix(wrapper).strip().rstrip('.')})"
     line = lines[0] if lines else "no message"
     return line if len(line) <= _LINE_LIMIT else line[: _LINE_LIMIT - 1] + "…"
 

@@ -10,6 +10,7 @@ from typing import Any
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.measure.replicate import ReplicateResult
 from xla_sweeps.results.store import Store
+from xla_sweeps.schema.backend import backend_of
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.schema.trial import ModelSpec, request_id
@@ -40,7 +41,7 @@ def make_record(
         model=result.model or _as_asked(trial.model),
         environment={
             **facts,
-            "id": environment.environment_id(device, facts),
+            "id": environment.environment_id(device, facts, backend_of(trial)),
             "loaded": result.environment,
         },
         device=_facts_of(device),

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from xla_sweeps.measure.gpu import SHARED, GpuWatch
 from xla_sweeps.measure.rounds import Progress
 from xla_sweeps.measure.workers import Stop
+from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.measurement import (
     Failure,
     Flag,
@@ -84,7 +85,7 @@ class Setting:
     """Place and surroundings of a replicate.
 
     Attributes:
-        command: what starts a worker.
+        backend: the framework that runs the trial; its `worker` is started.
         environment: the complete environment of every worker.
         log: file for a worker's output.
         watch: starts the watcher of the machine.
@@ -95,7 +96,7 @@ class Setting:
             instead, where the replicate has just one.
     """
 
-    command: Sequence[str]
+    backend: Backend
     environment: Mapping[str, str]
     log: Path
     watch: Callable[[], AbstractContextManager[Watcher]]

@@ -10,7 +10,6 @@ import datetime
 import os
 import signal
 import socket
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,23 +31,17 @@ from xla_sweeps.measure.workers import Stop
 from xla_sweeps.results import macs
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store
+from xla_sweeps.schema.backend import backend_of
 from xla_sweeps.schema.measurement import Flag, Flagged, Phase, Round, Status
-from xla_sweeps.schema.modes import Execution, mode_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
-from xla_sweeps.schema.trial import ReplicateJob, Trial, written
+from xla_sweeps.schema.trial import ReplicateJob, Trial
 from xla_sweeps.system import environment
 from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
 from xla_sweeps.system.process import Assignment, StopSignals
 
-WORKER: tuple[str, ...] = (sys.executable, "-m", "xla_sweeps.backends.tensorflow.worker")
-"""Command that starts a measuring process."""
-
 _ENDS_TRIAL = (Status.INFRA, Status.BUILD_ERROR)
-
-CPU_CLUSTERING_FLAG = "tf_xla_cpu_global_jit"
-"""Allows auto-clustering on a CPU; has no effect if it is given twice (TensorFlow 2.21)."""
 
 
 class Screen(Protocol):
@@ -275,7 +268,7 @@ def _conducted(
             result = conductor.measure(
                 job,
                 Setting(
-                    command=WORKER,
+                    backend=backend_of(job.trial),
                     environment=child_environment(job.trial, settings),
                     log=log,
                     watch=watch,
@@ -319,35 +312,13 @@ def _was_contaminated(session: _Session) -> bool:
 def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
     """The complete environment of the measuring process.
 
-    Flags that TensorFlow reads when it loads are set here.
-
     Args:
         trial: what it measures.
         settings: of the command.
     """
-    variables = environment.child_environment(os.environ, device=settings.device, extra={})
-    runtime = trial.runtime
-    flags = {
-        name: [f"--{flag}={value}" for flag, value in written(asked).items()]
-        for name, asked in (
-            ("XLA_FLAGS", runtime.xla_flags),
-            ("TF_XLA_FLAGS", runtime.tf_xla_flags),
-        )
-    }
-    clusters = any(mode_of(label).execution is Execution.AUTOCLUSTER for label in trial.modes)
-    given = environment.flag_names(variables.get("TF_XLA_FLAGS", "")) | set(runtime.tf_xla_flags)
-    if clusters and settings.device.kind == "cpu" and CPU_CLUSTERING_FLAG not in given:
-        flags["TF_XLA_FLAGS"].append(f"--{CPU_CLUSTERING_FLAG}")
-    for name, words in flags.items():
-        if words:
-            variables[name] = " ".join([*variables.get(name, "").split(), *words])
-    switches = {
-        "TF_ENABLE_ONEDNN_OPTS": None if runtime.onednn is None else int(runtime.onednn),
-        "TF_NUM_INTRAOP_THREADS": runtime.intra_threads,
-        "TF_NUM_INTEROP_THREADS": runtime.inter_threads,
-    }
-    asked = {name: str(value) for name, value in switches.items() if value is not None}
-    return variables | asked
+    backend = backend_of(trial)
+    variables = environment.child_environment(os.environ, device=settings.device, backend=backend)
+    return variables | dict(backend.environment(trial, variables))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ import msgspec
 
 from xla_sweeps.errors import how_to_install
 from xla_sweeps.measure.failures import first_line, signal_name
+from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.system import environment
 from xla_sweeps.system.devices import Device
 
@@ -24,8 +24,6 @@ PROGRAMS = ("matmul", "convolution")
 """What is compiled; the first also calls a function of libdevice."""
 
 LIMIT_S = 300.0
-
-_WORKER = (sys.executable, "-m", "xla_sweeps.backends.tensorflow.toolchain")
 
 
 class Compiled(msgspec.Struct, frozen=True):
@@ -124,19 +122,20 @@ class Check:
     line: str
 
 
-def check(device: Device, *, command: Sequence[str] = _WORKER) -> tuple[Check, ...]:
+def check(device: Device, *, command: Sequence[str] = ()) -> tuple[Check, ...]:
     """Compile and run each of `PROGRAMS` with XLA on a device.
 
     Args:
         device: where.
-        command: the process that does it.
+        command: the process that does it; default: the backend's.
     """
+    backend = default_backend()
     variables = environment.child_environment(
-        os.environ, device=device, extra={"TF_CPP_MIN_LOG_LEVEL": "0"}
+        os.environ, device=device, backend=backend, extra=backend.logging(0)
     )
     try:
         done = subprocess.run(
-            [*command, device.kind],
+            [*(command or backend.command("toolchain")), device.kind],
             env=variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -23,6 +23,7 @@ from typing import TypeVar
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.contender import ContendersLost
 from xla_sweeps.measure.failures import ProcessEnd, diagnose_end, diagnose_exception
+from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.measurement import Failure, Phase, Status
 from xla_sweeps.schema.record import ProcessStart
 from xla_sweeps.schema.trial import Timeouts
@@ -111,8 +112,10 @@ class RequestFailed(Exception):
         failure: the same in words.
     """
 
-    def __init__(self, failed: protocol.Failed) -> None:
-        self.status, self.failure = diagnose_exception(failed.phase, failed.kind, failed.text)
+    def __init__(self, failed: protocol.Failed, backend: Backend) -> None:
+        self.status, self.failure = diagnose_exception(
+            failed.phase, failed.kind, failed.text, backend=backend
+        )
         super().__init__(self.failure.message)
 
 
@@ -121,6 +124,7 @@ class Launch:
     """Command and surroundings of a worker.
 
     Attributes:
+        backend: the framework that it loads.
         command: what to start; gets our process id and the channel's descriptor as arguments.
         environment: the complete environment.
         log: file that its output is appended to.
@@ -131,6 +135,7 @@ class Launch:
             instead, where it can.
     """
 
+    backend: Backend
     command: Sequence[str]
     environment: Mapping[str, str]
     log: Path
@@ -211,7 +216,7 @@ class Worker:
         if isinstance(reply, expected):
             return reply
         if isinstance(reply, protocol.Failed):
-            raise RequestFailed(reply)
+            raise RequestFailed(reply, self._launch.backend)
         raise self._lost(reason or "flood")
 
     def give_up(self, failed: RequestFailed) -> WorkerLost:
@@ -317,7 +322,8 @@ class Worker:
                 limit=limit,
                 oom_kills=oom_kills() - self._oom_kills,
                 log_tail=redacted(tail(launch.log, limit=_LOG_TAIL_BYTES)),
-            )
+            ),
+            backend=launch.backend,
         )
         interrupted = status is Status.INTERRUPTED
         blamed = stage.mode in self.labels and stage.phase in _MODE_PHASES and not interrupted

@@ -34,6 +34,7 @@ from xla_sweeps.analysis.speedup import BREAK_EVEN, EXTRA_S
 from xla_sweeps.analysis.summary import Measured
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
+from xla_sweeps.schema.backend import Backend, backend_of
 from xla_sweeps.schema.build import build_of
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.overrides import runtime_of
@@ -61,9 +62,6 @@ _EVIDENCE = Evidence.__struct_fields__
 
 _ROWS_A_TRIAL = 10
 """About as many rows as a trial ever has."""
-
-
-_SOFTWARE = ("tensorflow", "keras", "tf_keras")
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -127,7 +125,7 @@ def run_of(record: Record) -> Run:
         request_id=record.request_id,
         device=noise.device_of(record),
         device_name=str(record.device.get("name", "")),
-        software=software_of(record.environment),
+        software=software_of(record.environment, backend_of(record.trial)),
         model=record.model.name,
         cost_s=_cost_s(record),
         started_at=record.started_at,
@@ -137,10 +135,10 @@ def run_of(record: Record) -> Run:
     )
 
 
-def software_of(environment: Mapping[str, Any]) -> str:
+def software_of(environment: Mapping[str, Any], backend: Backend) -> str:
     """The versions that make records of different machines comparable."""
     packages = environment.get("packages") or {}
-    return " ".join(str(packages.get(name, "")) for name in _SOFTWARE)
+    return " ".join(str(packages.get(name, "")) for name in backend.identity)
 
 
 def _cost_s(record: Record) -> float:

@@ -66,6 +66,9 @@ class Execution(StrEnum):
         return self in (Execution.AUTO, Execution.UNCOMPILED)
 
 
+DEFAULT_BACKEND = "tensorflow"
+"""The backend of modes that name none, declared in `schema.backend.BACKENDS`."""
+
 _E, _X = Entry, Execution
 
 
@@ -90,7 +93,7 @@ class Mode(StrEnum):
         entry: Entry,
         execution: Execution,
         steps: bool = False,
-        backend: str = "tensorflow",
+        backend: str = DEFAULT_BACKEND,
     ) -> Mode:
         mode = str.__new__(cls, name)
         mode._value_ = name

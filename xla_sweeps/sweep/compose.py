@@ -24,8 +24,9 @@ from xla_sweeps.config.settings import Settings, check_accelerator_name, setting
 from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.results.derive import software_of
 from xla_sweeps.schema import options
+from xla_sweeps.schema.backend import backend_of, backends
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import mode_of
+from xla_sweeps.schema.modes import DEFAULT_BACKEND, mode_of
 from xla_sweeps.schema.overrides import flattened, keys_of, overrides, repeating
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.system import devices, environment
@@ -66,6 +67,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         forks: whether its first measuring process may be forked: it is quick, has no copies of a
             mode, from which others learn, and runs no code of the user.
         silent_s: seconds without a line of output after which its command has hung.
+        backend: the framework that runs it.
     """
 
     words: tuple[str, ...]
@@ -85,6 +87,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     silent_s: float = math.inf
     timed_s: float = 0.0
     forks: bool = False
+    backend: str = DEFAULT_BACKEND
 
 
 class Composer:
@@ -121,9 +124,9 @@ class Composer:
         return self._document(self._given, {})
 
     @property
-    def software(self) -> str:
-        """The versions of the software that records must have to count."""
-        return software_of(self._facts)
+    def software(self) -> dict[str, str]:
+        """The versions of the software that records must have to count, by backend."""
+        return {backend.name: software_of(self._facts, backend) for backend in backends()}
 
     def task(self, values: Mapping[str, Any]) -> Task:
         """One trial, checked.
@@ -200,6 +203,7 @@ class Composer:
             accepted=self._accepted,
             silent_s=trial.timeouts.total_s + SILENT_MARGIN_S,
             timed_s=trial.effort.timed_s(len(trial.modes)),
+            backend=backend_of(trial).name,
             forks=trial.effort.name == "quick"
             and trial.effort.replicates == 1
             and len(set(map(mode_of, trial.modes))) == len(trial.modes)

@@ -228,6 +228,6 @@ class Driver:
             accelerator=task.accelerator,
             slot=slot,
             silent_s=task.silent_s,
-            forks=forks,
+            forks=task.backend if forks else "",
             log=self._logs / f"{next(self._numbers):05d}-{os.getpid()}.log",
         )

@@ -183,7 +183,7 @@ def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> 
 
 
 def assign_records(
-    tasks: Sequence[Task], runs: Runs, *, software: str, retry: Collection[Status]
+    tasks: Sequence[Task], runs: Runs, *, software: Mapping[str, str], retry: Collection[Status]
 ) -> None:
     """Assign to each task its records, and how many replicates are still to be measured."""
     by_request: dict[str, list[Run]] | None = None
@@ -198,7 +198,7 @@ def assign_records(
             found = [
                 run
                 for run in by_request.get(task.request_id, ())
-                if run.software == software
+                if run.software == software.get(task.backend)
                 and (
                     task.accelerator is None
                     or devices.is_accelerator(run.device_name, task.accelerator)

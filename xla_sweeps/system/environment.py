@@ -14,10 +14,12 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from xla_sweeps import __version__
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.backend import Backend, backends
 from xla_sweeps.system import nvml
 from xla_sweeps.system.devices import (
     Device,
@@ -29,19 +31,8 @@ from xla_sweeps.system.devices import (
 )
 from xla_sweeps.system.text import SECRET_NAME, SECRET_VALUE, redacted
 
-PACKAGES = (
-    "tensorflow",
-    "keras",
-    "tf_keras",
-    "keras-cv",
-    "keras-hub",
-    "tensorflow-hub",
-    "numpy",
-    "wandb",
-    "hydra-core",
-)
-
-_TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tf-nightly")
+_PACKAGES = ("numpy", "wandb", "hydra-core")
+"""Packages that count besides those of a backend."""
 
 _LIBRARIES = (
     "cublas",
@@ -55,30 +46,30 @@ _LIBRARIES = (
 )
 """NVIDIA's packages; their names end in the version of CUDA, or in nothing."""
 
-_KEPT = re.compile(
-    r"PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|LD_PRELOAD|PYTHONPATH|PYTHONHOME"
-    r"|VIRTUAL_ENV|KERAS_HOME|TFHUB_CACHE_DIR|XDG_CACHE_HOME|GLIBC_TUNABLES"
-    r"|(?:CUBLAS|CUBLASLT|CUDA|CUDNN|DNNL|GOMP|KMP|MALLOC|MKL|NCCL|NVIDIA|OMP|ONEDNN|OPENBLAS"
-    r"|TCMALLOC|TF|XLA)_\w+"
+_KEPT = (
+    *("PATH", "HOME", "USER", "LANG", r"LC_\w+", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "LD_PRELOAD"),
+    *("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "XDG_CACHE_HOME", "GLIBC_TUNABLES"),
+    r"(?:CUBLAS|CUBLASLT|CUDA|CUDNN|DNNL|GOMP|KMP|MALLOC|MKL|NCCL|NVIDIA|OMP|ONEDNN|OPENBLAS"
+    r"|TCMALLOC|XLA)_\w+",
 )
 """Variables that the measuring process gets, if neither name nor value looks like a secret."""
 
-_FOREIGN = re.compile(
-    r"TF_(?:ACC|CLI|CLOUD|DATA_DIR|ENCRYPTION|HTTP|IGNORE|INPUT|IN|LOG|PLUGIN|REATTACH|REGISTRY"
-    r"|STATE|VAR|WORKSPACE)(?:_\w*)?"
-    r"|TF_CONFIG|NCCL_(?:COMM_ID|HOSTID)"
-    r"|\w+_(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_\w+)?)"
+_FOREIGN = (
+    r"NCCL_(?:COMM_ID|HOSTID)",
+    r"\w+_(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_\w+)?)",
 )
-"""Exceptions, which it does not get: Terraform's, which may hold secrets, and addresses of a
-cluster's jobs and services: it does not use them; each job would get an identity."""
+"""Exceptions, which it does not get: addresses of a cluster's jobs and services.
 
-_HARMLESS = re.compile(
+It does not use them; each job would get an identity.
+"""
+
+_HARMLESS = (
     r"PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|PYTHONPATH|PYTHONHOME"
-    r"|VIRTUAL_ENV|KERAS_HOME|TFHUB_CACHE_DIR|XDG_CACHE_HOME"
+    r"|VIRTUAL_ENV|XDG_CACHE_HOME"
     r"|CUDA_(?:HOME|PATH|ROOT|CACHE_PATH|DEVICE_ORDER|MPS_(?:PIPE|LOG)_DIRECTORY|VISIBLE_DEVICES)"
     r"|NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES|REQUIRE_\w+|BUILD_ID|PRODUCT_NAME)"
     r"|(?:CUBLAS|CUDA|CUDNN|NCCL|NVIDIA)_(?:\w+_)?VERSION"
-    r"|TF_CPP_MIN_LOG_LEVEL|XLA_SWEEPS_\w+"
+    r"|XLA_SWEEPS_\w+",
 )
 """Paths, log levels and caches among them, which are neither recorded nor identify a trial.
 
@@ -91,6 +82,21 @@ _NAMES_FILES = re.compile(
     r"|--(?!xla_gpu_cuda_data_dir\b)\w+=.*/"
 )
 """Flags of XLA that name files."""
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """Names of variables that are kept, foreign and harmless, those of all backends included."""
+    known = backends()
+    caches = [name for backend in known for name in (*backend.caches, backend.log_level) if name]
+    own = [rf"{prefix}_\w+" for backend in known for prefix in backend.prefixes]
+    foreign = [backend.foreign for backend in known if backend.foreign]
+    kept, strange, harmless = (
+        re.compile("|".join(words))
+        for words in ((*_KEPT, *caches, *own), (*_FOREIGN, *foreign), (*_HARMLESS, *caches))
+    )
+    return kept, strange, harmless
+
 
 REPLICA_VERSION = 1
 """Version of the replicas' architectures; files of another version are not used."""
@@ -120,13 +126,19 @@ def environment() -> dict[str, Any]:
 
 
 def identity(
-    device: Device, facts: Mapping[str, Any], *, also: Sequence[str] = (), cores: int | None = None
+    device: Device,
+    facts: Mapping[str, Any],
+    backend: Backend,
+    *,
+    also: Sequence[str] = (),
+    cores: int | None = None,
 ) -> dict[str, Any]:
     """The machine and software that make results comparable; part of a trial's identity.
 
     Args:
         device: what is measured on.
         facts: `environment()`.
+        backend: the framework that is measured.
         also: further packages whose versions count.
         cores: how many the trial may use; default: as in the facts.
     """
@@ -140,25 +152,30 @@ def identity(
         "cores": cpu["cores"] if cores is None else cores,
         "driver": facts["driver"].get("driver", "") if device.kind == "gpu" else "",
         **({"power_limit_w": device.settings.power_limit_w} if device.kind == "gpu" else {}),
-        **{name: packages.get(name, "") for name in ("tensorflow", "keras", "tf_keras", *also)},
+        **{name: packages.get(name, "") for name in (*backend.identity, *also)},
         **facts["flags"],
     }
 
 
-def environment_id(device: Device, facts: Mapping[str, Any]) -> str:
+def environment_id(device: Device, facts: Mapping[str, Any], backend: Backend) -> str:
     """Eight hex digits of `identity`, for all trials of a machine, software and flags."""
-    document = json.dumps(identity(device, facts), sort_keys=True)
+    document = json.dumps(identity(device, facts, backend), sort_keys=True)
     return hashlib.sha256(document.encode()).hexdigest()[:8]
 
 
 def child_environment(
-    environ: Mapping[str, str], *, device: Device, extra: Mapping[str, str]
+    environ: Mapping[str, str],
+    *,
+    device: Device,
+    backend: Backend,
+    extra: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """The measuring process's environment: an allow-list without secrets, one visible device.
 
     CUDA keeps no compiled kernels between processes unless it is told to (CUDA_CACHE_DISABLE=0), so
     that each replicate's compile times are those of a first start.
     """
+    _, _, harmless = _patterns()
     shown = {"CUDA_VISIBLE_DEVICES": "-1"}
     if device.kind == "gpu":
         shown = {"CUDA_VISIBLE_DEVICES": device.uuid, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
@@ -167,19 +184,14 @@ def child_environment(
         **{
             name: value
             for name, value in environ.items()
-            if _HARMLESS.fullmatch(name) and not SECRET_NAME.search(name)
+            if harmless.fullmatch(name) and not SECRET_NAME.search(name)
         },
         **_flags(environ)[0],
-        "KERAS_BACKEND": "tensorflow",
+        **backend.variables,
         "PYTHONUNBUFFERED": "1",
         **shown,
         **extra,
     }
-
-
-def flag_names(value: str) -> set[str]:
-    """The names of the flags in a value of `XLA_FLAGS` or `TF_XLA_FLAGS`."""
-    return {word.lstrip("-").partition("=")[0] for word in value.split()}
 
 
 def dropped_flags(environ: Mapping[str, str]) -> list[str]:
@@ -189,17 +201,19 @@ def dropped_flags(environ: Mapping[str, str]) -> list[str]:
 
 def _flags(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """The variables that change what is measured, and the flags and variables that are dropped."""
+    ours, foreign, harmless = _patterns()
+    holding_flags = {"XLA_FLAGS"}.union(*(backend.flags.values() for backend in backends()))
     kept: dict[str, str] = {}
     dropped: list[str] = []
     for name, value in sorted(environ.items()):
-        if not _KEPT.fullmatch(name) or SECRET_NAME.search(name):
+        if not ours.fullmatch(name) or SECRET_NAME.search(name):
             continue
-        if _HARMLESS.fullmatch(name) or _FOREIGN.fullmatch(name):
+        if harmless.fullmatch(name) or foreign.fullmatch(name):
             continue
         if SECRET_VALUE.search(value):
             dropped.append(name)
             continue
-        if name in ("XLA_FLAGS", "TF_XLA_FLAGS"):
+        if name in holding_flags:
             words = value.split()
             unsafe = [word for word in words if _NAMES_FILES.match(word)]
             dropped += unsafe
@@ -209,12 +223,17 @@ def _flags(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     return kept, dropped
 
 
+def packages_of(backend: Backend) -> dict[str, tuple[str, ...]]:
+    """The packages that matter for a backend, each under the names that it may have."""
+    return {**backend.packages, **{name: (name,) for name in _PACKAGES}}
+
+
 def versions() -> dict[str, str]:
     """Installed versions of the packages that matter.
 
-    TensorFlow under whichever name it was installed, NVIDIA's libraries with their version of CUDA.
+    Those of every backend, and NVIDIA's libraries with their version of CUDA.
     """
-    names = {package: (package,) for package in PACKAGES} | {"tensorflow": _TENSORFLOW_PACKAGES}
+    names = {name: known for backend in backends() for name, known in packages_of(backend).items()}
     for library in _LIBRARIES:
         for suffix in ("-cu12", "-cu13", ""):
             names[f"nvidia-{library}{suffix}"] = (f"nvidia-{library}{suffix}",)

@@ -1,4 +1,4 @@
-"""Protocols of a framework to be measured: the backend, its model, and the model in a mode."""
+"""Protocols of what is measured: a framework, its model, and the model in a mode."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Model(Protocol):
         """The most that the framework's allocator had handed out; None if it does not count."""
 
 
-class Backend(Protocol):
+class Framework(Protocol):
     """A framework, loaded."""
 
     def configure(self, trial: Trial) -> None:

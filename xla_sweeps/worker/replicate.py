@@ -22,7 +22,7 @@ from xla_sweeps.schema.measurement import (
 )
 from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.trial import ModelSpec, ReplicateJob, size_text
-from xla_sweeps.worker.backend import Backend, Executable, Model, Sends
+from xla_sweeps.worker.backend import Executable, Framework, Model, Sends
 
 CLOCK = time.perf_counter_ns
 
@@ -45,12 +45,13 @@ class Replicate:
 
     Args:
         load: imports the framework.
+        title: of the framework, as people write it.
         channel: to the parent.
     """
 
-    def __init__(self, load: Callable[[], Backend], channel: Sends) -> None:
-        self._load, self._channel = load, channel
-        self._backend: Backend
+    def __init__(self, load: Callable[[], Framework], channel: Sends, *, title: str) -> None:
+        self._load, self._channel, self._title = load, channel, title
+        self._framework: Framework
         self._job: ReplicateJob
         self._model: Model
         self._prepared: dict[str, Prepared] = {}
@@ -59,7 +60,7 @@ class Replicate:
         """Do what is asked; raises whatever the framework or the model raises."""
         if isinstance(request, protocol.SetUp):
             return self._set_up(request.job)
-        with self._backend.device(self._job.trial):
+        with self._framework.device(self._job.trial):
             match request:
                 case protocol.Prepare(mode=mode):
                     return self._prepare(mode)
@@ -84,15 +85,15 @@ class Replicate:
         Elsewhere it is computed once a mode is not close to eager.
         """
         tell, trial = self._channel.send, job.trial
-        tell(protocol.Stage(phase=Phase.IMPORT))
+        tell(protocol.Stage(phase=Phase.IMPORT, detail=self._title))
         began = time.perf_counter()
-        self._backend, self._job = self._load(), job
+        self._framework, self._job = self._load(), job
         loaded = time.perf_counter()
-        self._backend.configure(trial)
-        tell(protocol.Loaded(environment=self._backend.environment()))
-        with self._backend.device(trial):
+        self._framework.configure(trial)
+        tell(protocol.Loaded(environment=self._framework.environment()))
+        with self._framework.device(trial):
             tell(protocol.Stage(phase=Phase.BUILD, detail=_shown(trial.model)))
-            model = self._model = self._backend.build(job)
+            model = self._model = self._framework.build(job)
             tell(protocol.Built(model=model.facts))
             tell(protocol.Stage(phase=Phase.VERIFY, mode=str(Mode.EAGER)))
             model.run_eagerly(tell)
@@ -208,7 +209,7 @@ class Replicate:
             if calls and label in self._prepared and (reason := self._spoilt(label, calls))
         }
         self._model.count_macs(self._channel.send)
-        self._channel.send(protocol.Loaded(environment=self._backend.environment()))  # all by now
+        self._channel.send(protocol.Loaded(environment=self._framework.environment()))  # all by now
         return protocol.Finished(spoilt=spoilt, seconds=self._model.seconds)
 
     def _spoilt(self, label: str, calls: int) -> protocol.Spoilt | None:

@@ -20,11 +20,10 @@ from xla_sweeps.backends.tensorflow.parent import checked
 from xla_sweeps.measure import conductor
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.replicate import ReplicateResult, Setting
-from xla_sweeps.measure.runner import WORKER
 from xla_sweeps.measure.workers import Stop
+from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.sweep.launchers.local import PARENT
 from xla_sweeps.system import devices, environment
 from xla_sweeps.system.forking import Order, Parent, threads
 from xla_sweeps.system.leases import Leases
@@ -104,7 +103,7 @@ def attempt(parent: Parent | None, variables: Mapping[str, str], log: Path) -> R
         (parent and parent.connection()) or contextlib.nullcontext() as connection,
     ):
         setting = Setting(
-            command=WORKER,
+            backend=default_backend(),
             environment=variables,
             log=log,
             watch=partial(Watching.watching, device=device, memory_limit_bytes=2**40),
@@ -119,8 +118,13 @@ def attempt(parent: Parent | None, variables: Mapping[str, str], log: Path) -> R
 @pytest.mark.slow
 def test_a_fork_computes_the_same_as_a_fresh_process_bit_for_bit(tmp_path: Path) -> None:
     device = devices.devices()[-1]
-    variables = environment.child_environment(os.environ, device=device, extra={})
-    parent = Parent(PARENT, environment=variables, cores=(), log=tmp_path / "parent.log")
+    variables = environment.child_environment(os.environ, device=device, backend=default_backend())
+    parent = Parent(
+        default_backend().command("parent"),
+        environment=variables,
+        cores=(),
+        log=tmp_path / "parent.log",
+    )
     try:
         forked = attempt(parent, variables, tmp_path / "forked")
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from dataclasses import replace
 from functools import cache
@@ -14,13 +13,14 @@ from typing import Any
 import pytest
 from conducting import Notes, QuietMachine
 from factories import EFFORT, TRIAL
-from paths import ROOT, SUPPORT
+from paths import ROOT
+from scripted import scripted
 
 from xla_sweeps.measure import conductor
 from xla_sweeps.measure.gpu import GpuWatch
 from xla_sweeps.measure.replicate import ReplicateResult, Setting
-from xla_sweeps.measure.runner import WORKER
 from xla_sweeps.measure.workers import Stop
+from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.measurement import Load, Status
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import Copies, InputSpec, ReplicateJob
@@ -83,7 +83,7 @@ def measured(
         result = conductor.measure(
             ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1),
             Setting(
-                command=WORKER,
+                backend=default_backend(),
                 environment={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"},
                 log=Path(folder) / "child.log",
                 watch=QuietMachine(load=LOAD).watch,
@@ -169,7 +169,7 @@ def test_each_mode_alone_is_measured_as_long_as_the_effort_says(
         result = conductor.measure(
             ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
             Setting(
-                command=(sys.executable, str(SUPPORT / "fake_worker.py")),
+                backend=scripted(),
                 environment=dict(os.environ),
                 log=tmp_path / "log",
                 watch=machine.watch,

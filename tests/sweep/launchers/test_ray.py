@@ -82,7 +82,7 @@ def drive(
 ) -> tuple[Outcome, Notes]:
     store, notes = Store(results), notes or Notes()
     launcher = RayLauncher(address, warn=pytest.fail, command=QUICK)
-    assign_records(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software={}, retry=())
     return Driver(launcher, store, notes, extra=(), logs=results / "logs").run(tasks), notes
 
 

@@ -71,7 +71,7 @@ def launcher(results: Path, *, chunk: int = 1, **options: str) -> SlurmLauncher:
 def drive(results: Path, *arguments: str, chunk: int = 1, **options: str) -> tuple[Outcome, Notes]:
     store, notes = Store(results), Notes()
     tasks = tasks_of(results, list(arguments))
-    assign_records(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software={}, retry=())
     engine = launcher(results, chunk=chunk, **options)
     return Driver(engine, store, notes, extra=(), logs=results / "logs" / "sweeps").run(
         tasks
@@ -199,7 +199,7 @@ def test_a_task_that_vanishes_from_the_queue_is_lost_and_submitted_again(tmp_pat
     # The first attempt sleeps until it is killed, without a record; so does its second, until it is
     # told otherwise.
     tasks = tasks_of(tmp_path, ["a=gate"])
-    assign_records(tasks, load_runs(store), software="", retry=())
+    assign_records(tasks, load_runs(store), software={}, retry=())
     outcome = Driver(launcher(tmp_path), store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
     assert ("a", "lost") in notes.ends
     assert outcome.counts == {"ok": 1}

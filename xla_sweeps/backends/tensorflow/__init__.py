@@ -1,4 +1,5 @@
-"""The measuring process, the only code that imports TensorFlow.
+"""TensorFlow: the measuring process and other programs of it, the only code that imports it.
 
-No other package imports this one; it is entered by starting `worker`.
+No other package imports this one: `schema.backend` finds its `declaration`, which loads nothing of
+TensorFlow, and whoever needs a program of it starts that as a process.
 """

@@ -1,4 +1,4 @@
-"""TensorFlow as a backend of the measuring process; satisfies `worker.backend.Backend`."""
+"""TensorFlow in the measuring process; satisfies `worker.backend.Framework`."""
 
 from __future__ import annotations
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from xla_sweeps.backends.tensorflow.declaration import BACKEND
 from xla_sweeps.worker import server
-from xla_sweeps.worker.backend import Backend
+from xla_sweeps.worker.backend import Framework
 from xla_sweeps.worker.replicate import Replicate
 
 
 def open_desk(channel: server.Channel) -> Replicate:
     """What answers the parent's requests."""
-    return Replicate(load, channel)
+    return Replicate(load, channel, title=BACKEND.title)
 
 
-def load() -> Backend:
+def load() -> Framework:
     """Load TensorFlow."""
     from xla_sweeps.backends.tensorflow import backend
 

@@ -29,9 +29,9 @@ FEW_OPS = 12
 _MARKS = {State.FOUND: "!", State.POSSIBLE: "?", State.NONE: "✓", State.UNKNOWN: "–"}
 
 
-def stage_line(phase: str, mode: str) -> str:
+def stage_line(phase: str, subject: str) -> str:
     """A stage in words, as `compiling xla`."""
-    return f"{STAGES.get(phase, phase)} {mode}".strip()
+    return f"{STAGES.get(phase, phase)} {subject}".strip()
 
 
 def explanation_text(known: Explanation) -> str:

@@ -20,7 +20,7 @@ from xla_sweeps.report.terminal.live_block import LiveBlock, bar, eta, heading
 from xla_sweeps.system.text import displayable
 
 STAGES = {
-    "import": "loading TensorFlow",
+    "import": "loading",
     "build": "building the model",
     "trace": "tracing",
     "compile": "compiling",

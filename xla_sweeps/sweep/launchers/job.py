@@ -72,7 +72,7 @@ class Job:
         slot: name of the slot that it must run on, for a launcher that `targets` them; or None.
         silent_s: seconds without a line in its log after which it is killed: all its stages time
             out sooner. None: never.
-        forks: whether its measuring process may be forked from one that has loaded TensorFlow.
+        forks: the backend whose parent may fork its measuring process; "" to start it afresh.
         document: the composed configuration, for a launcher that `takes_documents`.
     """
 
@@ -82,7 +82,7 @@ class Job:
     known_records: int = 0
     accelerator: str | None = None
     slot: str | None = None
-    forks: bool = False
+    forks: str = ""
     document: Mapping[str, Any] | None = None
 
 

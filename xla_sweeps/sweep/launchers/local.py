@@ -19,6 +19,7 @@ import msgspec
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.measure.workers import Stop
+from xla_sweeps.schema.backend import Backend, backend_named
 from xla_sweeps.sweep.launchers import Launch, Launcher
 from xla_sweeps.sweep.launchers.job import (
     COMMAND,
@@ -39,9 +40,6 @@ from xla_sweeps.system.leases import lease_names
 from xla_sweeps.system.process import Assignment, signal_group, signal_process
 
 STOP_GRACE_S = 20.0
-
-PARENT = (sys.executable, "-m", "xla_sweeps.backends.tensorflow.parent")
-"""Loads TensorFlow once, and forks measuring processes."""
 
 TRIALS = (sys.executable, "-m", "xla_sweeps.cli.composed")
 """Imports once what a trial's own process needs, and forks trials that the sweep has composed."""
@@ -68,8 +66,8 @@ class LocalLauncher(Launcher):
     Args:
         slots: the slots to use.
         command: what a job's arguments follow.
-        parent: forks the measuring processes of jobs that allow it, one for each slot; empty where
-            all are to be fresh.
+        fresh: whether no measuring process is forked; else one for each slot loads the framework
+            once, and forks those of jobs that allow it.
         trials: forks the jobs that have their configuration, one for each slot.
         warn: called once for each slot, with why something was not forked.
 
@@ -86,13 +84,13 @@ class LocalLauncher(Launcher):
         slots: Sequence[Slot],
         *,
         command: Sequence[str] = COMMAND,
-        parent: Sequence[str] = PARENT,
+        fresh: bool = False,
         trials: Sequence[str] = TRIALS,
         warn: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.together: tuple[str, ...] = ()
         self._slots = list(slots)
-        self._command, self._parent, self._trials = tuple(command), tuple(parent), tuple(trials)
+        self._command, self._trials, self._fresh = tuple(command), tuple(trials), fresh
         self._parents: dict[str, Parent] = {}
         self._warn, self._warned = warn, set[str]()
         self._lock = threading.Lock()
@@ -130,15 +128,25 @@ class LocalLauncher(Launcher):
             running = self._running[future] = _Running(job, idle[0])
         slot = running.slot
         environ = job_environment(os.environ, slot)
-        if job.forks and self._parent:
-            measuring = child_environment(environ, device=slot.device, extra={})
-            running.parent = self._connected("parent", self._parent, measuring, running)
+        if job.forks and not self._fresh:
+            running.parent = self._parent(backend_named(job.forks), environ, running)
         if job.document is not None and self._trials:
             running.trials = self._connected("trials", self._trials, environ, running)
         threading.Thread(
             target=self._run, args=(future,), name=f"job on {idle[0].name}", daemon=True
         ).start()
         return future
+
+    def _parent(
+        self, backend: Backend, environ: Mapping[str, str], running: _Running
+    ) -> socket.socket | None:
+        """A connection to what forks measuring processes of a backend; None where nothing does."""
+        if "parent" not in backend.programs:
+            return None
+        measuring = child_environment(environ, device=running.slot.device, backend=backend)
+        return self._connected(
+            f"{backend.name}-parent", backend.command("parent"), measuring, running
+        )
 
     def _connected(
         self, name: str, command: Sequence[str], environment: Mapping[str, str], running: _Running
@@ -270,9 +278,8 @@ class LocalLauncher(Launcher):
 
 def launcher(launch: Launch) -> LocalLauncher:
     """The launcher of this machine."""
-    if launch.options["fresh_processes"]:
-        return LocalLauncher(launch.slots, warn=launch.warn, parent=())
-    return LocalLauncher(launch.slots, warn=launch.warn)
+    fresh = bool(launch.options["fresh_processes"])
+    return LocalLauncher(launch.slots, warn=launch.warn, fresh=fresh)
 
 
 def _forked(

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import devices, models, modes, scenarios
+from xla_sweeps.backends.tensorflow.declaration import BACKEND
 from xla_sweeps.backends.tensorflow.explain import program, refusals, roofline, traps
 from xla_sweeps.backends.tensorflow.explain.graph import (
     Origins,
@@ -221,7 +222,7 @@ def _untraceable(known: Explanation, error: Exception) -> Explanation:
 
 def _verdict(error: Exception, phase: Phase, ops: Sequence[TracedOp]) -> CompilerVerdict:
     text = error_text(error)
-    _, failure = diagnose_exception(phase, type(error).__name__, text)
+    _, failure = diagnose_exception(phase, type(error).__name__, text, backend=BACKEND)
     return CompilerVerdict(
         compiles=False, message=failure.message, advice=failure.hint, places=named_in(text, ops)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xla_sweeps.backends.tensorflow.declaration import BACKEND
 from xla_sweeps.measure import protocol
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.worker import server
@@ -16,7 +17,7 @@ class Explainer:
     def answer(self, request: protocol.Request) -> protocol.Reply:
         """Explain; what is known so far is sent as events."""
         assert isinstance(request, protocol.Explain)
-        self._channel.send(protocol.Stage(phase=Phase.IMPORT))
+        self._channel.send(protocol.Stage(phase=Phase.IMPORT, detail=BACKEND.title))
         from xla_sweeps.backends.tensorflow.explain import explaining
 
         explaining.explain(request.job, self._channel)

@@ -1,0 +1,36 @@
+"""TensorFlow's declaration with other programs in place of its own, such as a scripted worker."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from paths import SUPPORT
+
+from xla_sweeps.schema import backend
+from xla_sweeps.schema.backend import Backend, default_backend
+
+FAKE_WORKER = (sys.executable, str(SUPPORT / "fake_worker.py"))
+
+BACKEND: Backend
+"""Declared by `use`."""
+
+
+def scripted(*script: str, parent: tuple[str, ...] = ()) -> Backend:
+    """A backend whose worker follows a script of `fake_worker.py`."""
+    return started_by(*FAKE_WORKER, *script, parent=parent)
+
+
+def started_by(*worker: str, parent: tuple[str, ...] = ()) -> Backend:
+    """A backend whose worker is another command."""
+    programs = {"worker": worker, **({"parent": parent} if parent else {})}
+    return replace(default_backend(), programs=programs)
+
+
+def use(declared: Backend) -> None:
+    """Have this process take it for TensorFlow, from now on."""
+    global BACKEND
+    BACKEND = declared
+    backend.BACKENDS["tensorflow"] = f"{Path(__file__).stem}:BACKEND"
+    backend.backend_named.cache_clear()

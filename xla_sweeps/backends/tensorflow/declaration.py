@@ -1,0 +1,145 @@
+"""The declaration of TensorFlow: what is known of it without loading it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+
+from xla_sweeps.schema.backend import Backend, KnownFailure, flag_names
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import Execution, mode_of
+from xla_sweeps.schema.trial import Trial, written
+
+CPU_CLUSTERING_FLAG = "tf_xla_cpu_global_jit"
+"""Allows auto-clustering on a CPU; has no effect if it is given twice (TensorFlow 2.21)."""
+
+_SWITCHES = {
+    "onednn": "TF_ENABLE_ONEDNN_OPTS",
+    "threads.intra": "TF_NUM_INTRAOP_THREADS",
+    "threads.inter": "TF_NUM_INTEROP_THREADS",
+}
+
+_FLAGS = {"xla_flags": "XLA_FLAGS", "tf_xla_flags": "TF_XLA_FLAGS"}
+
+
+def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
+    """Flags and switches, which TensorFlow reads when it loads."""
+    runtime = trial.runtime
+    flags = {
+        variable: [f"--{flag}={value}" for flag, value in written(asked).items()]
+        for variable, asked in (
+            (_FLAGS["xla_flags"], runtime.xla_flags),
+            (_FLAGS["tf_xla_flags"], runtime.tf_xla_flags),
+        )
+    }
+    clusters = any(mode_of(label).execution is Execution.AUTOCLUSTER for label in trial.modes)
+    known = flag_names(given.get("TF_XLA_FLAGS", "")) | set(runtime.tf_xla_flags)
+    if clusters and trial.device == "cpu" and CPU_CLUSTERING_FLAG not in known:
+        flags["TF_XLA_FLAGS"].append(f"--{CPU_CLUSTERING_FLAG}")
+    switches = {
+        "onednn": None if runtime.onednn is None else int(runtime.onednn),
+        "threads.intra": runtime.intra_threads,
+        "threads.inter": runtime.inter_threads,
+    }
+    return {
+        **{
+            variable: " ".join([*given.get(variable, "").split(), *words])
+            for variable, words in flags.items()
+            if words
+        },
+        **{_SWITCHES[name]: str(value) for name, value in switches.items() if value is not None},
+    }
+
+
+def _fixed(message: str) -> Callable[[re.Match[str]], tuple[str, str]]:
+    return lambda match: (message, "")
+
+
+def _unsupported(match: re.Match[str]) -> tuple[str, str]:
+    """All operations that the text names, and the first node, whose name has the layer's."""
+    named = re.findall(r"No registered '(\w+)' OpKernel", match.string)
+    ops = list(dict.fromkeys([match["op"], *named]))
+    node = re.search(r"\{\{node ([^}]+)\}\}", match.string)
+    return (
+        f"XLA has no kernel for the operation{'s' if len(ops) > 1 else ''} {', '.join(ops)} on "
+        f"{match['device']}{f' (at {node[1]})' if node else ''}",
+        match["op"],
+    )
+
+
+_FAILURES = (
+    KnownFailure(
+        re.compile(r"unsupported operations.*? on (?P<device>XLA_\w+): (?P<op>\w+) \(", re.S),
+        Status.UNSUPPORTED_OP,
+        _unsupported,
+        "replace the operation, or move it out of jit_compile; auto-clustering (jit=auto) skips it",
+    ),
+    KnownFailure(
+        re.compile(
+            r"Input (?P<input>\d+) to node [`'](?P<node>.+?)[`'] with op (?P<op>\w+) "
+            r"must be a compile-time const"
+        ),
+        Status.DYNAMIC_SHAPE,
+        lambda match: (
+            f"input {match['input']} of {match['op']} ({match['node']}) must be known at compile "
+            "time: a shape depends on computed values",
+            match["op"],
+        ),
+        "make that shape static, or compute it outside jit_compile",
+    ),
+    KnownFailure(
+        re.compile(r"Input and output shapes of loop body do not match"),
+        Status.DYNAMIC_SHAPE,
+        _fixed("XLA cannot compile a while loop that changes the shape of its variables"),
+        "pad the loop's variables to a fixed shape",
+    ),
+    KnownFailure(
+        re.compile(r"failed to lift variable creations out of this tf.function", re.I),
+        Status.TRACE_ERROR,
+        _fixed("the model creates variables inside its call, so it cannot be compiled"),
+        "create all variables when the model is built",
+    ),
+)
+
+_PROGRAMS = {
+    "worker": "worker",
+    "parent": "parent",
+    "flags": "flags",
+    "toolchain": "toolchain",
+    "explain": "explain.worker",
+    "ops": "explain.ops",
+    "make_data": "make_data",
+    "replicas": "random_weights",
+}
+
+BACKEND = Backend(
+    name="tensorflow",
+    title="TensorFlow",
+    programs={
+        program: (sys.executable, "-m", f"xla_sweeps.backends.tensorflow.{module}")
+        for program, module in _PROGRAMS.items()
+    },
+    packages={
+        "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tf-nightly"),
+        **{
+            name: (name,)
+            for name in ("keras", "tf_keras", "keras-cv", "keras-hub", "tensorflow-hub")
+        },
+    },
+    identity=("tensorflow", "keras", "tf_keras"),
+    shown={"tensorflow": "TensorFlow", "keras": "Keras"},
+    variables={"KERAS_BACKEND": "tensorflow"},
+    environment=_environment,
+    prefixes=("TF",),
+    caches=("KERAS_HOME", "TFHUB_CACHE_DIR"),
+    foreign=(  # Terraform's, which may hold secrets
+        r"TF_(?:ACC|CLI|CLOUD|DATA_DIR|ENCRYPTION|HTTP|IGNORE|INPUT|IN|LOG|PLUGIN|REATTACH"
+        r"|REGISTRY|STATE|VAR|WORKSPACE)(?:_\w*)?|TF_CONFIG"
+    ),
+    log_level="TF_CPP_MIN_LOG_LEVEL",
+    switches=_SWITCHES,
+    flags=_FLAGS,
+    failures=_FAILURES,
+    wrapper="Exception encountered when calling",
+)

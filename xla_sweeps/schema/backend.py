@@ -1,0 +1,122 @@
+"""Backends: the frameworks that run models, each declared as a value that loads no framework."""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import DEFAULT_BACKEND, mode_of
+from xla_sweeps.schema.trial import Trial
+
+BACKENDS: dict[str, str] = {
+    DEFAULT_BACKEND: "xla_sweeps.backends.tensorflow.declaration:BACKEND",
+}
+"""Where each backend is declared; resolved when it is chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFailure:
+    """An error of a framework: the text that identifies it, and what it means.
+
+    Attributes:
+        describe: message and operation, of the match.
+        hint: what to do about it.
+    """
+
+    expression: re.Pattern[str]
+    status: Status
+    describe: Callable[[re.Match[str]], tuple[str, str]]
+    hint: str
+
+
+def _no_variables(trial: Trial, given: Mapping[str, str]) -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Backend:
+    """Facts of a framework that are needed where it is not loaded.
+
+    Attributes:
+        name: as in `Mode.backend`.
+        title: as people write it.
+        programs: commands that start a process of it: `worker`, which measures (`worker.server`).
+            Optional: `parent`, which forks workers; `flags`, which reads the flags and ends;
+            `toolchain`, `explain`, `ops`, `make_data`, `replicas`.
+        packages: what is installed of it, each under the names that it may have, for the record.
+        identity: packages whose versions are part of a trial's identity.
+        shown: what a worker tells of its versions and people are shown, by key.
+        variables: set in every process of it.
+        environment: variables that a trial needs besides, added to those given.
+        prefixes: beginnings, before `_`, of variables that change what is measured.
+        caches: variables that name its folders, and change nothing.
+        foreign: regular expression of variables that look like its own, and are not.
+        log_level: variable that says how much its libraries write, or "".
+        switches: variables by option (`threads.intra`), which may not be set as well.
+        flags: variables that hold flags, by option.
+        failures: errors that it is known for; the first that matches is reported.
+        wrapper: beginning of a first line that says nothing of an error, or "".
+    """
+
+    name: str
+    title: str
+    programs: Mapping[str, tuple[str, ...]]
+    packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    identity: tuple[str, ...] = ()
+    shown: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    environment: Callable[[Trial, Mapping[str, str]], Mapping[str, str]] = _no_variables
+    prefixes: tuple[str, ...] = ()
+    caches: tuple[str, ...] = ()
+    foreign: str = ""
+    log_level: str = ""
+    switches: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, str] = field(default_factory=dict)
+    failures: tuple[KnownFailure, ...] = ()
+    wrapper: str = ""
+
+    def command(self, program: str) -> tuple[str, ...]:
+        """Start one of its programs.
+
+        Raises:
+            ConfigError: it has none of that name.
+        """
+        if program not in self.programs:
+            raise ConfigError(f"{self.title} has no program for this: {program}")
+        return self.programs[program]
+
+    def logging(self, level: int) -> dict[str, str]:
+        """The variable that limits what its libraries write: 0 for everything."""
+        return {self.log_level: str(level)} if self.log_level else {}
+
+
+@cache
+def backend_named(name: str) -> Backend:
+    """The backend of that name."""
+    declared: Backend = pkgutil.resolve_name(BACKENDS[name])
+    return declared
+
+
+def backend_of(trial: Trial) -> Backend:
+    """The backend that runs a trial; its modes have one in common."""
+    return backend_named(mode_of(trial.modes[0]).backend)
+
+
+def default_backend() -> Backend:
+    """The backend of commands that measure nothing."""
+    return backend_named(DEFAULT_BACKEND)
+
+
+def backends() -> tuple[Backend, ...]:
+    """All backends."""
+    return tuple(map(backend_named, BACKENDS))
+
+
+def flag_names(value: str) -> set[str]:
+    """The names of the flags in a variable that holds some, such as `XLA_FLAGS`."""
+    return {word.lstrip("-").partition("=")[0] for word in value.split()}
