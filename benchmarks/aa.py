@@ -57,7 +57,7 @@ Key = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two copies of one mode: their ratio with its 95 % interval, and what was made of it."""
+    """Two copies of one mode: their ratio with its 95 % interval, and the verdict."""
 
     kind: str
     model: str

@@ -14,8 +14,8 @@ alternates, so that a drift of the machine affects both:
 - `alone`: MobileNetV2, ResNet50 or EfficientNetV2-S at its native size; ours is one command. These
   are repeated; an interval is Student's t interval over the repetitions' log-ratios.
 
-A unit is started only if one like it fitted into the minutes. Run again with the same `--out`, it
-goes on; `--minutes 0` prints the table of what is there.
+A unit is started only if an equal one fits into the remaining minutes. With the same `--out` it
+continues; `--minutes 0` prints the table of the file.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ class Run:
 
     @property
     def unit(self) -> tuple[str, str, int]:
-        """What both procedures measure."""
+        """The kind and the model, which both procedures measure."""
         return self.kind, self.model, self.repetition
 
 
 def units(kinds: Sequence[str], repetitions: int) -> list[tuple[str, str, int]]:
-    """All units, in the order they are measured: what fits is spread over all kinds of work."""
+    """All units in their order, which spreads a limited time over all kinds of work."""
     alone = [("alone", model, number) for number in range(repetitions) for model in ALONE]
     starts = range(0, len(SMALL), BLOCK)
     small = [("sweep", " ".join(SMALL[start : start + BLOCK]), 0) for start in starts]
@@ -141,10 +141,10 @@ def by_us(kind: str, models: str) -> tuple[float, float | None, float | None]:
         started = time.monotonic()
         _output([*program, *words, f"results_dir={folder}", "ui=quiet", "tracker=none"])
         seconds = time.monotonic() - started
-        found = json.loads(_output([*program, "results", folder, "--format", "json", "--all"]))
+        rows = json.loads(_output([*program, "results", folder, "--format", "json", "--all"]))
     if kind == "sweep":
         return seconds, None, None
-    logs = {row["baseline"]: math.log(row["speedup"]) for row in found if row["candidate"] == "xla"}
+    logs = {row["baseline"]: math.log(row["speedup"]) for row in rows if row["candidate"] == "xla"}
     return seconds, logs["eager"], logs["graph"]
 
 
@@ -158,7 +158,7 @@ def _output(command: Sequence[str]) -> str:
 def measure(
     runs: list[Run], todo: Iterable[tuple[str, str, int]], *, until: float, out: Path
 ) -> None:
-    """Measure what is missing until a monotonic time; each unit is written when it is done."""
+    """Measure missing units until a monotonic time; each unit is written when it is done."""
     turns: Counter[str] = Counter()
     for unit in todo:
         kind, model, repetition = unit
@@ -169,9 +169,9 @@ def measure(
         if unit in {run.unit for run in runs} or time.monotonic() + needed > until:
             continue
         for procedure in (OURS, THEIRS) if turns[kind] % 2 else (THEIRS, OURS):
-            found = (by_us if procedure == OURS else by_them)(kind, model)
-            runs.append(Run(kind, model, repetition, procedure, *found))
-            print(f"{kind} {model} {repetition} {procedure}: {found[0]:.0f} s", flush=True)
+            figures = (by_us if procedure == OURS else by_them)(kind, model)
+            runs.append(Run(kind, model, repetition, procedure, *figures))
+            print(f"{kind} {model} {repetition} {procedure}: {figures[0]:.0f} s", flush=True)
         write(runs, out)
 
 
@@ -221,16 +221,16 @@ def table(runs: Sequence[Run]) -> str:
                 and (value := getattr(run, f"over_{over}")) is not None
             ]
             if len(logs) > 1:
-                found = stats.t_interval(logs)
-                figures = map(math.exp, (found.estimate, found.low, found.high))
+                interval = stats.t_interval(logs)
+                figures = map(math.exp, (interval.estimate, interval.low, interval.high))
                 shown = "{:.3f} | {:.3f}-{:.3f}".format(*figures)
-                half = (found.high - found.low) / 2
+                half = (interval.high - interval.low) / 2
                 lines.append(f"| {model} | {procedure}, over {over} | {shown} | {half:.2%} |")
     return "\n".join(lines)
 
 
 def main() -> None:
-    """Measure for so many minutes, and print the table."""
+    """Measure, and print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""Whether each model of the catalog builds, traces, compiles and agrees with eager execution.
+"""Test whether each model of the catalog builds, traces, compiles and agrees with eager execution.
 
     python -m benchmarks.compatibility docs/compatibility.csv [--source NAME] [--largest-px 384]
 
@@ -37,7 +37,7 @@ COMPILED = ("ok", "wrong_result", "nondeterministic")
 
 
 class Silent:
-    """Follows a replicate without a word."""
+    """Follows a replicate silently."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *told: None

@@ -1,4 +1,4 @@
-"""How often each published interval holds the truth, simulated through the project's own functions.
+"""Coverage of each published interval, simulated through the project's own functions.
 
     python -m benchmarks.coverage [--sweeps 300]
 
@@ -56,20 +56,20 @@ def measured(
     own = spread * np.exp(source.normal(0, uneven, (len(truth), 1)))
     levels = truth[:, None] + own * source.normal(0, 1, shape)
     rounds = levels[..., None] + source.normal(0, ROUND_NOISE, (*shape, ROUNDS))
-    found = []
+    estimates = []
     for trial in rounds:
         within: list[Interval] = [signed_rank_interval(values) for values in trial]
         budget = variance_budget(within)
         estimate = float(np.mean([interval.estimate for interval in within]))
-        found.append((estimate, budget["within_percent"], budget["between_percent"]))
-    logs, inside, between = np.array(found, dtype=float).T
+        estimates.append((estimate, budget["within_percent"], budget["between_percent"]))
+    logs, inside, between = np.array(estimates, dtype=float).T
     return logs, inside, between
 
 
 def learned(
     source: np.random.Generator, replicates: int, spread: float, within: Numbers, between: Numbers
 ) -> Prior:
-    """What these trials say together; of single replicates, what ten anchors say instead."""
+    """The prior from these trials together; for single replicates from ten anchors instead."""
     if replicates == 1:
         _, within, between = measured(source, np.zeros(1), ANCHORS, spread, 0.0)
         replicates = ANCHORS
@@ -82,14 +82,14 @@ def learned(
 
 
 def held(low: Numbers, high: Numbers, truth: Numbers) -> float:
-    """The share of intervals that hold the truth."""
+    """The share of intervals that contain the truth."""
     return float(np.mean((low <= truth) & (truth <= high)))
 
 
 def simulate(
     replicates: int, spread: float, sweeps: int, *, uneven: float = 0.0
 ) -> dict[str, float]:
-    """Coverage of each interval over so many sweeps, half-widths, and false discoveries.
+    """Coverage of each interval over many sweeps, half-widths, and false discoveries.
 
     Args:
         replicates: of each trial.
@@ -104,22 +104,22 @@ def simulate(
         truth = (models + source.normal(0, BETWEEN_SIZES, (MODELS, SIZES))).ravel()
         logs, within, between = measured(source, truth, replicates, spread, uneven)
         pooled = learned(source, replicates, spread, within, between)
-        for name, known in (("alone", UNKNOWN), ("pooled", pooled)):
+        for name, prior in (("alone", UNKNOWN), ("pooled", pooled)):
             facts = {
                 "within_percent": within,
                 "between_percent": between,
                 "replicates": np.full(len(logs), replicates),
-                "priors": np.array([known] * len(logs)),
+                "priors": np.array([prior] * len(logs)),
                 "floor": np.full(len(logs), 0.01),
             }
-            found = judge(np.exp(logs), **facts)
+            judgement = judge(np.exp(logs), **facts)
             equal = judge(np.exp(logs - truth), **facts)
             shares.setdefault(f"{name}, false", []).append(discoveries(equal.p_value) > 0)
-            shares.setdefault(name, []).append(held(found.low, found.high, np.exp(truth)))
-            width = float(np.mean(np.log(found.high / found.low))) / 2
+            shares.setdefault(name, []).append(held(judgement.low, judgement.high, np.exp(truth)))
+            width = float(np.mean(np.log(judgement.high / judgement.low))) / 2
             shares.setdefault(f"{name}, half-width", []).append(width)
         _, low, high = break_even(
-            found,
+            judgement,
             np.exp(logs),
             extra_s=np.full((len(logs), 3), EXTRA_S),
             baseline_s=np.full(len(logs), BASELINE_S),
@@ -127,7 +127,7 @@ def simulate(
         paid = ~np.isnan(low)
         calls = EXTRA_S / BASELINE_S / (1 - np.exp(-truth[paid]))
         shares.setdefault("break-even", []).append(held(low[paid], high[paid], calls))
-    return {name: float(np.mean(found)) for name, found in shares.items()}
+    return {name: float(np.mean(values)) for name, values in shares.items()}
 
 
 def levels(source: np.random.Generator, replicates: int, spread: float) -> list[list[Numbers]]:
@@ -143,7 +143,7 @@ def levels(source: np.random.Generator, replicates: int, spread: float) -> list[
 
 
 def simulate_levels(replicates: int, spread: float, sweeps: int) -> dict[str, float]:
-    """Coverage of throughput and of `compare` over so many sweeps, and its false discoveries.
+    """Coverage of throughput and of `compare` over many sweeps, and its false discoveries.
 
     Args:
         replicates: of each trial, on each side.
@@ -159,17 +159,19 @@ def simulate_levels(replicates: int, spread: float, sweeps: int) -> dict[str, fl
         sides = [levels(source, replicates, spread) for _ in range(2)]
         for trial in sides[0]:
             level = over_replicates(signed_rank_intervals(trial))
-            known = level is not None and math.isfinite(level.low)
+            bounded = level is not None and math.isfinite(level.low)
             holds = float(level is not None and level.low <= 0 <= level.high)
-            shares["throughput"].append(holds if known else math.nan)
-        found = [contrast(first, second, floor=0.01) for first, second in zip(*sides, strict=True)]
-        changes = [item for item in found if item is not None]
-        shares["compare"] += [
-            float(item.interval.low <= 0 <= item.interval.high) for item in changes
+            shares["throughput"].append(holds if bounded else math.nan)
+        contrasts = [
+            contrast(first, second, floor=0.01) for first, second in zip(*sides, strict=True)
         ]
-        p_values = np.array([item.p_value for item in changes if not item.preliminary])
+        changes = [change for change in contrasts if change is not None]
+        shares["compare"] += [
+            float(change.interval.low <= 0 <= change.interval.high) for change in changes
+        ]
+        p_values = np.array([change.p_value for change in changes if not change.preliminary])
         shares["compare, false"].append(float(p_values.size > 0 and discoveries(p_values) > 0))
-    return {name: float(np.mean(found)) for name, found in shares.items()}
+    return {name: float(np.mean(values)) for name, values in shares.items()}
 
 
 def percent(share: float) -> str:
@@ -193,15 +195,17 @@ def main() -> None:
     print(f"|---|---|{'---|' * len(columns)}")
     for spread in SPREADS:
         for replicates in REPLICATES:
-            found = simulate(replicates, spread, sweeps)
-            found["uneven"] = simulate(replicates, spread, sweeps, uneven=0.5)["pooled"]
-            found |= simulate_levels(replicates, spread, sweeps)
-            cells = [percent(found[name]) for name in (*names, "uneven", "pooled, false")]
-            widths = ", ".join(f"{100 * found[f'{name}, half-width']:.2f}" for name in names[:2])
-            cells += [f"{widths} %", percent(found["throughput"])]
+            shares = simulate(replicates, spread, sweeps)
+            shares["uneven"] = simulate(replicates, spread, sweeps, uneven=0.5)["pooled"]
+            shares |= simulate_levels(replicates, spread, sweeps)
+            cells = [percent(shares[name]) for name in (*names, "uneven", "pooled, false")]
+            widths = ", ".join(f"{100 * shares[f'{name}, half-width']:.2f}" for name in names[:2])
+            cells += [f"{widths} %", percent(shares["throughput"])]
             several = replicates >= MIN_REPLICATES
-            cells.append(percent(found["compare"]) if several else f"({percent(found['compare'])})")
-            cells.append(percent(found["compare, false"] if several else math.nan))
+            cells.append(
+                percent(shares["compare"]) if several else f"({percent(shares['compare'])})"
+            )
+            cells.append(percent(shares["compare, false"] if several else math.nan))
             print(f"| {100 * spread:g} % | {replicates} | {' | '.join(cells)} |", flush=True)
 
 

@@ -5,7 +5,7 @@ until everything in view is drawn, the first chart among it; the others are time
 until the next frame has been painted, with the top of the page in view, or the table of all rows.
 Each in a new page; medians of: milliseconds on the clock, in brackets CPU milliseconds of the whole
 browser, and after a slash the clock's time of a fixed loop in the same page (`CALIBRATION`), which
-tells how much of the machine was free.
+shows how much of the machine was free.
 
     python benchmarks/dashboard.py [--rows 5000 100000] [--repetitions 7]
         [--browser chromium] [--write]
@@ -64,7 +64,7 @@ FIGURES = {
     ),
     "baseline switched": ("answer", BASELINE.format("eager"), BASELINE.format("graph")),
 }
-"""Which part is in view, what is done, and what undoes it."""
+"""The part in view, an action, and the action that undoes it."""
 
 
 def machine(browser: str) -> str:
@@ -85,7 +85,7 @@ def machine(browser: str) -> str:
 
 def measured(browser: Browser, uri: str) -> dict[str, list[float]]:
     """Each figure once, in a new page: milliseconds on the clock, of CPU, of the calibration."""
-    found = {}
+    times = {}
     for name, (section, action, undo) in FIGURES.items():
         if section:
             browser.evaluate(LOOK.format(section))
@@ -97,16 +97,16 @@ def measured(browser: Browser, uri: str) -> dict[str, list[float]]:
         else:
             browser.open(uri, before=READY, fresh=True)
             clock = browser.wait("globalThis.readyAt")
-        found[name] = [clock, cpu_ms() - before, browser.evaluate(CALIBRATION)]
+        times[name] = [clock, cpu_ms() - before, browser.evaluate(CALIBRATION)]
         if undo:
             browser.evaluate(CHANGE.format(undo))
     if browser.complaints:
         raise SystemExit(f"the page complains: {browser.complaints}")
-    return found
+    return times
 
 
 def cpu_ms() -> float:
-    """CPU milliseconds of all processes that this one has started, but for Playwright's own."""
+    """CPU milliseconds of all processes that this one has started, except Playwright's own."""
     parents: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

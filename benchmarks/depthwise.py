@@ -37,7 +37,7 @@ def products(x):
     return tf.add_n(parts)
 calls = (lambda x: tf.nn.depthwise_conv2d(x, k, [1, 1, 1, 1], "SAME"), products,
          lambda x: tf.nn.conv2d(x, dense, 1, "SAME"))
-found = []
+times_ms = []
 for call in calls:
     for jit in (False, True):
         run = tf.function(call, jit_compile=jit)
@@ -46,8 +46,8 @@ for call in calls:
         while time.process_time() - began < 1:
             run(x).numpy()
             count += 1
-        found.append(f"{1e3 * (time.process_time() - began) / count:.1f}")
-print(*found, sep=" | ")
+        times_ms.append(f"{1e3 * (time.process_time() - began) / count:.1f}")
+print(*times_ms, sep=" | ")
 """
 
 

@@ -4,8 +4,8 @@
 
 `sum(x + y * z)` reads three arrays and writes next to nothing: in one pass it moves 12 bytes for
 each element. The loop in C is compiled here (`cc -O3 -march=native -ffast-math -fopenmp`), and is
-run with as many threads; beside it STREAM's triad (McCalpin 1995), `a = b + 3 * c`. All take turns,
-and the best of each counts, as in STREAM.
+run with the same number of threads; beside it STREAM's triad (McCalpin 1995), `a = b + 3 * c`. All
+take turns, and the best of each counts, as in STREAM.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main() -> None:
 def _steps(
     library: ctypes.CDLL, side: int, batch: int
 ) -> tuple[dict[str, Callable[[], object]], int]:
-    """What is timed, and the bytes that each moves."""
+    """The timed functions, and the bytes that each moves."""
     overrides = ["model=fusion_example", f"resolution={side}", f"batch_size={batch}", "device=cpu"]
     trial = to_settings(compose_config(overrides)).trial
     built = models.build(trial.model, precision=trial.precision, seed=0)
@@ -81,7 +81,7 @@ def _steps(
         executable = modes.ModeExecutable.bind(built.call, mode, [inputs])
         executable.first_call_s()
         steps[str(mode)] = executable.step
-    x, y, z = (np.ascontiguousarray(item) for item in inputs)
+    x, y, z = (np.ascontiguousarray(array) for array in inputs)
     a, pointers = np.empty_like(x), [array.ctypes.data for array in (x, y, z)]
     steps["C loop"] = lambda: library.fused(*pointers, x.size)
     steps["triad"] = lambda: library.triad(a.ctypes.data, *pointers[:2], x.size)
@@ -110,7 +110,7 @@ def _compiled() -> ctypes.CDLL:
 
 
 def _seconds(step: Callable[[], object]) -> float:
-    """Of one call."""
+    """Seconds of one call."""
     began = time.perf_counter()
     with timing.garbage_collection_off():
         step()

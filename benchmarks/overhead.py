@@ -1,6 +1,6 @@
-"""What a sweep adds to a trial: the driver, a launcher and the store, with trials that do nothing.
+"""The cost of a sweep for each trial: driver, launcher and store, with trials that do nothing.
 
-Each figure is the time of many no-op trials through the driver, less that of as many processes one
+Each figure is the time of many no-op trials through the driver, minus that of as many processes one
 after the other in a bare loop, in the same run and in turn. A no-op trial
 (`tests/support/quick_trial.py`) claims itself and saves one record, but measures nothing; the
 loop's processes import the same modules and do nothing. So scheduling, supervision, claim and
@@ -53,7 +53,7 @@ def launcher_of(name: str, results: Path) -> Launcher:
 
 
 def through_driver(name: str, results: Path, trials: int) -> float:
-    """Seconds of so many trials through the driver, without the start of the launcher."""
+    """Seconds of trials through the driver, without the start of the launcher."""
     tasks = [task(f"t{number:06d}", "ok", results) for number in range(trials)]
     for one in tasks:
         one.wanted = 1

@@ -42,7 +42,7 @@ GOALS = {KEPT: 3.0}
 
 
 def definition(trials: int) -> dict[str, object]:
-    """A grid of so many trials."""
+    """A grid of that many trials."""
     seeds = {"min": 0, "max": trials // (2 * len(MODELS)) - 1}
     axes = {"model": {"values": list(MODELS)}, "seed": seeds, "batch_size": {"values": [1, 4]}}
     return {"name": "large", "method": "grid", "parameters": axes}
@@ -65,7 +65,7 @@ def make_records(folder: Path, trials: int) -> None:
 def measured(
     folder: Path, trials: int, repeat: int, checkouts: Mapping[str, Path]
 ) -> dict[str, list[Took]]:
-    """Plan from nothing once, and so often with the rows kept, each checkout in turn."""
+    """Plan from nothing once, and repeatedly with the rows kept, each checkout in turn."""
     make_records(folder / "results", trials)
     path = folder / "large.yaml"
     path.write_text(json.dumps(definition(trials)))

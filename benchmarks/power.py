@@ -1,4 +1,4 @@
-"""How often a true gain is called `faster`, simulated through the project's own functions.
+"""The share of true gains that are called `faster`, simulated through the project's own functions.
 
     python -m benchmarks.power [--sweeps 100]
 
@@ -39,16 +39,16 @@ def power(replicates: int, spread: float, gain: float, floor: float, sweeps: int
     faster = 0
     for _ in range(sweeps):
         logs, within, between = measured(source, truth, replicates, spread, 0.0)
-        known = learned(source, replicates, spread, within, between)
-        found = judge(
+        prior = learned(source, replicates, spread, within, between)
+        judgement = judge(
             np.exp(logs),
             within_percent=within,
             between_percent=between,
             replicates=np.full(TRIALS, replicates),
-            priors=np.array([known] * TRIALS),
+            priors=np.array([prior] * TRIALS),
             floor=np.full(TRIALS, floor),
         )
-        faster += found.verdict.count(Verdict.FASTER)
+        faster += judgement.verdict.count(Verdict.FASTER)
     return faster / sweeps / TRIALS
 
 

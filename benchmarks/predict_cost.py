@@ -64,12 +64,12 @@ def _print_costs(mode: Mode, times: Sequence[Times]) -> None:
     """Both sides' costs, and the interval of their ratio from resampled pairs of blocks."""
     rng, drawn = np.random.default_rng(0), []
     for _ in range(RESAMPLES):
-        picked = [item[rng.integers(0, len(item), len(item))] for item in times]
+        picked = [pairs[rng.integers(0, len(pairs), len(pairs))] for pairs in times]
         drawn.append([_costs(picked, side) for side in (0, 1)])
     ratios = np.array([one / other for one, other in drawn])
     both = [_costs(times, side) for side in (0, 1)]
     for index, name in enumerate(("fixed", "sample")):
-        harness, bare = (1e3 * found[index] for found in both)
+        harness, bare = (1e3 * costs[index] for costs in both)
         low, high = np.quantile(ratios[:, index], (0.025, 0.975))
         print(
             f"| {mode} | {name} | {harness:.4f} | {bare:.4f} | {harness / bare:.4f} "
@@ -81,8 +81,8 @@ def _costs(times: Sequence[Times], side: int) -> Times:
     """Fixed cost and cost of a sample, seconds; every size weighs alike."""
     cost = cost_of(
         [
-            Point(batch_size=size, batches=1, seconds=float(np.median(item[:, side])), error=0.01)
-            for size, item in zip(SIZES, times, strict=True)
+            Point(batch_size=size, batches=1, seconds=float(np.median(pairs[:, side])), error=0.01)
+            for size, pairs in zip(SIZES, times, strict=True)
         ]
     )
     assert cost is not None
@@ -146,7 +146,7 @@ def _both(bench: PredictBench, mode: Mode, seconds: float) -> Times:
 
 
 def _bare(executable: Repeated, mode: Mode, size: int) -> Any:
-    """What a person writes."""
+    """The function that a person would write."""
     if mode is Mode.GRAPH_HOST:
         return lambda samples: executable.function(samples).numpy()
     model = executable.model  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
 """`xla-sweeps results` on many records: from the records, from kept rows, after one trial more.
 
 The records are made first, untimed. Whole processes, in turn; on a busy machine only the processor
-seconds say something. Beside them a process that starts Python and reads the Parquet file.
+seconds are meaningful. Beside them a process that starts Python and reads the Parquet file.
 `--before DIR` measures the package of another checkout in turn with this one's.
 
     python -m benchmarks.results_reading [--trials 33333] [--repeat 3] [--before DIR] [--write]
@@ -47,7 +47,7 @@ class Case:
 
 
 def cases_of(folder: Path) -> list[Case]:
-    """What is measured in a results folder."""
+    """The cases to measure in a results folder."""
     shown = [sys.executable, "-m", "xla_sweeps", "results", str(folder)]
     output = ["-o", str(folder / "rows.out")]
     every = [*shown, "--all", "--format", "parquet", *output]
@@ -69,7 +69,7 @@ def cases_of(folder: Path) -> list[Case]:
 def measured(
     root: Path, trials: int, repeat: int, checkouts: Mapping[str, Path]
 ) -> dict[str, list[Took]]:
-    """So many runs of each case, each checkout in turn."""
+    """Runs of each case, each checkout in turn."""
     folders = {version: root / f"results{place}" for place, version in enumerate(checkouts)}
     first, *others = folders.values()
     make_records(first, trials)

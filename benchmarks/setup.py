@@ -1,8 +1,8 @@
 """Seconds from a clean clone to the first result, of several commits in turn.
 
 Each turn clones a commit into a fresh folder, runs its `scripts/setup`, and then a trial by its
-`scripts/run`. pip and uv have no cache. Wall seconds need a quiet machine, processor seconds of all
-processes hardly.
+`scripts/run`. pip and uv have no cache. Wall seconds need a quiet machine; processor seconds of all
+processes hardly do.
 
     python benchmarks/setup.py COMMIT ... [--turns 2] [--trial model=mobilenet_v2 resolution=96]
 """

@@ -1,7 +1,7 @@
 """Wall and CPU seconds of a quick trial, of several checkouts in turn.
 
-The real command line, effort quick, eager, graph and XLA, batch 4, without a tracker. What else
-runs on the machine changes the wall time, but hardly the CPU time.
+The real command line, effort quick, eager, graph and XLA, batch 4, without a tracker. Other
+load on the machine changes the wall time, but hardly the CPU time.
 
     python benchmarks/trial_cost.py [--checkout DIR ...] [--repetitions 5] [MODEL:PX ...]
 """

@@ -1,4 +1,4 @@
-"""What whole processes take: wall and processor seconds, memory; and the table of it."""
+"""Cost of whole processes: wall and processor seconds, memory; and its table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """What a process took, with the processes that it started.
+    """Cost of a process and of the processes that it started.
 
     Attributes:
         wall: seconds; so is `processor`, over all cores.

@@ -26,7 +26,7 @@ VARIABLES = {
     "index-url": "UV_DEFAULT_INDEX",
     "trusted-host": "UV_INSECURE_HOST",
 }
-"""Settings of pip, and the variables that tell uv the same."""
+"""Settings of pip, and the equal variables of uv."""
 
 IRRELEVANT = {
     *("cache-dir", "config-file", "default-timeout", "disable-pip-version-check", "no-cache-dir"),
@@ -56,7 +56,7 @@ def main(extras: str) -> int:
 
 
 def pip_settings() -> dict[str, str]:
-    """What pip's configuration files and variables say about installing, the strongest last."""
+    """Settings of installing in pip's configuration files and variables, the strongest last."""
     listed = subprocess.run(
         [*PIP, "config", "list"], stdout=subprocess.PIPE, text=True, check=False
     )

@@ -289,7 +289,7 @@ def _findings() -> Iterator[dict[str, object]]:
         )
 
 
-# A trial: what the terminal shows, as rich draws it.
+# A trial: the terminal's output, as rich draws it.
 
 
 def trial(output: Path, results: Path | None) -> None:
@@ -309,7 +309,7 @@ def trial(output: Path, results: Path | None) -> None:
 
 
 def _shown(results: Path) -> tuple[str, str]:
-    """What the terminal shows at the end of the newest trial, with colours, and its command."""
+    """The terminal's output at the end of the newest trial, with colours, and its command."""
     os.environ |= {"COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "TERM": "xterm-256color"}
     from xla_sweeps.analysis.provenance import command_of
     from xla_sweeps.analysis.summary import summarize
