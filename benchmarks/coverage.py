@@ -37,7 +37,7 @@ from xla_sweeps.analysis.interval import (
 )
 from xla_sweeps.analysis.overview import discoveries
 from xla_sweeps.analysis.pool import Evidence, prior_of
-from xla_sweeps.analysis.stats import Interval, signed_rank_interval, signed_rank_intervals
+from xla_sweeps.analysis.stats import Interval, signed_rank_interval
 
 SPREADS = (0.0, 0.005, 0.01, 0.02)
 REPLICATES = (1, 2, 3, 5)
@@ -158,7 +158,7 @@ def simulate_levels(replicates: int, spread: float, sweeps: int) -> dict[str, fl
     for _ in range(sweeps):
         sides = [levels(source, replicates, spread) for _ in range(2)]
         for trial in sides[0]:
-            level = over_replicates(signed_rank_intervals(trial))
+            level = over_replicates(list(map(signed_rank_interval, trial)))
             bounded = level is not None and math.isfinite(level.low)
             holds = float(level is not None and level.low <= 0 <= level.high)
             shares["throughput"].append(holds if bounded else math.nan)

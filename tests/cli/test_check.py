@@ -129,7 +129,7 @@ def test_records_that_cannot_be_summarized_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Store(tmp_path).save(make_record(noise=0.1))
-    monkeypatch.setattr(summary, "summary_of", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(summary, "measured_of", lambda *_, **__: 1 / 0)
     (line,) = examined(tmp_path).problems
     assert "its records cannot be used (ZeroDivisionError" in line
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,8 +19,8 @@ from factories import (
     make_rounds,
 )
 
-from xla_sweeps.analysis import estimates, noise, stats, summary
-from xla_sweeps.analysis.pool import NOTHING, Pool, evidence_of, pool_of
+from xla_sweeps.analysis import estimates, noise, stats
+from xla_sweeps.analysis.pool import Pool, evidence_of, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results import derive, table
 from xla_sweeps.results.store import Store
@@ -135,34 +134,25 @@ def study(trials: int) -> dict[str, list[Record]]:
     return found
 
 
-def test_intervals_computed_together_are_those_computed_alone() -> None:
-    groups = study(2)
-    alone = [summarize(records) for records in groups.values()]
-    together = [summary.measured_of(records) for records in groups.values()]
-    summary.compute_together(together)
-    assert [summary.summary_of(trial, pool=NOTHING) for trial in together] == alone
-
-
-def test_a_trial_that_is_too_long_to_be_analysed_harms_no_other(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_trial_that_cannot_be_analysed_harms_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = stats.signed_rank_intervals
+    real = stats.signed_rank_interval
 
-    def limited(
-        series: Sequence[estimates.Seconds], *, level: float = 0.95
-    ) -> list[stats.Interval]:
-        if max(map(len, series), default=0) > 50:
+    def limited(differences: estimates.Seconds, *, level: float = 0.95) -> stats.Interval:
+        if len(differences) > 50:
             raise MemoryError
-        return real(series, level=level)
+        return real(differences, level=level)
 
-    monkeypatch.setattr(stats, "signed_rank_intervals", limited)
     groups = kinds(0)
-    trials = {kind: summary.measured_of(records) for kind, records in groups.items()}
-    summary.compute_together(trials.values())
-    with pytest.raises(MemoryError):
-        summary.summary_of(trials.pop("long"), pool=None)
-    for kind, trial in trials.items():
-        assert summary.summary_of(trial, pool=NOTHING) == summarize(groups[kind])
+    named = [(kind, "", groups[kind]) for kind in groups]
+    expected = derive.summarized(Store(tmp_path), [one for one in named if one[0] != "long"])
+    monkeypatch.setattr(stats, "signed_rank_interval", limited)
+    read = derive.summarized(Store(tmp_path), named)
+    assert read.table == expected.table
+    assert not read.facts["long"].has_rows
+    (problem,) = read.problems
+    assert "MemoryError" in problem
 
 
 def rounded(row: ComparisonRow) -> ComparisonRow:

@@ -13,10 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from xla_sweeps.analysis import matching, stats
-from xla_sweeps.analysis.estimates import Seconds, counting, log_ratios
+from xla_sweeps.analysis.estimates import Seconds, counting, logs
 from xla_sweeps.analysis.interval import contrast, verdict_of
 from xla_sweeps.analysis.matching import MatchedTrial, Side
 from xla_sweeps.analysis.summary import samples_of
@@ -336,10 +334,7 @@ def _changes(name: str, device: str, a: MatchedTrial, b: MatchedTrial) -> tuple[
     for mode in a.summary.modes:
         if _state(mode, modes_b.get(mode.label)) == "both":
             both = [counting(side, mode.label) for side in sides]
-            rates = [
-                ([-np.log(call_s[:, 0]) for call_s in replicates], busy)
-                for replicates, busy in both
-            ]
+            rates = [([-log_s for log_s in logs(call_s)], busy) for call_s, busy in both]
             scale = math.log(a.summary.samples)
             measured.append((f"{mode.label} throughput", THROUGHPUT, rates, scale))
     pairs = [
@@ -352,7 +347,7 @@ def _changes(name: str, device: str, a: MatchedTrial, b: MatchedTrial) -> tuple[
     ]
     for candidate, baseline in sorted(pairs[0] & pairs[1]):
         both = [counting(side, baseline, candidate) for side in sides]
-        ratios = [(log_ratios(replicates), busy) for replicates, busy in both]
+        ratios = [(logs(replicates), busy) for replicates, busy in both]
         measured.append((f"{candidate} / {baseline} speedup", SPEEDUP, ratios, 0.0))
     model = a.summary.model
     floors = {SPEEDUP: max(a.floor, b.floor), THROUGHPUT: max(a.floor_across, b.floor_across)}
@@ -399,7 +394,7 @@ def _counts(row: ComparisonRow) -> bool:
 def _level(replicates: Sequence[Seconds], scale: float) -> float:
     """The figure itself, from the mean of its replicates' estimates."""
     estimates = [
-        stats.signed_rank_interval(values.tolist()).estimate
+        stats.signed_rank_interval(values).estimate
         for values in replicates
         if len(values) >= stats.MIN_PAIRS
     ]

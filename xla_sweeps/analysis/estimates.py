@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -68,33 +67,14 @@ class Replicates:
             labels: of one mode, for log seconds a call; of two, for the log of first / second.
         """
         if labels not in self._within:
-            compute_intervals([(self, labels)])
+            call_s, _ = self.counting(*labels)
+            self._within[labels] = list(map(stats.signed_rank_interval, logs(call_s)))
         return self._within[labels]
 
 
-def compute_intervals(wanted: Iterable[tuple[Replicates, tuple[str, ...]]]) -> None:
-    """Compute what `Replicates.within` gives of these modes and pairs of modes, all at once."""
-    asked = [(replicates, labels, replicates.counting(*labels)[0]) for replicates, labels in wanted]
-    logs = _logs([figures for *_, call_s in asked for figures in call_s])
-    intervals = iter(stats.signed_rank_intervals(logs))
-    for replicates, labels, call_s in asked:
-        replicates._within[labels] = list(itertools.islice(intervals, len(call_s)))
-
-
-def log_ratios(call_s: Iterable[Seconds]) -> list[Seconds]:
-    """log(first mode / second mode) of each round, of each replicate that `counting` gave."""
-    return _logs(list(call_s))
-
-
-def _logs(call_s: Sequence[Seconds]) -> list[Seconds]:
-    """The log of one mode's seconds a call, or of the ratio of two's, of each replicate.
-
-    All logs are computed at once, which is faster.
-    """
-    figures = [one[:, 0] if one.shape[1] == 1 else one[:, 0] / one[:, 1] for one in call_s]
-    logs = np.log(np.concatenate([np.empty(0), *figures]))
-    ends = itertools.accumulate(map(len, figures))
-    return [logs[end - len(one) : end] for one, end in zip(figures, ends, strict=True)]
+def logs(call_s: Iterable[Seconds]) -> list[Seconds]:
+    """The log of one mode's seconds a call, or of the ratio of two's, of each replicate."""
+    return [np.log(one[:, 0] if one.shape[1] == 1 else one[:, 0] / one[:, 1]) for one in call_s]
 
 
 class Samples:

@@ -177,8 +177,7 @@ def contrast(
     if not all(sides):
         return None
     estimates = [
-        estimates_of([stats.signed_rank_interval(values.tolist()) for values in side])
-        for side in sides
+        estimates_of([stats.signed_rank_interval(values) for values in side]) for side in sides
     ]
     preliminary = min(map(len, sides)) < MIN_REPLICATES
     (interval, freedom), (narrower, _) = (

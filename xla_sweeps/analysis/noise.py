@@ -32,7 +32,7 @@ def level_of(record: Record) -> Level | None:
     blocks, _ = counting(samples_of([record]), next(iter(record.modes), ""))
     if not blocks:
         return None
-    interval = stats.signed_rank_interval(np.log(blocks[0][:, 0]).tolist())
+    interval = stats.signed_rank_interval(np.log(blocks[0][:, 0]))
     return interval.estimate, (interval.high - interval.low) / 2
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.estimates import Replicates, Samples, Seconds, counting, log_ratios
+from xla_sweeps.analysis.estimates import Replicates, Samples, Seconds, counting, logs
 from xla_sweeps.analysis.interval import (
     MIN_REPLICATES,
     UNKNOWN,
@@ -381,7 +381,7 @@ def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | N
     if not any(replicate.contaminated for replicate in samples):
         return None
     every, _ = counting(samples, baseline, candidate, contaminated=True)
-    interval = over_replicates(stats.signed_rank_intervals(log_ratios(every)))
+    interval = over_replicates(list(map(stats.signed_rank_interval, logs(every))))
     return math.exp(interval.estimate) if interval else None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -22,9 +22,6 @@ FALSE_DISCOVERY_RATE = 0.05
 
 _EXACT_UP_TO = 50
 
-_WALSH_AVERAGES = 2**18
-"""How many are computed at once: 2 MiB, which stay in the cache."""
-
 _Numbers = npt.NDArray[np.float64]
 
 
@@ -37,7 +34,9 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     level: float = 0.95
 
 
-def signed_rank_interval(differences: Sequence[float], *, level: float = 0.95) -> Interval:
+def signed_rank_interval(
+    differences: Sequence[float] | _Numbers, *, level: float = 0.95
+) -> Interval:
     """Hodges-Lehmann estimate with the interval from inverting Wilcoxon's signed-rank test.
 
     Args:
@@ -54,43 +53,17 @@ def signed_rank_interval(differences: Sequence[float], *, level: float = 0.95) -
     References:
         Hollander, Wolfe & Chicken (2014), Nonparametric Statistical Methods, sections 3.2 and 3.3.
     """
-    return signed_rank_intervals([np.asarray(differences, dtype=float)], level=level)[0]
-
-
-def signed_rank_intervals(series: Sequence[_Numbers], *, level: float = 0.95) -> list[Interval]:
-    """`signed_rank_interval` of each of many series; those of equal length are computed at once."""
-    places: dict[int, list[int]] = {}
-    for place, values in enumerate(series):
-        if values.ndim != 1 or not values.size:
-            raise ValueError(f"differences must be finite and at least one: {values.shape}")
-        places.setdefault(values.size, []).append(place)
-    intervals: dict[int, Interval] = {}
-    for size, group in places.items():
-        at_once = max(1, _WALSH_AVERAGES // (size * (size + 1) // 2))
-        for first in range(0, len(group), at_once):
-            part = group[first : first + at_once]
-            table = np.concatenate([series[place] for place in part]).reshape(-1, size)
-            intervals.update(zip(part, _intervals(table, level), strict=True))
-    return [intervals[place] for place in range(len(series))]
-
-
-def _intervals(table: _Numbers, level: float) -> Iterator[Interval]:
-    """The signed-rank interval of each row."""
-    if not np.isfinite(table).all():
+    values = np.asarray(differences, dtype=float)
+    if values.ndim != 1 or not values.size or not np.isfinite(values).all():
         raise ValueError("differences must be finite and at least one")
-    first, second = _pairs(table.shape[1])
-    walsh = table.take(first, axis=1)
-    walsh += table.take(second, axis=1)
-    walsh /= 2
-    middle, odd = divmod(first.size, 2)
-    skip = _signed_rank_quantile(table.shape[1], round((1 - level) / 2, 12))
-    ends = (skip - 1, first.size - skip) if skip else ()
-    walsh.sort(axis=1)  # partitioning takes seven times longer
-    estimates = walsh[:, middle] if odd else (walsh[:, middle - 1] + walsh[:, middle]) / 2
-    unknown = [[-math.inf] * len(table), [math.inf] * len(table)]
-    bounds = [walsh[:, end].tolist() for end in ends] or unknown
-    for estimate, low, high in zip(estimates.tolist(), *bounds, strict=True):
-        yield Interval(estimate=estimate, low=low, high=high, level=level)
+    first, second = _pairs(values.size)
+    walsh = (values[first] + values[second]) / 2
+    walsh.sort()  # partitioning takes seven times longer
+    middle, odd = divmod(walsh.size, 2)
+    estimate = walsh[middle] if odd else (walsh[middle - 1] + walsh[middle]) / 2
+    skip = _signed_rank_quantile(values.size, round((1 - level) / 2, 12))
+    low, high = (walsh[skip - 1], walsh[-skip]) if skip else (-math.inf, math.inf)
+    return Interval(estimate=float(estimate), low=float(low), high=float(high), level=level)
 
 
 def t_interval(estimates: Sequence[float], *, level: float = 0.95) -> Interval:

@@ -5,7 +5,6 @@ The terminal, W&B and the page all show these numbers, so they cannot disagree.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from xla_sweeps.analysis import speedup, stats
-from xla_sweeps.analysis.estimates import Replicates, Samples, Seconds, compute_intervals
+from xla_sweeps.analysis.estimates import Replicates, Samples, Seconds
 from xla_sweeps.analysis.interval import (
     Estimates,
     exponentiated,
@@ -82,41 +81,18 @@ def measured_of(records: Sequence[Record]) -> Measured:
     )
 
 
-def compute_together(trials: Iterable[Measured]) -> None:
-    """Compute the intervals of many trials at once, which is faster; the result is the same."""
-    wanted = (
-        (trial.replicates, labels)
-        for trial in trials
-        for labels in (
-            *((label,) for label in trial.labels),
-            *comparison_pairs(trial.labels),
-        )
-    )
-    with contextlib.suppress(ValueError, MemoryError):  # of one trial: that fails by itself
-        compute_intervals(wanted)
-
-
-def summarize(records: Sequence[Record], *, pool: Pool = NOTHING) -> TrialSummary:
+def summarize(records: Sequence[Record], *, pool: Pool | None = NOTHING) -> TrialSummary:
     """Summarize the replicates of one trial.
 
     Args:
         records: as in `measured_of`.
-        pool: what other trials of the device and effort say.
+        pool: what other trials of the device and effort say; without it the comparisons have no
+            interval yet and a verdict that means nothing.
 
     Raises:
         ValueError: no records, or records of several trials.
     """
-    return summary_of(measured_of(records), pool=pool)
-
-
-def summary_of(trial: Measured, *, pool: Pool | None) -> TrialSummary:
-    """Summarize a trial.
-
-    Args:
-        trial: its records.
-        pool: what other trials of the device and effort say; without it the comparisons have no
-            interval yet and a verdict that means nothing.
-    """
+    trial = measured_of(records)
     modes = _with_input_share({label: _summarize_mode(trial, label) for label in trial.labels})
     model = next(
         (record.model for record in reversed(trial.records) if record.model.params),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import hashlib
-import itertools
 import json
 import re
 import time
@@ -23,7 +22,6 @@ from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive, rows
 from xla_sweeps.results.store import Store
-from xla_sweeps.results.table import joined
 from xla_sweeps.schema.build import build_of, newest
 from xla_sweeps.schema.record import Record, RecordFormatError
 from xla_sweeps.system.files import read_regular
@@ -81,7 +79,9 @@ def examined(results_dir: Path) -> Findings:
         entries = sorted(folder.iterdir())
     except OSError as error:
         raise StoreError(f"{folder} cannot be read: {error.strerror or error}") from error
-    read = _derived(Store(results_dir), _trials(entries, findings))
+    store = Store(results_dir)
+    trials = _trials(entries, findings)
+    read = derive.summarized(store, ((name, store.listing(name), of) for name, of in trials))
     findings.problems.extend((*read.problems, *rows.unlike_records(results_dir, read)))
     for name in ("", "cache", "cache/macs", "cache/rows"):
         findings.notes.extend(
@@ -95,22 +95,6 @@ def examined(results_dir: Path) -> Findings:
         )
     findings.counts["quarantined"] = sum(1 for _ in (results_dir / "quarantine").glob("*"))
     return findings
-
-
-def _derived(store: Store, trials: Iterator[tuple[str, list[Record]]]) -> derive.Trials:
-    """The rows of trials, derived from their records."""
-    parts = []
-    while chunk := dict(itertools.islice(trials, derive.CHUNK)):
-        parts.append(
-            derive.summarized(
-                store, {name: (store.listing(name), records) for name, records in chunk.items()}
-            )
-        )
-    return derive.Trials(
-        table=joined(part.table for part in parts),
-        facts={name: facts for part in parts for name, facts in part.facts.items()},
-        problems=tuple(line for part in parts for line in part.problems),
-    )
 
 
 def _trials(entries: Sequence[Path], findings: Findings) -> Iterator[tuple[str, list[Record]]]:

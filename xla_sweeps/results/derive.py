@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from xla_sweeps.analysis import noise, summary
+from xla_sweeps.analysis import noise
 from xla_sweeps.analysis.interval import UNKNOWN, break_even, judge
 from xla_sweeps.analysis.noise import Level, Span
 from xla_sweeps.analysis.pool import (
@@ -31,7 +29,7 @@ from xla_sweeps.analysis.pool import (
     pool_of,
 )
 from xla_sweeps.analysis.speedup import BREAK_EVEN, EXTRA_S
-from xla_sweeps.analysis.summary import Measured
+from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
 from xla_sweeps.schema.backend import Backend, backend_of
@@ -45,10 +43,8 @@ from xla_sweeps.system.collector import without_collecting
 if TYPE_CHECKING:
     import pyarrow
 
-PARALLEL_FROM = 1000
-"""Trials from which several processes read faster than one."""
-
-CHUNK = 200
+_ROWS_AT_ONCE = 1000
+"""Rows that are kept as objects before they become a table, which takes less memory."""
 
 Groups = dict[str, dict[str, Findings]]
 """What trials learn from each other, by `group_of` and trial."""
@@ -156,81 +152,60 @@ def facts_of(records: Sequence[Record], listing: str) -> Facts:
     return Facts(listing, tuple(map(run_of, records)))
 
 
-@without_collecting()
-def read_trials(results_dir: Path, names: Sequence[str]) -> Trials:
-    """Read and summarize these trials."""
+def read_trials(
+    results_dir: Path,
+    names: Sequence[str],
+    advance: Callable[[int, int], None] = lambda done, total: None,
+) -> Trials:
+    """Read and summarize these trials.
+
+    Args:
+        results_dir: the results folder.
+        names: of the trials.
+        advance: called with (trials read, trials to read) after each.
+    """
     store = Store(results_dir)
-    records: dict[str, tuple[str, Sequence[Record]]] = {}
     problems: list[str] = []
-    for name in names:
-        listing = store.listing(name)
-        loaded = store.load(name)
-        records[name] = ("" if loaded.problems else listing, loaded.records.get(name, []))
-        problems += loaded.problems
-    trials = summarized(store, records)
+
+    def read() -> Iterator[tuple[str, str, Sequence[Record]]]:
+        for done, name in enumerate(names, start=1):
+            listing = store.listing(name)
+            loaded = store.load(name)
+            problems.extend(loaded.problems)
+            yield name, "" if loaded.problems else listing, loaded.records.get(name, [])
+            advance(done, len(names))
+
+    trials = summarized(store, read())
     return replace(trials, problems=(*problems, *trials.problems))
 
 
-def summarized(store: Store, records: Mapping[str, tuple[str, Sequence[Record]]]) -> Trials:
+@without_collecting()
+def summarized(store: Store, trials: Iterable[tuple[str, str, Sequence[Record]]]) -> Trials:
     """Summarize trials.
 
     Args:
         store: names the trials' folders in problems.
-        records: `Facts.listing` and records by trial.
+        trials: name, `Facts.listing` and records of each.
     """
     facts: dict[str, Facts] = {}
     problems: list[str] = []
-    trials: dict[str, Measured] = {}
-    for name, (listing, mine) in records.items():
-        folder = store.records_dir / name
-        made, unusable = guarded(folder, partial(facts_of, mine, listing))
-        facts[name] = made or Facts("", (), has_rows=False)
-        if made is not None and mine:
-            trial, unusable = guarded(folder, partial(summary.measured_of, mine))
-            if trial is None:
-                facts[name] = _unusable(made)
-            else:
-                trials[name] = trial
-        problems += unusable
-    summary.compute_together(trials.values())
+    tables: list[pyarrow.Table] = []
     rows: list[ComparisonRow] = []
-    for name, trial in trials.items():
-        make_rows = partial(summary.summary_of, trial, pool=None)
-        done, unusable = guarded(store.records_dir / name, make_rows)
+    for name, listing, records in trials:
+        folder = store.records_dir / name
+        made, unusable = guarded(folder, partial(facts_of, records, listing))
+        facts[name] = made or Facts("", (), has_rows=False)
+        if made is not None and records:
+            trial, unusable = guarded(folder, partial(summarize, records, pool=None))
+            if trial is None:  # it is read again next time
+                facts[name] = msgspec.structs.replace(made, listing="", has_rows=False)
+            else:
+                rows += trial.comparisons
         problems += unusable
-        if done is None:
-            facts[name] = _unusable(facts[name])
-        else:
-            rows += done.comparisons
-    return Trials(table_of(rows), facts, tuple(problems))
-
-
-def _unusable(facts: Facts) -> Facts:
-    """The facts of a trial without rows, which is read again next time."""
-    return msgspec.structs.replace(facts, listing="", has_rows=False)
-
-
-def read_many(
-    results_dir: Path, names: Sequence[str], advance: Callable[[int, int], None]
-) -> Iterator[Trials]:
-    """Read trials in chunks, with several processes where there are many."""
-    chunks = [names[first : first + CHUNK] for first in range(0, len(names), CHUNK)]
-    done = 0
-    with contextlib.ExitStack() as stack:
-        run: Callable[..., Iterable[Trials]] = map
-        if len(names) >= PARALLEL_FROM:
-            import multiprocessing
-            from concurrent.futures import ProcessPoolExecutor
-
-            workers = min(len(chunks), len(os.sched_getaffinity(0)))
-            alone = threading.active_count() == 1  # a fork has what is loaded, but no other thread
-            context = multiprocessing.get_context("fork" if alone else "spawn")
-            run = stack.enter_context(ProcessPoolExecutor(workers, mp_context=context)).map
-        found = run(read_trials, [results_dir] * len(chunks), chunks)
-        for chunk, trials in zip(chunks, found, strict=True):
-            done += len(chunk)
-            advance(done, len(names))
-            yield trials
+        if len(rows) >= _ROWS_AT_ONCE:
+            tables.append(table_of(rows))
+            rows = []
+    return Trials(joined([*tables, table_of(rows)]), facts, tuple(problems))
 
 
 def settled(
@@ -314,7 +289,7 @@ def findings_of_records(store: Store) -> tuple[Groups, tuple[str, ...]]:
         loaded = store.load(trial)
         problems += loaded.problems
         for records in loaded.records.values():
-            found, _ = guarded(store.records_dir / trial, partial(summary.summarize, records))
+            found, _ = guarded(store.records_dir / trial, partial(summarize, records))
             if found is not None:
                 add_findings(groups, found)
     return groups, problems

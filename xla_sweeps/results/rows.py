@@ -302,7 +302,7 @@ def _updated(
     changed = [name for name in stale if name not in facts or facts[name].listing != listings[name]]
     read = [_ended_trials(store, changed, listings, pending)]
     unread = [name for name in changed if name not in read[0].facts]
-    read += derive.read_many(store.results_dir, unread, advance)
+    read.append(derive.read_trials(store.results_dir, unread, advance))
     dropped = {*changed, *(name for name in facts if name not in folders)}
     facts = {name: fact for name, fact in facts.items() if name not in dropped}
     for part in read:
