@@ -35,7 +35,11 @@ from pathlib import Path
 
 import msgspec
 
-from xla_sweeps.analysis.pool import NOTHING, Pool, evidence_of, pool_of
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
+from evidence import evidence_of
+
+from xla_sweeps.analysis.pool import NOTHING, Pool, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.columns import Verdict

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from evidence import evidence_of
 from factories import make_record
 
 from xla_sweeps.analysis.interval import UNKNOWN, Numbers, Prior, judge
@@ -19,7 +20,6 @@ from xla_sweeps.analysis.pool import (
     NOTHING,
     Evidence,
     Pool,
-    evidence_of,
     pool_of,
     prior_of,
 )

@@ -20,7 +20,7 @@ from factories import make_record
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
 from xla_sweeps.report.export import csv_of, csv_text, write_parquet, write_text
-from xla_sweeps.results.table import schema, table_of
+from xla_sweeps.results.table import table_of
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, row_dict
 
 NUMBERS = (None, 0.0, 1.0, -2.0, 0.1, 1 / 3, 1e-5, 3e-300, 1e15, 1e16, 1e20, 123456789.123, 1e-4)
@@ -40,9 +40,6 @@ def test_a_table_is_the_same_csv_as_its_rows(rows: list[ComparisonRow]) -> None:
     table = table_of(rows)
     expected = csv_text([row_dict(row) for row in rows], tuple(COLUMNS))
     assert csv_of(table) == expected
-    place = table.schema.get_field_index("note")
-    coded = table.set_column(place, "note", table["note"].dictionary_encode())
-    assert csv_of(coded) == expected
     assert csv_of(table.slice(0, 0)) == ",".join(COLUMNS) + "\n"
 
 
@@ -54,18 +51,6 @@ def test_cells_are_read_back_and_semicolons_are_quoted(rows: list[ComparisonRow]
     formulas = ("=", "+", "-", "@")
     wanted = [f"'{word}" if word[:1] in formulas else word for word in WORDS]
     assert read[len(NUMBERS) :] == wanted
-
-
-def test_dictionary_encoded_texts_are_plain_in_the_parquet_file(
-    rows: list[ComparisonRow], tmp_path: Path
-) -> None:
-    table = table_of(rows)
-    place = table.schema.get_field_index("note")
-    coded = table.set_column(place, "note", table["note"].dictionary_encode())
-    write_parquet(coded, tmp_path / "rows.parquet")
-    written = pyarrow.parquet.read_table(tmp_path / "rows.parquet")
-    assert written.schema == schema()
-    assert written.to_pylist() == table.to_pylist()
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from changed_rows import with_columns
+from evidence import evidence_of
 from factories import (
     CONFIG,
     MODEL,
@@ -20,11 +22,12 @@ from factories import (
 )
 
 from xla_sweeps.analysis import estimates, noise, stats
-from xla_sweeps.analysis.pool import Pool, evidence_of, pool_of
+from xla_sweeps.analysis.pool import Pool, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results import derive, table
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Phase, Status
+from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow
 
@@ -178,6 +181,20 @@ def test_each_scenario_has_a_floor_of_its_own(tmp_path: Path) -> None:
     assert min(floors["train_step"]) > 0.05
 
 
+def alike(records: Sequence[Record]) -> tuple[str, ...]:
+    """What trials have in common that learn from each other."""
+    trial, device = records[0].trial, str(records[0].device["name"])
+    environment = str(records[-1].environment.get("id", ""))
+    return (
+        trial.effort.name,
+        str(trial.scenario),
+        device,
+        environment,
+        runtime_of(trial),
+        trial.copies,
+    )
+
+
 def test_rows_that_are_judged_as_columns_are_those_of_each_trial_alone(tmp_path: Path) -> None:
     groups = study(8)
     store = Store(tmp_path)
@@ -187,16 +204,16 @@ def test_rows_that_are_judged_as_columns_are_those_of_each_trial_alone(tmp_path:
     read = derive.read_trials(tmp_path, sorted(groups))
     assert read.problems == ()
     settled, _ = derive.settled(read.table, read.facts)
-    pools: dict[str, Pool] = {}
-    members: dict[str, list[str]] = {}
+    pools: dict[tuple[str, ...], Pool] = {}
+    members: dict[tuple[str, ...], list[str]] = {}
     for name, records in groups.items():
-        members.setdefault(derive.group_of_records(records), []).append(name)
+        members.setdefault(alike(records), []).append(name)
     for group, names in members.items():
         pools[group] = pool_of({name: evidence_of(summarize(groups[name])) for name in names})
     expected = [
         row
         for records in groups.values()
-        for row in summarize(records, pool=pools[derive.group_of_records(records)]).comparisons
+        for row in summarize(records, pool=pools[alike(records)]).comparisons
     ]
     found = table.rows_of(table.ordered(settled))
     assert max(row.speedup.floor for row in found) > 0.01

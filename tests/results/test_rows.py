@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -14,10 +13,11 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 from changed_rows import with_columns
+from evidence import evidence_of
 from factories import CONFIG, failed_outcome, make_outcome, make_record
 
 from xla_sweeps.analysis import noise, summary
-from xla_sweeps.analysis.pool import Findings, Pool, evidence_of, pool_of
+from xla_sweeps.analysis.pool import Findings, Pool, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results import derive, table
 from xla_sweeps.results import rows as rows_
@@ -315,6 +315,18 @@ def test_the_rows_of_a_trial_that_ended_are_loaded_without_its_records(
     assert read == []
 
 
+def test_many_trials_that_ended_are_merged_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows_, "_MERGED_FROM", 3)
+    left = []
+    for number in range(8):
+        end(tmp_path, number)
+        left.append(len(list((tmp_path / "cache" / "rows").iterdir())))
+    assert left == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert same(kept(tmp_path), from_records(tmp_path))
+
+
 def test_a_record_that_follows_the_end_of_its_trial_is_read(
     tmp_path: Path, read: list[str]
 ) -> None:
@@ -421,15 +433,15 @@ def test_intervals_learn_from_other_trials_at_the_end_of_a_trial_and_when_rows_a
     assert {row.speedup.freedom for row in kept(tmp_path)} == {None}
 
 
-@pytest.mark.parametrize("content", [None, b"", b"{}", b'{"version": [99, 1], "groups": {}}'])
-def test_without_the_kept_pairs_the_floor_is_the_same(
+@pytest.mark.parametrize("content", [None, b"", b"PAR1"])
+def test_without_the_kept_rows_the_floor_is_the_same(
     tmp_path: Path, content: bytes | None, read: list[str]
 ) -> None:
     for number in AA_PAIRS:
         save(tmp_path, number, call_s=aa(number))
     if content is not None:
         rows_.load(tmp_path)
-        (tmp_path / "cache" / "pool.json").write_bytes(content)
+        (tmp_path / "cache" / "rows.parquet").write_bytes(content)
     ended = end(tmp_path, 40).summary
     assert ended is not None
     assert ended.comparisons[0].speedup.floor == pytest.approx(kept(tmp_path)[0].speedup.floor)
@@ -575,30 +587,3 @@ def test_summaries_have_the_floor_and_the_drift_of_the_rows(tmp_path: Path) -> N
     assert "drift" in summaries[trial(3)].flags
     only, _, _ = rows_.summaries(tmp_path, loaded, only=[trial(3)])
     assert only == {trial(3): records[trial(3)]}
-
-
-def test_coded_rows_are_the_same_rows(tmp_path: Path) -> None:
-    for number in range(3):
-        save(tmp_path, number)
-    plain = rows_.load(tmp_path).table
-    coded = rows_.load(tmp_path, coded=True).table
-    assert coded.schema != plain.schema
-    assert coded.to_pylist() == plain.to_pylist()
-    save(tmp_path, 4)
-    again = rows_.load(tmp_path, coded=True).table
-    assert again.to_pylist() == rows_.load(tmp_path).table.to_pylist()
-
-
-def test_who_never_lets_go_of_what_trials_learn_from_each_other_holds_nobody_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rows_, "LOCK_WAIT_S", 0.1)
-    end(tmp_path, 1)
-    kept(tmp_path)
-    with (tmp_path / "cache" / "pool.lock").open("r+") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        before = (tmp_path / "cache" / "pool.json").read_bytes()
-        assert end(tmp_path, 2, call_s=aa(2)).summary is not None
-        assert same(kept(tmp_path), from_records(tmp_path))
-        assert (tmp_path / "cache" / "pool.json").read_bytes() == before
-    assert same(kept(tmp_path), from_records(tmp_path))

@@ -18,9 +18,7 @@ import numpy as np
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.interval import NORMAL_95, UNKNOWN, Prior, errors_of
-from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import is_aa_pair
-from xla_sweeps.schema.row import TrialSummary
 
 MIN_FLOOR = 0.01
 
@@ -52,7 +50,7 @@ Pair = tuple[str, str]
 """Labels of baseline and candidate."""
 
 
-class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Evidence(msgspec.Struct, frozen=True, gc=False):
     """One comparison of one trial, as far as other trials learn from it.
 
     Attributes:
@@ -120,33 +118,7 @@ NOTHING = Pool()
 """No other trials."""
 
 
-def evidence_of(summary: TrialSummary) -> Findings:
-    """Evidence of one trial for others: none from contaminated or forked replicates."""
-    return tuple(
-        Evidence(
-            measured_at=row.provenance.measured_at,
-            host=row.provenance.host,
-            baseline=row.baseline.mode,
-            candidate=row.candidate.mode,
-            headline=row.headline,
-            replicates=row.speedup.replicates,
-            speedup=row.speedup.value,
-            within_percent=row.speedup.within_percent,
-            between_percent=row.speedup.between_percent,
-            aa_across=row.speedup.aa_across,
-            aa_across_low=row.speedup.aa_across_low,
-            aa_across_high=row.speedup.aa_across_high,
-        )
-        for row in summary.comparisons
-        if row.speedup.value is not None
-        and row.speedup.within_percent is not None
-        and row.status is Status.OK
-        and FORKED not in row.provenance.process
-        and (row.speedup.replicates > 1 or is_aa_pair(row.baseline.mode, row.candidate.mode))
-    )
-
-
-def latest(trials: Mapping[str, Findings]) -> dict[str, Findings]:
+def _latest(trials: Mapping[str, Findings]) -> dict[str, Findings]:
     """The trials of which something counts, the latest `LATEST` of them."""
     moments = sorted(
         (findings[0].measured_at, trial) for trial, findings in trials.items() if findings
@@ -156,7 +128,7 @@ def latest(trials: Mapping[str, Findings]) -> dict[str, Findings]:
 
 def pool_of(trials: Mapping[str, Findings]) -> Pool:
     """Priors and floors from the trials of one device and effort, by id."""
-    evidence = [one for group in latest(trials).values() for one in group]
+    evidence = [one for group in _latest(trials).values() for one in group]
     several = [one for one in evidence if one.replicates > 1]
     pairs: dict[Pair, list[Evidence]] = {}
     for one in several:

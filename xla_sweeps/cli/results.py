@@ -127,7 +127,7 @@ def show(
     if form == "parquet" and output is None:
         raise ConfigError("results: --format parquet needs a file: -o rows.parquet")
     chosen = parse_filter(where) if where is not None else None
-    rows = load(results_dir, coded=True)
+    rows = load(results_dir)
     _warn(rows.problems)
     require(results_dir, rows)
     table = rows.table if every else rows.table.filter(rows.table["headline"])

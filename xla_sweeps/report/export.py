@@ -107,10 +107,6 @@ def _texts(column: pyarrow.Array) -> pyarrow.Array:
     import pyarrow
     import pyarrow.compute as compute
 
-    if pyarrow.types.is_dictionary(column.type):
-        values = _texts(column.dictionary)
-        coded = pyarrow.DictionaryArray.from_arrays(column.indices, values)
-        return coded.cast(pyarrow.string())
     if pyarrow.types.is_boolean(column.type):
         return compute.if_else(column, "True", "False")
     texts = column.cast(pyarrow.string())

@@ -24,8 +24,6 @@ from xla_sweeps.analysis.pool import (
     Evidence,
     Findings,
     Pool,
-    evidence_of,
-    latest,
     pool_of,
 )
 from xla_sweeps.analysis.speedup import BREAK_EVEN, EXTRA_S
@@ -35,9 +33,8 @@ from xla_sweeps.results.table import joined, table_of
 from xla_sweeps.schema.backend import Backend, backend_of
 from xla_sweeps.schema.build import build_of
 from xla_sweeps.schema.measurement import Flag, Status
-from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.record import Record, outcome_of
-from xla_sweeps.schema.row import ComparisonRow, TrialSummary
+from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.system.collector import without_collecting
 
 if TYPE_CHECKING:
@@ -46,11 +43,8 @@ if TYPE_CHECKING:
 _ROWS_AT_ONCE = 1000
 """Rows that are kept as objects before they become a table, which takes less memory."""
 
-Groups = dict[str, dict[str, Findings]]
-"""What trials learn from each other, by `group_of` and trial."""
-
 _GROUP = ("effort", "scenario", "device", "environment_id", "runtime", "copies")
-"""The columns that trials have in common which learn from each other, as `group_of` takes them."""
+"""The columns that trials have in common which learn from each other."""
 
 _ENDS = ("baseline", "candidate")
 
@@ -228,30 +222,19 @@ def settled(
     return _with_drift(_judged(table), drifted), spans
 
 
-def group_of(
-    effort: str, scenario: str, device: str, environment_id: str, runtime: str, copies: str
-) -> str:
-    """The trials that learn from each other: those that agree in all of this."""
-    apart = "" if copies == "together" else f" copies {copies}"
-    return f"{effort} {scenario} {device} {environment_id} {runtime}{apart}"
-
-
-def group_of_records(records: Sequence[Record]) -> str:
-    """The group of a trial."""
-    first = records[0]
-    trial, device = first.trial, str(first.device.get("name", ""))
-    identifier = str(records[-1].environment.get("id", ""))
-    place = (trial.effort.name, str(trial.scenario), device, identifier)
-    return group_of(*place, runtime_of(trial), trial.copies)
-
-
 def pools_of(table: pyarrow.Table) -> dict[str, Pool]:
-    """What the trials of each group say together."""
-    return {group: pool_of(trials) for group, trials in findings_of(table).items()}
+    """The pool of each trial: what the trials of its group say together."""
+    pools = {group: pool_of(trials) for group, trials in findings_of(table).items()}
+    _, names = _grouped(table, *_GROUP, "trial_id")
+    return {trial: pools[tuple(group)] for *group, trial in names if tuple(group) in pools}
 
 
-def findings_of(table: pyarrow.Table) -> Groups:
-    """What trials learn from each other, by group and trial: of the latest (`evidence_of`)."""
+def findings_of(table: pyarrow.Table) -> dict[tuple[str, ...], dict[str, Findings]]:
+    """Evidence of the latest trials, by the values of `_GROUP` and by trial.
+
+    A comparison of contaminated or forked replicates is none, nor is that of a single replicate
+    but of an A/A pair.
+    """
     import pyarrow.compute as compute
 
     aa = compute.equal(
@@ -265,48 +248,16 @@ def findings_of(table: pyarrow.Table) -> Groups:
     table = table.select([*_GROUP, "trial_id", *_EVIDENCE]).filter(compute.and_(counts, fresh))
     codes, names = _grouped(table, *_GROUP)
     moments = compute.rank(table["measured_at"], tiebreaker="dense").to_numpy()
-    groups: Groups = {}
-    for code, key in enumerate(names):
+    groups: dict[tuple[str, ...], dict[str, Findings]] = {}
+    for code, group in enumerate(names):
         mine = np.flatnonzero(codes == code)
         mine = mine[np.argsort(-moments[mine], kind="stable")][: _ROWS_A_TRIAL * LATEST]
         rows = table.select(["trial_id", *_EVIDENCE]).take(mine).to_pylist()
         trials: dict[str, list[Evidence]] = {}
         for row in rows:
             trials.setdefault(row.pop("trial_id"), []).append(Evidence(**row))
-        groups[group_of(*key)] = latest({trial: tuple(found) for trial, found in trials.items()})
+        groups[group] = {trial: tuple(evidence) for trial, evidence in trials.items()}
     return groups
-
-
-def findings_of_records(store: Store) -> tuple[Groups, tuple[str, ...]]:
-    """The same from all records: for a folder of which nothing is kept.
-
-    Returns:
-        The findings, and a line for each file that cannot be used.
-    """
-    groups: Groups = {}
-    problems: tuple[str, ...] = ()
-    for trial, _ in store.folders():
-        loaded = store.load(trial)
-        problems += loaded.problems
-        for records in loaded.records.values():
-            found, _ = guarded(store.records_dir / trial, partial(summarize, records))
-            if found is not None:
-                add_findings(groups, found)
-    return groups, problems
-
-
-def add_findings(groups: Groups, found: TrialSummary) -> str:
-    """Note what others learn from a trial; returns its group."""
-    first = next(iter(found.comparisons), None)
-    group = " "
-    if first:
-        trial, identifier = first.trial, first.provenance.environment_id
-        place = (trial.effort, trial.scenario, found.device, identifier)
-        group = group_of(*place, trial.runtime, trial.copies)
-    trials = groups.setdefault(group, {})
-    trials[found.trial_id] = evidence_of(found)
-    groups[group] = latest(trials)
-    return group
 
 
 def _drifts(run: Run, spans: Iterable[Span]) -> bool:
@@ -315,12 +266,12 @@ def _drifts(run: Run, spans: Iterable[Span]) -> bool:
 
 def _judged(table: pyarrow.Table) -> pyarrow.Table:
     """The rows, each judged by what the other trials of its group say."""
-    pools = pools_of(table)
+    pools = {group: pool_of(trials) for group, trials in findings_of(table).items()}
     ends = ("host", "baseline", "candidate", "status")
     codes, names = _grouped(table, *_GROUP, *ends)
     priors, floors, floors_across = [], [], []
-    for *key, host, baseline, candidate, status in names:
-        pool = pools.get(group_of(*key), NOTHING)
+    for *group, host, baseline, candidate, status in names:
+        pool = pools.get(tuple(group), NOTHING)
         priors.append(pool.prior(baseline, candidate) if status == "ok" else UNKNOWN)
         floors.append(pool.floor(host))
         floors_across.append(pool.floor_across(host))

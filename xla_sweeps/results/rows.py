@@ -4,7 +4,6 @@ Both are kept in `cache/`, which may be deleted at any time:
 
 - `rows.parquet`: all rows, with floors, verdicts and drift as they follow from all trials.
 - `rows/<trial>.json`: what a trial wrote when it ended, until the next reader merges it.
-- `pool.json`: what trials learn from each other, for intervals and floor at the end of a trial.
 
 A trial is read again when its folder changed, or when not all of it could be used. What was kept
 elsewhere is not believed: in a copy of the folder, whose records lie elsewhere on the disk, all are
@@ -15,8 +14,6 @@ then; so does an edited cache, which `check` names.
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -29,11 +26,11 @@ import msgspec
 
 from xla_sweeps.analysis import noise
 from xla_sweeps.analysis.noise import Span
-from xla_sweeps.analysis.pool import NOTHING, Pool, pool_of
+from xla_sweeps.analysis.pool import NOTHING, Pool
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive
-from xla_sweeps.results.derive import Facts, Groups, Run, Trials
+from xla_sweeps.results.derive import Facts, Run, Trials
 from xla_sweeps.results.store import RACY_NS, Store, guarded
 from xla_sweeps.results.table import (
     differing,
@@ -56,10 +53,8 @@ VERSION = 16
 
 _LIMIT_BYTES = 2**30
 
-LOCK_WAIT_S = 5.0
-"""For another process that changes what trials learn from each other."""
-
-_LOCK_LOOK_S = 0.05
+_MERGED_FROM = 100
+"""Ended trials from which on the next one to end merges their rows with the others."""
 
 _META = b"xla_sweeps"
 
@@ -138,27 +133,18 @@ class _KeptTrial(msgspec.Struct):
     rows: list[dict[str, str | bool | int | float | None]]
 
 
-class _KeptPool(msgspec.Struct):
-    """What `pool.json` holds."""
-
-    version: _Key
-    groups: Groups
-
-
 def load(
     results_dir: Path,
     *,
     advance: Callable[[int, int], None] = lambda done, total: None,
-    coded: bool = False,
 ) -> Rows:
     """All rows of a results folder, measured and imported; what changed is read and kept.
 
     Args:
         results_dir: the results folder; one that does not exist has no rows.
         advance: called with (trials read, trials to read) now and then.
-        coded: texts may be dictionary-encoded: half the time for whom only shows or writes them.
     """
-    table, beside, problems = _measured(Store(results_dir), advance, coded=coded)
+    table, beside, problems = _measured(Store(results_dir), advance)
     rows = Rows(table, beside.trials, beside.records, problems, beside.spans)
     if not (results_dir / "imported").is_dir():
         return rows
@@ -166,7 +152,7 @@ def load(
 
     published, further = imported.load(results_dir)
     if published:
-        table = ordered(joined([table.cast(schema()), table_of(published)]))
+        table = ordered(joined([table, table_of(published)]))
     return replace(rows, table=table, problems=(*problems, *further))
 
 
@@ -220,10 +206,8 @@ def summaries(
         (trial, group) for part in loaded for trial, group in part.records.items()
     ):
         flagged = noise.flagged(group, rows.spans)
-        pool = pools.get(derive.group_of_records(group), NOTHING)
-        summary, unusable = guarded(
-            store.records_dir / trial, partial(summarize, flagged, pool=pool)
-        )
+        make = partial(summarize, flagged, pool=pools.get(trial, NOTHING))
+        summary, unusable = guarded(store.records_dir / trial, make)
         problems += unusable
         if summary is not None:
             records[trial], found[trial] = flagged, summary
@@ -235,7 +219,7 @@ def summaries(
 def end_trial(store: Store, trial_id: str) -> EndedTrial:
     """Summarize a trial that ended, and keep its rows for the next reader.
 
-    Reads the records of this trial alone. What other trials say comes from what they kept; trials
+    Reads the records of this trial alone. What other trials say comes from the kept rows; trials
     that were copied into the folder count from the next `load` on.
     """
     listing = store.listing(trial_id)
@@ -252,7 +236,7 @@ def end_trial(store: Store, trial_id: str) -> EndedTrial:
         facts, rows = derive.facts_of(records, listing), found.comparisons
         kept = _KeptTrial(_key(store), facts, list(map(row_dict, rows)))
         _write(store.results_dir, f"rows/{trial_id}.json", msgspec.json.encode(kept))
-    others, unread = guarded(store.records_dir, partial(_with_own, store, trial_id, found))
+    others, unread = guarded(store.records_dir, partial(_pool_of, store, found))
     pool, said = others or (NOTHING, ())
     return EndedTrial(
         found if pool == NOTHING else summarize(records, pool=pool),
@@ -263,12 +247,10 @@ def end_trial(store: Store, trial_id: str) -> EndedTrial:
 def _measured(
     store: Store,
     advance: Callable[[int, int], None] = lambda done, total: None,
-    *,
-    coded: bool = False,
 ) -> tuple[pyarrow.Table, _Beside, tuple[str, ...]]:
     """The measured rows, what is kept beside them, and a line for each file that cannot be used."""
     folders = dict(store.folders())
-    table, beside = _read_parquet(store, folders, coded=coded)
+    table, beside = _read_parquet(store, folders)
     problems: tuple[str, ...] = ()
     if beside.modified_ns != folders:
         pending = _pending(store.results_dir)
@@ -297,10 +279,10 @@ def _updated(
     now_ns = time.time_ns()
     facts = msgspec.json.decode(beside.facts, type=dict[str, Facts])
     stale = [name for name, found in folders.items() if beside.modified_ns.get(name) != found]
-    known = {*facts, *pending}
-    listings = {name: store.listing(name) for name in stale if name in known}
-    changed = [name for name in stale if name not in facts or facts[name].listing != listings[name]]
-    read = [_ended_trials(store, changed, listings, pending)]
+    changed = [
+        name for name in stale if name not in facts or facts[name].listing != store.listing(name)
+    ]
+    read = [_ended_trials(store, {*changed} & {*pending})]
     unread = [name for name in changed if name not in read[0].facts]
     read.append(derive.read_trials(store.results_dir, unread, advance))
     dropped = {*changed, *(name for name in facts if name not in folders)}
@@ -361,8 +343,7 @@ def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
         pass
     except (*_UNREADABLE, pyarrow.ArrowException) as error:
         yield f"{cache / 'rows.parquet'}: cannot be read: {type(error).__name__}: {error}"
-    pending = _pending(results_dir)
-    ended = _ended_trials(store, folders, {name: store.listing(name) for name in pending}, pending)
+    ended = _ended_trials(store, {*folders} & {*_pending(results_dir)})
     kept, fresh = (settled(table, ended.facts) for table in (ended.table, read.table))
     for name in ended.facts:
         differences = [
@@ -407,20 +388,15 @@ def _pending(results_dir: Path) -> list[str]:
     return []
 
 
-def _ended_trials(
-    store: Store,
-    names: Collection[str],
-    listings: Mapping[str, str],
-    pending: Collection[str],
-) -> Trials:
+def _ended_trials(store: Store, names: Collection[str]) -> Trials:
     """What these trials kept at their end, as far as their folders are as they were then."""
     documents: list[Mapping[str, Any]] = []
     facts: dict[str, Facts] = {}
-    for name in sorted({*names} & {*pending}):
+    for name in sorted(names):
         kept = _decoded(store, f"rows/{name}.json", _KeptTrial)
         if (
             kept is not None
-            and kept.facts.listing == listings[name]
+            and kept.facts.listing == store.listing(name)
             and all(row.keys() == COLUMNS.keys() for row in kept.rows)
         ):
             documents += kept.rows
@@ -428,27 +404,18 @@ def _ended_trials(
     return Trials(table_of_documents(documents), facts)
 
 
-def _with_own(store: Store, trial_id: str, found: TrialSummary) -> tuple[Pool, tuple[str, ...]]:
-    """What the trials like this one say, with its own share, which is kept.
-
-    Also a line for each file that cannot be used.
-    """
-    first, problems = Groups(), tuple[str, ...]()
-    if _decoded(store, "pool.json", _KeptPool) is None:
-        first, problems = derive.findings_of_records(store)
-    with _locked(store.results_dir) as alone:
-        kept = _decoded(store, "pool.json", _KeptPool)
-        groups = first if kept is None else kept.groups
-        before = {trial: own for trials in groups.values() for trial, own in trials.items()}
-        group = derive.add_findings(groups, found)
-        changed = kept is None or before.get(trial_id, ()) != groups[group].get(trial_id, ())
-        if alone and changed:
-            _write(
-                store.results_dir,
-                "pool.json",
-                msgspec.json.encode(_KeptPool(_key(store), groups)),
-            )
-    return pool_of(groups[group]), problems
+def _pool_of(store: Store, found: TrialSummary) -> tuple[Pool, tuple[str, ...]]:
+    """The pool of a trial that ended, itself included; a line for each file that cannot be used."""
+    problems: tuple[str, ...] = ()
+    pending = {*_pending(store.results_dir)}
+    table, beside = _read_parquet(store, dict(store.folders()))
+    if not beside.modified_ns or len(pending) >= _MERGED_FROM:
+        table, _, problems = _measured(store)
+        pending = set()
+    own = Trials(table_of(found.comparisons), {})
+    ended = _ended_trials(store, pending - {found.trial_id})
+    table = derive.merged(table, {*ended.facts, found.trial_id}, [ended, own])
+    return derive.pools_of(table).get(found.trial_id, NOTHING), problems
 
 
 def _save(store: Store, table: pyarrow.Table, beside: _Beside, merged: list[str]) -> None:
@@ -469,39 +436,27 @@ def _save(store: Store, table: pyarrow.Table, beside: _Beside, merged: list[str]
     for name in merged:
         with contextlib.suppress(OSError):
             (cache / "rows" / f"{name}.json").unlink()
-    with _locked(store.results_dir) as alone:
-        if not alone:
-            return
-        groups = derive.findings_of(table)
-        before = _decoded(store, "pool.json", _KeptPool) or _KeptPool(_key(store), {})
-        for group, trials in before.groups.items():
-            for trial, found in trials.items():  # of a trial that ended meanwhile
-                if trial not in beside.modified_ns and (store.records_dir / trial).is_dir():
-                    groups.setdefault(group, {})[trial] = found
-        kept = _KeptPool(_key(store), groups)
-        _write(store.results_dir, "pool.json", msgspec.json.encode(kept))
 
 
 def _read_parquet(
-    store: Store, folders: Mapping[str, int], *, coded: bool = False, rows: bool = True
+    store: Store, folders: Mapping[str, int], *, rows: bool = True
 ) -> tuple[pyarrow.Table, _Beside]:
     """What is kept; nothing where there is none, it is too large, or another version wrote it.
 
     Args:
         store: of the results folder.
         folders: time of change of each trial's folder.
-        coded: whether texts are dictionary-encoded where nothing has to be read again.
         rows: whether rows are read, or only what is beside them.
     """
     import pyarrow
 
     with contextlib.suppress(*_UNREADABLE, pyarrow.ArrowException):
-        return _opened_parquet(store, folders, coded=coded, rows=rows)
+        return _opened_parquet(store, folders, rows=rows)
     return joined([]), _nothing(store)
 
 
 def _opened_parquet(
-    store: Store, folders: Mapping[str, int], *, coded: bool = False, rows: bool = True
+    store: Store, folders: Mapping[str, int], *, rows: bool = True
 ) -> tuple[pyarrow.Table, _Beside]:
     import pyarrow
     import pyarrow.parquet
@@ -520,13 +475,7 @@ def _opened_parquet(
         check_size(metadata, len(folders))
         if not rows:
             return joined([]), beside
-        texts = [name for name, column in COLUMNS.items() if column.kind is str]
-        table = pyarrow.parquet.ParquetFile(
-            source,
-            metadata=metadata,
-            read_dictionary=texts if coded and beside.modified_ns == folders else None,
-        ).read()
-        return table, beside
+        return pyarrow.parquet.ParquetFile(source, metadata=metadata).read(), beside
 
 
 def _nothing(store: Store) -> _Beside:
@@ -551,34 +500,6 @@ def _write(results_dir: Path, name: str, content: bytes) -> bool:
     except OSError:
         return False
     return True
-
-
-@contextlib.contextmanager
-def _locked(results_dir: Path) -> Iterator[bool]:
-    """One process at a time, where the file system has locks and can be written.
-
-    Gives False where another has not let go for `LOCK_WAIT_S`: then nothing may be kept.
-    """
-    with contextlib.ExitStack() as stack:
-        try:
-            descriptor = files.own_file(files.folder_in(results_dir, "cache") / "pool.lock")
-            stack.callback(os.close, descriptor)
-            alone = _lock(descriptor)
-        except OSError:
-            alone = True
-        yield alone
-
-
-def _lock(descriptor: int) -> bool:
-    """Lock a file; False where another process holds it all the time."""
-    for _ in range(round(LOCK_WAIT_S / _LOCK_LOOK_S)):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_LOCK_LOOK_S)
-        else:
-            return True
-    return False
 
 
 def _key(store: Store) -> _Key:
