@@ -36,7 +36,7 @@ os.environ.pop("COLUMNS", None)  # a caller's width; what is tested at a width s
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByGroup:
-    """How `scripts/test` shares the tests out."""
+    """The schedule by which `scripts/test` distributes the tests."""
     return ByGroup(config, log)
 
 

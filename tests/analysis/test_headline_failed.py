@@ -1,4 +1,4 @@
-"""Whether the modes of a trial's headline have a valid result; decides its exit code."""
+"""Validity of the modes of a trial's headline, which decides its exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trials say of each other: the spread between processes, and the A/A floor."""
+"""Knowledge that trials share: the spread between processes, and the A/A floor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether too many A/A pairs are called different."""
+"""The test of the number of A/A pairs that are called different."""
 
 from __future__ import annotations
 

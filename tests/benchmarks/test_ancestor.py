@@ -15,7 +15,7 @@ ALL = ancestor.units(("sweep", "alone"), 3)
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """What was started, in order; each takes ten seconds, the published procedure thirty."""
+    """Started procedures, in order; each takes ten seconds, the published one thirty."""
     started: list[tuple[str, str]] = []
     for name, seconds in (("by_us", 10.0), ("by_them", 30.0)):
 

@@ -1,4 +1,4 @@
-"""What `-m` asks for is counted, not listed."""
+"""Trials that `-m` asks for are counted, not listed."""
 
 from __future__ import annotations
 

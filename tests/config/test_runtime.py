@@ -29,7 +29,7 @@ LISTED = {
 
 @pytest.fixture(autouse=True)
 def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What TensorFlow would list, as it is kept; it is never asked."""
+    """TensorFlow's list of flags, as it is kept; TensorFlow is never asked."""
     monkeypatch.setenv("XLA_SWEEPS_CACHE", str(tmp_path))
     library_flags.known.cache_clear()
     version = environment.versions()["tensorflow"]

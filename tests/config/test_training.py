@@ -1,4 +1,4 @@
-"""How a trial trains, and on which pictures: what each request gives, and what is refused."""
+"""Training of a trial, and its pictures: the result of each request, and refusals."""
 
 from __future__ import annotations
 

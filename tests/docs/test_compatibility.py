@@ -32,7 +32,7 @@ def test_the_page_is_written_from_the_table() -> None:
 
 
 def scale(model: str, source: str) -> float:
-    """How many times larger the native image is than the one that was measured."""
+    """Ratio of the native image's pixels to those of the measured one."""
     return (ENTRIES[model].resolution / int(ROWS[model, source]["px"])) ** 2
 
 

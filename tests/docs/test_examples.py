@@ -1,4 +1,4 @@
-"""What the documents say can be typed: it works as it stands there."""
+"""Commands and files of the documents work as they stand there."""
 
 from __future__ import annotations
 

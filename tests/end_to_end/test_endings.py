@@ -1,4 +1,4 @@
-"""How a trial ends, through the real command line with a scripted measuring process."""
+"""Ends of a trial, through the real command line with a scripted measuring process."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def wait_until(done: Callable[[], bool], within_s: float = 300) -> None:
 
 
 def said(results: Path, text: str) -> bool:
-    """Whether a measuring process has printed this."""
+    """True if a measuring process has printed this."""
     return any(text in path.read_text() for path in results.glob("logs/*/*.log"))
 
 

@@ -1,4 +1,4 @@
-"""What version 0.1.0 measured is still read, and gives the figures that it gave then.
+"""Records of version 0.1.0 are still read, and give the same figures.
 
 All but these, whose statistics changed on purpose (all of these trials are contaminated, with one
 replicate or two): the interval within processes is symmetric about the estimate, with the same mean

@@ -63,7 +63,7 @@ def add_part(index: Path, version: str) -> None:
 
 
 def set_up(checkout: Path, index: Path, *programs: Path) -> str:
-    """What `scripts/setup` says; pip's index is set as people set it, and uv's is not."""
+    """The output of `scripts/setup`; pip's index is set as people set it, and uv's is not."""
     kept = {name: value for name, value in os.environ.items() if name[:3] not in ("PIP", "UV_")}
     path = [str(folder) for folder in programs] + ["/usr/bin", "/bin"]
     told = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": index.as_uri()}

@@ -118,7 +118,7 @@ def all_modes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str,
 
 
 def latencies_of(record: Record, name: str) -> int:
-    """How many there are: those of both passes, or one of each clean round of single calls."""
+    """The number of latencies: those of both passes, or one of each clean round of single calls."""
     passes = record.modes[name].latency_passes
     if passes:
         assert [item.calls for item in passes] == [5, 5]

@@ -46,7 +46,7 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parent]:
 
 @pytest.fixture(params=["fresh", "forked"], autouse=True)
 def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How `conduct` starts measuring processes."""
+    """The command by which `conduct` starts measuring processes."""
     forks = request.getfixturevalue("parent") if request.param == "forked" else None
     monkeypatch.setattr(sys.modules[__name__], "START", forks)
     monkeypatch.setattr(workers, "TERM_GRACE_S", 0.5)  # some ignore SIGTERM
@@ -276,7 +276,7 @@ def test_what_the_model_started_neither_holds_up_nor_outlives_the_replicate(
 
 
 def command_lines() -> Iterator[str]:
-    """Of every fake worker."""
+    """Command lines of all fake workers."""
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             line = entry.read_text()

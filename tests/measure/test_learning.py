@@ -1,4 +1,4 @@
-"""What counts as the same training, on plain numbers."""
+"""Equality of two trainings, on plain numbers."""
 
 from __future__ import annotations
 

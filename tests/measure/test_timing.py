@@ -276,7 +276,7 @@ def item(number: int, call_ms: float) -> Round:
 
 
 def found_in(count: int, slow: int, by: float, *, noise: float = 0.01) -> list[Trend]:
-    """What so many rounds say of a steady speed whose first rounds are slower, in 400 cases."""
+    """Trends of a steady speed whose first rounds are slower, in 400 cases."""
     source = random.Random(1)
     return [
         rounds.trend(

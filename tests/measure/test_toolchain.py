@@ -1,4 +1,4 @@
-"""Whether XLA compiles for a device, and what its errors on GPUs mean.
+"""Compilation by XLA for a device, and the meaning of its errors on GPUs.
 
 The texts are copied from public threads, which are named beside them, since no test here has a GPU.
 """

@@ -42,7 +42,7 @@ KINDS: dict[type, pyarrow.DataType] = {
 
 
 def matches(text: str, row: dict[str, Any], columns: dict[str, type] | None = None) -> bool:
-    """Whether the one row of a table matches."""
+    """True if the one row of a table matches."""
     kinds = columns or {name: column.kind for name, column in COLUMNS.items()}
     schema = pyarrow.schema([(name, KINDS[kind]) for name, kind in kinds.items()])
     table = pyarrow.table({name: [row[name]] for name in kinds}, schema=schema)

@@ -100,7 +100,7 @@ class Browser:
         self._engine.open(url, size=size, dark=dark, before=f"{VIOLATIONS}\n{before}", fresh=fresh)
 
     def evaluate(self, expression: str) -> Any:
-        """What a JavaScript expression gives, awaited where it is a promise, as plain data.
+        """The value of a JavaScript expression as plain data; a promise is awaited.
 
         Raises:
             BrowserError: it failed, or its promise was not kept within `TIMEOUT_S`.
@@ -123,7 +123,7 @@ class Browser:
         self._engine.evaluate(f"{source}\n;''")
 
     def wait(self, expression: str, *, timeout_s: float = 60) -> Any:
-        """What the expression gives, once that is true."""
+        """The value of the expression, once it is true."""
         deadline = time.monotonic() + timeout_s
         while not (value := self.evaluate(expression)):
             if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""What a browser does for a test: the protocol that Chromium and Firefox both implement."""
+"""The protocol of a test's browser, which Chromium and Firefox implement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class BrowserError(Exception):
 
 @dataclass(slots=True)
 class Seen:
-    """What a page reported and requested since it was opened."""
+    """Messages and requests of a page since it was opened."""
 
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)

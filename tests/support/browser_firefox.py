@@ -109,7 +109,7 @@ def _process(command: list[str], home: Path) -> Iterator[subprocess.Popen[bytes]
 
 
 def _address(home: Path, process: subprocess.Popen[bytes], *, timeout_s: float = 300) -> str:
-    """Where the starting browser listens, which it writes into its profile."""
+    """The address at which the browser listens; it writes that into its profile."""
     path = home / "profile" / "WebDriverBiDiServer.json"
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and process.poll() is None:

@@ -22,7 +22,7 @@ TIMEOUT_S = 600.0
 
 
 def command(*arguments: str, cwd: Path, **environ: str) -> CompletedProcess[str]:
-    """What `python -m xla_sweeps` with these arguments printed, and its exit code.
+    """Output and exit code of `python -m xla_sweeps` with these arguments.
 
     It is forked from a process that has imported the command line: that saves a second.
     """
@@ -49,7 +49,7 @@ def _environment(cwd: Path, more: Mapping[str, str]) -> dict[str, str]:
 def forked(
     program: str, *arguments: str, cwd: Path, environment: Mapping[str, str]
 ) -> CompletedProcess[str]:
-    """What a forked process printed, and its exit code; `program` as in `command_parent.py`."""
+    """Output and exit code of a forked process; `program` as in `command_parent.py`."""
     connection = _parent().connection()
     assert connection is not None, "command_parent.py does not start"
     order = forking.Order(

@@ -139,7 +139,7 @@ def bring(browser: Browser, selector: str) -> None:
 
 
 def tip_at(browser: Browser, x: float, y: float) -> str:
-    """What a mouse at this place of a chart says, once the page has seen it and drawn that."""
+    """The tip for a mouse at this place of a chart, once the page has drawn it."""
     browser.hover_at(x - 1, y)
     browser.hover_at(x, y)
     browser.wait(f"document.elementFromPoint({x}, {y})?.closest('svg')?.matches(':hover')")
@@ -216,7 +216,7 @@ def axe_source() -> str:
 
 
 def axe_violations(browser: Browser) -> list[str]:
-    """What the checker finds wrong with the page as it is: rule, count, and the first element."""
+    """Problems of the page that the checker finds: rule, count, and the first element."""
     browser.run(axe_source())
     found: list[str] = browser.evaluate(
         """axe.run(document, {resultTypes: ['violations']}).then(({violations}) =>

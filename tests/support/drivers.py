@@ -86,7 +86,7 @@ def race(
 
 
 def is_clean(result: dict[str, object]) -> bool:
-    """Whether a round was as it must be."""
+    """True if no trial of a round died, was lost or was measured twice."""
     counts = ("deaths", "doubled", "lost", "other records", "tracebacks")
     codes = result["codes"]
     return not any(result[name] for name in counts) and isinstance(codes, list) and not any(codes)

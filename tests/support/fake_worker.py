@@ -31,7 +31,7 @@ def outcome() -> ModeOutcome:
 
 
 def misbehave(script: list[str], channel: int) -> None:
-    """What a model's code may do while it is built."""
+    """Misbehave as a model's code may while it is built."""
     if "fork" in script and not os.fork():
         time.sleep(600)
     if "setsid" in script and not os.fork():
@@ -56,7 +56,7 @@ def misbehave(script: list[str], channel: int) -> None:
 
 
 def counted(job: ReplicateJob, params: int) -> dict[str, Any]:
-    """What an earlier replicate of the same build counted, else a count of its own."""
+    """The count of an earlier replicate of the same build, else a count of its own."""
     known = job.counted
     macs = known.macs if known and known.params == params else 100 + job.replicate
     return {"fingerprint": "ab" * 8, "macs": macs}
@@ -100,7 +100,7 @@ class Scripted:
         return any(name.startswith("XLA_SWEEPS_FP") for name in os.environ)
 
     def value_of(self, step: str, default: str) -> str:
-        """What follows `step:` in the script."""
+        """The part after `step:` in the script."""
         words = [word for word in self.script if word.startswith(f"{step}:")]
         return words[0].partition(":")[2] if words else default
 

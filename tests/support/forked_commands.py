@@ -51,7 +51,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """What came of a case.
+    """The result of a case.
 
     Attributes:
         code: the exit code; negative where a signal ended it.
@@ -138,7 +138,7 @@ def run(case: Case, folder: Path, *, limit_s: float, forked: bool = True) -> End
 
 
 def _text(path: Path, encoding: str) -> str:
-    """What a case printed, without colours."""
+    """The output of a case, without colours."""
     text = path.read_bytes()[:OUTPUT_BYTES].decode(encoding, "replace").replace("\ufeff", "")
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 

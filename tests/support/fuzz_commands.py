@@ -293,7 +293,7 @@ class Generator:
 
 
 def problems(case: Case, ended: Ended) -> Iterator[str]:
-    """What is wrong with how a case ended."""
+    """Problems with the end of a case."""
     if ended.hung:
         yield f"did not end within {ended.seconds:.0f} s"
         return

@@ -1,4 +1,4 @@
-"""What `fuzz_commands.py` types, writes into files and sets in the environment."""
+"""Words that `fuzz_commands.py` types, writes into files and sets in the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page must show, computed a second time: without the package's code."""
+"""Figures that the page must show, computed a second time without the package's code."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
 
 
 def trust(rows: Iterable[Row]) -> dict[str, Any]:
-    """How many A/A pairs of each kind are called different, and the test of their share."""
+    """Numbers of A/A pairs of each kind that are called different, and the test of their share."""
     twins = [
         row
         for row in rows

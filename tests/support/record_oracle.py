@@ -1,4 +1,4 @@
-"""What must hold of one record, read as plain JSON; it shares no code with what wrote it."""
+"""Conditions on one record, read as plain JSON; shares no code with the writer."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _numbers(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def asked_in(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What was asked for: the trial, or the configuration of a record up to schema 3."""
+    """The request: the trial, or the configuration of a record up to schema 3."""
     if "trial" not in document:
         return dict(document["config"])
     return {**document["trial"], "tracker": document.get("tracker")}
@@ -278,7 +278,7 @@ def _modes(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def proof(label: str, proof: Mapping[str, Any]) -> Iterator[str]:
-    """What the name of a mode says against what was read back; Keras chooses in some modes."""
+    """The name of a mode against the values read back; Keras chooses in some modes."""
     words = re.sub(r"_\d+$", "", label).split("_")
     said = {"executing_eagerly": "eager" in words or label.startswith("call_host")}
     if words[-1] not in ("predict", "batch", "auto", "input"):
@@ -327,7 +327,7 @@ def _rounds(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _speeds(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
-    """What tells of one speed must agree: blocks, single calls, and what blocks were to last."""
+    """Figures of one speed must agree: blocks, single calls, and the intended length of blocks."""
     effort = asked_in(document).get("effort")
     block_s = effort.get("block_s", 0) if isinstance(effort, dict) else 0
     on_cpu = document["device"].get("kind") == "cpu"
@@ -361,7 +361,7 @@ def _times(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _surroundings(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
-    """What else the machine did meanwhile."""
+    """Other load of the machine meanwhile."""
     seen = document.get("contamination") or {}
     for name in ("foreign_cores", "cores", "waited_s", "gpu_sm_mhz", "gpu_celsius"):
         value = seen.get(name, 0)

@@ -1,4 +1,4 @@
-"""Whether the kept rows of a results folder are those of its records, computed once more.
+"""Compare the kept rows of a results folder with those of its records, computed once more.
 
 It shares no code with what made the rows: an edited or foreign cache is found.
 """
@@ -122,7 +122,7 @@ def _believed(path: Path, results_dir: Path) -> Iterator[dict[str, Any]]:
 
 
 def _wrong(row: Mapping[str, Any], documents: Sequence[_Document]) -> Iterator[str]:
-    """What of a row does not follow from the records of its trial."""
+    """Columns that do not match the records of the trial."""
     what = f"{row['candidate']} against {row['baseline']} of {row['trial_id']}"
     if not documents:
         yield f"{what}: there is no record"

@@ -77,7 +77,7 @@ DEVICES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Setting:
-    """What one trial runs."""
+    """The setting of one trial."""
 
     entry: CatalogEntry
     name: str
@@ -347,7 +347,7 @@ def _macs(setting: _Setting) -> float | None:
 
 
 def _common(setting: _Setting, source: random.Random) -> Row:
-    """What a trial's rows share."""
+    """Columns that a trial's rows share."""
     entry, trial_id = setting.entry, f"{source.getrandbits(64):016x}"
     published = entry.published
     gpu = setting.device.kind == "gpu"

@@ -87,7 +87,7 @@ class HangError(Exception):
 
 @dataclass
 class Tally:
-    """What happened."""
+    """Counts of outcomes."""
 
     cases: Counter[str] = field(default_factory=Counter)
     harmful: Counter[str] = field(default_factory=Counter)
@@ -136,7 +136,7 @@ def paths_in(value: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 
 
 def at(document: Any, where: Sequence[Any]) -> Any:
-    """What holds the last part of a path."""
+    """The container of a path's last part."""
     for name in where[:-1]:
         document = document[name]
     return document

@@ -1,4 +1,4 @@
-"""How the tests are shared out among workers."""
+"""The distribution of tests among workers."""
 
 from __future__ import annotations
 

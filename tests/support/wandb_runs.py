@@ -90,7 +90,7 @@ def rounds_of(run: Any) -> list[dict[str, Any]]:
 
 
 def inspected(results_dir: Path) -> list[dict[str, Any]]:
-    """What `wandb leet inspect` reads from the one offline run below a results folder."""
+    """The one offline run below a results folder, as `wandb leet inspect` reads it."""
     (path,) = (results_dir / "wandb").glob("offline-run-*/*.wandb")
     command = [WANDB, "leet", "inspect", "--json", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=results_dir)

@@ -82,7 +82,7 @@ class WandbServer:
 
     @property
     def url(self) -> str:
-        """Where clients reach it, in `WANDB_BASE_URL`."""
+        """Its address for clients, as in `WANDB_BASE_URL`."""
         return f"http://127.0.0.1:{self._port}"
 
     @property

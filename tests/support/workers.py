@@ -1,4 +1,4 @@
-"""Which worker of pytest-xdist runs which tests, and which begin first.
+"""Distribution of tests among pytest-xdist's workers, and their order.
 
 A file stays with one worker, so that its fixtures are made once; a browser likewise, over all
 files. What takes longest begins first, and short tests that share nothing end the run, so that no

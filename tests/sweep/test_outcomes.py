@@ -1,4 +1,4 @@
-"""How jobs end: their records are collected, and their trials retried or given up.
+"""Ends of jobs: their records are collected, and their trials retried or given up.
 
 On a cluster, which chooses devices itself and copies records back; this one ends jobs as told.
 """

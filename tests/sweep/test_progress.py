@@ -1,4 +1,4 @@
-"""What a sweep shows while it runs: how far it is, the time left, and a busy machine."""
+"""The display of a running sweep: progress, the time left, and a busy machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pictures a folder holds, and what is refused before anything is trained on them."""
+"""Pictures in a folder, and refusals before anything is trained on them."""
 
 from __future__ import annotations
 

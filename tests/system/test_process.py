@@ -1,4 +1,4 @@
-"""What a launcher tells its trial, what signals ask for, and which processes belong together."""
+"""A launcher's orders to its trial, requests by signals, and trees of processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the measuring process ends, whatever the model's code raises; without a framework."""
+"""Ends of the measuring process, whatever the model's code raises; without a framework."""
 
 from __future__ import annotations
 

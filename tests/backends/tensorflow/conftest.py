@@ -1,4 +1,4 @@
-"""What TensorFlow reads from the environment once, for every test of this folder.
+"""Variables that TensorFlow reads once, for every test of this folder.
 
 Here, because the first module that computes something settles it for the rest of the process.
 """

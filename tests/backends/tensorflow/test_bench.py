@@ -1,4 +1,4 @@
-"""What a replicate computes before it measures: the float64 reference and the counts, if needed."""
+"""Work of a replicate before it measures: the float64 reference and the counts, if needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the installed TensorFlow says of its flags, and whether a trial's reach it."""
+"""Flags of the installed TensorFlow, and a trial's flags on their way to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is loaded is what the process maps, not what is installed."""
+"""Loaded libraries are those that the process maps, not those that are installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `compare` shows."""
+"""The output of `compare`."""
 
 from __future__ import annotations
 

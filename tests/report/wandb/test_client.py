@@ -27,7 +27,7 @@ from xla_sweeps.report.wandb.tracker import (
 
 
 def waits_for(helper: Helper, patch: pytest.MonkeyPatch) -> list[float]:
-    """How long each answer of a helper is waited for at most, seconds; grows as it is asked."""
+    """The longest wait for each answer of a helper, seconds; extended by each request."""
     answer, waits = helper.answer, list[float]()
 
     def noted(number: int, timeout_s: float) -> dict[str, Any] | None:

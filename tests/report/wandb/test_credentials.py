@@ -1,4 +1,4 @@
-"""Whether W&B's client is logged in: asked of the client itself, with what it writes itself."""
+"""Login of W&B's client, with files that the client itself writes."""
 
 from __future__ import annotations
 

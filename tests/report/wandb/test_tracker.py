@@ -35,7 +35,7 @@ from xla_sweeps.report.wandb.tracker import (
 
 
 def updates(read: list[dict[str, Any]], kind: str) -> dict[str, Any]:
-    """What the updates of one kind amount to."""
+    """All updates of one kind, merged."""
     found: dict[str, Any] = {}
     for item in read:
         if item["type"] == kind:

@@ -1,4 +1,4 @@
-"""What XLA made of a model, counted by the program and by hand."""
+"""XLA's program of a model, counted by the package and by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time of a call goes: the parts add up, and nothing is counted twice."""
+"""Parts of the time of a call: they add up, and nothing is counted twice."""
 
 from __future__ import annotations
 

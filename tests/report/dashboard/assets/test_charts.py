@@ -1,4 +1,4 @@
-"""What charts say of the rows: titles, ranges, columns of several pairs; and when there is none."""
+"""Texts of charts: titles, ranges, columns of several pairs; and charts that are hidden."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 
 def tip_over(browser: Browser, chart: str, mark: str) -> str:
-    """What a mouse over the middle of a chart's first mark says."""
+    """The tip for a mouse over the middle of a chart's first mark."""
     bring(browser, f"[data-chart={chart}] .canvas")
     x, y = browser.evaluate(
         f"""(({{left, top, width, height}}) => [left + width / 2, top + height / 2])(

@@ -201,7 +201,7 @@ def test_a_range_is_set_by_keys_and_kept_in_the_address(browser: Browser, study:
 
 
 def pasted(browser: Browser) -> str:
-    """What is on the clipboard, by pasting it into the search."""
+    """The content of the clipboard, by pasting it into the search."""
     browser.evaluate("scrollTo({top: 0, behavior: 'instant'})")
     browser.click("[name='f-model']")
     browser.press("Control+a", "Control+v")
