@@ -70,7 +70,7 @@ def test_a_mode_of_keras_names_its_scenario() -> None:
     assert is_told_by("call", "xla")
     assert not is_told_by("predict", "xla_host")
     assert not is_told_by("train_step", "train_on_batch_xla")
-    assert Entry.FIT.is_keras
+    assert Entry.FIT.is_method
 
 
 def test_a_mode_given_twice_gets_labels_of_its_own() -> None:

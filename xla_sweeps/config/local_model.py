@@ -39,7 +39,7 @@ LARGEST = 1e30
 
 _FUNCTION = re.compile(r"(?P<module>[A-Za-z_][\w.]*|.+\.py):(?P<function>[A-Za-z_]\w*)")
 
-_KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
+_SUFFIXES = (".keras", ".h5", ".hdf5")
 
 _FORMS = "a .keras file, a SavedModel folder, or module:function"
 
@@ -109,7 +109,7 @@ def _recipe(path: str) -> dict[str, Any]:
             "path": str(place),
             "fingerprint": _fingerprint(files, below=place),
         }
-    if place.is_file() and place.suffix in _KERAS_SUFFIXES:
+    if place.is_file() and place.suffix in _SUFFIXES:
         return {"kind": "keras", "path": str(place), "fingerprint": _fingerprint([place])}
     function = _FUNCTION.fullmatch(path)
     if function:
@@ -121,7 +121,7 @@ def _recipe(path: str) -> dict[str, Any]:
         }
     if place.is_file():
         raise ConfigError(
-            f"path={path}: a model file ends in {', '.join(_KERAS_SUFFIXES)}; allowed: {_FORMS}"
+            f"path={path}: a model file ends in {', '.join(_SUFFIXES)}; allowed: {_FORMS}"
         )
     raise ConfigError(f"path={path}: no such file, folder or module:function; allowed: {_FORMS}")
 

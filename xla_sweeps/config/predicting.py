@@ -33,7 +33,7 @@ def batches_of(document: Mapping[str, Any], scenario: Scenario) -> int:
     return batches
 
 
-def of_keras(spec: ModelSpec, document: Mapping[str, Any]) -> ModelSpec:
+def built_by(spec: ModelSpec, document: Mapping[str, Any]) -> ModelSpec:
     """The model as the asked version of Keras builds it.
 
     Raises:

@@ -158,7 +158,7 @@ def _to_trial(
     device: devices.Device,
     environ: Mapping[str, str],
 ) -> Trial:
-    spec = predicting.of_keras(_model(document, explicit), document)
+    spec = predicting.built_by(_model(document, explicit), document)
     _require_source(spec)
     precision = Precision(values.choice(document, "precision"))
     _check_precision(precision, spec, document["model"])

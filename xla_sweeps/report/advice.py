@@ -249,7 +249,7 @@ def _pays_back(row: ComparisonRow) -> str:
     use, calls = SENTENCES["use"].format(switch=mode.switch), row.speedup.break_even_calls
     if extra is None or calls is None:
         return use
-    told = f"{use}; " if mode.entry.is_keras else ""
+    told = f"{use}; " if mode.entry.is_method else ""
     if calls <= 1:
         return told + SENTENCES["pays back at once"]
     amount = f"{_count(calls)} {facts_of(row.trial.scenario).call}s{_calls_range(row)}"

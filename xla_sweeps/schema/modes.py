@@ -30,8 +30,8 @@ class Entry(StrEnum):
     """The input pipeline alone."""
 
     @property
-    def is_keras(self) -> bool:
-        """Whether it is one of Keras's own methods, whose name it has."""
+    def is_method(self) -> bool:
+        """True for one of the model's own methods, Keras's, whose name it has."""
         return self in (Entry.PREDICT, Entry.PREDICT_ON_BATCH, Entry.TRAIN_ON_BATCH, Entry.FIT)
 
     @property
@@ -142,8 +142,12 @@ class Mode(StrEnum):
         """The mode with a graph in place of XLA; None if it is not XLA."""
         if self.execution is not Execution.XLA:
             return None
-        alike = (mode for mode in Mode if (mode.entry, mode.steps) == (self.entry, self.steps))
-        return next(mode for mode in alike if mode.execution is Execution.GRAPH)
+        wanted = (self.entry, Execution.GRAPH, self.steps, self.backend)
+        return next(
+            mode
+            for mode in MODES.values()
+            if (mode.entry, mode.execution, mode.steps, mode.backend) == wanted
+        )
 
 
 MODES: Mapping[str, Mode] = {str(mode): mode for mode in Mode}
@@ -164,7 +168,7 @@ _WORDS: Mapping[Mode, tuple[str, str]] = {
 }
 """What people call each mode, and how they switch it on; but for Keras's own methods."""
 
-_KERAS_WORDS: Mapping[Execution, tuple[str, str]] = {
+_METHOD_WORDS: Mapping[Execution, tuple[str, str]] = {
     Execution.UNCOMPILED: ("without compile", ""),
     Execution.EAGER: ("run eagerly", "compile(run_eagerly=True)"),
     Execution.AUTO: ('after compile(jit_compile="auto")', 'compile(jit_compile="auto")'),
@@ -179,7 +183,7 @@ def _words(mode: Mode) -> tuple[str, str]:
     """What people call a mode, and how they switch it on."""
     if mode in _WORDS:
         return _WORDS[mode]
-    ending, switch = _KERAS_WORDS[mode.execution]
+    ending, switch = _METHOD_WORDS[mode.execution]
     called = f"model.{mode.entry} {ending}"
     if mode.steps:
         called += " and with steps_per_execution"
@@ -300,9 +304,28 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
 JIT_CANDIDATES = SCENARIOS[Scenario.CALL].jit
 """The values of `jit`, each with the candidate of a forward pass."""
 
-_BASELINES = (
-    *(item.jit["false"] for item in SCENARIOS.values() if item.jit["false"].entry.is_keras),
-    *(_M.GRAPH, _M.DEFAULT, _M.EAGER),
+_Role = tuple[Entry, Execution, bool]
+
+
+def _role(mode: Mode) -> _Role:
+    """What a mode is among those of its backend."""
+    return mode.entry, mode.execution, mode.steps
+
+
+_EAGER, _GRAPH = _role(_M.EAGER), _role(_M.GRAPH)
+
+_BASELINES = tuple(
+    map(
+        _role,
+        (
+            *(
+                facts.jit["false"]
+                for facts in SCENARIOS.values()
+                if facts.jit["false"].entry.is_method
+            ),
+            *(_M.GRAPH, _M.DEFAULT, _M.EAGER),
+        ),
+    )
 )
 """In this order: the labels of a trial belong to one scenario."""
 
@@ -404,9 +427,16 @@ def baseline_of(modes: Sequence[str]) -> str:
     Else the default, eager, or the first label. With eager and graph alone, graph is the candidate
     and eager the baseline.
     """
-    if set(modes) == {Mode.EAGER, Mode.GRAPH}:
-        return str(Mode.EAGER)
-    return next((str(mode) for mode in _BASELINES if mode in modes), str(modes[0]))
+    labels = _by_role(modes)
+    if len(modes) == 2 and labels.keys() == {_EAGER, _GRAPH}:
+        return labels[_EAGER]
+    return next((labels[role] for role in _BASELINES if role in labels), str(modes[0]))
+
+
+def _by_role(modes: Sequence[str]) -> dict[_Role, str]:
+    """The labels that are no further copies, by what their modes are."""
+    known = [(label, *parse(label)) for label in modes if is_mode(label)]
+    return {_role(mode): str(label) for label, mode, copy in known if copy == 1}
 
 
 def headline_candidates(modes: Sequence[str]) -> tuple[str, ...]:
@@ -420,7 +450,7 @@ def headline_candidates(modes: Sequence[str]) -> tuple[str, ...]:
     entry = mode_of(baseline).entry
     alike = tuple(mode for mode in others if mode_of(mode).entry is entry)
     if not alike or entry is Entry.MODEL:
-        alike = tuple(mode for mode in others if mode_of(mode) is not Mode.EAGER) or others
+        alike = tuple(mode for mode in others if _role(mode_of(mode)) != _EAGER) or others
     return tuple(sorted(alike, key=lambda mode: mode_of(mode).execution is not Execution.XLA))
 
 
@@ -442,7 +472,7 @@ def comparison_pairs(modes: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """
     if len(modes) < 2:
         return ()
-    baseline, eager = baseline_of(modes), str(Mode.EAGER)
+    baseline, eager = baseline_of(modes), _by_role(modes).get(_EAGER, "")
     pairs = list(headline_pairs(modes))
     pairs += [(baseline, label) for label in modes if label not in (baseline, eager)]
     for label in modes:

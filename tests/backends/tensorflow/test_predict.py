@@ -129,7 +129,7 @@ def test_every_way_is_in_force_computes_what_eager_does_and_is_traced_once(
     executable.synchronize()
     assert executable.traces() == traced
     assert not executable.effective(device="/device:GPU:0")["in_force"]
-    if mode.entry.is_keras:
+    if mode.entry.is_method:
         assert evidence["jit_compile"] is ("xla" in mode)  # Keras chooses none on a CPU
         assert bool(evidence["xla_functions"]) is ("xla" in mode)
 

@@ -23,7 +23,7 @@ from xla_sweeps.report import advice
 from xla_sweeps.report.labels import TELLING
 from xla_sweeps.report.sentences import FAILURES, OTHERWISE, RULES, SENTENCES
 from xla_sweeps.schema.measurement import REFUSED
-from xla_sweeps.schema.modes import Execution, Mode
+from xla_sweeps.schema.modes import MODES, Execution
 from xla_sweeps.schema.row import COLUMNS
 
 SCRIPTS = (
@@ -68,8 +68,8 @@ PACKAGE: Mapping[str, Any] = {
     "symbols": advice.SYMBOLS,
     "marks": (advice.PRELIMINARY, advice.CONTAMINATED),
     "flags": advice.FLAG_TEXTS,
-    "switches": {mode: mode.switch for mode in Mode},
-    "executions": {mode: mode.execution for mode in Mode},
+    "switches": {mode: mode.switch for mode in MODES.values()},
+    "executions": {mode: mode.execution for mode in MODES.values()},
     "chosen": [execution for execution in Execution if execution.is_chosen],
     "spread_models": overview.MIN_FOR_SPREAD,
     "trust": {"nominal": trust.NOMINAL, "untrusted_below": trust.UNTRUSTED_BELOW},

@@ -302,7 +302,7 @@ def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[M
         "memory": lambda mode: size(mode.steady_memory_bytes),
         "agrees": _agreement,
     }
-    if not any(mode_of(mode.label).entry.is_keras for mode in summary.modes):
+    if not any(mode_of(mode.label).entry.is_method for mode in summary.modes):
         return columns
     left_out = () if wide else ("p90 ms", "memory")
     kept = {name: cell for name, cell in columns.items() if name not in left_out}
@@ -311,7 +311,7 @@ def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[M
 
 def _is_eager(summary: ModeSummary) -> bool:
     mode = mode_of(summary.label)
-    return mode.execution is Execution.EAGER and not mode.entry.is_keras
+    return mode.execution is Execution.EAGER and not mode.entry.is_method
 
 
 def _yes_no(value: str) -> str:

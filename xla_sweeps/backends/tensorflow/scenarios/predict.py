@@ -118,7 +118,7 @@ class PredictBench(Bench):
 
     def make(self, mode: Mode) -> modes.ModeExecutable:
         """Bind the model to a mode; Keras's modes are traced in their first call."""
-        if mode.entry.is_keras:
+        if mode.entry.is_method:
             return self._keras_calls(mode)
         batches, from_host = self.trial.batches, mode.entry is Entry.HOST
         if not from_host and batches == 1:
