@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from xla_sweeps.errors import unknown_name
+from xla_sweeps.schema.backend import Backend, backend_of
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.modes import headline_candidates, headline_of, is_told_by, mode_of
 from xla_sweeps.schema.overrides import asked_of, data_name, runtime_of
@@ -84,7 +85,7 @@ def run_header(
             "xla": candidate == headline_of(scenario)[1],
             "accelerator": device_name,
             "device_kind": device_kind,
-            **_environment_scalars(environment),
+            **_environment_scalars(environment, backend_of(trial)),
         },
         tags=(model.family, model.source, device_kind, *tracker.tags),
         results_dir=results_dir,
@@ -118,14 +119,13 @@ def _trial_scalars(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _environment_scalars(environment: Mapping[str, Any]) -> dict[str, Any]:
+def _environment_scalars(environment: Mapping[str, Any], backend: Backend) -> dict[str, Any]:
     """Environment of the trial; "" for what is missing or unknown."""
     packages, driver, flags = (
         environment.get(key) or {} for key in ("packages", "driver", "flags")
     )
     return {
-        "tensorflow": packages.get("tensorflow", ""),
-        "keras_version": packages.get("keras", ""),  # keras is an option
+        **{key: packages.get(name, "") for key, name in backend.tracked.items()},
         **{name: driver.get(name, "") for name in ("driver", "cuda")},
         **{name: environment.get(name, "") for name in ("host", "python", "xla_sweeps", "git")},
         "flags": " ".join(f"{name}={value}" for name, value in sorted(flags.items())),

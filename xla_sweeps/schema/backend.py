@@ -51,6 +51,7 @@ class Backend:
         packages: what is installed of it, each under the names that it may have, for the record.
         identity: packages whose versions are part of a trial's identity.
         shown: what a worker tells of its versions and people are shown, by key.
+        tracked: packages whose versions a tracker gets, by the key that it gets them under.
         variables: set in every process of it.
         environment: variables that a trial needs besides, added to those given.
         prefixes: beginnings, before `_`, of variables that change what is measured.
@@ -69,6 +70,7 @@ class Backend:
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     identity: tuple[str, ...] = ()
     shown: Mapping[str, str] = field(default_factory=dict)
+    tracked: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     environment: Callable[[Trial, Mapping[str, str]], Mapping[str, str]] = _no_variables
     prefixes: tuple[str, ...] = ()

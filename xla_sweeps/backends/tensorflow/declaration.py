@@ -129,6 +129,7 @@ BACKEND = Backend(
     },
     identity=("tensorflow", "keras", "tf_keras"),
     shown={"tensorflow": "TensorFlow", "keras": "Keras"},
+    tracked={"tensorflow": "tensorflow", "keras_version": "keras"},  # keras is an option
     variables={"KERAS_BACKEND": "tensorflow"},
     environment=_environment,
     prefixes=("TF",),
