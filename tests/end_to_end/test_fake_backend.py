@@ -1,0 +1,106 @@
+"""A backend without any framework, declared beside TensorFlow, measured by the real command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paths import ROOT, SUPPORT
+
+from xla_sweeps.schema.measurement import Status
+
+TRIAL = (
+    *("model=mobilenet_v1", "resolution=32", "device=cpu", "tracker=none", "effort=quick"),
+    *("effort.block_s=0.002", "effort.rounds_max=10", "effort.warmup_s=0.05"),
+)
+
+
+def run(*words: str, cwd: Path, fault: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SUPPORT / "fake_backend.py"), *words],
+        cwd=cwd,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(cwd),
+            "COLUMNS": "120",
+            "FAKE_FAULT": fault,
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def measured(cwd: Path, *, fault: str = "") -> tuple[subprocess.CompletedProcess[str], Any]:
+    """A trial, and its record as it was written: the test itself does not know its modes."""
+    done = run("modes=[fake_xla,fake_graph]", *TRIAL, "ui=plain", cwd=cwd, fault=fault)
+    (path,) = (cwd / "results" / "records").glob("*/*.json")
+    return done, json.loads(path.read_bytes())
+
+
+def test_a_trial_of_another_backend_gives_a_record_and_a_row(tmp_path: Path) -> None:
+    done, record = measured(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "import   FakeWork" in done.stderr
+    assert record["status"] == "ok"
+    assert record["environment"]["loaded"] == {"fake": "1.2", "variable": "numpy"}
+    assert len(record["rounds"]) >= 10
+    for outcome in record["modes"].values():
+        assert outcome["status"] == "ok"
+        assert outcome["agreement"]["ok"]
+        assert outcome["effective"]["in_force"]
+    shown = run("results", "results", "--format", "json", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    (row,) = json.loads(shown.stdout)
+    assert (row["baseline"], row["candidate"]) == ("fake_graph", "fake_xla")
+    assert row["software"] == "FakeWork 1.2"
+    assert row["speedup"] > 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "says"),
+    [
+        ("fake_xla:wrong", Status.WRONG_RESULT, "differ"),
+        ("fake_xla:absent", Status.MODE_NOT_EFFECTIVE, "nothing was compiled"),
+        ("fake_xla:crash", Status.CRASHED, "SIGSEGV"),
+        ("fake_xla:unknown", Status.UNSUPPORTED_OP, "FakeWork has no MatMul"),
+    ],
+)
+def test_what_goes_wrong_in_a_mode_of_another_backend_is_its_outcome(
+    fault: str, status: Status, says: str, tmp_path: Path
+) -> None:
+    done, record = measured(tmp_path, fault=fault)
+    assert done.returncode == 1, done.stderr
+    outcome = record["modes"]["fake_xla"]
+    assert outcome["status"] == status
+    assert says in outcome["failure"]["message"]
+    assert record["modes"]["fake_graph"]["status"] == Status.OK
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ("modes=[fake_graph]", "onednn=true"),
+            "onednn: FakeWork has no such option; leave it out",
+        ),
+        (
+            ("modes=[fake_graph]", "xla_flags.xla_a=1"),
+            "xla_flags: FakeWork has no such option; leave it out",
+        ),
+        (("modes=[graph,fake_xla]",), "they belong to different frameworks: graph to TensorFlow"),
+    ],
+)
+def test_what_a_backend_does_not_have_is_refused_in_a_line(
+    words: tuple[str, ...], says: str, tmp_path: Path
+) -> None:
+    done = run(*TRIAL, *words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,188 @@
+"""A backend without any framework: a whole trial of it by the real command line.
+
+Started as `python fake_backend.py ARGUMENTS`, it is xla-sweeps with one backend and two modes more.
+$FAKE_FAULT is what goes wrong in a mode: `fake_xla:wrong`, `fake_xla:absent` or `fake_xla:crash`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from xla_sweeps.measure import agreement
+from xla_sweeps.schema import modes
+from xla_sweeps.schema.backend import BACKENDS, Backend, KnownFailure
+from xla_sweeps.schema.measurement import Agreement, Status
+from xla_sweeps.schema.modes import Entry, Execution, Mode, Scenario
+from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.schema.trial import Precision, ReplicateJob, Trial
+from xla_sweeps.worker import server
+from xla_sweeps.worker.backend import Tell
+from xla_sweeps.worker.replicate import Replicate
+
+BACKEND = Backend(
+    name="fake",
+    title="FakeWork",
+    programs={"worker": (sys.executable, __file__, "--worker")},
+    packages={"numpy": ("numpy",)},
+    identity=("numpy",),
+    shown={"fake": "FakeWork"},
+    variables={"FAKE_BACKEND": "numpy"},
+    prefixes=("FAKE",),
+    failures=(
+        KnownFailure(
+            expression=re.compile(r"no fake kernel for (?P<op>\w+)"),
+            status=Status.UNSUPPORTED_OP,
+            describe=lambda match: (f"FakeWork has no {match['op']}", match["op"]),
+            hint="take another",
+        ),
+    ),
+)
+
+
+def declare() -> None:
+    """What a new backend adds to `schema.backend` and `schema.modes`."""
+    BACKENDS["fake"] = f"{__name__}:BACKEND"
+    for execution in (Execution.GRAPH, Execution.XLA):
+        mode = str.__new__(Mode, f"fake_{execution}")
+        mode._name_ = mode._value_ = f"fake_{execution}"
+        mode.entry, mode.execution, mode.steps = Entry.FUNCTION, execution, False
+        mode.backend = "fake"
+        modes.MODES[str(mode)] = mode  # type: ignore[index]
+        modes._WORDS[mode] = (f"fake {execution}", f"fake({execution})")  # type: ignore[index]
+        facts = modes.SCENARIOS[Scenario.CALL]
+        more = replace(facts, modes=(*facts.modes, mode))
+        modes.SCENARIOS[Scenario.CALL] = more  # type: ignore[index]
+
+
+@dataclass
+class FakeExecutable:
+    """A product of matrices."""
+
+    mode: str
+    weights: np.ndarray
+    inputs: np.ndarray
+    trace_s: float | None = 0.01
+    result: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    def is_to(self, fault: str) -> bool:
+        return os.environ.get("FAKE_FAULT") == f"{self.mode}:{fault}"
+
+    def prepare(self) -> None: ...
+
+    def step(self) -> None:
+        self.result = self.inputs @ self.weights
+
+    def synchronize(self) -> None: ...
+
+    def first_call_s(self) -> float:
+        if self.is_to("crash"):
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if self.is_to("unknown"):
+            raise ValueError("no fake kernel for MatMul")
+        begun = time.perf_counter()
+        self.step()
+        return time.perf_counter() - begun
+
+    def outputs(self, position: int = 0) -> list[np.ndarray]:
+        self.step()
+        return [self.result * (2 if self.is_to("wrong") else 1)]
+
+    def traces(self) -> int:
+        return 1
+
+    def extras(self) -> Mapping[str, Any]:
+        return {}
+
+
+class FakeModel:
+    """Random weights."""
+
+    deterministic = True
+    seconds: Mapping[str, float] = {}
+
+    def __init__(self, job: ReplicateJob) -> None:
+        random, spec = np.random.default_rng(job.trial.seed), job.trial.model
+        self.weights, self.inputs = random.normal(size=(64, 10)), random.normal(size=(8, 64))
+        self.facts = ModelFacts(
+            name=spec.name,
+            family=spec.family,
+            variant=spec.variant,
+            source=spec.source,
+            task=spec.task,
+            resolution_px=spec.resolution_px or 0,
+            params=self.weights.size,
+        )
+
+    def synchronization(self) -> Mapping[str, Any]:
+        return {}
+
+    def run_eagerly(self, tell: Tell) -> None:
+        self.eager = [self.inputs @ self.weights]
+
+    def add_reference(self, tell: Tell) -> bool:
+        return False
+
+    def bind(self, mode: str) -> FakeExecutable:
+        return FakeExecutable(mode, self.weights, self.inputs)
+
+    def prove(self, executable: FakeExecutable) -> Mapping[str, Any]:
+        absent = executable.is_to("absent")
+        return {"in_force": not absent, "reason": "nothing was compiled" if absent else ""}
+
+    def comparison(self, executable: FakeExecutable) -> Callable[[], Agreement]:
+        outputs, expected = executable.outputs(), self.eager
+        exact = Precision.FLOAT32
+        return partial(agreement.compare, outputs, expected, precision=exact, classes=True)
+
+    def note_build(self, executable: FakeExecutable, tell: Tell) -> None: ...
+
+    def count_macs(self, tell: Tell) -> None: ...
+
+    def runs_away(self, executable: FakeExecutable, calls: int) -> str:
+        return ""
+
+    def reset_steady_memory(self) -> None: ...
+
+    def steady_memory_bytes(self) -> int | None:
+        return None
+
+
+class FakeWork:
+    """The framework, loaded."""
+
+    def configure(self, trial: Trial) -> None: ...
+
+    def environment(self) -> Mapping[str, Any]:
+        return {"fake": "1.2", "variable": os.environ["FAKE_BACKEND"]}
+
+    def device(self, trial: Trial) -> contextlib.AbstractContextManager[object]:
+        return contextlib.nullcontext()
+
+    def build(self, job: ReplicateJob) -> FakeModel:
+        return FakeModel(job)
+
+
+declare()
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--worker":
+        del sys.argv[1]
+        server.main(lambda channel: Replicate(FakeWork, channel, title=BACKEND.title))
+    from xla_sweeps.__main__ import main
+    from xla_sweeps.measure import monitor, replicate
+
+    monitor.contamination = lambda samples, *, cores: ""  # whatever the other tests do beside it
+    replicate.CLOCK_SLACK_S = math.inf
+    main()
