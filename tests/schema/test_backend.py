@@ -1,0 +1,186 @@
+"""Backends: what is declared of them, and that nothing else decides by a framework's name."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from paths import ROOT
+
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.backend import backends, default_backend
+from xla_sweeps.schema.modes import MODES
+
+PACKAGE = ROOT / "xla_sweeps"
+
+FRAMEWORK = re.compile(r"tensorflow|keras|(?<![a-z])tf(?![a-z0-9])", re.I)
+"""The names of the only framework of today, and of its variables and functions."""
+
+OPTIONS = frozenset({"keras", "tf_xla_flags"})
+"""Names of options, and so of fields and columns: the user's words."""
+
+EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
+    "the table of backends, and what people call the modes and how they switch them on": {
+        "schema/backend.py": frozenset({"xla_sweeps.backends.tensorflow.declaration:BACKEND"}),
+        "schema/modes.py": frozenset(
+            {
+                "tensorflow",
+                "tf.function(jit_compile=False)",
+                "tf.function(jit_compile=True)",
+                'tf.config.optimizer.set_jit("autoclustering")',
+            }
+        ),
+    },
+    "options, and the keys under which W&B gives two versions back": {
+        "schema/options.py": OPTIONS
+        | {"keras=N", "tf_xla_flags.NAME=VALUE", "tensorflow", "keras_version"}
+        | {"keras_cv", "keras_hub"},
+        "schema/overrides.py": OPTIONS | {"tf_xla_flags."},
+        "config/runtime.py": frozenset({"tf_xla_flags"}),
+        "schema/trial.py": OPTIONS,
+        **dict.fromkeys(
+            (
+                "analysis/speedup.py",
+                "cli/predict_cost.py",
+                "cli/trial.py",
+                "measure/tracking.py",
+                "report/terminal/tables.py",
+                "schema/columns.py",
+            ),
+            frozenset({"keras"}),
+        ),
+    },
+    "sources of models, by the libraries that build them": {
+        "config/catalog.py": frozenset(
+            {"keras", "tf_keras", "keras_cv", "keras-cv", "keras_hub", "keras-hub"}
+            | {"tensorflow_hub", "tensorflow-hub"}
+        ),
+        "errors.py": frozenset({"keras-cv", "keras-hub", "'tensorflow[and-cuda]'"}),
+        "config/local_model.py": frozenset({"keras", ".keras"}),
+        "config/predicting.py": frozenset({"keras", "tf_keras"}),
+        "config/settings.py": frozenset({"keras"}),
+        "config/training.py": frozenset({"tensorflow_hub"}),
+        "cli/models.py": frozenset({"keras_cv", "keras_hub"}),
+        "results/published.py": frozenset({"keras_cv"}),
+    },
+    "documents: what explain writes, and records of earlier versions": {
+        "schema/explanation.py": frozenset({"tensorflow"}),
+        "report/terminal/explanation.py": frozenset({"tensorflow"}),
+        "schema/upgrade.py": OPTIONS | {"tf_keras", "tensorflow_hub"},
+    },
+}
+"""Words that modules may have in code, by the reason."""
+
+
+def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """What code may decide by, with its line: names, and texts that are no sentences."""
+    sentences = {id(part) for node in ast.walk(tree) for part in _documentation(node)}
+    patterns = {id(part) for node in ast.walk(tree) for part in _pattern(node)}
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        match node:
+            case ast.Constant(value=str(text)):
+                if id(node) in patterns or (id(node) not in sentences and " " not in text):
+                    yield line, text
+            case ast.Name(id=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield line, name
+            case ast.Attribute(attr=name) | ast.alias(name=name) | ast.arg(arg=name):
+                yield line, name
+            case ast.keyword(arg=str(name)) | ast.ImportFrom(module=str(name)):
+                yield line, name
+
+
+def _documentation(node: ast.AST) -> Iterator[ast.AST]:
+    """Docstrings, the lines below an attribute, and help texts."""
+    match node:
+        case ast.Expr(value=ast.Constant() as text):
+            yield text
+        case ast.keyword(arg="help" | "unset" | "metavar" | "title", value=ast.Constant() as text):
+            yield text
+
+
+def _pattern(node: ast.AST) -> Iterator[ast.AST]:
+    """Regular expressions, which may have blanks."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="re")), args=[first, *_]):
+            yield from ast.walk(first)
+
+
+def decisions(source: str) -> list[tuple[int, str]]:
+    return [(line, name) for line, name in names(ast.parse(source)) if FRAMEWORK.search(name)]
+
+
+def test_no_module_outside_its_backend_decides_by_a_frameworks_name() -> None:
+    allowed = {path: words for group in EXCEPTIONS.values() for path, words in group.items()}
+    needed: dict[str, set[str]] = {}
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        module = path.relative_to(PACKAGE)
+        if module.parts[0] == "backends":
+            continue
+        for line, word in decisions(path.read_text()):
+            if word in allowed.get(str(module), ()):
+                needed.setdefault(str(module), set()).add(word)
+            else:
+                found.append(f"{module}:{line}: {word}")
+    assert not found
+    unneeded = {path: words - needed.get(path, set()) for path, words in allowed.items()}
+    assert not {path: words for path, words in unneeded.items() if words}, "no exception any more"
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        'if backend == "tensorflow": pass',
+        'variables["TF_XLA_FLAGS"] = "x"',
+        "from xla_sweeps.backends.tensorflow import worker",
+        'command = f"-m xla_sweeps.backends.{name}" if name != "tensorflow" else None',
+        'pattern = re.compile("failed in tf.function of the model")',
+        "def of_keras(): pass",
+        "trial.uses_tensorflow",
+    ],
+)
+def test_a_planted_decision_is_found(planted: str) -> None:
+    assert decisions(planted)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '"""What TensorFlow does."""',
+        'warn("TensorFlow cannot be loaded")',
+        'Option(name="x", help="TensorFlow")',
+        "tf32 = tfrecord",
+    ],
+)
+def test_a_sentence_for_people_is_no_decision(said: str) -> None:
+    assert not decisions(said)
+
+
+def test_declaring_a_backend_loads_no_framework() -> None:
+    code = (
+        "import sys; from xla_sweeps.schema.backend import backends; backends(); "
+        "print(sorted({'tensorflow', 'keras', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_every_mode_belongs_to_a_declared_backend_and_its_programs_are_modules() -> None:
+    declared = {backend.name: backend for backend in backends()}
+    assert {mode.backend for mode in MODES.values()} <= declared.keys()
+    for backend in declared.values():
+        assert "worker" in backend.programs
+        for _, dash, module in backend.programs.values():
+            assert dash == "-m"
+            assert (ROOT / Path(*module.split("."))).with_suffix(".py").is_file()
+
+
+def test_a_program_that_a_backend_lacks_is_refused_in_a_line() -> None:
+    with pytest.raises(ConfigError, match=r"^TensorFlow has no program for this: sing$"):
+        default_backend().command("sing")
