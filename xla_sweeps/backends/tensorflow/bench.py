@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import devices, macs, models, modes, synchronization
 from xla_sweeps.backends.tensorflow.fingerprint import fingerprint
+from xla_sweeps.backends.tensorflow.operations import compiled_inside
 from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import agreement, protocol, timing
@@ -159,7 +160,7 @@ class Bench:
             except Exception:  # a graph of more than 2 GiB; its parameters still tell models apart
                 traceback.print_exc()
             tell(protocol.Built(model=self.facts))
-        if concrete is not None and models.library_functions_with_xla(concrete):
+        if concrete is not None and compiled_inside(concrete):
             tell(protocol.Caveat(Flagged(Flag.CONTAINS_XLA)))
         if traced and execution is Execution.XLA:
             self.count_macs(tell, executable)

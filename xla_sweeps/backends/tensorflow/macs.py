@@ -34,29 +34,21 @@ class MacCount:
     """Multiply-accumulates of one execution of a module, whole batch included.
 
     Attributes:
-        convolutions: in convolutions; padding positions count, as in published figures.
-        dots: in matrix multiplications, including attention.
-        operations: number of convolutions and dots in the text; a loop's count once.
-        by_type: all of them, by the type of their first operand, as XLA writes it.
+        by_type: by the type of the first operand, as XLA writes it; padding positions count, as in
+            published figures.
         at_least: whether a loop whose number of steps is not known is counted once.
     """
 
-    convolutions: int = 0
-    dots: int = 0
-    operations: int = 0
     at_least: bool = False
     by_type: Counter[str] = field(default_factory=Counter)
 
     @property
     def total(self) -> int:
         """All multiply-accumulates."""
-        return self.convolutions + self.dots
+        return self.by_type.total()
 
     def __add__(self, other: MacCount) -> MacCount:
         return MacCount(
-            convolutions=self.convolutions + other.convolutions,
-            dots=self.dots + other.dots,
-            operations=self.operations + other.operations,
             at_least=self.at_least or other.at_least,
             by_type=self.by_type + other.by_type,
         )
@@ -72,12 +64,8 @@ class MacCount:
         return self._scaled(lambda count: count // samples)
 
     def _scaled(self, scale: Callable[[int], int]) -> MacCount:
-        return replace(
-            self,
-            convolutions=scale(self.convolutions),
-            dots=scale(self.dots),
-            by_type=Counter({name: scale(count) for name, count in self.by_type.items()}),
-        )
+        scaled = Counter({name: scale(count) for name, count in self.by_type.items()})
+        return replace(self, by_type=scaled)
 
 
 def count_macs(hlo_text: str) -> MacCount:
@@ -102,14 +90,9 @@ def _of_computation(module: Module, name: str, parameters: Sequence[Value] | Non
     computation, count = module.computations[name], MacCount()
     value = module.values(name, parameters)
     for item in computation.live():
-        if item.operation == "convolution":
-            macs = _convolution(computation, item)
-            by_type = Counter({_operand(computation, item, 0)[0]: macs})
-            count += MacCount(convolutions=macs, operations=1, by_type=by_type)
-        elif item.operation == "dot":
-            macs = _dot(computation, item)
-            by_type = Counter({_operand(computation, item, 0)[0]: macs})
-            count += MacCount(dots=macs, operations=1, by_type=by_type)
+        if own := _OWN.get(item.operation):
+            kind, _ = _operand(computation, item, 0)
+            count += MacCount(by_type=Counter({kind: own(computation, item)}))
         elif item.called:
             given = [value(operand) for operand in computation.operands(item)]
             count += _of_called(module, item, given)
@@ -158,6 +141,10 @@ def _dot(computation: Computation, item: Instruction) -> int:
     return math.prod(item.shape) * math.prod(
         left[index] for index in _sizes(contracting["dimensions"])
     )
+
+
+_OWN = {"convolution": _convolution, "dot": _dot}
+"""The operations that multiply and accumulate."""
 
 
 def _operand(computation: Computation, item: Instruction, position: int) -> tuple[str, Shape]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +17,7 @@ from xla_sweeps.backends.tensorflow.macs import MacCount, count_macs
 from xla_sweeps.backends.tensorflow.sources import applications
 from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
+from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +55,12 @@ def forward_of(loaded: LoadedModel, spec: ModelSpec) -> Callable[[Any], Any]:
     return loaded.forward
 
 
-def build(
-    spec: ModelSpec, *, precision: Precision, seed: int, step: Step = forward_of
-) -> BuiltModel:
+def build(spec: ModelSpec, *, precision: str, seed: int, step: Step = forward_of) -> BuiltModel:
     """Build a model.
 
     Args:
         spec: which model, on which inputs.
-        precision: Keras dtype policy; floating outputs are float32 under every policy.
+        precision: Keras dtype policy; floating outputs are float32, but for `float64`.
         seed: seed of the random weights.
         step: makes what one call does.
 
@@ -70,7 +68,22 @@ def build(
         ConfigError: the constructor does not exist, or the model does not support the scenario.
         XlaSweepsError: the model or its pretrained weights cannot be loaded.
     """
-    return _build(spec, policy=str(precision), seed=seed, step=step)
+    library = applications.library_of(spec)
+    library.utils.set_random_seed(seed)
+    with _dtype_policy(library, str(precision)):  # Keras refuses an enum
+        loaded = sources.load(spec)
+    forward = step(loaded, spec)
+    keep = precision == "float64"
+
+    def call(batch: Any) -> Any:
+        return tf.nest.map_structure(
+            lambda output: output if keep else _narrow(output), forward(batch)
+        )
+
+    trainable = _elements([variable for variable in loaded.variables if variable.trainable])
+    return BuiltModel(
+        loaded=loaded, call=call, params=_elements(loaded.variables), trainable_params=trainable
+    )
 
 
 def draw(inputs: tuple[InputSpec, ...], count: int, rng: np.random.Generator) -> Any:
@@ -134,6 +147,15 @@ def all_layers(model: Any) -> list[Any]:
     return list(model._flatten_layers(include_self=False, recursive=True))
 
 
+def layers_without_xla(layers: Sequence[Any]) -> list[str]:
+    """The layers for which Keras does not use XLA, as `name (Class)`."""
+    return [
+        f"{layer.name} ({type(layer).__name__})"
+        for layer in layers
+        if not getattr(layer, "supports_jit", True)
+    ]
+
+
 def keras_library_of(model: Any) -> Any:
     """Keras 3, or tf_keras if the model is one of its."""
     legacy = any(base.__module__.startswith("tf_keras.") for base in type(model).__mro__)
@@ -170,7 +192,7 @@ def float64_twin(spec: ModelSpec, built: BuiltModel) -> BuiltModel:
     if not built.loaded.rebuildable or built.loaded.keras_model is None:
         raise XlaSweepsError("the model's dtypes are fixed, so it cannot be built in float64")
     weights = spec.weights if spec.weights == "own" else "random"
-    twin = _build(replace(spec, weights=weights), policy="float64", seed=0)
+    twin = build(replace(spec, weights=weights), precision="float64", seed=0)
     twin.loaded.keras_model.set_weights(
         [np.asarray(weight, dtype=np.float64) for weight in built.loaded.keras_model.get_weights()]
     )
@@ -191,35 +213,6 @@ def macs(built: BuiltModel) -> MacCount:
         ).experimental_get_compiler_ir(*signature)
         count = count_macs(str(lower(stage="hlo_no_metadata")))
     return count.of_each(batch)
-
-
-def library_functions_with_xla(concrete: Any) -> int:
-    """How many functions inside a traced function XLA compiles in every mode."""
-    library = concrete.graph.as_graph_def().library.function
-    return sum(
-        function.attr["_XlaMustCompile"].b
-        for function in library
-        if "_XlaMustCompile" in function.attr
-    )
-
-
-def _build(spec: ModelSpec, *, policy: str, seed: int, step: Step = forward_of) -> BuiltModel:
-    library = applications.library_of(spec)
-    library.utils.set_random_seed(seed)
-    with _dtype_policy(library, policy):
-        loaded = sources.load(spec)
-    forward = step(loaded, spec)
-    keep = policy == "float64"
-
-    def call(batch: Any) -> Any:
-        return tf.nest.map_structure(
-            lambda output: output if keep else _narrow(output), forward(batch)
-        )
-
-    trainable = _elements([variable for variable in loaded.variables if variable.trainable])
-    return BuiltModel(
-        loaded=loaded, call=call, params=_elements(loaded.variables), trainable_params=trainable
-    )
 
 
 def nudged(batch: Any) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import devices
-from xla_sweeps.backends.tensorflow.operations import computing, places
+from xla_sweeps.backends.tensorflow.operations import clusters, computing, jit_compile, places
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Execution, Mode
 
@@ -130,7 +130,7 @@ class ModeExecutable:
         self.prepare()
         with collected_graphs() as graphs:
             yield
-        self.clusters = sum(node.op == "_XlaRun" for graph in graphs for node in graph.node)
+        self.clusters = clusters(graphs)
         self.operations = computing(graphs)
         self.places = places(graphs)
 
@@ -187,8 +187,7 @@ class ModeExecutable:
         if self.function is None:
             problems += ["tf.config.run_functions_eagerly is on"] if eagerly else []
             return evidence, problems
-        attribute = self.concrete.function_def.attr.get("_XlaMustCompile")
-        in_force = None if attribute is None else bool(attribute.b)
+        in_force = jit_compile(self.concrete.function_def)
         graph = GRAPHS[self.mode.execution]
         if eagerly:
             problems.append("tf.config.run_functions_eagerly is on, so nothing runs as a graph")

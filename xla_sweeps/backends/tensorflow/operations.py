@@ -1,4 +1,4 @@
-"""Which operations of TensorFlow's graphs compute something. Pure."""
+"""Operations of TensorFlow's graphs: those that compute something, and those of XLA. Pure."""
 
 from __future__ import annotations
 
@@ -37,6 +37,28 @@ def computing(graphs: Sequence[Any]) -> int:
         graphs: as `modes.collected_graphs` has them.
     """
     return sum(computes(str(node.op)) for graph in graphs for node in graph.node)
+
+
+def clusters(graphs: Sequence[Any]) -> int:
+    """Number of XLA's clusters in graphs that ran."""
+    return sum(node.op == "_XlaRun" for graph in graphs for node in graph.node)
+
+
+def jit_compile(definition: Any) -> bool | None:
+    """The `jit_compile` that is stored in a function's definition; None where none is."""
+    attribute = definition.attr.get("_XlaMustCompile")
+    return None if attribute is None else bool(attribute.b)
+
+
+def compiled_inside(concrete: Any) -> set[str]:
+    """Names of the functions inside a traced one that XLA compiles in every mode."""
+    library = concrete.graph.as_graph_def().library.function
+    return {definition.signature.name for definition in library if jit_compile(definition)}
+
+
+def source(name: str) -> str:
+    """The node that an input comes from."""
+    return name.lstrip("^").partition(":")[0]
 
 
 def places(graphs: Sequence[Any]) -> frozenset[str]:

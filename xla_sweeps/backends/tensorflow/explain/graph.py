@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow.operations import CALLS
+from xla_sweeps.backends.tensorflow.operations import CALLS, source
 from xla_sweeps.schema.explanation import Place
 
 _PACKAGES = tuple(f"{Path(sysconfig.get_path(name)).resolve()}/" for name in ("purelib", "platlib"))
@@ -124,7 +124,7 @@ def traced_ops(concrete: Any, layers: Layers | None = None) -> list[TracedOp]:
                 definition=node,
                 function=name,
                 place=_place(node, graph, caller.place if caller else None, layers),
-                known=tuple(_source(value) in known for value in _data(node)),
+                known=tuple(source(value) in known for value in _data(node)),
             )
             found.append(item)
             for called in called_functions(node):
@@ -162,7 +162,7 @@ def named_in(text: str, ops: Sequence[TracedOp]) -> tuple[Place, ...]:
 def _live(definition: Any) -> set[str]:
     """Names of the nodes of a function that its results or its side effects need."""
     nodes = {node.name: node for node in definition.node_def}
-    todo = [_source(item) for item in definition.ret.values()] + list(
+    todo = [source(item) for item in definition.ret.values()] + list(
         definition.control_ret.values()
     )
     live: set[str] = set()
@@ -170,7 +170,7 @@ def _live(definition: Any) -> set[str]:
         name = todo.pop()
         if name in nodes and name not in live:
             live.add(name)
-            todo += [_source(item) for item in nodes[name].input]
+            todo += [source(item) for item in nodes[name].input]
     return live
 
 
@@ -187,7 +187,7 @@ def _known(definition: Any) -> set[str]:
             data = _data(node)
             if node.name not in known and (
                 node.op in _SHAPES
-                or (data and all(_source(item) in known for item in data))
+                or (data and all(source(item) in known for item in data))
                 or (not data and not node.op.startswith("Placeholder"))
             ):
                 known.add(node.name)
@@ -197,11 +197,6 @@ def _known(definition: Any) -> set[str]:
 
 def _data(node: Any) -> list[str]:
     return [item for item in node.input if not item.startswith("^")]
-
-
-def _source(name: str) -> str:
-    """The node that an input comes from."""
-    return name.lstrip("^").partition(":")[0]
 
 
 def _body(graph: Any, name: str) -> Any:

@@ -154,7 +154,7 @@ def graph_work(graphs: Sequence[Any], layer_of: LayerOf) -> dict[str, Work]:
 def _layer(node: Any, layer_of: LayerOf) -> str:
     """Of operations that TensorFlow merged, the layer of the weights."""
     weights = str(node.input[1]) if "Fused" in node.op and len(node.input) > 1 else ""
-    return layer_of(weights.lstrip("^").partition(":")[0] or str(node.name))
+    return layer_of(operations.source(weights) or str(node.name))
 
 
 def kind_of(op: str) -> Kind:

@@ -13,8 +13,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.explain.graph import TracedOp, called_functions, named_in
-from xla_sweeps.backends.tensorflow.operations import computes
+from xla_sweeps.backends.tensorflow.operations import clusters, compiled_inside, computes
 from xla_sweeps.measure import agreement
 from xla_sweeps.measure.failures import error_line, error_text
 from xla_sweeps.schema.explanation import Clustering, Place, State, Trap, TrapName
@@ -275,15 +276,15 @@ def clustering_of(ops: Sequence[TracedOp], graphs: Sequence[Any]) -> Clustering:
         graphs: the graphs that ran.
     """
     nodes = [node for graph in graphs for node in graph.node]
-    clusters = sum(node.op == "_XlaRun" for node in nodes)
+    number = clusters(graphs)
     by_name = {str(item.definition.name): item.place for item in ops}
     outside = [node for node in nodes if computes(str(node.op))]
     functions = {item.function for item in ops}
     total = sum(computes(item.op) and item.op not in functions for item in ops)
     return Clustering(
         operations=total,
-        outside=total if not clusters else min(total, len(outside)),
-        clusters=clusters,
+        outside=total if not number else min(total, len(outside)),
+        clusters=number,
         places=_each(
             by_name.get(str(node.name), Place(op=str(node.op), node=str(node.name)))
             for node in outside
@@ -313,11 +314,7 @@ def jit_compile_ignored(model: Any, layers: Sequence[Any]) -> Trap:
         return unknown(name, error_line(error))
     if kept:
         return none(name, "Keras keeps jit_compile=True")
-    places = [
-        Place(op="", node="", layer=f"{layer.name} ({type(layer).__name__})")
-        for layer in layers
-        if not getattr(layer, "supports_jit", True)
-    ]
+    places = [Place(op="", node="", layer=layer) for layer in models.layers_without_xla(layers)]
     return found(
         name,
         "compile(jit_compile=True) becomes False: a layer has supports_jit=False, so fit, evaluate "
@@ -330,11 +327,7 @@ def jit_compile_ignored(model: Any, layers: Sequence[Any]) -> Trap:
 def xla_in_every_mode(concrete: Any, ops: Sequence[TracedOp]) -> Trap:
     """Functions inside the model that XLA compiles whatever is asked for."""
     name = TrapName.XLA_IN_EVERY_MODE
-    compiled = {
-        item.signature.name
-        for item in concrete.graph.as_graph_def().library.function
-        if "_XlaMustCompile" in item.attr and item.attr["_XlaMustCompile"].b
-    }
+    compiled = compiled_inside(concrete)
     places = [
         item.place for item in ops if compiled.intersection(called_functions(item.definition))
     ]

@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import models, modes
+from xla_sweeps.backends.tensorflow.operations import compiled_inside, jit_compile
 from xla_sweeps.backends.tensorflow.training import raw
 from xla_sweeps.schema.modes import Execution
 
@@ -123,18 +124,12 @@ def concrete_functions(function: Any) -> list[Any]:
 
 def _compiled(concrete: Any) -> int:
     """How many functions XLA compiles in a traced one, itself included."""
-    attribute = concrete.function_def.attr.get("_XlaMustCompile")
-    itself = attribute is not None and attribute.b
-    return int(itself) + models.library_functions_with_xla(concrete)
+    return bool(jit_compile(concrete.function_def)) + len(compiled_inside(concrete))
 
 
 def _refusal(model: Any) -> str:
     """Why Keras 3 does not use XLA: the layers that do not support it."""
-    named = [
-        f"{layer.name} ({type(layer).__name__})"
-        for layer in models.all_layers(model)
-        if not getattr(layer, "supports_jit", True)
-    ]
+    named = models.layers_without_xla(models.all_layers(model))
     if not named:
         return "with deterministic operations or tf.distribute it never uses XLA"
     more = f" and {len(named) - 3} more layers" if len(named) > 3 else ""

@@ -30,12 +30,7 @@ def load(spec: ModelSpec) -> LoadedModel:
         model = constructor(**arguments)
     if spec.weights not in ("random", "imagenet"):
         model.load_weights(spec.weights)
-    return LoadedModel(
-        forward=lambda images, training=False: model(images, training=training),
-        inputs=spec.inputs,
-        variables=model.variables,
-        keras_model=model,
-    )
+    return LoadedModel.of_keras(model, spec.inputs)
 
 
 def library_of(spec: ModelSpec) -> Any:

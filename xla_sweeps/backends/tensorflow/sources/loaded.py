@@ -39,3 +39,14 @@ class LoadedModel:
     batch: int | None = None
     eager_is_graph: bool = False
     replica_of: str = ""
+
+    @classmethod
+    def of_keras(cls, model: Any, inputs: tuple[InputSpec, ...], **more: Any) -> LoadedModel:
+        """A Keras model that takes batches as they are, with further fields."""
+        return cls(
+            forward=lambda batch, training=False: model(batch, training=training),
+            inputs=inputs,
+            variables=model.variables,
+            keras_model=model,
+            **more,
+        )

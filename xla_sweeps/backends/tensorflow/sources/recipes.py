@@ -42,13 +42,8 @@ def load(spec: ModelSpec) -> LoadedModel:
     )
     if path:
         model.load_weights(path)
-    return LoadedModel(
-        forward=lambda images, training=False: model(images, training=training),
-        inputs=spec.inputs,
-        variables=model.variables,
-        keras_model=model,
-        decode=_decoder(model) if spec.task == "detection" else None,
-    )
+    decode = _decoder(model) if spec.task == "detection" else None
+    return LoadedModel.of_keras(model, spec.inputs, decode=decode)
 
 
 def _library(spec: ModelSpec) -> Any:
