@@ -200,7 +200,7 @@ class Bench:
         tell(protocol.Built(model=self.facts))
 
     def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
-        """Why calls in a row are no steady state; "" where they are."""
+        """Reason why calls in a row are no steady state; "" where they are."""
         return ""
 
     def reset_steady_memory(self) -> None:
@@ -256,7 +256,7 @@ def _check_batch(built: models.BuiltModel, trial: Trial) -> None:
 
 
 def facts_of(trial: Trial, built: models.BuiltModel) -> ModelFacts:
-    """What is known of the model before it is traced."""
+    """Facts of the model before it is traced."""
     spec, loaded = trial.model, built.loaded
     return ModelFacts(
         name=spec.name,

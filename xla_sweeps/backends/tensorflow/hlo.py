@@ -20,7 +20,7 @@ _BODIES = {
     "call": ("to_apply",),
     "conditional": ("true_computation", "false_computation", "branch_computations"),
 }
-"""Which of the computations that an operation calls run as operations of their own."""
+"""Computations called by an operation that run as operations of their own, by their roles."""
 
 _COMPUTATION = re.compile(r"^(?P<entry>ENTRY\s+)?%?(?P<name>[\w.\-]+)\b.*\{\s*$")
 _INSTRUCTION = re.compile(r"^\s*(?P<root>ROOT\s+)?%?(?P<name>[\w.\-]+)\s*=\s*(?P<rest>\S.*)$")
@@ -90,7 +90,7 @@ class Computation:
 
     @property
     def root(self) -> Instruction | None:
-        """What the computation returns; None in a fragment."""
+        """The instruction that the computation returns; None in a fragment."""
         return next((item for item in self.instructions.values() if item.is_root), None)
 
     def operands(self, item: Instruction) -> list[str]:
@@ -153,13 +153,13 @@ class Module:
                     yield computation, item
 
     def operations(self) -> int:
-        """How many operations run, those of loops once."""
+        """Number of operations that run, those of loops once."""
         return sum(1 for _ in self.running())
 
     def values(
         self, name: str, parameters: Sequence[Value] | None = None
     ) -> Callable[[str], Value]:
-        """What is known of a computation's scalars and tuples, by the instruction's name.
+        """Values of a computation's scalars and tuples, by the instruction's name.
 
         Args:
             name: the computation.
@@ -188,12 +188,12 @@ class Module:
         return value
 
     def result(self, name: str, parameters: Sequence[Value]) -> Value:
-        """What a computation returns, as far as that is known."""
+        """Value that a computation returns, as far as that is known."""
         root = self.computations[name].root
         return self.values(name, parameters)(root.name) if root else None
 
     def follow(self, loop: Instruction, state: Value) -> tuple[int | None, Value]:
-        """How often a `while` runs its body, and what stays the same while it does.
+        """Follow a `while`: the number of its steps, and what stays the same in them.
 
         Args:
             loop: the instruction.
@@ -275,7 +275,7 @@ _PASSED_ON = frozenset({"reshape", "copy", "convert", "bitcast", "optimization-b
 
 
 def _result(item: Instruction, values: Sequence[Value]) -> Value:
-    """What an operation returns for these operands; None where that is not known."""
+    """Value of an operation for these operands; None where that is not known."""
     if item.operation == "tuple":
         return tuple(values)
     if not values:

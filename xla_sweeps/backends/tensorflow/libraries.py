@@ -11,7 +11,7 @@ _LIBRARY = re.compile(
     r"lib(?P<name>cublas|cublasLt|cudart|cudnn|nccl|gomp|iomp5|jemalloc|mimalloc|mkl_rt|omp"
     r"|openblas|tcmalloc\w*)\.so[.\d]*"
 )
-"""What computes, allocates memory or starts threads."""
+"""Libraries that compute, allocate memory or start threads."""
 
 _VERSION = {"cudnn": "cudnnGetVersion", "cublasLt": "cublasLtGetVersion"}
 """Functions without arguments that return the version as a number."""
@@ -42,7 +42,7 @@ def _lines(maps: Path) -> list[str]:
 
 
 def _version(path: Path, name: str) -> str:
-    """What the library itself says; "" where it cannot be asked."""
+    """The version that the library itself returns; "" where it cannot be asked."""
     if name not in _VERSION:
         return ""
     try:

@@ -54,13 +54,13 @@ class MacCount:
         )
 
     def times(self, number: int | None) -> MacCount:
-        """So many executions; None where the number is not known."""
+        """Count of `number` executions; None where the number is not known."""
         factor = 1 if number is None else number
         scaled = self._scaled(lambda count: count * factor)
         return replace(scaled, at_least=self.at_least or (number is None and self.total > 0))
 
     def of_each(self, samples: int) -> MacCount:
-        """Those of one sample of so many."""
+        """Count of one sample of a batch."""
         return self._scaled(lambda count: count // samples)
 
     def _scaled(self, scale: Callable[[int], int]) -> MacCount:

@@ -184,7 +184,7 @@ def float64_reference(spec: ModelSpec, built: BuiltModel, batch: Any) -> list[np
 
 
 def float64_twin(spec: ModelSpec, built: BuiltModel) -> BuiltModel:
-    """The same model and weights in float64.
+    """Build the same model with the same weights in float64.
 
     Raises:
         XlaSweepsError: the model's dtypes are fixed.

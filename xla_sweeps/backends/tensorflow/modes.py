@@ -51,9 +51,9 @@ class ModeExecutable:
     trace_s: float | None = None
     clusters: int = 0
     operations: int = 0
-    """Those of the graphs that ran which compute something, known once it was called."""
+    """Number of operations that compute something in the graphs that ran; known after a call."""
     places: frozenset[str] = frozenset()
-    """The devices of these, and of calls of functions, likewise."""
+    """Devices of these and of calls of functions; known after a call."""
     sync_by_reading: bool = False
     """Wait by reading a result, on a device where `sync_devices` does not wait."""
     restore: Callable[[], None] | None = None
@@ -142,7 +142,7 @@ class ModeExecutable:
         return time.perf_counter() - started
 
     def traces(self) -> int:
-        """How often the mode's function has been traced; 0 for eager execution."""
+        """Number of traces of the mode's function; 0 for eager execution."""
         if self.function is None:
             return 0
         return int(self.function.experimental_get_tracing_count())
@@ -173,7 +173,7 @@ class ModeExecutable:
         return [np.asarray(tf.cast(head, tf.float64)) for head in heads]
 
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
-        """Where the last call ran and what compiled it: the evidence, and what contradicts it."""
+        """Evidence of place and compilation of the last call, and what contradicts the mode."""
         outputs = tf.nest.flatten(self.last)
         problems, elsewhere = misplaced(
             [(output.device, output.dtype.is_floating) for output in outputs], device=device
@@ -266,7 +266,7 @@ def collected_graphs() -> Iterator[list[Any]]:
 
 
 def misplaced(outputs: Sequence[tuple[str, bool]], *, device: str) -> tuple[list[str], list[str]]:
-    """Whether outputs show that the model ran elsewhere.
+    """Find outputs that show that the model ran elsewhere.
 
     TensorFlow keeps int32 in host memory, and has some operations for the CPU only. So this is
     shown only where no floating-point output is on the device; without any, all outputs count.

@@ -26,12 +26,12 @@ _RUNTIME = frozenset({"Switch", "Merge", "SyncDevice", "_Send", "_Recv", "_HostS
 
 
 def computes(op: str) -> bool:
-    """Whether an operation of this type computes something, outside of what XLA compiles."""
+    """True if an operation of this type computes something, outside of what XLA compiles."""
     return op not in BOOKKEEPING and op not in _RUNTIME and not op.startswith("_Xla")
 
 
 def computing(graphs: Sequence[Any]) -> int:
-    """How many operations of graphs compute something.
+    """Number of operations of graphs that compute something.
 
     Args:
         graphs: as `modes.collected_graphs` has them.

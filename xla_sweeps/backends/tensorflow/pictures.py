@@ -70,7 +70,7 @@ class Feed:
         return batches.apply(tf.data.experimental.assert_cardinality(count))
 
     def first(self, count: int) -> list[Any]:
-        """So many batches of the size that was asked for, in the host's memory."""
+        """Return the first `count` batches, of full size, in the host's memory."""
         return list(self._batches(drop_remainder=True).repeat().take(count))
 
     def check_labels(self, classes: int) -> None:

@@ -20,7 +20,7 @@ SEED = 0
 
 
 def is_made(name: str) -> bool:
-    """Whether a model's copy exists and is complete."""
+    """True if a model's copy exists and is complete."""
     return (replica_folder(name) / "saved_model.pb").is_file()
 
 

@@ -15,7 +15,7 @@ from xla_sweeps.measure import timing
 from xla_sweeps.schema.modes import Mode
 
 CHAIN_S = 0.15
-"""How long the device works on the calls of a test: far longer than reading a scalar takes."""
+"""Time that the device works on the calls of a test: far longer than reading a scalar takes."""
 
 MATRIX_SIDE = 4096
 
@@ -51,7 +51,7 @@ def self_test(wanted: Iterable[Mode], *, side: int = MATRIX_SIDE) -> dict[str, A
 def prove(
     executables: Mapping[str, modes.ModeExecutable], *, clock: timing.Clock
 ) -> dict[str, Any]:
-    """What `self_test` returns, for executables that keep the device busy."""
+    """Test executables that keep the device busy; returns what `self_test` returns."""
     for by_reading in (False, True):
         found = {}
         for label, executable in executables.items():

@@ -23,13 +23,13 @@ from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.schema.trial import OPTIMIZERS, Precision, Trial
 
 MOMENTUM = 0.9
-"""Of `optimizer=sgd`."""
+"""Momentum of `optimizer=sgd`."""
 
 CHECKING_RATE = 1024.0
 """Learning rate of the checked update: it shows the gradient to nearly its own precision."""
 
 HALVINGS = 24
-"""How often the loss scale may be halved until gradients are finite."""
+"""Maximum number of halvings of the loss scale until gradients are finite."""
 
 _RANDOM = ("rate", "drop_path_rate", "dropout", "recurrent_dropout", "stddev")
 """Attributes of layers that draw random numbers while training, unless they are 0."""
@@ -58,7 +58,7 @@ class State:
 
 
 class Trainer:
-    """What all modes of a trial train: one model with one optimizer and one loss."""
+    """The training that all modes of a trial share: one model with one optimizer and one loss."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Trainer:
         return self.bound(modes.ModeExecutable, mode)
 
     def bound(self, kind: type[Kind], mode: Mode, **more: Any) -> Kind:
-        """The same as an executable of a kind, with further fields."""
+        """Bind `step` to a mode as an executable of a kind, with further fields."""
         self.state.restore()
         return kind.bind(self.step, mode, self.batches, restore=self.state.restore, **more)
 
@@ -159,7 +159,7 @@ class Trainer:
     def first_steps(
         self, executable: modes.ModeExecutable, bind_again: Callable[[], modes.ModeExecutable]
     ) -> FirstSteps:
-        """What a mode's first steps do, with dropout off.
+        """Run a mode's first steps, with dropout off.
 
         Args:
             executable: the mode.
@@ -172,7 +172,7 @@ class Trainer:
             return self._first_steps(bind_again())
 
     def compare(self, found: FirstSteps) -> Agreement:
-        """Whether a mode's first steps agree with eager's, or are as close to float64."""
+        """Compare a mode's first steps with eager's, or with float64."""
         return learning.compare_steps(
             found,
             self._eager,
@@ -212,7 +212,7 @@ class Trainer:
                 setattr(layer, name, rate)
 
     def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
-        """Why calls in a row are no training: the loss is not finite at their end; else ""."""
+        """Reason why calls in a row are no training: a loss that is not finite; else ""."""
         if executable.mode.execution is Execution.NONE:
             return ""
         executable.prepare()
@@ -317,7 +317,7 @@ def _check_head(head: Any, feed: Feed, trial: Trial) -> None:
 
 
 def _adds_up_to_one(head: Any) -> bool:
-    """Whether scores are probabilities and not logits."""
+    """True if scores are probabilities and not logits."""
     values = np.asarray(tf.cast(head, tf.float64))
     return bool(values.min() >= 0 and np.allclose(values.sum(axis=-1), 1, atol=0.02))
 

@@ -1,1 +1,1 @@
-"""What XLA refuses of a model, and its silent traps, found in the model itself."""
+"""Refusals and silent traps of XLA, found in a model itself."""

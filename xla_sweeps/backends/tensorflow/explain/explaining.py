@@ -114,7 +114,7 @@ def explain(job: ReplicateJob, channel: Any) -> None:
 
 @dataclass
 class Traced:
-    """What the steps share: the modes of the model, and what is known of them.
+    """State that the steps share: the modes of the model, and what they left.
 
     Attributes:
         graph: graph mode.
@@ -337,7 +337,7 @@ def _time(known: Explanation, subject: Subject, traced: Traced, *, trace: bool) 
 
 
 def _nudged(graph: modes.ModeExecutable) -> modes.ModeExecutable:
-    """The same on inputs changed by as little as rounding."""
+    """The same mode on inputs changed by as little as rounding."""
     return replace(graph, inputs=[models.nudged(graph.inputs[0])])
 
 

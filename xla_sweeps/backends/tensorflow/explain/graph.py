@@ -51,7 +51,7 @@ class TracedOp:
 
 @dataclass
 class Layers:
-    """Which layer made which operation, noted while the model was traced."""
+    """The layer that made each operation, noted while the model was traced."""
 
     names: dict[tuple[int, str], str] = field(default_factory=dict)
     graphs: list[Any] = field(default_factory=list)

@@ -22,12 +22,12 @@ from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.roofline import Peak
 
 SIDES = (512, 1024, 2048, 4096, 8192)
-"""Of square matrices, up to one whose product takes `ENOUGH_S`."""
+"""Sides of square matrices, up to one whose product takes `ENOUGH_S`."""
 
 ENOUGH_S = 0.05
 
 ARRAY_BYTES = 2**28
-"""Of an array that is copied or read: far larger than caches."""
+"""Size of an array that is copied or read: far larger than caches."""
 
 REPETITIONS = 8
 

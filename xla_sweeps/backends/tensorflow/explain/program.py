@@ -1,4 +1,4 @@
-"""What XLA made of a model, read from the text of its optimized program. Pure."""
+"""Read XLA's optimized program of a model from its text. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Item = tuple[Computation, Instruction]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one operation of a program does.
+    """Work of one operation of a program.
 
     Attributes:
         layers: where it comes from, with the share of the bytes that it computes for each.
@@ -97,7 +97,7 @@ def program_of(text: str, layer_of: LayerOf) -> Program:
 
 
 def work_by_name(text: str, layer_of: LayerOf) -> dict[str, Work]:
-    """What each operation of a program does, by the instruction's name.
+    """Work of each operation of a program, by the instruction's name.
 
     Args:
         text: optimized HLO.
@@ -181,7 +181,7 @@ def _sliced(module: Module, item: Instruction) -> dict[int, int]:
 
 
 def _kind(module: Module, computation: Computation, item: Instruction) -> Kind:
-    """What an operation mainly does: the costliest kind of its parts."""
+    """Main work of an operation: the costliest kind of its parts."""
     kinds = {_part_kind(*part) for part in _parts(module, computation, item)}
     return next((kind for kind in Kind if kind in kinds), Kind.COPY)
 
@@ -203,7 +203,7 @@ def _part_kind(computation: Computation, item: Instruction) -> Kind:
 
 
 def _is_depthwise(computation: Computation, item: Instruction) -> bool:
-    """Whether each of several groups of a convolution has one input feature.
+    """True if each of several groups of a convolution has one input feature.
 
     One channel is one group, so there TensorFlow's name for it decides, as in graph mode.
     """

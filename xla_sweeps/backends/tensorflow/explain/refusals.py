@@ -1,4 +1,4 @@
-"""What XLA has no kernel for, from TensorFlow's registry; and what to use instead."""
+"""Operations without a kernel of XLA, from TensorFlow's registry, and what to use instead."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _TYPES = "a type that XLA takes (`xla-sweeps explain --ops {op}` lists them)"
 
 
 def advice(op: str) -> str:
-    """What to use instead of an operation without a kernel."""
+    """Advice on what to use instead of an operation without a kernel."""
     for pattern, instead in _ADVICE.items():
         if fnmatch.fnmatchcase(op, pattern):
             return instead
@@ -82,7 +82,7 @@ def kernels_of(op: str) -> tuple[Any, ...]:
 
 
 def registered() -> tuple[str, ...]:
-    """Those of XLA's devices whose kernels this process lists; it needs no such device."""
+    """XLA's devices whose kernels this process lists; it needs no such device."""
     listed = {kernel.device_type for kernel in kernels_of("AddV2")}
     return tuple(device for device in DEVICES.values() if device in listed)
 
@@ -120,7 +120,7 @@ NO_KERNEL = "no kernel"
 
 
 def _refused(item: TracedOp, device: str) -> str:
-    """Why a device has no kernel for an operation with its types, or ""."""
+    """Reason why a device has no kernel for an operation with its types, or ""."""
     kernels = [kernel for kernel in kernels_of(item.op) if kernel.device_type == device]
     if not kernels:
         return NO_KERNEL

@@ -25,7 +25,7 @@ class Span:
 
     @property
     def length_s(self) -> float:
-        """How long it took."""
+        """Duration of the run."""
         return self.end_s - self.start_s
 
 
@@ -63,7 +63,7 @@ def shared(spans: Sequence[Span]) -> Counter[str]:
 
 
 def mode_time(mode: str, call: Call, *, calls: int) -> ModeTime:
-    """Where the time of one call goes.
+    """Break down the time of one call.
 
     Args:
         mode: what was called.

@@ -54,7 +54,7 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What the profiler saw: an operation, or a step of the runtime."""
+    """An event of the profiler: an operation, or a step of the runtime."""
 
     name: str
     start_s: float
@@ -64,7 +64,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What the profiler saw, and the programs that were loaded: each an `HloProto`, by name."""
+    """Events of the profiler, and the programs that were loaded: each an `HloProto`, by name."""
 
     events: Sequence[Event]
     programs: Mapping[str, bytes]
@@ -137,7 +137,7 @@ def _value(stat: Any, names: Mapping[int, str]) -> Any:
 
 
 def graph_work(graphs: Sequence[Any], layer_of: LayerOf) -> dict[str, Work]:
-    """What each operation of the graphs that ran does, by its name.
+    """Work of each operation of the graphs that ran, by its name.
 
     Args:
         graphs: as `modes.collected_graphs` has them.
@@ -152,20 +152,20 @@ def graph_work(graphs: Sequence[Any], layer_of: LayerOf) -> dict[str, Work]:
 
 
 def _layer(node: Any, layer_of: LayerOf) -> str:
-    """Of operations that TensorFlow merged, the layer of the weights."""
+    """Layer of an operation; where TensorFlow merged several, that of the weights."""
     weights = str(node.input[1]) if "Fused" in node.op and len(node.input) > 1 else ""
     return layer_of(operations.source(weights) or str(node.name))
 
 
 def kind_of(op: str) -> Kind:
-    """What an operation of TensorFlow mainly does, by its type."""
+    """Main work of an operation of TensorFlow, by its type."""
     if op in operations.BOOKKEEPING:
         return Kind.OTHER
     return next((kind for pattern, kind in _KINDS if pattern.search(op)), Kind.ELEMENTWISE)
 
 
 def time_of(profile: Profile, work: Mapping[Mode, Mapping[str, Work]]) -> Time:
-    """Where the time of graph mode and of XLA goes.
+    """Break down the time of graph mode and of XLA.
 
     Args:
         profile: of both modes.

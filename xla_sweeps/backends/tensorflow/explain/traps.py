@@ -1,4 +1,4 @@
-"""The silent traps: what XLA does differently in this model without an error.
+"""Silent traps: differences under XLA in this model that raise no error.
 
 Each is found by what the graph holds or by what its runs do, never by the words of a message. That
 this TensorFlow has the trap at all is tried on a function of one operation.
@@ -137,7 +137,7 @@ def random_numbers(ops: Sequence[TracedOp]) -> Trap:
 
 
 def recompiles_per_value(texts: Sequence[str], ops: Sequence[TracedOp]) -> Trap:
-    """Whether XLA compiles another program for other values of equal shape.
+    """Find out if XLA compiles another program for other values of equal shape.
 
     Args:
         texts: HLO for two batches of different values.
@@ -159,7 +159,7 @@ def recompiles_per_value(texts: Sequence[str], ops: Sequence[TracedOp]) -> Trap:
 
 
 def recompiles_per_shape(model: Any, batch: int | None) -> Trap:
-    """Which sizes the model leaves open; XLA compiles again for each.
+    """Find sizes that the model leaves open; XLA compiles again for each.
 
     Args:
         model: the Keras model, or None.
@@ -185,7 +185,7 @@ def recompiles_per_shape(model: Any, batch: int | None) -> Trap:
 
 
 def other_shape(graph: Ran, compiled: Ran, ops: Sequence[TracedOp]) -> Trap:
-    """Whether the outputs under XLA have other shapes than in graph mode."""
+    """Find outputs under XLA of other shapes than in graph mode."""
     name = TrapName.OTHER_SHAPE
     if isinstance(graph, Exception) or isinstance(compiled, Exception):
         return unknown(name, "no outputs of both graph mode and XLA")
@@ -211,7 +211,7 @@ def other_values(
     *,
     precision: Precision,
 ) -> Trap:
-    """Whether the outputs under XLA differ by more than rounding.
+    """Find outputs under XLA that differ by more than rounding.
 
     Args:
         graph: outputs in graph mode.
@@ -256,7 +256,7 @@ def _moves(outputs: Sequence[Any], graph: Sequence[Any], precision: Precision) -
 
 
 def little_clustered(clustering: Clustering) -> Trap:
-    """Whether auto-clustering leaves most of the model outside its clusters."""
+    """Find out if auto-clustering leaves most of the model outside its clusters."""
     name = TrapName.LITTLE_CLUSTERED
     if clustering.share >= FEW:
         return none(name)
@@ -269,7 +269,7 @@ def little_clustered(clustering: Clustering) -> Trap:
 
 
 def clustering_of(ops: Sequence[TracedOp], graphs: Sequence[Any]) -> Clustering:
-    """What auto-clustering made of a graph.
+    """Clusters that auto-clustering made of a graph.
 
     Args:
         ops: of the traced graph.
@@ -293,7 +293,7 @@ def clustering_of(ops: Sequence[TracedOp], graphs: Sequence[Any]) -> Clustering:
 
 
 def jit_compile_ignored(model: Any, layers: Sequence[Any]) -> Trap:
-    """Whether Keras lowers `compile(jit_compile=True)` without an error.
+    """Find out if Keras lowers `compile(jit_compile=True)` without an error.
 
     Args:
         model: the Keras model, or None.
@@ -356,7 +356,7 @@ def _differ(graph: Sequence[Any], compiled: Sequence[Any]) -> bool:
 
 
 def _both(function: Callable[[Any], Any], value: Any) -> list[Ran]:
-    """What a function of one operation returns in graph mode and under XLA."""
+    """Results of a function of one operation in graph mode and under XLA."""
     results: list[Ran] = []
     for jit_compile in (False, True):
         tf.random.set_seed(1)

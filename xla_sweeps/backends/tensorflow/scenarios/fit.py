@@ -55,7 +55,7 @@ class Epoch(modes.ModeExecutable):
         self.last = (self.run_last or self.run)(self.last_batch)
 
     def extras(self) -> dict[str, Any]:
-        """How much longer the first step on the last batch took than later ones, seconds."""
+        """Time that the first step on the last batch took beyond later ones, in seconds."""
         if self.last_batch is None:
             return {}
         self.prepare()
@@ -91,7 +91,7 @@ class Input(modes.ModeExecutable):
             self.last = batch
 
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
-        """Where batches are made: in the host's memory. No model runs."""
+        """Evidence that batches are made in the host's memory; no model runs."""
         return {"device": sorted({tensor.device for tensor in tf.nest.flatten(self.last)})}, []
 
 

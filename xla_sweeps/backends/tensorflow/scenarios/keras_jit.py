@@ -43,7 +43,7 @@ class KerasExecutable(modes.ModeExecutable):
         return elapsed
 
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
-        """Where the first call ran, and what Keras made of `jit_compile`.
+        """Evidence of where the first call ran and what Keras made of `jit_compile`.
 
         The weights tell the place where XLA compiles a function whole, of which TensorFlow shows no
         graph.
@@ -123,12 +123,12 @@ def concrete_functions(function: Any) -> list[Any]:
 
 
 def _compiled(concrete: Any) -> int:
-    """How many functions XLA compiles in a traced one, itself included."""
+    """Number of functions that XLA compiles in a traced one, itself included."""
     return bool(jit_compile(concrete.function_def)) + len(compiled_inside(concrete))
 
 
 def _refusal(model: Any) -> str:
-    """Why Keras 3 does not use XLA: the layers that do not support it."""
+    """Reason why Keras 3 does not use XLA: the layers that do not support it."""
     named = models.layers_without_xla(models.all_layers(model))
     if not named:
         return "with deterministic operations or tf.distribute it never uses XLA"

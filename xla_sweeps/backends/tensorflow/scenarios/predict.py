@@ -33,11 +33,11 @@ class Repeated(modes.ModeExecutable):
     """A call runs the model on several batches, one after the other."""
 
     given: Sequence[Any] = ()
-    """What `run` takes: batches on the device, NumPy batches, or all of a call's in one array."""
+    """Inputs of `run`: batches on the device, NumPy batches, or all of a call's in one array."""
     times: int = 1
-    """How often a call runs it."""
+    """Number of runs in a call."""
     from_host: bool = False
-    """Whether `given` is NumPy."""
+    """True if `given` is NumPy."""
 
     def step(self) -> None:
         """Start one call, on the inputs from the next one on."""
@@ -54,7 +54,7 @@ class Repeated(modes.ModeExecutable):
         ]
 
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
-        """Where a call ran and what compiled it.
+        """Evidence of where a call ran and what compiled it.
 
         Outputs in NumPy do not tell the place, so the function is called.
         """

@@ -90,7 +90,7 @@ class TrainBench(Bench):
             super().count_macs(tell)
 
     def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
-        """Why calls in a row are no training: the loss is not finite at their end; else ""."""
+        """Reason why calls in a row are no training: a loss that is not finite; else ""."""
         return self.trainer.runs_away(executable, calls)
 
 

@@ -109,7 +109,7 @@ def _import(name: str) -> Any:
 
 
 def _is_keras_model(built: Any) -> bool:
-    """Whether it is a model of Keras 3 or tf_keras, without importing the latter."""
+    """True for a model of Keras 3 or tf_keras, without importing the latter."""
     return any(
         base.__name__ == "Model" and "keras" in base.__module__ for base in type(built).__mro__
     )
