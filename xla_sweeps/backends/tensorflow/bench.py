@@ -269,7 +269,7 @@ def facts_of(trial: Trial, built: models.BuiltModel) -> ModelFacts:
         trainable_params=built.trainable_params,
         eager_is_graph=loaded.eager_is_graph,
         replica_of=loaded.replica_of,
-        inputs=tuple(f"{item.name}{list(item.shape)} {item.dtype}" for item in built.inputs),
+        inputs=tuple(f"{given.name}{list(given.shape)} {given.dtype}" for given in built.inputs),
     )
 
 

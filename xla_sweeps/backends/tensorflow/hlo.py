@@ -78,8 +78,8 @@ class Instruction:
     @property
     def op_name(self) -> str:
         """The TensorFlow operation that it comes from, or ""."""
-        found = _OP_NAME.search(self.attributes)
-        return found[1] if found else ""
+        match = _OP_NAME.search(self.attributes)
+        return match[1] if match else ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,14 +91,18 @@ class Computation:
     @property
     def root(self) -> Instruction | None:
         """The instruction that the computation returns; None in a fragment."""
-        return next((item for item in self.instructions.values() if item.is_root), None)
+        return next(
+            (instruction for instruction in self.instructions.values() if instruction.is_root), None
+        )
 
-    def operands(self, item: Instruction) -> list[str]:
+    def operands(self, instruction: Instruction) -> list[str]:
         """Names of the instructions that this one reads, in order."""
-        if item.operation in ("constant", "parameter"):
+        if instruction.operation in ("constant", "parameter"):
             return []
-        pattern = _PERCENT_NAME if "%" in item.arguments else _NAME
-        return [name for name in pattern.findall(item.arguments) if name in self.instructions]
+        pattern = _PERCENT_NAME if "%" in instruction.arguments else _NAME
+        return [
+            name for name in pattern.findall(instruction.arguments) if name in self.instructions
+        ]
 
     def live(self) -> Iterator[Instruction]:
         """The instructions that the root needs; all of a fragment."""
@@ -107,9 +111,9 @@ class Computation:
             return
         todo, seen = [self.root.name], {self.root.name}
         while todo:
-            item = self.instructions[todo.pop()]
-            yield item
-            new = set(self.operands(item)) - seen
+            instruction = self.instructions[todo.pop()]
+            yield instruction
+            new = set(self.operands(instruction)) - seen
             seen |= new
             todo.extend(new)
 
@@ -129,8 +133,10 @@ class Module:
             if not line.startswith((" ", "HloModule")) and (start := _COMPUTATION.match(line)):
                 current = start["name"]
                 self.entry = current if start["entry"] else self.entry or current
-            elif item := _instruction(line):
-                self.computations.setdefault(current, Computation()).instructions[item.name] = item
+            elif instruction := _instruction(line):
+                self.computations.setdefault(current, Computation()).instructions[
+                    instruction.name
+                ] = instruction
 
     def running(self) -> Iterator[tuple[Computation, Instruction]]:
         """The instructions that run as operations of their own, those of loops once.
@@ -140,17 +146,17 @@ class Module:
         todo, seen = [self.entry] if self.entry else [], {self.entry}
         while todo:
             computation = self.computations[todo.pop()]
-            for item in computation.live():
+            for instruction in computation.live():
                 new = [
                     name
-                    for role in _BODIES.get(item.operation, ())
-                    for name in item.called.get(role, ())
+                    for role in _BODIES.get(instruction.operation, ())
+                    for name in instruction.called.get(role, ())
                     if name not in seen
                 ]
                 seen.update(new)
                 todo += new
-                if item.operation not in NO_WORK and item.operation not in _BODIES:
-                    yield computation, item
+                if instruction.operation not in NO_WORK and instruction.operation not in _BODIES:
+                    yield computation, instruction
 
     def operations(self) -> int:
         """Number of operations that run, those of loops once."""
@@ -165,25 +171,25 @@ class Module:
             name: the computation.
             parameters: the values of its parameters; None for unknown ones.
         """
-        computation, known = self.computations[name], dict[str, Value]()
+        computation, computed = self.computations[name], dict[str, Value]()
 
         def value(of: str) -> Value:
-            if of not in known:
-                known[of] = compute(computation.instructions[of])
-            return known[of]
+            if of not in computed:
+                computed[of] = compute(computation.instructions[of])
+            return computed[of]
 
-        def compute(item: Instruction) -> Value:
-            if item.operation == "parameter":
-                number = int(item.arguments)
+        def compute(instruction: Instruction) -> Value:
+            if instruction.operation == "parameter":
+                number = int(instruction.arguments)
                 return parameters[number] if parameters and number < len(parameters) else None
-            if not item.is_tuple and item.shape != ():
+            if not instruction.is_tuple and instruction.shape != ():
                 return None
-            if item.operation == "constant":
-                return _constant(item.arguments)
-            values = [value(operand) for operand in computation.operands(item)]
-            if item.operation == "call":
-                return self.result(item.called["to_apply"][0], values)
-            return _result(item, values)
+            if instruction.operation == "constant":
+                return _constant(instruction.arguments)
+            values = [value(operand) for operand in computation.operands(instruction)]
+            if instruction.operation == "call":
+                return self.result(instruction.called["to_apply"][0], values)
+            return _result(instruction, values)
 
         return value
 
@@ -214,10 +220,10 @@ class Module:
 
 
 def _instruction(line: str) -> Instruction | None:
-    found = _INSTRUCTION.match(line)
-    if found is None:
+    match = _INSTRUCTION.match(line)
+    if match is None:
         return None
-    rest = found["rest"]
+    rest = match["rest"]
     end = _closing(rest, 0) if rest.startswith("(") else rest.find(" ")
     kind, behind = rest[:end], rest[end:]
     called = _OPERATION.match(behind)
@@ -227,9 +233,9 @@ def _instruction(line: str) -> Instruction | None:
     shape = _SHAPE.match(kind)
     attributes = behind[close:]
     return Instruction(
-        name=found["name"],
+        name=match["name"],
         line=line.strip(),
-        is_root=bool(found["root"]),
+        is_root=bool(match["root"]),
         is_tuple=kind.startswith("("),
         type=kind,
         dtype=shape["dtype"] if shape else "",
@@ -238,8 +244,8 @@ def _instruction(line: str) -> Instruction | None:
         arguments=behind[called.end() : close - 1],
         attributes=attributes,
         called={
-            item["role"]: tuple(_NAME.findall(item["several"] or item["one"]))
-            for item in _CALLED.finditer(attributes)
+            role["role"]: tuple(_NAME.findall(role["several"] or role["one"]))
+            for role in _CALLED.finditer(attributes)
         },
     )
 
@@ -247,10 +253,10 @@ def _instruction(line: str) -> Instruction | None:
 def _closing(text: str, start: int) -> int:
     """The position behind the parenthesis that closes the one at `start`."""
     depth = 0
-    for found in re.finditer(r"[()]", text[start:]):
-        depth += 1 if found[0] == "(" else -1
+    for bracket in re.finditer(r"[()]", text[start:]):
+        depth += 1 if bracket[0] == "(" else -1
         if depth == 0:
-            return start + found.end()
+            return start + bracket.end()
     return len(text)
 
 
@@ -274,37 +280,37 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], int]] = {
 _PASSED_ON = frozenset({"reshape", "copy", "convert", "bitcast", "optimization-barrier"})
 
 
-def _result(item: Instruction, values: Sequence[Value]) -> Value:
+def _result(instruction: Instruction, values: Sequence[Value]) -> Value:
     """Value of an operation for these operands; None where that is not known."""
-    if item.operation == "tuple":
+    if instruction.operation == "tuple":
         return tuple(values)
     if not values:
         return None
-    if item.operation == "get-tuple-element" and isinstance(values[0], tuple):
-        (index,) = _INDEX.findall(item.attributes)
+    if instruction.operation == "get-tuple-element" and isinstance(values[0], tuple):
+        (index,) = _INDEX.findall(instruction.attributes)
         element: Value = values[0][int(index)]
         return element
-    if item.operation in _PASSED_ON:
+    if instruction.operation in _PASSED_ON:
         return values[0]
-    if item.operation == "and" and any(value is False for value in values):
+    if instruction.operation == "and" and any(value is False for value in values):
         return False
-    if item.operation == "or" and any(value is True for value in values):
+    if instruction.operation == "or" and any(value is True for value in values):
         return True
     numbers = [value for value in values if isinstance(value, int)]
     if len(numbers) < len(values):
         return None
-    if item.operation in ("and", "or"):
-        return all(numbers) if item.operation == "and" else any(numbers)
-    if item.operation == "not":
+    if instruction.operation in ("and", "or"):
+        return all(numbers) if instruction.operation == "and" else any(numbers)
+    if instruction.operation == "not":
         return not numbers[0]
-    if item.operation == "compare":
-        (direction,) = _DIRECTION.findall(item.attributes)
+    if instruction.operation == "compare":
+        (direction,) = _DIRECTION.findall(instruction.attributes)
         return bool(getattr(operator, direction.lower())(*numbers))
-    if item.operation == "select":
+    if instruction.operation == "select":
         return numbers[1] if numbers[0] else numbers[2]
-    if item.operation not in _ARITHMETIC:
+    if instruction.operation not in _ARITHMETIC:
         return None
-    result: int = _ARITHMETIC[item.operation](*numbers)
+    result: int = _ARITHMETIC[instruction.operation](*numbers)
     return result if abs(result) < _LARGEST else None
 
 

@@ -26,12 +26,12 @@ def loaded_libraries(maps: Path = Path("/proc/self/maps")) -> dict[str, str]:
         maps: of the process itself, as /proc has it.
     """
     paths = {Path(line.split(maxsplit=5)[5]) for line in _lines(maps) if "/" in line}
-    found = {}
+    versions = {}
     for path in sorted(paths):
         library = _LIBRARY.fullmatch(path.name)
         if library:
-            found[library["name"]] = _version(path, library["name"]) or path.name
-    return found
+            versions[library["name"]] = _version(path, library["name"]) or path.name
+    return versions
 
 
 def _lines(maps: Path) -> list[str]:

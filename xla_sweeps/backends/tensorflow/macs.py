@@ -89,56 +89,56 @@ def count_macs(hlo_text: str) -> MacCount:
 def _of_computation(module: Module, name: str, parameters: Sequence[Value] | None) -> MacCount:
     computation, count = module.computations[name], MacCount()
     value = module.values(name, parameters)
-    for item in computation.live():
-        if own := _OWN.get(item.operation):
-            kind, _ = _operand(computation, item, 0)
-            count += MacCount(by_type=Counter({kind: own(computation, item)}))
-        elif item.called:
-            given = [value(operand) for operand in computation.operands(item)]
-            count += _of_called(module, item, given)
+    for instruction in computation.live():
+        if own := _OWN.get(instruction.operation):
+            kind, _ = _operand(computation, instruction, 0)
+            count += MacCount(by_type=Counter({kind: own(computation, instruction)}))
+        elif instruction.called:
+            given = [value(operand) for operand in computation.operands(instruction)]
+            count += _of_called(module, instruction, given)
     return count
 
 
-def _of_called(module: Module, item: Instruction, given: Sequence[Value]) -> MacCount:
-    if item.operation == "while":
-        steps, same = module.follow(item, given[0])
-        return _of_computation(module, item.called["body"][0], [same]).times(
+def _of_called(module: Module, instruction: Instruction, given: Sequence[Value]) -> MacCount:
+    if instruction.operation == "while":
+        steps, same = module.follow(instruction, given[0])
+        return _of_computation(module, instruction.called["body"][0], [same]).times(
             steps
-        ) + _of_computation(module, item.called["condition"][0], [same]).times(
+        ) + _of_computation(module, instruction.called["condition"][0], [same]).times(
             None if steps is None else steps + 1
         )
-    called = [name for names in item.called.values() for name in names]
-    if item.operation == "call":
+    called = [name for names in instruction.called.values() for name in names]
+    if instruction.operation == "call":
         return _of_computation(module, called[0], given)
     counts = [_of_computation(module, name, None) for name in called]
-    if item.operation == "conditional":
+    if instruction.operation == "conditional":
         return max(counts, key=lambda count: count.total)
     return sum((count.times(None) for count in counts), MacCount())
 
 
-def _convolution(computation: Computation, item: Instruction) -> int:
-    labels = _LABELS.search(item.attributes)
-    _, kernel = _operand(computation, item, 1)
-    if labels is None or item.shape is None or len(labels["rhs"]) != len(kernel):
-        raise UncountableError(f"cannot read: {item.line[:200]}")
+def _convolution(computation: Computation, instruction: Instruction) -> int:
+    labels = _LABELS.search(instruction.attributes)
+    _, kernel = _operand(computation, instruction, 1)
+    if labels is None or instruction.shape is None or len(labels["rhs"]) != len(kernel):
+        raise UncountableError(f"cannot read: {instruction.line[:200]}")
     per_output = math.prod(
         size for label, size in zip(labels["rhs"], kernel, strict=True) if label != "o"
     )
-    dilation = _DILATION.search(item.attributes)
+    dilation = _DILATION.search(instruction.attributes)
     zeros = math.prod(int(step) for step in dilation["dilation"].split("x")) if dilation else 1
-    groups = _GROUPS.search(item.attributes)
+    groups = _GROUPS.search(instruction.attributes)
     if groups and int(groups["count"]) != 1:
         # The batch dimension is contracted in groups: only in gradients of grouped convolutions.
-        raise UncountableError(f"batch groups: {item.line[:200]}")
-    return math.prod(item.shape) * per_output // zeros
+        raise UncountableError(f"batch groups: {instruction.line[:200]}")
+    return math.prod(instruction.shape) * per_output // zeros
 
 
-def _dot(computation: Computation, item: Instruction) -> int:
-    contracting = _CONTRACTING.search(item.attributes)
-    _, left = _operand(computation, item, 0)
-    if contracting is None or item.shape is None:
-        raise UncountableError(f"cannot read: {item.line[:200]}")
-    return math.prod(item.shape) * math.prod(
+def _dot(computation: Computation, instruction: Instruction) -> int:
+    contracting = _CONTRACTING.search(instruction.attributes)
+    _, left = _operand(computation, instruction, 0)
+    if contracting is None or instruction.shape is None:
+        raise UncountableError(f"cannot read: {instruction.line[:200]}")
+    return math.prod(instruction.shape) * math.prod(
         left[index] for index in _sizes(contracting["dimensions"])
     )
 
@@ -147,16 +147,18 @@ _OWN = {"convolution": _convolution, "dot": _dot}
 """The operations that multiply and accumulate."""
 
 
-def _operand(computation: Computation, item: Instruction, position: int) -> tuple[str, Shape]:
+def _operand(
+    computation: Computation, instruction: Instruction, position: int
+) -> tuple[str, Shape]:
     """Type and shape of an operand, given before its name or in the name's definition."""
-    typed = _TYPED_OPERAND.findall(item.arguments)
+    typed = _TYPED_OPERAND.findall(instruction.arguments)
     if len(typed) > position:
         return typed[position][0], _sizes(typed[position][1])
-    names = computation.operands(item)
-    found = computation.instructions[names[position]] if position < len(names) else None
-    if found is None or found.shape is None:
-        raise UncountableError(f"operand {position} has no known shape: {item.line[:200]}")
-    return found.dtype, found.shape
+    names = computation.operands(instruction)
+    operand = computation.instructions[names[position]] if position < len(names) else None
+    if operand is None or operand.shape is None:
+        raise UncountableError(f"operand {position} has no known shape: {instruction.line[:200]}")
+    return operand.dtype, operand.shape
 
 
 def _sizes(text: str) -> Shape:

@@ -88,7 +88,9 @@ def build(spec: ModelSpec, *, precision: str, seed: int, step: Step = forward_of
 
 def draw(inputs: tuple[InputSpec, ...], count: int, rng: np.random.Generator) -> Any:
     """A batch of `count` random samples: a tensor, or a tuple if the model has several inputs."""
-    tensors = tuple(tf.cast(tf.constant(_values(item, count, rng)), item.dtype) for item in inputs)
+    tensors = tuple(
+        tf.cast(tf.constant(_values(given, count, rng)), given.dtype) for given in inputs
+    )
     return tensors[0] if len(tensors) == 1 else tensors
 
 
@@ -202,7 +204,7 @@ def float64_twin(spec: ModelSpec, built: BuiltModel) -> BuiltModel:
 def macs(built: BuiltModel) -> MacCount:
     """Multiply-accumulates of one sample, from the HLO for a batch of one on the CPU."""
     batch = built.loaded.batch or 1
-    signature = [tf.TensorSpec((batch, *item.shape), item.dtype) for item in built.inputs]
+    signature = [tf.TensorSpec((batch, *given.shape), given.dtype) for given in built.inputs]
 
     def forward(*tensors: Any) -> Any:
         return built.call(tensors[0] if len(tensors) == 1 else tensors)
@@ -236,11 +238,11 @@ def _narrow(output: Any) -> Any:
     )
 
 
-def _values(item: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray:
-    shape = (count, *item.shape)
-    if tf.as_dtype(item.dtype).is_floating:
-        return rng.uniform(item.low, item.high, shape).astype(np.float32)
-    return rng.integers(math.floor(item.low), math.ceil(item.high), shape)
+def _values(given: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray:
+    shape = (count, *given.shape)
+    if tf.as_dtype(given.dtype).is_floating:
+        return rng.uniform(given.low, given.high, shape).astype(np.float32)
+    return rng.integers(math.floor(given.low), math.ceil(given.high), shape)
 
 
 def _fill_zero_matrices(loaded: LoadedModel) -> None:

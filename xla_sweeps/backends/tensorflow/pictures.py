@@ -54,7 +54,7 @@ class Feed:
         self._input = inputs[0]
         shape = self._input.shape
         if len(inputs) != 1 or len(shape) != 3 or shape[2] != 3 or shape[0] != shape[1]:
-            shapes = ", ".join(str(list(item.shape)) for item in inputs)
+            shapes = ", ".join(str(list(spec.shape)) for spec in inputs)
             raise ConfigError(
                 f"data={self._data.path}: {trial.model.name} does not take pictures: expected one "
                 f"input [side, side, 3], found {shapes}"
@@ -145,8 +145,8 @@ def check_labels(pictures: Pictures, *, classes: int, path: str) -> None:
     """
     labels: Any = pictures.labels
     if pictures.form == "tfrecord":
-        found = _from_records(pictures, encoded=False).take(LABELS_READ)
-        labels = [int(label) for label in found.as_numpy_iterator()]
+        records = _from_records(pictures, encoded=False).take(LABELS_READ)
+        labels = [int(label) for label in records.as_numpy_iterator()]
     least, most = min(labels), max(labels)
     if least < 0 or most >= classes:
         raise ConfigError(
@@ -174,8 +174,8 @@ def _from_records(pictures: Pictures, *, encoded: bool = True) -> Any:
         features.pop(names[0])
 
     def parsed(record: Any) -> Any:
-        found = tf.io.parse_single_example(record, features)
-        return (found[names[0]], found[names[1]]) if encoded else found[names[1]]
+        values = tf.io.parse_single_example(record, features)
+        return (values[names[0]], values[names[1]]) if encoded else values[names[1]]
 
     files = tf.data.Dataset.from_tensor_slices(list(pictures.files))
     records = files.interleave(
@@ -190,14 +190,14 @@ def _names(file: str) -> tuple[str, str]:
     """Under which names the first record holds the picture and its class."""
     record = next(iter(tf.data.TFRecordDataset(file).take(1).as_numpy_iterator()))
     try:
-        known = set(tf.train.Example.FromString(record).features.feature)
+        names = set(tf.train.Example.FromString(record).features.feature)
     except Exception as error:
         raise ConfigError(f"data: {file}: record 1 is no tf.train.Example") from error
     for encoded, label in zip(_ENCODED, _LABEL, strict=True):
-        if {encoded, label} <= known:
+        if {encoded, label} <= names:
             return encoded, label
     raise ConfigError(
-        f"data: {file}: its records hold {', '.join(sorted(known)) or 'nothing'}; expected "
+        f"data: {file}: its records hold {', '.join(sorted(names)) or 'nothing'}; expected "
         f"{' and '.join((_ENCODED[0], _LABEL[0]))}, or {' and '.join((_ENCODED[1], _LABEL[1]))}"
     )
 

@@ -53,19 +53,19 @@ def prove(
 ) -> dict[str, Any]:
     """Test executables that keep the device busy; returns what `self_test` returns."""
     for by_reading in (False, True):
-        found = {}
+        tests = {}
         for label, executable in executables.items():
             executable.sync_by_reading = by_reading
-            found[label] = timing.sync_self_test(executable, seconds=CHAIN_S, clock=clock)
-        if all(test.works for test in found.values()):
+            tests[label] = timing.sync_self_test(executable, seconds=CHAIN_S, clock=clock)
+        if all(test.works for test in tests.values()):
             return {
                 "works": True,
-                "queued": all(test.queued for test in found.values()),
+                "queued": all(test.queued for test in tests.values()),
                 "by_reading": by_reading,
                 "note": "sync_devices() does not wait; a scalar is read instead"
                 if by_reading
                 else "",
-                "modes": {label: asdict(test) for label, test in found.items()},
+                "modes": {label: asdict(test) for label, test in tests.items()},
             }
     raise XlaSweepsError(
         "neither sync_devices() nor reading a result waits for this device, so it cannot be timed"

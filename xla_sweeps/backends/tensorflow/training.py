@@ -43,8 +43,8 @@ class State:
 
     def __init__(self, variables: Sequence[Any]) -> None:
         """Keep the values that the variables have now."""
-        self._variables = [raw(item) for item in variables]
-        self._saved = [tf.identity(item) for item in self._variables]
+        self._variables = [raw(variable) for variable in variables]
+        self._saved = [tf.identity(variable) for variable in self._variables]
         self._assign = tf.function(self._assigned, autograph=False, jit_compile=False)
 
     def _assigned(self) -> None:
@@ -171,14 +171,14 @@ class Trainer:
         with self.without_random_layers():
             return self._first_steps(bind_again())
 
-    def compare(self, found: FirstSteps) -> Agreement:
+    def compare(self, steps: FirstSteps) -> Agreement:
         """Compare a mode's first steps with eager's, or with float64."""
         return learning.compare_steps(
-            found,
+            steps,
             self._eager,
             self._spread,
             self._reference,
-            names=[_name(item) for item in self._changed],
+            names=[_name(variable) for variable in self._changed],
             precision=self.precision,
         )
 
@@ -235,13 +235,13 @@ class Trainer:
     ) -> FirstSteps:
         batches = self.batches if batches is None else batches
         executable.prepare()
-        before = [values_of(item) for item in self._changed]
+        before = [values_of(variable) for variable in self._changed]
         if reseed:
             self._reseed()
         self.optimizer.learning_rate = CHECKING_RATE
         loss = _loss(executable.run(batches[0]))
         updates = tuple(
-            values_of(item) - old for item, old in zip(self._changed, before, strict=True)
+            values_of(variable) - old for variable, old in zip(self._changed, before, strict=True)
         )
         executable.prepare()  # the learning rate too
         curve = tuple(_loss(executable.run(batches[k % len(batches)])) for k in range(steps))

@@ -106,10 +106,12 @@ def explain(job: ReplicateJob, channel: Any) -> None:
             batch=built.loaded.batch,
             precision=trial.precision,
             device=device,
-            inputs=tuple(f"{item.name}{[size, *item.shape]} {item.dtype}" for item in built.inputs),
+            inputs=tuple(
+                f"{given.name}{[size, *given.shape]} {given.dtype}" for given in built.inputs
+            ),
         )
-        known = explain_subject(subject, channel.send, trace=job.measure)
-        time_subject(known, subject, channel.send)
+        explanation = explain_subject(subject, channel.send, trace=job.measure)
+        time_subject(explanation, subject, channel.send)
 
 
 @dataclass
@@ -143,7 +145,7 @@ def explain_subject(subject: Subject, tell: Tell, *, trace: bool = True) -> Expl
         tell: sends an event.
         trace: whether to trace where the time goes.
     """
-    known = Explanation(
+    explanation = Explanation(
         model=subject.name,
         device=subject.jit_device,
         tensorflow=str(tf.__version__),
@@ -157,63 +159,63 @@ def explain_subject(subject: Subject, tell: Tell, *, trace: bool = True) -> Expl
         ops = traced_ops(graph.concrete, noted)
     except Exception as error:
         traceback.print_exc()
-        return _sent(_untraceable(known, error), tell)
+        return _sent(_untraceable(explanation, error), tell)
     traced = Traced(graph=graph, ops=ops, origins=Origins(ops))
-    known = replace(known, operations=len(ops), refusals=refusals.refusals(ops))
+    explanation = replace(explanation, operations=len(ops), refusals=refusals.refusals(ops))
     shapes = traps.recompiles_per_shape(subject.model, subject.batch)
     structural = (
         shapes,
         traps.random_numbers(ops),
         traps.xla_in_every_mode(graph.concrete, ops),
     )
-    known = _sent(replace(known, traps=structural), tell)
+    explanation = _sent(replace(explanation, traps=structural), tell)
     tell(protocol.Stage(phase=Phase.COMPILE, mode=str(Mode.XLA)))
     for step in (_lower, _run):
-        known = _sent(step(known, subject, traced), tell)
+        explanation = _sent(step(explanation, subject, traced), tell)
     tell(protocol.Stage(phase=Phase.MEASURE))
-    known = _sent(_program(known, subject, traced, trace=trace), tell)
-    known = _sent(_time(known, subject, traced, trace=trace), tell)
+    explanation = _sent(_program(explanation, subject, traced, trace=trace), tell)
+    explanation = _sent(_time(explanation, subject, traced, trace=trace), tell)
     tell(protocol.Stage(phase=Phase.COMPILE, mode=str(Mode.AUTOCLUSTER)))
-    known = _sent(_cluster(known, subject, ops), tell)
+    explanation = _sent(_cluster(explanation, subject, ops), tell)
     ignored = traps.jit_compile_ignored(subject.model, subject.layers)
-    return _sent(_with(known, ignored), tell)
+    return _sent(_with(explanation, ignored), tell)
 
 
-def time_subject(known: Explanation, subject: Subject, tell: Tell) -> Explanation:
+def time_subject(explanation: Explanation, subject: Subject, tell: Tell) -> Explanation:
     """Time what ran of an explained model against the least time that the device could take."""
     tell(protocol.Stage(phase=Phase.MEASURE))
     why = "XLA does not compile the model, so its work is not known"
     try:
         if subject.hlo:
-            found = roofline.measured(
+            bound = roofline.measured(
                 subject.hlo, subject.ran, inputs=subject.batches[0], device=subject.device
             )
-            return _sent(replace(known, roofline=found), tell)
+            return _sent(replace(explanation, roofline=bound), tell)
     except Exception as error:
         traceback.print_exc()
         why = error_line(error)
-    return _sent(replace(known, missing={"roofline": why, **known.missing}), tell)
+    return _sent(replace(explanation, missing={"roofline": why, **explanation.missing}), tell)
 
 
-def _sent(known: Explanation, tell: Tell) -> Explanation:
-    tell(protocol.Explained(explanation=known))
-    return known
+def _sent(explanation: Explanation, tell: Tell) -> Explanation:
+    tell(protocol.Explained(explanation=explanation))
+    return explanation
 
 
-def _with(known: Explanation, *more: Trap) -> Explanation:
-    return replace(known, traps=(*known.traps, *more))
+def _with(explanation: Explanation, *more: Trap) -> Explanation:
+    return replace(explanation, traps=(*explanation.traps, *more))
 
 
-def _without(known: Explanation, why: str, *parts: str) -> Explanation:
-    return replace(known, missing={**known.missing, **dict.fromkeys(parts, why)})
+def _without(explanation: Explanation, why: str, *parts: str) -> Explanation:
+    return replace(explanation, missing={**explanation.missing, **dict.fromkeys(parts, why)})
 
 
-def _untraceable(known: Explanation, error: Exception) -> Explanation:
+def _untraceable(explanation: Explanation, error: Exception) -> Explanation:
     verdict = _verdict(error, Phase.TRACE, ())
     why = "the model cannot be traced"
     unknown = tuple(traps.unknown(name, why) for name in TrapName)
     return _without(
-        replace(known, compiler=verdict, traps=unknown),
+        replace(explanation, compiler=verdict, traps=unknown),
         why,
         *("operations", "refusals", "clustering", "roofline"),
         *("graph_operations", "hlo_operations", "program", "time"),
@@ -228,7 +230,7 @@ def _verdict(error: Exception, phase: Phase, ops: Sequence[TracedOp]) -> Compile
     )
 
 
-def _lower(known: Explanation, subject: Subject, traced: Traced) -> Explanation:
+def _lower(explanation: Explanation, subject: Subject, traced: Traced) -> Explanation:
     """Lower the model to HLO for both batches: the compiler's verdict, and whether they agree."""
     texts = []
     try:
@@ -240,25 +242,25 @@ def _lower(known: Explanation, subject: Subject, traced: Traced) -> Explanation:
     except Exception as error:
         traceback.print_exc()
         missing = traps.unknown(TrapName.RECOMPILES_PER_VALUE, REFUSED)
-        known = replace(known, compiler=_verdict(error, Phase.COMPILE, traced.ops))
-        return _without(_with(known, missing), REFUSED, "hlo_operations")
+        explanation = replace(explanation, compiler=_verdict(error, Phase.COMPILE, traced.ops))
+        return _without(_with(explanation, missing), REFUSED, "hlo_operations")
     traced.compiled = compiled
-    known = replace(
-        known,
+    explanation = replace(
+        explanation,
         compiler=CompilerVerdict(compiles=True),
         hlo_operations=Module(texts[0]).operations(),
     )
-    return _with(known, traps.recompiles_per_value(texts, traced.ops))
+    return _with(explanation, traps.recompiles_per_value(texts, traced.ops))
 
 
-def _run(known: Explanation, subject: Subject, traced: Traced) -> Explanation:
+def _run(explanation: Explanation, subject: Subject, traced: Traced) -> Explanation:
     """Run graph mode and XLA on the same inputs, and compare what they return."""
     graph, ops = traced.graph, traced.ops
     with modes.collected_graphs() as traced.graphs:
         ran = _ran(graph)
     first, again = (_outputs(graph), _outputs(graph)) if ran is None else (ran, ran)
     if isinstance(again, Exception):
-        known = _without(known, f"graph mode failed: {error_line(again)}", "time")
+        explanation = _without(explanation, f"graph mode failed: {error_line(again)}", "time")
     else:
         subject.ran[str(Mode.GRAPH)] = graph
     compiled: traps.Ran = RuntimeError(REFUSED)
@@ -267,19 +269,19 @@ def _run(known: Explanation, subject: Subject, traced: Traced) -> Explanation:
         if isinstance(compiled, Exception):
             traced.compiled = None
             if not isinstance(first, Exception):
-                known = replace(known, compiler=_verdict(compiled, Phase.COMPILE, ops))
+                explanation = replace(explanation, compiler=_verdict(compiled, Phase.COMPILE, ops))
         else:
             subject.ran[str(Mode.XLA)] = traced.compiled
-    known = (
-        replace(known, graph_operations=computing(traced.graphs))
+    explanation = (
+        replace(explanation, graph_operations=computing(traced.graphs))
         if ran is None
-        else _without(known, error_line(ran), "graph_operations")
+        else _without(explanation, error_line(ran), "graph_operations")
     )
     vanished = (
         first if isinstance(first, Exception) and not isinstance(compiled, Exception) else None
     )
     return _with(
-        known,
+        explanation,
         traps.dropped_checks(ops, vanished),
         traps.clamped_indices(ops, vanished, device=subject.device),
         traps.other_shape(first, compiled, ops),
@@ -294,10 +296,12 @@ def _run(known: Explanation, subject: Subject, traced: Traced) -> Explanation:
     )
 
 
-def _program(known: Explanation, subject: Subject, traced: Traced, *, trace: bool) -> Explanation:
+def _program(
+    explanation: Explanation, subject: Subject, traced: Traced, *, trace: bool
+) -> Explanation:
     """Profile a few calls, and read there what XLA made of the model; it is not compiled again."""
     if traced.compiled is None:
-        return _without(known, REFUSED, "program", "time")
+        return _without(explanation, REFUSED, "program", "time")
     try:
         traced.profile = profiled(
             {
@@ -311,29 +315,35 @@ def _program(known: Explanation, subject: Subject, traced: Traced, *, trace: boo
         if not traced.program:
             lowered = traced.compiled.function.experimental_get_compiler_ir(subject.batches[0])
             traced.program = str(lowered(stage="optimized_hlo"))
-        return replace(known, program=program.program_of(traced.program, traced.origins))
+        return replace(explanation, program=program.program_of(traced.program, traced.origins))
     except Exception as error:
         traceback.print_exc()
-        return _without(known, error_line(error), "program", *([] if traced.program else ["time"]))
+        return _without(
+            explanation, error_line(error), "program", *([] if traced.program else ["time"])
+        )
 
 
-def _time(known: Explanation, subject: Subject, traced: Traced, *, trace: bool) -> Explanation:
+def _time(
+    explanation: Explanation, subject: Subject, traced: Traced, *, trace: bool
+) -> Explanation:
     """Read from the profile where the time of graph mode and of XLA goes."""
     if not trace:
-        return _without(known, "left out by --no-trace", "time")
+        return _without(explanation, "left out by --no-trace", "time")
     if "GPU" in subject.device:
-        return _without(known, "a GPU's operations are not read from the trace so far", "time")
-    if traced.profile is None or "time" in known.missing:
-        return known
+        return _without(
+            explanation, "a GPU's operations are not read from the trace so far", "time"
+        )
+    if traced.profile is None or "time" in explanation.missing:
+        return explanation
     try:
         work = {
             Mode.GRAPH: graph_work(traced.graphs, traced.origins),
             Mode.XLA: program.work_by_name(traced.program, traced.origins),
         }
-        return replace(known, time=time_of(traced.profile, work))
+        return replace(explanation, time=time_of(traced.profile, work))
     except Exception as error:
         traceback.print_exc()
-        return _without(known, error_line(error), "time")
+        return _without(explanation, error_line(error), "time")
 
 
 def _nudged(graph: modes.ModeExecutable) -> modes.ModeExecutable:
@@ -361,7 +371,7 @@ def _outputs(executable: modes.ModeExecutable) -> traps.Ran:
         return error
 
 
-def _cluster(known: Explanation, subject: Subject, ops: Sequence[TracedOp]) -> Explanation:
+def _cluster(explanation: Explanation, subject: Subject, ops: Sequence[TracedOp]) -> Explanation:
     """Run the model with auto-clustering, and see what its clusters hold."""
     try:
         executable = modes.ModeExecutable.bind(subject.call, Mode.AUTOCLUSTER, subject.batches)
@@ -373,10 +383,10 @@ def _cluster(known: Explanation, subject: Subject, ops: Sequence[TracedOp]) -> E
     except Exception as error:
         traceback.print_exc()
         why = error_line(error)
-        missing = {**known.missing, "clustering": why}
+        missing = {**explanation.missing, "clustering": why}
         unknown = traps.unknown(TrapName.LITTLE_CLUSTERED, why)
-        return _with(replace(known, missing=missing), unknown)
+        return _with(replace(explanation, missing=missing), unknown)
     finally:
         modes.activate(Execution.GRAPH)
     clustering = traps.clustering_of(ops, graphs)
-    return _with(replace(known, clustering=clustering), traps.little_clustered(clustering))
+    return _with(replace(explanation, clustering=clustering), traps.little_clustered(clustering))

@@ -109,31 +109,32 @@ def traced_ops(concrete: Any, layers: Layers | None = None) -> list[TracedOp]:
         concrete: a traced `tf.function`.
         layers: what was noted while it was traced.
     """
-    library = {item.signature.name: item for item in concrete.graph.as_graph_def().library.function}
-    found: list[TracedOp] = []
+    functions = concrete.graph.as_graph_def().library.function
+    library = {function.signature.name: function for function in functions}
+    ops: list[TracedOp] = []
     seen: set[str] = set()
 
     def visit(definition: Any, graph: Any, name: str, caller: TracedOp | None) -> None:
-        known, live = _known(definition), _live(definition)
+        constants, live = _known(definition), _live(definition)
         inlined = caller is not None and caller.op in CALLS
         for node in definition.node_def:
             needed = node.name in live
             if not needed and (inlined or node.op in CALLS):
                 continue
-            item = TracedOp(
+            traced = TracedOp(
                 definition=node,
                 function=name,
                 place=_place(node, graph, caller.place if caller else None, layers),
-                known=tuple(source(value) in known for value in _data(node)),
+                known=tuple(source(value) in constants for value in _data(node)),
             )
-            found.append(item)
+            ops.append(traced)
             for called in called_functions(node):
                 if called in library and called not in seen:
                     seen.add(called)
-                    visit(library[called], _body(graph, called), called, item)
+                    visit(library[called], _body(graph, called), called, traced)
 
     visit(concrete.function_def, concrete.graph, "", None)
-    return found
+    return ops
 
 
 def called_functions(node: Any) -> list[str]:
@@ -142,7 +143,7 @@ def called_functions(node: Any) -> list[str]:
     for value in node.attr.values():
         if value.HasField("func"):
             names.append(str(value.func.name))
-        names += [str(item.name) for item in value.list.func]
+        names += [str(function.name) for function in value.list.func]
     return names
 
 
@@ -153,16 +154,16 @@ def named_in(text: str, ops: Sequence[TracedOp]) -> tuple[Place, ...]:
     """
     words = re.findall(r"\{\{node ([^}]+)\}\}|[`'\"]([\w./\-]+)[`'\"]|([\w.\-]+/[\w./\-]+)", text)
     by_name: dict[str, Place] = {}
-    for item in ops:
-        by_name.setdefault(str(item.definition.name), item.place)
-    found = (by_name.get(next(filter(None, word))) for word in words)
-    return tuple(dict.fromkeys(place for place in found if place is not None))
+    for traced in ops:
+        by_name.setdefault(str(traced.definition.name), traced.place)
+    places = (by_name.get(next(filter(None, word))) for word in words)
+    return tuple(dict.fromkeys(place for place in places if place is not None))
 
 
 def _live(definition: Any) -> set[str]:
     """Names of the nodes of a function that its results or its side effects need."""
     nodes = {node.name: node for node in definition.node_def}
-    todo = [source(item) for item in definition.ret.values()] + list(
+    todo = [source(output) for output in definition.ret.values()] + list(
         definition.control_ret.values()
     )
     live: set[str] = set()
@@ -170,7 +171,7 @@ def _live(definition: Any) -> set[str]:
         name = todo.pop()
         if name in nodes and name not in live:
             live.add(name)
-            todo += [source(item) for item in nodes[name].input]
+            todo += [source(output) for output in nodes[name].input]
     return live
 
 
@@ -179,24 +180,24 @@ _SHAPES = frozenset({"Const", "Shape", "ShapeN", "Size", "Rank", "ReadVariableOp
 
 def _known(definition: Any) -> set[str]:
     """Names of the nodes whose values follow from constants, shapes and variables alone."""
-    known: set[str] = set()
+    names: set[str] = set()
     changed = True
     while changed:
         changed = False
         for node in definition.node_def:
             data = _data(node)
-            if node.name not in known and (
+            if node.name not in names and (
                 node.op in _SHAPES
-                or (data and all(source(item) in known for item in data))
+                or (data and all(source(input_name) in names for input_name in data))
                 or (not data and not node.op.startswith("Placeholder"))
             ):
-                known.add(node.name)
+                names.add(node.name)
                 changed = True
-    return known
+    return names
 
 
 def _data(node: Any) -> list[str]:
-    return [item for item in node.input if not item.startswith("^")]
+    return [name for name in node.input if not name.startswith("^")]
 
 
 def _body(graph: Any, name: str) -> Any:
@@ -229,11 +230,11 @@ def _line(graph: Any, name: str) -> str:
         for frame in frames
         if not frame.filename.startswith("<")
     ]
-    own = [item for item in files if not item[0].startswith(_NOT_USERS)]
+    own = [frame for frame in files if not frame[0].startswith(_NOT_USERS)]
     others = [
-        item
-        for item in files
-        if item[0].startswith(_PACKAGES) and not any(part in item[0] for part in _FRAMEWORKS)
+        frame
+        for frame in files
+        if frame[0].startswith(_PACKAGES) and not any(part in frame[0] for part in _FRAMEWORKS)
     ]
     for file, number in (own or others)[-1:]:
         return f"{_short(file)}:{number}"
@@ -272,7 +273,9 @@ class Origins:
     """
 
     def __init__(self, ops: Sequence[TracedOp]) -> None:
-        self._layers = {item.place.node: item.place.layer for item in ops if item.place.layer}
+        self._layers = {
+            traced.place.node: traced.place.layer for traced in ops if traced.place.layer
+        }
         self._scopes: dict[str, set[str]] = {}
         for node, layer in self._layers.items():
             scope = _scope(node)
@@ -282,11 +285,11 @@ class Origins:
 
     def __call__(self, name: str) -> str:
         """The layer as `name (Class)`, else `at NAME`; "" without a name."""
-        scope, found = name, {self._layers[name]} if name in self._layers else set[str]()
-        while scope and not found:
-            found = self._scopes.get(scope, set())
+        scope, layers = name, {self._layers[name]} if name in self._layers else set[str]()
+        while scope and not layers:
+            layers = self._scopes.get(scope, set())
             scope = _scope(scope)
-        return next(iter(found)) if len(found) == 1 else f"at {name}" if name else ""
+        return next(iter(layers)) if len(layers) == 1 else f"at {name}" if name else ""
 
 
 def _scope(name: str) -> str:

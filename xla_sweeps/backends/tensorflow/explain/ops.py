@@ -17,14 +17,14 @@ def compiled_ops() -> OpList:
     from tensorflow.python.framework import kernels
 
     devices = refusals.registered()
-    found: dict[str, dict[str, Any]] = {}
+    by_op: dict[str, dict[str, Any]] = {}
     for kernel in kernels.get_all_registered_kernels().kernel:
         if not kernel.op.startswith("_"):
-            found.setdefault(kernel.op, {}).setdefault(kernel.device_type, kernel)
+            by_op.setdefault(kernel.op, {}).setdefault(kernel.device_type, kernel)
     return OpList(
         tensorflow=str(tf.__version__),
         devices=devices,
-        ops=tuple(_support(op, found[op], devices) for op in sorted(found)),
+        ops=tuple(_support(op, by_op[op], devices) for op in sorted(by_op)),
     )
 
 
@@ -34,7 +34,7 @@ def _support(op: str, kernels: dict[str, Any], devices: tuple[str, ...]) -> Supp
         return Support(op=op, devices=(), advice=refusals.advice(op))
     types = {
         constraint.name: tuple(
-            sorted(tf.as_dtype(item).name for item in constraint.allowed_values.list.type)
+            sorted(tf.as_dtype(dtype).name for dtype in constraint.allowed_values.list.type)
         )
         for constraint in kernels[compiling[0]].constraint
         if constraint.allowed_values.list.type

@@ -46,15 +46,15 @@ def peaks(dtypes: Sequence[str], *, device: str) -> tuple[Peak, ...]:
 
 def matmul_peak(dtype: str, *, device: str) -> Peak:
     """The most FLOP/s of products of n x n matrices, which take 2 n^3 FLOP each."""
-    found = []
+    attempts = []
     for side in SIDES:
         matrix = tf.cast(tf.fill((side, side), 1 / side), dtype)
         seconds, executable = _fastest(lambda pair: tf.linalg.matmul(*pair), (matrix, matrix))
         flop = FLOP_PER_MAC * side**3
-        found.append((flop / seconds, flop, executable, f"{side} x {side}"))
+        attempts.append((flop / seconds, flop, executable, f"{side} x {side}"))
         if seconds >= ENOUGH_S:
             break
-    _, flop, executable, size = max(found, key=lambda item: item[0])
+    _, flop, executable, size = max(attempts, key=lambda attempt: attempt[0])
     return _peak(matmul(dtype), "FLOP/s", flop, executable, size=size, device=device)
 
 

@@ -42,7 +42,7 @@ _LIBRARY_FUSION = re.compile(r'"kind":"(__(?:onednn|ynn|cudnn|cublas)[^"]*)"')
 _GROUPS = re.compile(r"feature_group_count=(\d+)")
 _KERNEL = re.compile(r"dim_labels=\w+_(\w+)->")
 
-Item = tuple[Computation, Instruction]
+Located = tuple[Computation, Instruction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +66,18 @@ def program_of(text: str, layer_of: LayerOf) -> Program:
     """
     module = Module(text)
     work = list(module.running())
-    library = {item.name: name for _, item in work if (name := _library(item))}
+    library = {instruction.name: name for _, instruction in work if (name := _library(instruction))}
     own = [
         inner.operation
-        for computation, item in work
-        if item.name not in library
-        for _, inner in _parts(module, computation, item)
+        for computation, instruction in work
+        if instruction.name not in library
+        for _, inner in _parts(module, computation, instruction)
     ]
-    alone = Counter(item.operation for _, item in work)
+    alone = Counter(instruction.operation for _, instruction in work)
     fusions = [
-        _fusion(module, computation, item, layer_of)
-        for computation, item in work
-        if item.operation == "fusion" and item.name not in library
+        _fusion(module, computation, instruction, layer_of)
+        for computation, instruction in work
+        if instruction.operation == "fusion" and instruction.name not in library
     ]
     return Program(
         operations=len(work),
@@ -89,9 +89,11 @@ def program_of(text: str, layer_of: LayerOf) -> Program:
         transposes=alone["transpose"],
         converts=alone["convert"],
         read_bytes=sum(_read_bytes(module, *entry) for entry in work),
-        written_bytes=sum(item.size_bytes for _, item in work),
+        written_bytes=sum(instruction.size_bytes for _, instruction in work),
         largest=tuple(
-            sorted(fusions, key=lambda found: -(found.read_bytes + found.written_bytes))[:LARGEST]
+            sorted(fusions, key=lambda fusion: -(fusion.read_bytes + fusion.written_bytes))[
+                :LARGEST
+            ]
         ),
     )
 
@@ -105,19 +107,20 @@ def work_by_name(text: str, layer_of: LayerOf) -> dict[str, Work]:
     """
     module = Module(text)
     return {
-        item.name: Work(
-            _kind(module, computation, item), _layers(module, computation, item, layer_of)
+        instruction.name: Work(
+            _kind(module, computation, instruction),
+            _layers(module, computation, instruction, layer_of),
         )
-        for computation, item in module.running()
+        for computation, instruction in module.running()
     }
 
 
-def _parts(module: Module, computation: Computation, item: Instruction) -> Iterator[Item]:
+def _parts(module: Module, computation: Computation, instruction: Instruction) -> Iterator[Located]:
     """The instructions of a fusion, those of fusions in it too; else the instruction."""
-    if item.operation != "fusion":
-        yield computation, item
+    if instruction.operation != "fusion":
+        yield computation, instruction
         return
-    for name in item.called.get("calls", ()):
+    for name in instruction.called.get("calls", ()):
         called = module.computations[name]
         for inner in called.instructions.values():
             if inner.operation == "fusion":
@@ -126,30 +129,30 @@ def _parts(module: Module, computation: Computation, item: Instruction) -> Itera
                 yield called, inner
 
 
-def _library(item: Instruction) -> str:
+def _library(instruction: Instruction) -> str:
     """The library function that an instruction calls, or ""."""
-    pattern = {"custom-call": _TARGET, "fusion": _LIBRARY_FUSION}.get(item.operation)
-    found = pattern.search(item.attributes) if pattern else None
-    return found[1] if found else ""
+    pattern = {"custom-call": _TARGET, "fusion": _LIBRARY_FUSION}.get(instruction.operation)
+    match = pattern.search(instruction.attributes) if pattern else None
+    return match[1] if match else ""
 
 
 def _fusion(
-    module: Module, computation: Computation, item: Instruction, layer_of: LayerOf
+    module: Module, computation: Computation, instruction: Instruction, layer_of: LayerOf
 ) -> Fusion:
     return Fusion(
-        name=item.name,
-        kind=_kind(module, computation, item),
-        operations=sum(1 for _ in _parts(module, computation, item)),
-        read_bytes=_read_bytes(module, computation, item),
-        written_bytes=item.size_bytes,
-        layers=tuple(name for name in _layers(module, computation, item, layer_of) if name),
+        name=instruction.name,
+        kind=_kind(module, computation, instruction),
+        operations=sum(1 for _ in _parts(module, computation, instruction)),
+        read_bytes=_read_bytes(module, computation, instruction),
+        written_bytes=instruction.size_bytes,
+        layers=tuple(name for name in _layers(module, computation, instruction, layer_of) if name),
     )
 
 
-def _read_bytes(module: Module, computation: Computation, item: Instruction) -> int:
+def _read_bytes(module: Module, computation: Computation, instruction: Instruction) -> int:
     """Bytes of each operand, once; of an operand that is only sliced, those of the slices."""
-    operands = [computation.instructions[name] for name in computation.operands(item)]
-    sliced = _sliced(module, item)
+    operands = [computation.instructions[name] for name in computation.operands(instruction)]
+    sliced = _sliced(module, instruction)
     read: dict[str, int] = {}
     for position, operand in enumerate(operands):
         size = min(operand.size_bytes, sliced.get(position, operand.size_bytes))
@@ -157,12 +160,12 @@ def _read_bytes(module: Module, computation: Computation, item: Instruction) -> 
     return sum(read.values())
 
 
-def _sliced(module: Module, item: Instruction) -> dict[int, int]:
+def _sliced(module: Module, instruction: Instruction) -> dict[int, int]:
     """Bytes that are read of those operands that are only sliced, by their position."""
-    if item.operation in _SLICES:
-        return {0: item.size_bytes}
-    found: dict[int, int] = {}
-    for name in item.called.get("calls", ()) if item.operation == "fusion" else ():
+    if instruction.operation in _SLICES:
+        return {0: instruction.size_bytes}
+    sizes: dict[int, int] = {}
+    for name in instruction.called.get("calls", ()) if instruction.operation == "fusion" else ():
         computation = module.computations[name]
         users: dict[str, list[Instruction]] = {}
         for inner in computation.instructions.values():
@@ -176,65 +179,65 @@ def _sliced(module: Module, item: Instruction) -> dict[int, int]:
                 use.operation in _SLICES and computation.operands(use)[0] == inner.name
                 for use in uses
             ):
-                found[int(inner.arguments)] = sum(use.size_bytes for use in uses)
-    return found
+                sizes[int(inner.arguments)] = sum(use.size_bytes for use in uses)
+    return sizes
 
 
-def _kind(module: Module, computation: Computation, item: Instruction) -> Kind:
+def _kind(module: Module, computation: Computation, instruction: Instruction) -> Kind:
     """Main work of an operation: the costliest kind of its parts."""
-    kinds = {_part_kind(*part) for part in _parts(module, computation, item)}
+    kinds = {_part_kind(*part) for part in _parts(module, computation, instruction)}
     return next((kind for kind in Kind if kind in kinds), Kind.COPY)
 
 
-def _part_kind(computation: Computation, item: Instruction) -> Kind:
-    if item.operation == "convolution":
-        return Kind.DEPTHWISE if _is_depthwise(computation, item) else Kind.CONVOLUTION
-    if item.operation == "dot":
+def _part_kind(computation: Computation, instruction: Instruction) -> Kind:
+    if instruction.operation == "convolution":
+        return Kind.DEPTHWISE if _is_depthwise(computation, instruction) else Kind.CONVOLUTION
+    if instruction.operation == "dot":
         return Kind.PRODUCT
-    if item.operation == "custom-call":
-        target = _library(item).lower()
+    if instruction.operation == "custom-call":
+        target = _library(instruction).lower()
         if "conv" in target:
             return Kind.CONVOLUTION
         if any(word in target for word in ("matmul", "gemm", "dot")):
             return Kind.PRODUCT
-    if item.operation in _REDUCES:
+    if instruction.operation in _REDUCES:
         return Kind.REDUCTION
-    return Kind.COPY if item.operation in _MOVES else Kind.ELEMENTWISE
+    return Kind.COPY if instruction.operation in _MOVES else Kind.ELEMENTWISE
 
 
-def _is_depthwise(computation: Computation, item: Instruction) -> bool:
+def _is_depthwise(computation: Computation, instruction: Instruction) -> bool:
     """True if each of several groups of a convolution has one input feature.
 
     One channel is one group, so there TensorFlow's name for it decides, as in graph mode.
     """
-    if 'op_type="Depthwise' in item.attributes:
+    if 'op_type="Depthwise' in instruction.attributes:
         return True
-    groups, labels = _GROUPS.search(item.attributes), _KERNEL.search(item.attributes)
-    names = computation.operands(item)
+    groups, labels = _GROUPS.search(instruction.attributes), _KERNEL.search(instruction.attributes)
+    names = computation.operands(instruction)
     shape = computation.instructions[names[1]].shape if len(names) > 1 else None
     several = groups is not None and int(groups[1]) > 1
     return bool(several and labels and shape and shape[labels[1].index("i")] == 1)
 
 
 def _layers(
-    module: Module, computation: Computation, item: Instruction, layer_of: LayerOf
+    module: Module, computation: Computation, instruction: Instruction, layer_of: LayerOf
 ) -> dict[str, float]:
     """The layers of an operation, by the share of the bytes that it computes for each."""
     computed: Counter[str] = Counter()
-    for _, inner in _parts(module, computation, item):
+    for _, inner in _parts(module, computation, instruction):
         if inner.op_name and inner.operation != "broadcast":
             computed[layer_of(inner.op_name)] += max(1, inner.size_bytes)
     if not computed:
-        computed[layer_of(_origin(computation, item))] = 1
+        computed[layer_of(_origin(computation, instruction))] = 1
     total = computed.total()
     return {name: count / total for name, count in computed.most_common()}
 
 
-def _origin(computation: Computation, item: Instruction) -> str:
+def _origin(computation: Computation, instruction: Instruction) -> str:
     """The TensorFlow operation of an instruction that XLA added, from what it reads; or ""."""
-    while not item.op_name:
-        names = computation.operands(item)
+    while not instruction.op_name:
+        names = computation.operands(instruction)
         if not names:
             return ""
-        item = computation.instructions[names[0]]
-    return item.op_name
+        instruction = computation.instructions[names[0]]
+    return instruction.op_name

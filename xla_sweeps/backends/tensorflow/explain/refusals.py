@@ -93,16 +93,16 @@ def refusals(ops: Sequence[TracedOp]) -> tuple[Refusal, ...]:
     Args:
         ops: a traced graph's.
     """
-    functions = {item.function for item in ops}
+    functions = {traced.function for traced in ops}
     places: dict[tuple[str, str], list[Place]] = {}
     devices: dict[tuple[str, str], tuple[str, ...]] = {}
-    for item in ops:
-        if item.op in functions or item.op in ("_Arg", "_Retval"):
+    for traced in ops:
+        if traced.op in functions or traced.op in ("_Arg", "_Retval"):
             continue
-        without = {device: why for device in registered() if (why := _refused(item, device))}
+        without = {device: why for device in registered() if (why := _refused(traced, device))}
         if without:
-            key = item.op, next(iter(without.values()))
-            places.setdefault(key, []).append(item.place)
+            key = traced.op, next(iter(without.values()))
+            places.setdefault(key, []).append(traced.place)
             devices[key] = tuple(without)
     return tuple(
         Refusal(
@@ -110,21 +110,21 @@ def refusals(ops: Sequence[TracedOp]) -> tuple[Refusal, ...]:
             devices=devices[op, reason],
             reason=reason,
             advice=advice(op) if reason == NO_KERNEL else _TYPES.format(op=op),
-            places=tuple(found),
+            places=tuple(where),
         )
-        for (op, reason), found in places.items()
+        for (op, reason), where in places.items()
     )
 
 
 NO_KERNEL = "no kernel"
 
 
-def _refused(item: TracedOp, device: str) -> str:
+def _refused(traced: TracedOp, device: str) -> str:
     """Reason why a device has no kernel for an operation with its types, or ""."""
-    kernels = [kernel for kernel in kernels_of(item.op) if kernel.device_type == device]
+    kernels = [kernel for kernel in kernels_of(traced.op) if kernel.device_type == device]
     if not kernels:
         return NO_KERNEL
-    types = attribute_types(item.definition)
+    types = attribute_types(traced.definition)
     wrong: list[str] = []
     for kernel in kernels:
         wrong = [

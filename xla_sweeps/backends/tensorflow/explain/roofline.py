@@ -52,11 +52,15 @@ def work_of(hlo: str, inputs: Any) -> tuple[Work, dict[str, str]]:
     once. Constants in the program do not count.
     """
     entry = Module(hlo).computations[Module(hlo).entry]
-    read = sum(item.size_bytes for item in entry.live() if item.operation == "parameter")
+    read = sum(
+        instruction.size_bytes
+        for instruction in entry.live()
+        if instruction.operation == "parameter"
+    )
     given = sum(tensor.dtype.size * math.prod(tensor.shape) for tensor in tf.nest.flatten(inputs))
     root = entry.root
     names = entry.operands(root) if root is not None and root.is_tuple else []
-    results = [entry.instructions[name] for name in names] or [item for item in (root,) if item]
+    results = [entry.instructions[name] for name in names] or ([root] if root else [])
     missing, macs, at_least = {}, None, False
     try:
         count = count_macs(hlo)
@@ -68,7 +72,7 @@ def work_of(hlo: str, inputs: Any) -> tuple[Work, dict[str, str]]:
         macs_at_least=at_least,
         weight_bytes=max(0, read - given),
         input_bytes=given,
-        output_bytes=sum(item.size_bytes for item in results),
+        output_bytes=sum(instruction.size_bytes for instruction in results),
     ), missing
 
 

@@ -49,17 +49,17 @@ def shared(spans: Sequence[Span]) -> Counter[str]:
         + [(span.end_s, -1, span.name) for span in spans]
     )
     running: Counter[str] = Counter()
-    found: Counter[str] = Counter()
+    seconds: Counter[str] = Counter()
     earlier = 0.0
     for at, change, name in edges:
         number = running.total()
         for each, count in running.items():
-            found[each] += (at - earlier) * count / number  # type: ignore[assignment]
+            seconds[each] += (at - earlier) * count / number  # type: ignore[assignment]
         running[name] += change
         if not running[name]:
             del running[name]
         earlier = at
-    return found
+    return seconds
 
 
 def mode_time(mode: str, call: Call, *, calls: int) -> ModeTime:
@@ -89,11 +89,11 @@ def mode_time(mode: str, call: Call, *, calls: int) -> ModeTime:
 def lost(graph: Call, compiled: Call) -> tuple[LayerTime, ...]:
     """The layers that XLA loses most time in, the worst first."""
     one, two = _by_layer(graph), _by_layer(compiled)
-    found = []
+    losses = []
     for layer in dict.fromkeys([*one, *two]):
         kinds = one.get(layer, Counter()) + two.get(layer, Counter())
         if layer and kinds:
-            found.append(
+            losses.append(
                 LayerTime(
                     layer=layer,
                     kind=kinds.most_common(1)[0][0],
@@ -101,14 +101,14 @@ def lost(graph: Call, compiled: Call) -> tuple[LayerTime, ...]:
                     xla_s=sum(two.get(layer, {}).values()),
                 )
             )
-    worst = sorted(found, key=lambda item: -item.lost_s)[:WORST]
-    return tuple(item for item in worst if item.lost_s > 0)
+    worst = sorted(losses, key=lambda loss: -loss.lost_s)[:WORST]
+    return tuple(loss for loss in worst if loss.lost_s > 0)
 
 
 def _by_layer(call: Call) -> dict[str, Counter[Kind]]:
-    found: defaultdict[str, Counter[Kind]] = defaultdict(Counter)
+    seconds: defaultdict[str, Counter[Kind]] = defaultdict(Counter)
     for name, spent_s in shared(call.operations).items():
         work = call.work.get(name, UNKNOWN)
         for layer, share in work.layers.items():
-            found[layer][work.kind] += spent_s * share  # type: ignore[assignment]
-    return found
+            seconds[layer][work.kind] += spent_s * share  # type: ignore[assignment]
+    return seconds

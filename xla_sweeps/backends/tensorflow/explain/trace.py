@@ -72,8 +72,8 @@ class Profile:
     def program(self, executable: modes.ModeExecutable) -> str:
         """The text of the program that XLA made of a mode; "" if the profiler has none."""
         function = executable.concrete.name.decode().strip("_")
-        found = (each for name, each in self.programs.items() if f"{function}_" in name)
-        return hlo_text(content) if (content := next(found, b"")) else ""
+        contents = (each for name, each in self.programs.items() if f"{function}_" in name)
+        return hlo_text(content) if (content := next(contents, b"")) else ""
 
 
 def profiled(executables: Mapping[str, modes.ModeExecutable], *, calls: int = CALLS) -> Profile:
@@ -111,7 +111,7 @@ def _events(space: Any) -> Iterator[Event]:
     lines = [(plane, line) for plane in space.planes for line in plane.lines if line.events]
     begin_ns = min((line.timestamp_ns for _, line in lines), default=0)
     for plane, line in lines:
-        names = {number: item.name for number, item in plane.stat_metadata.items()}
+        names = {number: metadata.name for number, metadata in plane.stat_metadata.items()}
         for event in line.events:
             start_s = ((line.timestamp_ns - begin_ns) * 1000 + event.offset_ps) * _PS
             yield Event(
@@ -125,10 +125,10 @@ def _events(space: Any) -> Iterator[Event]:
 def _programs(space: Any) -> Iterator[tuple[str, bytes]]:
     for plane in space.planes:
         if plane.name == "/host:metadata":
-            for item in plane.event_metadata.values():
-                for stat in item.stats:
+            for metadata in plane.event_metadata.values():
+                for stat in metadata.stats:
                     if stat.bytes_value:
-                        yield item.name, stat.bytes_value
+                        yield metadata.name, stat.bytes_value
 
 
 def _value(stat: Any, names: Mapping[int, str]) -> Any:

@@ -79,7 +79,7 @@ def dropped_checks(ops: Sequence[TracedOp], vanished: Exception | None) -> Trap:
         vanished: an error of graph mode on inputs on which XLA returns a result, or None.
     """
     name, fix = TrapName.DROPPED_CHECKS, "check the inputs before the compiled call"
-    places = [item.place for item in ops if item.op in CHECKS]
+    places = [traced.place for traced in ops if traced.op in CHECKS]
     where = named_in(error_text(vanished), ops) if vanished is not None else ()
     if vanished is not None and not any(place.op in INDICES for place in where):
         what = f"graph mode fails, and XLA returns a result: {error_line(vanished)}"
@@ -106,9 +106,11 @@ def clamped_indices(ops: Sequence[TracedOp], vanished: Exception | None, *, devi
         what = f"graph mode fails, and XLA returns a result: {error_line(vanished)}"
         return found(name, what, fix, seen)
     places = [
-        item.place
-        for item in ops
-        if item.op in INDICES and (at := INDICES[item.op]) < len(item.known) and not item.known[at]
+        traced.place
+        for traced in ops
+        if traced.op in INDICES
+        and (at := INDICES[traced.op]) < len(traced.known)
+        and not traced.known[at]
     ]
     if not places or not _indices_clamp():
         return none(name)
@@ -124,7 +126,9 @@ def random_numbers(ops: Sequence[TracedOp]) -> Trap:
     """Random operations, which draw other numbers under XLA from the same seed."""
     name = TrapName.OTHER_RANDOM_NUMBERS
     places = [
-        item.place for item in ops if _RANDOM.search(item.op) and not _NO_NUMBERS.search(item.op)
+        traced.place
+        for traced in ops
+        if _RANDOM.search(traced.op) and not _NO_NUMBERS.search(traced.op)
     ]
     if not places or not _random_differs():
         return none(name)
@@ -149,7 +153,7 @@ def recompiles_per_value(texts: Sequence[str], ops: Sequence[TracedOp]) -> Trap:
         return none(name, "the program is the same for other values")
     lines = [line for line in first if line not in second]
     names = dict.fromkeys(re.findall(r'op_name="([^"]+)"', "\n".join(lines)))
-    by_name = {str(item.definition.name): item.place for item in ops}
+    by_name = {str(traced.definition.name): traced.place for traced in ops}
     return found(
         name,
         "XLA compiles again for each new value: a shape or a size follows from the input's values",
@@ -167,9 +171,9 @@ def recompiles_per_shape(model: Any, batch: int | None) -> Trap:
     """
     name = TrapName.RECOMPILES_PER_SHAPE
     free = sorted(
-        f"{item.name} {list(item.shape)}"
-        for item in getattr(model, "inputs", None) or []
-        if None in tuple(item.shape)[1:]
+        f"{given.name} {list(given.shape)}"
+        for given in getattr(model, "inputs", None) or []
+        if None in tuple(given.shape)[1:]
     )
     if free:
         what = f"XLA compiles again for each new size of {', '.join(free)}"
@@ -193,12 +197,14 @@ def other_shape(graph: Ran, compiled: Ran, ops: Sequence[TracedOp]) -> Trap:
     different = [f"{list(two)} instead of {list(one)}" for one, two in pairs if one != two]
     if not different:
         return none(name)
-    sizes = [item.place for item in ops if item.op in _LOOPS or item.op == "TensorListReserve"]
+    sizes = [
+        traced.place for traced in ops if traced.op in _LOOPS or traced.op == "TensorListReserve"
+    ]
     return found(
         name,
         f"XLA returns an output of shape {', '.join(different)}",
         "give loops and tf.TensorArray a fixed size; return a mask instead of fewer elements",
-        sizes or [item.place for item in ops if item.op in ("Reshape", "EnsureShape")],
+        sizes or [traced.place for traced in ops if traced.op in ("Reshape", "EnsureShape")],
     )
 
 
@@ -230,7 +236,7 @@ def other_values(
         return unknown(name, "no outputs of both graph mode and XLA")
     if random_numbers(ops).state is State.FOUND or not agreement.deterministic(graph, again):
         return unknown(name, "two runs of graph mode differ, or random numbers are drawn")
-    if [item.shape for item in graph] != [item.shape for item in compiled]:
+    if [output.shape for output in graph] != [output.shape for output in compiled]:
         return unknown(name, "the outputs have other shapes")
     result = agreement.compare(compiled, graph, precision=precision, classes=False)
     if result.ok:
@@ -241,7 +247,7 @@ def other_values(
     if isinstance(moved, Exception) or _moves(moved, graph, precision):
         why = "the model amplifies rounding: graph mode alone moves as much"
         return unknown(name, why)
-    casts = [item.place for item in ops if item.op == "Cast" and _narrows(item)]
+    casts = [traced.place for traced in ops if traced.op == "Cast" and _narrows(traced)]
     return found(
         name,
         f"XLA computes something else: {result.reason}",
@@ -277,10 +283,10 @@ def clustering_of(ops: Sequence[TracedOp], graphs: Sequence[Any]) -> Clustering:
     """
     nodes = [node for graph in graphs for node in graph.node]
     number = clusters(graphs)
-    by_name = {str(item.definition.name): item.place for item in ops}
+    by_name = {str(traced.definition.name): traced.place for traced in ops}
     outside = [node for node in nodes if computes(str(node.op))]
-    functions = {item.function for item in ops}
-    total = sum(computes(item.op) and item.op not in functions for item in ops)
+    functions = {traced.function for traced in ops}
+    total = sum(computes(traced.op) and traced.op not in functions for traced in ops)
     return Clustering(
         operations=total,
         outside=total if not number else min(total, len(outside)),
@@ -329,7 +335,7 @@ def xla_in_every_mode(concrete: Any, ops: Sequence[TracedOp]) -> Trap:
     name = TrapName.XLA_IN_EVERY_MODE
     compiled = compiled_inside(concrete)
     places = [
-        item.place for item in ops if compiled.intersection(called_functions(item.definition))
+        traced.place for traced in ops if compiled.intersection(called_functions(traced.definition))
     ]
     if not places:
         return none(name)
@@ -346,8 +352,8 @@ def _each(places: Any) -> tuple[Place, ...]:
     return tuple(dict.fromkeys(places))
 
 
-def _narrows(item: TracedOp) -> bool:
-    source, target = (tf.as_dtype(item.definition.attr[name].type) for name in ("SrcT", "DstT"))
+def _narrows(traced: TracedOp) -> bool:
+    source, target = (tf.as_dtype(traced.definition.attr[name].type) for name in ("SrcT", "DstT"))
     return bool(source.is_floating and target.is_integer)
 
 

@@ -48,7 +48,7 @@ class KerasExecutable(modes.ModeExecutable):
         The weights tell the place where XLA compiles a function whole, of which TensorFlow shows no
         graph.
         """
-        places = sorted(self.places or {raw(item).device for item in self.model.variables})
+        places = sorted(self.places or {raw(variable).device for variable in self.model.variables})
         name = device.split("/")[-1]
         wrong = [] if any(name in place for place in places) else [f"nothing ran on {device}"]
         if self.mode.execution is Execution.EAGER:

@@ -32,7 +32,7 @@ def load(spec: ModelSpec) -> LoadedModel:
         forward=lambda batch, training=False: model(
             list(batch) if several else batch, training=training
         ),
-        inputs=tuple(_input(item) for item in model.inputs)
+        inputs=tuple(_input(declared) for declared in model.inputs)
         if several
         else (_signal(model.inputs[0]),),
         variables=model.variables,
@@ -64,17 +64,17 @@ def _sum_of_products(library: Any, side: int) -> Any:
 def _dense(library: Any, _: int) -> Any:
     """The smallest model of the thread in `_conv_lstm`: 4 numbers, 13 parameters."""
     inputs = library.Input((4,))
-    found = library.layers.Dense(2, activation="relu")(inputs)
-    return library.Model(inputs, _answer(library)(found))
+    value = library.layers.Dense(2, activation="relu")(inputs)
+    return library.Model(inputs, _answer(library)(value))
 
 
 def _conv(library: Any, steps: int) -> Any:
     """The small model of tensorflow#33487: one convolution over the whole sequence."""
     inputs = library.Input((steps, FEATURES))
-    found = library.layers.Conv1D(128, 400, strides=4, padding="same")(inputs)
-    found = library.layers.Dropout(0.5)(library.layers.Flatten()(found))
-    found = library.layers.Dense(64, activation="relu")(found)
-    return library.Model(inputs, _answer(library)(found))
+    value = library.layers.Conv1D(128, 400, strides=4, padding="same")(inputs)
+    value = library.layers.Dropout(0.5)(library.layers.Flatten()(value))
+    value = library.layers.Dense(64, activation="relu")(value)
+    return library.Model(inputs, _answer(library)(value))
 
 
 def _conv_lstm(library: Any, steps: int) -> Any:
@@ -87,14 +87,14 @@ def _conv_lstm(library: Any, steps: int) -> Any:
     layers = library.layers
     inputs = library.Input((steps, FEATURES))
     recurrent = library.initializers.Orthogonal(gain=0.25, seed=0)
-    found = layers.LSTM(
+    value = layers.LSTM(
         512, activation="relu", return_sequences=True, recurrent_initializer=recurrent
     )(inputs)
-    found = layers.Flatten()(layers.Conv1D(128, 400, padding="same")(found))
-    found = layers.Dropout(0.5)(layers.Dense(256, activation="relu")(found))
+    value = layers.Flatten()(layers.Conv1D(128, 400, padding="same")(value))
+    value = layers.Dropout(0.5)(layers.Dense(256, activation="relu")(value))
     for units in (128, 64):
-        found = layers.Dense(units, activation="relu")(found)
-    return library.Model(inputs, _answer(library)(found))
+        value = layers.Dense(units, activation="relu")(value)
+    return library.Model(inputs, _answer(library)(value))
 
 
 def _answer(library: Any) -> Any:
@@ -107,10 +107,10 @@ def _answer(library: Any) -> Any:
 
 def _mnist_mlp(library: Any, side: int) -> Any:
     """784-512-256-10: the classifier of handwritten digits of XLA's tutorials."""
-    found = inputs = library.Input((side * side,))
+    value = inputs = library.Input((side * side,))
     for units in (512, 256):
-        found = library.layers.Dense(units, activation="relu")(found)
-    return library.Model(inputs, library.layers.Dense(10)(found))
+        value = library.layers.Dense(units, activation="relu")(value)
+    return library.Model(inputs, library.layers.Dense(10)(value))
 
 
 _EXAMPLES = {

@@ -52,7 +52,7 @@ _MISSING_CLASS = re.compile(r"Could not locate (?:class|function) '(?P<name>[^']
 
 def _load_keras(path: str, module: str | None) -> Any:
     own = vars(_imported(module, f"import={module}")) if module else {}
-    custom = {name: item for name, item in own.items() if callable(item) and name[0] != "_"}
+    custom = {name: value for name, value in own.items() if callable(value) and name[0] != "_"}
     try:
         return keras.models.load_model(path, custom_objects=custom, compile=False, safe_mode=False)
     except Exception as error:
@@ -118,7 +118,9 @@ def _is_keras_model(built: Any) -> bool:
 def _from_keras(model: Any, spec: ModelSpec, *, rebuildable: bool) -> LoadedModel:
     declared = getattr(model, "inputs", None) or []
     structure = _nesting(model, declared)
-    names = list(structure) if isinstance(structure, Mapping) else [item.name for item in declared]
+    names = (
+        list(structure) if isinstance(structure, Mapping) else [given.name for given in declared]
+    )
     inputs = spec.inputs
     if not inputs and declared:
         ordered = (
@@ -135,7 +137,7 @@ def _from_keras(model: Any, spec: ModelSpec, *, rebuildable: bool) -> LoadedMode
     pack = _packer(inputs, structure if declared else None)
     if not getattr(model, "built", True) or not declared:
         # A subclassed model creates its variables in its first call.
-        model(pack(tuple(_zeros(item) for item in inputs)), training=False)
+        model(pack(tuple(_zeros(given) for given in inputs)), training=False)
     batch = declared[0].shape[0] if declared else None
     return LoadedModel(
         forward=lambda values, training=False: model(pack(values), training=training),
@@ -155,24 +157,24 @@ def _nesting(model: Any, declared: Sequence[Any]) -> Any:
     """
     structure = getattr(model, "_inputs_struct", None)
     if declared and structure is None:
-        return {item.name: item for item in declared} if len(declared) > 1 else declared[0]
+        return {given.name: given for given in declared} if len(declared) > 1 else declared[0]
     return structure
 
 
 def _from_callable(built: Callable[..., Any], spec: ModelSpec) -> LoadedModel:
     inputs = spec.inputs or _one_image(spec)
-    named = all(item.name for item in inputs)
+    named = all(given.name for given in inputs)
 
     def forward(batch: Any) -> Any:
         tensors = tf.nest.flatten(batch)
         if named:
             return built(
-                **{item.name: tensor for item, tensor in zip(inputs, tensors, strict=True)}
+                **{given.name: tensor for given, tensor in zip(inputs, tensors, strict=True)}
             )
         return built(*tensors)
 
     # Variables that the first call creates must exist before anything is traced.
-    forward(tuple(_zeros(item) for item in inputs))
+    forward(tuple(_zeros(given) for given in inputs))
     graph = hasattr(built, "get_concrete_function") or hasattr(
         type(built).__call__, "get_concrete_function"
     )
@@ -198,22 +200,24 @@ def _packer(inputs: tuple[InputSpec, ...], structure: Any) -> Callable[[Any], An
     """Nests a batch as the model declares its inputs, or else by the given names."""
     if isinstance(structure, Mapping):
         names = (
-            [item.name for item in inputs] if all(item.name for item in inputs) else list(structure)
+            [given.name for given in inputs]
+            if all(given.name for given in inputs)
+            else list(structure)
         )
         return lambda batch: dict(zip(names, tf.nest.flatten(batch), strict=True))
     if structure is not None:
         return lambda batch: bind(batch, structure)
     if len(inputs) == 1 and not inputs[0].name:
         return lambda batch: tf.nest.flatten(batch)[0]
-    if all(item.name for item in inputs):
+    if all(given.name for given in inputs):
         return lambda batch: {
-            item.name: tensor for item, tensor in zip(inputs, tf.nest.flatten(batch), strict=True)
+            given.name: tensor for given, tensor in zip(inputs, tf.nest.flatten(batch), strict=True)
         }
     return lambda batch: tuple(tf.nest.flatten(batch))
 
 
-def _zeros(item: InputSpec) -> Any:
-    return tf.zeros((1, *item.shape), dtype=item.dtype)
+def _zeros(given: InputSpec) -> Any:
+    return tf.zeros((1, *given.shape), dtype=given.dtype)
 
 
 def _where(spec: ModelSpec) -> str:

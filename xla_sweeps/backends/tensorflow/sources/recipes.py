@@ -135,8 +135,8 @@ def _decoder(model: Any) -> Callable[[Any, Any], Any] | None:
             setattr(decoder, attribute, value)
 
     def decode(outputs: Any, images: Any) -> tuple[Any, ...]:
-        found = model.decode_predictions(outputs, images)
-        classes = found["classes"] if "classes" in found else found["labels"]
-        return found["boxes"], found["confidence"], classes, found["num_detections"]
+        boxes = model.decode_predictions(outputs, images)
+        classes = boxes["classes"] if "classes" in boxes else boxes["labels"]
+        return boxes["boxes"], boxes["confidence"], classes, boxes["num_detections"]
 
     return decode

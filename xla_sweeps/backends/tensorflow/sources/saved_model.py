@@ -59,9 +59,9 @@ def _endpoint(saved: Any, where: str) -> Callable[..., Any]:
     signatures = getattr(saved, "signatures", {})
     if "serving_default" in signatures:
         return signatures["serving_default"]  # type: ignore[no-any-return]
-    found = ", ".join(signatures) or "none"
+    names = ", ".join(signatures) or "none"
     raise XlaSweepsError(
-        f"{where} has nothing to call: no __call__, serve or serving_default; signatures: {found}"
+        f"{where} has nothing to call: no __call__, serve or serving_default; signatures: {names}"
     )
 
 
@@ -80,7 +80,9 @@ def _concrete(endpoint: Any, where: str) -> Any:
             f"{where} was saved without a traced function; save it with an input signature"
         )
     inference = [
-        item for item in concretes if True not in tf.nest.flatten(item.structured_input_signature)
+        concrete
+        for concrete in concretes
+        if True not in tf.nest.flatten(concrete.structured_input_signature)
     ]
     return (inference or concretes)[0]
 
