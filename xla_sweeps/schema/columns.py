@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, field
-from enum import StrEnum
+from enum import Flag, StrEnum, auto
 from typing import Any
 
 from xla_sweeps.schema.measurement import REFUSED
@@ -89,26 +89,35 @@ class Column:
     asked: Asked | None
 
 
+class Shown(Flag):
+    """Places that show a column, besides exports."""
+
+    NOWHERE = 0
+    PAGE = auto()
+    WANDB = auto()
+
+
+PAGE, WANDB = Shown.PAGE, Shown.WANDB
+
+
 def as_column(
     meaning: str,
     *,
     unit: str = "",
-    page: bool = False,
-    wandb: bool = False,
+    shown: Shown = Shown.NOWHERE,
     asked: Asked | None = None,
     name: str = "",
     default: Any = MISSING,
 ) -> Any:
     """A field that is a column, with what `Column` says of it."""
-    facts = {"meaning": meaning, "unit": unit, "page": page, "wandb": wandb, "asked": asked}
-    return field(default=default, metadata={**facts, "name": name})
+    places = {"page": PAGE in shown, "wandb": WANDB in shown}
+    facts = {"meaning": meaning, "unit": unit, "asked": asked, "name": name}
+    return field(default=default, metadata=places | facts)
 
 
-def _number(
-    meaning: str, *, unit: str, page: bool = False, wandb: bool = False, name: str = ""
-) -> Any:
+def _number(meaning: str, *, unit: str, shown: Shown = Shown.NOWHERE, name: str = "") -> Any:
     """A number that may be missing."""
-    return as_column(meaning, unit=unit, page=page, wandb=wandb, name=name, default=None)
+    return as_column(meaning, unit=unit, shown=shown, name=name, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,62 +127,49 @@ class TrialColumns:
     trial_id: str = as_column(
         "sixteen hex digits, shared by the rows of one trial; replicates with the same one "
         "are pooled",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
     )
-    family: str = as_column("the model's family", page=True, wandb=True)
-    variant: str = as_column("the model's variant", page=True, wandb=True)
+    family: str = as_column("the model's family", shown=PAGE | WANDB)
+    variant: str = as_column("the model's variant", shown=PAGE | WANDB)
     model: str = as_column(
-        "the model's name in the catalog",
-        page=True,
-        wandb=True,
-        asked=Asked(part=Part.MODEL),
+        "the model's name in the catalog", shown=PAGE | WANDB, asked=Asked(part=Part.MODEL)
     )
     source: str = as_column(
         "applications, keras_cv, keras_hub, hub, examples, local",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
         asked=Asked(part=Part.MODEL, title="Source"),
     )
-    task: str = as_column("classification, detection, segmentation, …", page=True)
+    task: str = as_column("classification, detection, segmentation, …", shown=PAGE)
     resolution_px: int = as_column(
         "side of the square input; 0 where the model takes something else",
         unit="px",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
         asked=Asked(title="Resolution", words="{} px", usual="0"),
     )
     batch_size: int = as_column(
         "samples of one batch",
         unit="samples",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
         asked=Asked(title="Batch", words="batch {}", many="batch sizes"),
     )
     precision: str = as_column(
         "float32, mixed_float16, mixed_bfloat16",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
         asked=Asked(title="Precision", usual="float32"),
     )
     scenario: str = as_column(
-        "call, detect, predict, train_step, fit",
-        page=True,
-        wandb=True,
-        asked=Asked(usual="call"),
+        "call, detect, predict, train_step, fit", shown=PAGE | WANDB, asked=Asked(usual="call")
     )
     batches: int = as_column(
         "batches of one call; more than one in scenarios `predict` and `fit` only",
         unit="1",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
         default=1,
         asked=Asked(title="Batches a call", words="{} batches a call", usual="1"),
     )
     copies: str = as_column(
         "whether copies of a mode share a process (together), or each has its own (apart)",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
         default="together",
         asked=Asked(title="Copies", words="copies {}", usual="together"),
     )
@@ -181,56 +177,47 @@ class TrialColumns:
         "samples of one call: batch_size × batches, fewer where the last batch of an epoch is "
         "smaller",
         unit="samples",
-        page=True,
+        shown=PAGE,
     )
     keras: str = as_column(
         "the version of Keras that the trial asks for; empty for the model's own",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
         default="",
         asked=Asked(title="Keras", words="Keras {}", blank="its own"),
     )
     optimizer: str = as_column(
         "Keras's optimizer; empty where the trial does not train",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
         default="",
         asked=Asked(title="Optimizer"),
     )
     data: str = as_column(
         "the name of the pictures that the trial trains on, and whether an epoch leaves out the "
         "last, smaller batch; empty for values that are drawn",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
         default="",
         asked=Asked(title="Data", blank="synthetic"),
     )
-    effort: str = as_column("quick, standard, publish", page=True)
-    modes: str = as_column("all modes of the trial: eager,graph,xla", page=True, default="")
+    effort: str = as_column("quick, standard, publish", shown=PAGE)
+    modes: str = as_column("all modes of the trial: eager,graph,xla", shown=PAGE, default="")
     runtime: str = as_column(
         "flags, threads and libraries of TensorFlow that the trial sets, as options: "
         "`onednn=false threads.intra=1`; empty for its defaults",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
         default="",
         asked=Asked(title="Options", blank="defaults", many="sets of options"),
     )
     device: str = as_column(
         "the device's name, as its driver reports it",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
         asked=Asked(title="Device"),
     )
     params: int | None = _number(
-        "parameters, moving statistics included", unit="1", page=True, wandb=True
+        "parameters, moving statistics included", unit="1", shown=PAGE | WANDB
     )
-    macs: int | None = _number(
-        "multiply-accumulates of one sample", unit="1", page=True, wandb=True
-    )
+    macs: int | None = _number("multiply-accumulates of one sample", unit="1", shown=PAGE | WANDB)
     macs_at_least: bool = as_column(
-        "how often a loop runs is not known: `macs` counts its body once",
-        page=True,
-        default=False,
+        "how often a loop runs is not known: `macs` counts its body once", shown=PAGE, default=False
     )
     effective_precision: str = as_column(
         "types of the operands that it multiplies, by their share of `macs`, as XLA writes them: "
@@ -241,11 +228,11 @@ class TrialColumns:
         "operations that compute something in the graph that graph mode runs, after TensorFlow's "
         "optimizer",
         unit="1",
-        wandb=True,
+        shown=WANDB,
     )
     eager_is_graph: bool = as_column(
         "eager calls run a saved graph, so they do not compare with a Keras model's eager",
-        page=True,
+        shown=PAGE,
         default=False,
     )
     replica_of: str = as_column(
@@ -263,24 +250,19 @@ class ModeColumns:
     mode: str = as_column(
         "one of the scenario's [modes](options.md#the-modes-of-each-scenario); a second copy ends "
         "in `_2`; empty for the baseline of a mode that was measured alone",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
         asked=Asked(part=Part.SIDES),
     )
     throughput_samples_per_s: float | None = _number(
-        "throughput, from blocks of back-to-back calls",
-        unit="samples/s",
-        page=True,
-        wandb=True,
+        "throughput, from blocks of back-to-back calls", unit="samples/s", shown=PAGE | WANDB
     )
     throughput_low: float | None = _number(
         "lower bound of its 95 % interval; missing for fewer than three replicates",
         unit="samples/s",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
     )
     throughput_high: float | None = _number(
-        "upper bound of its 95 % interval", unit="samples/s", page=True, wandb=True
+        "upper bound of its 95 % interval", unit="samples/s", shown=PAGE | WANDB
     )
     call_ms: float | None = _number(
         "one call, from the same blocks (samples / throughput)", unit="ms"
@@ -300,28 +282,26 @@ class ModeColumns:
         "compiling for the last, smaller batch of an epoch, a part of compile_s; missing where all "
         "batches are of one size",
         unit="s",
-        wandb=True,
+        shown=WANDB,
     )
     input_share: float | None = _number(
         "the input pipeline alone takes this share of the mode's time; in scenario `fit`",
         unit="ratio",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
     )
     latency_p50_ms: float | None = _number(
         "median time of one call with a synchronization after it (the latency pass)",
         unit="ms",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
     )
     latency_p90_ms: float | None = _number(
-        "90 % of these calls took at most so long", unit="ms", page=True, wandb=True
+        "90 % of these calls took at most so long", unit="ms", shown=PAGE | WANDB
     )
     latency_p99_ms: float | None = _number("99 %; only from at least 1,000 calls", unit="ms")
     jit_compile: str = as_column(
         "whether XLA compiles it, read back after the first call, since Keras may choose: true, "
         "false; empty where nothing says so",
-        page=True,
+        shown=PAGE,
         default="",
     )
 
@@ -333,15 +313,14 @@ class SpeedupColumns:
     value: float | None = _number(
         "baseline_call_ms / call_ms, paired by round; above 1 the candidate is faster",
         unit="ratio",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
         name="speedup",
     )
     low: float | None = _number(
-        "lower bound of its 95 % interval", unit="ratio", page=True, wandb=True, name="speedup_low"
+        "lower bound of its 95 % interval", unit="ratio", shown=PAGE | WANDB, name="speedup_low"
     )
     high: float | None = _number(
-        "upper bound of its 95 % interval", unit="ratio", page=True, wandb=True, name="speedup_high"
+        "upper bound of its 95 % interval", unit="ratio", shown=PAGE | WANDB, name="speedup_high"
     )
     low_90: float | None = _number(
         "lower bound of the 90 % interval, which decides equivalence",
@@ -352,12 +331,12 @@ class SpeedupColumns:
         "upper bound of the 90 % interval", unit="ratio", name="speedup_high_90"
     )
     percent: float | None = _number(
-        "100 × (speedup - 1)", unit="%", wandb=True, name="speedup_percent"
+        "100 × (speedup - 1)", unit="%", shown=WANDB, name="speedup_percent"
     )
     absolute_samples_per_s: float | None = _number(
         "the candidate's throughput less the baseline's",
         unit="samples/s",
-        wandb=True,
+        shown=WANDB,
         name="absolute_speedup_samples_per_s",
     )
     raw: float | None = _number(
@@ -372,57 +351,54 @@ class SpeedupColumns:
     )
     verdict: Verdict = as_column(
         "faster, slower, equivalent, ambiguous, failed; none where a mode was measured alone",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
     )
-    preliminary: bool = as_column("fewer than three replicates", page=True, wandb=True)
+    preliminary: bool = as_column("fewer than three replicates", shown=PAGE | WANDB)
     freedom: float | None = _number(
         "degrees of freedom of the interval; missing where it holds within the processes only: "
         "fewer than three replicates, and no other trials say how processes differ",
         unit="1",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
     )
     floor: float = as_column(
         "the smallest relative difference that counts: 0.01 is 1 %",
         unit="relative",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
     )
     aa_across: float | None = _number(
         "A/A of six replicates or more: the baseline in every second process over its copy in the "
         "others",
         unit="ratio",
-        page=True,
+        shown=PAGE,
     )
     aa_across_low: float | None = _number(
-        "lower bound of its 95 % interval", unit="ratio", page=True
+        "lower bound of its 95 % interval", unit="ratio", shown=PAGE
     )
     aa_across_high: float | None = _number(
-        "upper bound of its 95 % interval", unit="ratio", page=True
+        "upper bound of its 95 % interval", unit="ratio", shown=PAGE
     )
     floor_across: float = as_column(
         "the smallest relative difference between processes that counts, in `compare` and for "
         "`aa_across`",
         unit="relative",
-        page=True,
+        shown=PAGE,
         default=0.01,
     )
     p_value: float | None = _number(
         "of the speedup against the floor; below 0.05 exactly where the verdict is faster "
         "or slower; missing where `freedom` is",
         unit="1",
-        page=True,
+        shown=PAGE,
     )
     replicates: int = as_column(
-        "how many replicates (processes) measured it", unit="replicates", page=True, wandb=True
+        "how many replicates (processes) measured it", unit="replicates", shown=PAGE | WANDB
     )
-    rounds: int = as_column("rounds behind the speedup", unit="rounds", page=True)
+    rounds: int = as_column("rounds behind the speedup", unit="rounds", shown=PAGE)
     within_percent: float | None = _number(
-        "standard error of one replicate's estimate, from its own rounds", unit="%", page=True
+        "standard error of one replicate's estimate, from its own rounds", unit="%", shown=PAGE
     )
     between_percent: float | None = _number(
-        "standard deviation of the replicates' estimates; missing for one", unit="%", page=True
+        "standard deviation of the replicates' estimates; missing for one", unit="%", shown=PAGE
     )
     estimates: str = as_column(
         "log of the speedup of each replicate, separated by blanks; empty where nothing was "
@@ -438,41 +414,36 @@ class SpeedupColumns:
     compile_s_extra: float | None = _number(
         "extra time to prepare the candidate (trace and first call) over the baseline",
         unit="s",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
     )
     compile_s_extra_low: float | None = _number("the least of any replicate", unit="s")
     compile_s_extra_high: float | None = _number("the most of any replicate", unit="s")
     break_even_calls: float | None = _number(
         "calls after which that time is paid back; missing unless the verdict is faster",
         unit="calls",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
     )
     break_even_low: float | None = _number(
         "the same at the upper end of the speedup's interval, with the least extra time",
         unit="calls",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
     )
     break_even_high: float | None = _number(
         "the same at the lower end of the speedup's interval, with the most extra time",
         unit="calls",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
     )
     peak_memory_ratio: float | None = _number(
         "the most memory in steady calls, weights included, by the device's allocator: candidate / "
         "baseline",
         unit="ratio",
-        page=True,
-        wandb=True,
+        shown=PAGE | WANDB,
     )
-    host_bound: bool = as_column("the device waits for the host", page=True)
+    host_bound: bool = as_column("the device waits for the host", shown=PAGE)
     cv_percent: float | None = _number(
         "coefficient of variation of the candidate's uncontaminated blocks, the worst replicate's",
         unit="%",
-        page=True,
+        shown=PAGE,
     )
 
 
@@ -480,12 +451,12 @@ class SpeedupColumns:
 class FailureColumns:
     """Reason for a missing speedup; empty texts where there is one."""
 
-    mode: str = as_column("the mode that failed", page=True, default="", name="failed_mode")
+    mode: str = as_column("the mode that failed", shown=PAGE, default="", name="failed_mode")
     message: str = as_column(
-        "why the failed mode failed", page=True, wandb=True, default="", name="failure_message"
+        "why the failed mode failed", shown=PAGE | WANDB, default="", name="failure_message"
     )
     hint: str = as_column(
-        "what to do about the failure", page=True, default="", name="failure_hint"
+        "what to do about the failure", shown=PAGE, default="", name="failure_hint"
     )
 
     @property
@@ -500,59 +471,53 @@ class ProvenanceColumns:
 
     origin: str = as_column(
         "measured, or imported: published figures without an interval",
-        page=True,
+        shown=PAGE,
         default=MEASURED,
         asked=Asked(part=Part.SIDES),
     )
-    note: str = as_column("caveats of an imported figure", page=True, default="")
+    note: str = as_column("caveats of an imported figure", shown=PAGE, default="")
     measured_at: str = as_column(
-        "start of the last replicate, ISO 8601", unit="ISO 8601", page=True, default=""
+        "start of the last replicate, ISO 8601", unit="ISO 8601", shown=PAGE, default=""
     )
     software: str = as_column(
-        "versions of TensorFlow and Keras, and of CUDA on a GPU", page=True, default=""
+        "versions of TensorFlow and Keras, and of CUDA on a GPU", shown=PAGE, default=""
     )
-    driver: str = as_column("version of the accelerator's driver", page=True, default="")
+    driver: str = as_column("version of the accelerator's driver", shown=PAGE, default="")
     environment_flags: str = as_column(
-        "environment variables that change what is measured", page=True, default=""
+        "environment variables that change what is measured", shown=PAGE, default=""
     )
     environment_id: str = as_column(
         "eight hex digits of device, CPU, libraries and these variables: only trials with the same "
         "one, and the same `runtime`, learn from each other; empty in older records",
         default="",
     )
-    host: str = as_column("the machine, as a hash", page=True, default="")
+    host: str = as_column("the machine, as a hash", shown=PAGE, default="")
     process: str = as_column(
         "how the measuring processes were started: `fresh`, `forked` from one that had loaded "
         "TensorFlow, or `forked,fresh`; empty in older records",
         default="",
     )
     log: str = as_column(
-        "log of the last replicate, relative to the results folder", page=True, default=""
+        "log of the last replicate, relative to the results folder", shown=PAGE, default=""
     )
     command: str = as_column(
         "command that measures it again; an early record does not tell keys of `effort.`",
-        page=True,
+        shown=PAGE,
         default="",
     )
     sm_clock_mhz_low: float | None = _number(
-        "lowest clock of the GPU while measured; missing on a CPU",
-        unit="MHz",
-        page=True,
+        "lowest clock of the GPU while measured; missing on a CPU", unit="MHz", shown=PAGE
     )
     sm_clock_mhz_high: float | None = _number(
-        "highest clock of the GPU while measured; missing on a CPU",
-        unit="MHz",
-        page=True,
+        "highest clock of the GPU while measured; missing on a CPU", unit="MHz", shown=PAGE
     )
     temperature_high: float | None = _number(
-        "highest temperature of the GPU while measured; missing on a CPU",
-        unit="°C",
-        page=True,
+        "highest temperature of the GPU while measured; missing on a CPU", unit="°C", shown=PAGE
     )
     foreign_cores: float | None = _number(
         "cores that other processes used meanwhile, the most of any replicate",
         unit="cores",
-        page=True,
+        shown=PAGE,
     )
     statistics_version: int = as_column(
         "version of the estimates and verdicts, which are derived again on each reading",

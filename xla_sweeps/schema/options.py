@@ -56,7 +56,6 @@ class Option:
             command line may set everything.
     """
 
-    name: str
     usage: str
     purpose: str
     help: str
@@ -70,6 +69,11 @@ class Option:
     foreign: Literal["value", "name", "nothing"] = "value"
 
     @property
+    def name(self) -> str:
+        """The key that it sets: `threads` of `threads.KEY=N`."""
+        return self.usage.partition("=")[0].partition(".")[0]
+
+    @property
     def default_text(self) -> str:
         """The default, as one would type it, or what it means where it is null."""
         return self.unset or _typed(self.default)
@@ -77,7 +81,6 @@ class Option:
 
 OPTIONS = (
     Option(
-        name="model",
         usage="model=NAME",
         purpose=MEASURED,
         help="a model of the catalog below, or local: your own",
@@ -87,7 +90,6 @@ OPTIONS = (
         foreign="name",
     ),
     Option(
-        name="source",
         usage="source=NAME",
         purpose=MEASURED,
         help="library that the model comes from; `xla-sweeps models NAME` lists those that have it",
@@ -104,7 +106,6 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
-        name="keras",
         usage="keras=N",
         purpose=MEASURED,
         help="version of Keras that builds a model of Keras Applications: 3, or 2 (tf_keras)",
@@ -112,14 +113,12 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
-        name="resolution",
         usage="resolution=PX",
         purpose=MEASURED,
         help="side of the square input, pixels",
         unset="the model's native one",
     ),
     Option(
-        name="batch_size",
         usage="batch_size=N",
         purpose=MEASURED,
         help="images per call; never changed, not even when memory runs out",
@@ -127,7 +126,6 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
-        name="batches",
         usage="batches=N",
         purpose=MEASURED,
         help="with scenario=predict and fit: batches of one call; one predict or fit gets them "
@@ -136,7 +134,6 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
-        name="scenario",
         usage="scenario=NAME",
         purpose=MEASURED,
         help="what one call does",
@@ -145,7 +142,6 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
-        name="optimizer",
         usage="optimizer=NAME",
         purpose=MEASURED,
         help="with scenario=train_step and fit: Keras's optimizer",
@@ -154,7 +150,6 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
-        name="learning_rate",
         usage="learning_rate=X",
         purpose=MEASURED,
         help="likewise: its learning rate; speed does not depend on it as long as losses are "
@@ -163,7 +158,6 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
-        name="data",
         usage="data=PATH",
         purpose=MEASURED,
         help="with scenario=fit: what to train on: synthetic, TFRecord files of JPEGs, or a folder "
@@ -174,7 +168,6 @@ OPTIONS = (
         foreign="name",
     ),
     Option(
-        name="drop_remainder",
         usage="drop_remainder=BOOL",
         purpose=MEASURED,
         help="with data=PATH: leave out the last batch of an epoch if it is smaller, which XLA "
@@ -183,7 +176,6 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
-        name="precision",
         usage="precision=NAME",
         purpose=MEASURED,
         help="Keras dtype policy",
@@ -192,7 +184,6 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
-        name="weights",
         usage="weights=NAME",
         purpose=MEASURED,
         help="random (speed does not depend on the values), imagenet, a preset, or a file's path",
@@ -201,7 +192,6 @@ OPTIONS = (
         foreign="name",
     ),
     Option(
-        name="seed",
         usage="seed=N",
         purpose=MEASURED,
         help="of weights, inputs and the order of modes",
@@ -209,7 +199,6 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
-        name="path",
         usage="path=PATH",
         purpose=OWN,
         help="with model=local: a .keras file, a SavedModel folder, module:function or "
@@ -218,7 +207,6 @@ OPTIONS = (
         foreign="nothing",
     ),
     Option(
-        name="import",
         usage="import=MODULE",
         purpose=OWN,
         help="the module or file.py with the custom layers of a .keras file; only on the command "
@@ -227,7 +215,6 @@ OPTIONS = (
         foreign="nothing",
     ),
     Option(
-        name="trust_code",
         usage="trust_code=BOOL",
         purpose=OWN,
         help="whether the code that the model brings may run; only on the command line",
@@ -235,7 +222,6 @@ OPTIONS = (
         foreign="nothing",
     ),
     Option(
-        name="input_spec",
         usage="input_spec=[…]",
         purpose=OWN,
         help="inputs, if the model does not describe them: "
@@ -244,7 +230,6 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
-        name="jit",
         usage="jit=VALUE",
         purpose=EXECUTED,
         help="the candidate",
@@ -252,7 +237,6 @@ OPTIONS = (
         choices={word: f"mode {mode}" for word, mode in JIT_CANDIDATES.items() if word != "none"},
     ),
     Option(
-        name="modes",
         usage="modes=[A,B]",
         purpose=EXECUTED,
         help=f"the modes themselves: {', '.join(SCENARIOS[Scenario.CALL].modes)}, or another "
@@ -261,7 +245,6 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
-        name="copies",
         usage="copies=NAME",
         purpose=EXECUTED,
         help="where a mode is given twice, an A/A pair, which processes measure its copies",
@@ -273,7 +256,6 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
-        name="tf32",
         usage="tf32=BOOL",
         purpose=EXECUTED,
         help="TensorFloat-32 on GPUs that have it",
@@ -281,14 +263,12 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
-        name="onednn",
         usage="onednn=BOOL",
         purpose=EXECUTED,
         help="oneDNN's kernels, which XLA does not use",
         unset="TensorFlow's choice",
     ),
     Option(
-        name="threads",
         usage="threads.KEY=N",
         purpose=EXECUTED,
         help="threads on the CPU: intra share the work of one operation, inter run operations side "
@@ -297,7 +277,6 @@ OPTIONS = (
         keys={"intra": None, "inter": None},
     ),
     Option(
-        name="xla_flags",
         usage="xla_flags.NAME=VALUE",
         purpose=EXECUTED,
         help="a flag of XLA (XLA_FLAGS), as in xla_flags.xla_cpu_enable_fast_math=true; several: "
@@ -306,7 +285,6 @@ OPTIONS = (
         open_keys=True,
     ),
     Option(
-        name="tf_xla_flags",
         usage="tf_xla_flags.NAME=VALUE",
         purpose=EXECUTED,
         help="a flag of TensorFlow for XLA (TF_XLA_FLAGS), likewise",
@@ -314,7 +292,6 @@ OPTIONS = (
         open_keys=True,
     ),
     Option(
-        name="effort",
         usage="effort=LEVEL",
         purpose=PRECISION,
         help="how long and how precisely to measure; effort.KEY=VALUE sets one value of a level",
@@ -326,7 +303,6 @@ OPTIONS = (
         foreign="name",
     ),
     Option(
-        name="device",
         usage="device=NAME",
         purpose=ENVIRONMENT,
         help="what to measure on",
@@ -334,7 +310,6 @@ OPTIONS = (
         choices={"auto": "the first GPU, else the CPU", "cpu": "", "gpu": "", "gpu:N": ""},
     ),
     Option(
-        name="accelerator",
         usage="accelerator=NAME",
         purpose=ENVIRONMENT,
         help="part of the device's name, such as A100: launchers send the trial to such a device, "
@@ -342,7 +317,6 @@ OPTIONS = (
         unset="any",
     ),
     Option(
-        name="results_dir",
         usage="results_dir=DIR",
         purpose=ENVIRONMENT,
         help="folder for records, logs, W&B and Hydra files; only on the command line",
@@ -350,7 +324,6 @@ OPTIONS = (
         foreign="nothing",
     ),
     Option(
-        name="tracker",
         usage="tracker=NAME",
         purpose=ENVIRONMENT,
         help="where runs are shown; tracker.KEY=VALUE sets project, entity, group, run_name, "
@@ -368,7 +341,6 @@ OPTIONS = (
         },
     ),
     Option(
-        name="ui",
         usage="ui=MODE",
         purpose=ENVIRONMENT,
         help="progress on the terminal",
@@ -381,7 +353,6 @@ OPTIONS = (
         },
     ),
     Option(
-        name="timeouts",
         usage="timeouts.STAGE=S",
         purpose=ENVIRONMENT,
         help="deadline of a stage, seconds",
@@ -391,7 +362,6 @@ OPTIONS = (
         keys={item.name.removesuffix("_s"): item.default for item in fields(Timeouts)},
     ),
     Option(
-        name="memory_limit_gib",
         usage="memory_limit_gib=X",
         purpose=ENVIRONMENT,
         help="stop the measuring process above it, GiB",

@@ -10,6 +10,8 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from xla_sweeps.schema.columns import (
+    PAGE,
+    WANDB,
     Column,
     FailureColumns,
     ModeColumns,
@@ -83,12 +85,12 @@ class ComparisonRow:
     """
 
     trial: TrialColumns
-    headline: bool = as_column("whether this is the trial's main comparison", page=True)
+    headline: bool = as_column("whether this is the trial's main comparison", shown=PAGE)
     candidate: ModeColumns
     baseline: ModeColumns
     speedup: SpeedupColumns
-    status: Status = as_column("ok, contaminated, or why there is no number", page=True, wandb=True)
-    flags: tuple[str, ...] = as_column("caveats, separated by blanks", page=True, wandb=True)
+    status: Status = as_column("ok, contaminated, or why there is no number", shown=PAGE | WANDB)
+    flags: tuple[str, ...] = as_column("caveats, separated by blanks", shown=PAGE | WANDB)
     failure: FailureColumns = field(default_factory=FailureColumns)
     provenance: ProvenanceColumns = field(default_factory=ProvenanceColumns)
 
