@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from xla_sweeps.config.yaml_values import read_values, yaml_message
+from xla_sweeps.config.yaml_values import line_of, read_values, yaml_message
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, NAMES
 from xla_sweeps.system.files import read_regular
@@ -203,12 +203,12 @@ def read_yaml(path: Path) -> str:
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
-                raise ConfigError(f"{path}:{_line(event)}: YAML aliases are not allowed")
+                raise ConfigError(f"{path}:{line_of(event)}: YAML aliases are not allowed")
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_YAML_DEPTH:
                 raise ConfigError(
-                    f"{path}:{_line(event)}: nested deeper than {MAX_YAML_DEPTH} levels"
+                    f"{path}:{line_of(event)}: nested deeper than {MAX_YAML_DEPTH} levels"
                 )
     except yaml.YAMLError as error:
         raise ConfigError(yaml_message(error, path)) from error
@@ -230,7 +230,7 @@ def _check_configuration(path: Path) -> None:
     if not isinstance(root, yaml.MappingNode):
         return
     for key, value in root.value:
-        name, where = str(key.value), f"{path}:{key.start_mark.line + 1}"
+        name, where = str(key.value), f"{path}:{line_of(key)}"
         if name in BY_NAME and BY_NAME[name].foreign != "value":
             check_value(name, values[name], where=where)
         if name == "defaults":
@@ -239,9 +239,9 @@ def _check_configuration(path: Path) -> None:
         if isinstance(node, yaml.MappingNode):
             for key, _ in node.value:
                 if re.match(r"(override\s+)?/?hydra\b", str(key.value)):
-                    raise _hydra(f"{path}:{key.start_mark.line + 1}")
+                    raise _hydra(f"{path}:{line_of(key)}")
         elif isinstance(node, yaml.ScalarNode):
-            check_text(node.value, where=f"{path}:{node.start_mark.line + 1}", free=True)
+            check_text(node.value, where=f"{path}:{line_of(node)}", free=True)
 
 
 def _check_header(text: str, path: Path) -> None:
@@ -262,7 +262,7 @@ def _check_defaults(node: yaml.Node, path: Path) -> None:
     for item in node.value if isinstance(node, yaml.SequenceNode) else [node]:
         pairs = item.value if isinstance(item, yaml.MappingNode) else [(item, None)]
         for key, value in pairs:
-            where = f"{path}:{key.start_mark.line + 1}"
+            where = f"{path}:{line_of(key)}"
             chosen = [] if value is None else [one.value for one in _nodes(value)]
             words = [str(key.value), *(word for word in chosen if isinstance(word, str))]
             if "hydra" in re.split(r"[\s/]+", words[0]):
@@ -301,7 +301,3 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _texts(item)
-
-
-def _line(event: yaml.Event) -> int:
-    return event.start_mark.line + 1 if event.start_mark else 0

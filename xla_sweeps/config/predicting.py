@@ -8,29 +8,11 @@ from typing import Any
 
 from xla_sweeps.config import values
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.modes import SCENARIOS, Execution, Scenario, mode_of
+from xla_sweeps.schema.modes import Execution, Scenario, mode_of
 from xla_sweeps.schema.trial import ModelSpec
-
-MAX_BATCHES = 10_000
 
 LEGACY = "tf_keras"
 """The library that is Keras 2."""
-
-
-def batches_of(document: Mapping[str, Any], scenario: Scenario) -> int:
-    """Number of batches of one call.
-
-    Raises:
-        ConfigError: no number, or several in a scenario whose calls take one batch.
-    """
-    batches = values.integer(document, "batches", at_least=1, at_most=MAX_BATCHES)
-    if batches > 1 and not SCENARIOS[scenario].takes_batches:
-        several = " or ".join(name for name, facts in SCENARIOS.items() if facts.takes_batches)
-        raise ConfigError(
-            f"batches={batches}: a call of scenario={scenario} takes one batch; use "
-            f"scenario={several}, or batch_size"
-        )
-    return batches
 
 
 def built_by(spec: ModelSpec, document: Mapping[str, Any]) -> ModelSpec:

@@ -10,10 +10,13 @@ from typing import Any
 from xla_sweeps.config import values
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.backend import Backend, flag_names
+from xla_sweeps.schema.options import typed
 from xla_sweeps.schema.trial import Runtime
 from xla_sweeps.system import library_flags
 
 MAX_THREADS = 4096
+
+_THREADS = ("intra", "inter")
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -37,30 +40,25 @@ def runtime_of(
         ConfigError: an option or a flag that the installed framework does not have, a value of
             another type, or one that the environment sets too.
     """
-    threads = {"intra": None, "inter": None} if document["threads"] is None else document["threads"]
+    threads = {} if document["threads"] is None else document["threads"]
     if not isinstance(threads, Mapping):
         raise ConfigError(f"threads={threads}: write threads.intra=N or threads.inter=N")
     for name in threads:
-        if name not in ("intra", "inter"):
-            raise unknown_name("option of threads", str(name), ("intra", "inter"))
-    asked = {"onednn": document["onednn"]} | {
-        f"threads.{name}": threads.get(name) for name in ("intra", "inter")
-    }
+        if name not in _THREADS:
+            raise unknown_name("option of threads", str(name), _THREADS)
+    asked = {f"threads.{name}": threads.get(name) for name in _THREADS}
+    asked["onednn"] = document["onednn"]
     for key, value in asked.items():
         if value is not None and (variable := _variable(backend.switches, key, backend)) in environ:
             raise ConfigError(f"{key}={value}: {variable} is set too; unset it")
-    counts = {
-        name: None
-        if threads.get(name) is None
-        else values.integer(threads, name, at_least=1, at_most=MAX_THREADS, prefix="threads.")
-        for name in ("intra", "inter")
-    }
+    bounds = {"at_least": 1, "at_most": MAX_THREADS, "prefix": "threads."}
+    intra, inter = (values.optional(values.integer, threads, name, **bounds) for name in _THREADS)
     return Runtime(
         xla_flags=_flags("xla_flags", document["xla_flags"], environ, backend),
         tf_xla_flags=_flags("tf_xla_flags", document["tf_xla_flags"], environ, backend),
-        intra_threads=counts["intra"],
-        inter_threads=counts["inter"],
-        onednn=None if asked["onednn"] is None else values.boolean(document, "onednn"),
+        intra_threads=intra,
+        inter_threads=inter,
+        onednn=values.optional(values.boolean, document, "onednn"),
     )
 
 
@@ -82,7 +80,7 @@ def _flags(option: str, given: Any, environ: Mapping[str, str], backend: Backend
     if not isinstance(given, Mapping):
         raise ConfigError(f"{option}={given}: write {option}.NAME=VALUE")
     variable = _variable(backend.flags, option, backend)
-    found = {}
+    flags = {}
     for word, value in given.items():
         name = str(word)  # YAML reads `nan` as a number
         key = f"{option}.{name}"
@@ -92,8 +90,8 @@ def _flags(option: str, given: Any, environ: Mapping[str, str], backend: Backend
             raise ConfigError(f"{key}={value}: a trial's flags name no files; leave it out")
         if name in flag_names(environ.get(variable, "")):
             raise ConfigError(f"{key}={value}: {variable} sets it too; unset it there")
-        found[name] = _typed(option, name, value, backend)
-    return dict(sorted(found.items()))
+        flags[name] = _typed(option, name, value, backend)
+    return dict(sorted(flags.items()))
 
 
 def _typed(option: str, name: str, value: Any, backend: Backend) -> Any:
@@ -120,7 +118,7 @@ def _value(key: str, value: Any, kind: str) -> Any | int | float | str:
         if not number or not abs(value) <= sys.float_info.max:
             raise ConfigError(f"{key}={value}: expected a finite number")
         return float(value)
-    text = str(value).lower() if isinstance(value, bool) else str(value)
+    text = typed(value)
     if not isinstance(value, str | int | float) or not _TEXT.fullmatch(text):
         raise ConfigError(f"{key}={value}: expected letters, digits and _ . , : = + -")
     return text

@@ -143,7 +143,7 @@ def candidate_mode(jit: Any, scenario: Scenario = Scenario.CALL) -> Mode:
     Raises:
         ConfigError: the value is none of true, false, null, auto.
     """
-    word = "null" if jit is None else str(jit).lower()
+    word = _jit_word(jit)
     if (isinstance(jit, int | float) and not isinstance(jit, bool)) or word not in JIT_CANDIDATES:
         raise ConfigError(
             f"jit={jit}: allowed are true (xla), false (graph), null (default) and auto "
@@ -162,7 +162,7 @@ def _to_trial(
     _require_source(spec)
     precision = Precision(values.choice(document, "precision"))
     _check_precision(precision, spec, document["model"])
-    limit_gib = document["memory_limit_gib"]
+    limit_gib = values.optional(values.number, document, "memory_limit_gib", at_most=MAX_MEMORY_GIB)
     scenario = _scenario(document, spec)
     modes = _modes(document, explicit, scenario)
     training = training_of(document, explicit, scenario, spec)
@@ -185,7 +185,7 @@ def _to_trial(
         timeouts=_timeouts(document),
         memory_limit_bytes=devices.memory_limit_default()
         if limit_gib is None
-        else round(values.number(document, "memory_limit_gib", at_most=MAX_MEMORY_GIB) * 2**30),
+        else round(limit_gib * 2**30),
         runtime=runtime_of(document, environ, backend_named(mode_of(modes[0]).backend)),
     )
 
@@ -198,11 +198,7 @@ def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
             "model: name a model, as in model=resnet50; `xla-sweeps models` lists them"
         )
     source = values.choice(document, "source")
-    resolution = (
-        None
-        if document["resolution"] is None
-        else values.integer(document, "resolution", at_least=1)
-    )
+    resolution = values.optional(values.integer, document, "resolution", at_least=1)
     if entry.get("name") == local_model.NAME:
         if source not in ("auto", local_model.NAME):
             raise ConfigError(f"source={source}: model=local is your own model; leave source out")
@@ -211,13 +207,13 @@ def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
                 f"weights={document['weights']}: your own model keeps its weights; "
                 "leave weights out"
             )
-        path = None if document["path"] is None else values.text(document, "path")
+        path = values.optional(values.text, document, "path")
         if path is not None:
             values.path_of(path)
         return local_model.user_model_spec(
             entry,
             path=path,
-            module=None if document.get("import") is None else values.text(document, "import"),
+            module=values.optional(values.text, document, "import"),
             trust_code=values.boolean(document, "trust_code"),
             resolution=resolution,
             input_spec=document["input_spec"],
@@ -376,7 +372,7 @@ def _refuse_mode(name: str, scenario: Scenario) -> NoReturn:
 
 
 def _jit_word(jit: Any) -> str:
-    return "null" if jit is None else str(jit).lower()
+    return options.typed(jit).lower()
 
 
 def _effort(document: Mapping[str, Any]) -> Effort:

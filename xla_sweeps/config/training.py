@@ -6,16 +6,18 @@ import difflib
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from xla_sweeps.config import predicting, values
+from xla_sweeps.config import values
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import SCENARIOS, Scenario
-from xla_sweeps.schema.options import SYNTHETIC
+from xla_sweeps.schema.options import SYNTHETIC, typed
 from xla_sweeps.schema.trial import Data, ModelSpec, Training
 from xla_sweeps.system import pictures
 
 KEYS = ("optimizer", "learning_rate", "data", "drop_remainder")
 
 MAX_RATE = 10
+
+MAX_BATCHES = 10_000
 
 FIT_BATCHES = 8
 """Batches of an epoch of `fit` on drawn values, unless the user says how many."""
@@ -37,7 +39,7 @@ def training_of(
             if key in explicit and document[key] not in (None, SYNTHETIC):
                 right = Scenario.FIT if key in KEYS[2:] else Scenario.TRAIN_STEP
                 raise ConfigError(
-                    f"{key}={_written(document[key])}: scenario={scenario} trains nothing; add "
+                    f"{key}={typed(document[key])}: scenario={scenario} trains nothing; add "
                     f"scenario={right} or remove {key}"
                 )
         return None
@@ -67,25 +69,32 @@ def batches_of(
         ConfigError: no number, more than there are, or several in a scenario whose calls take one
             batch.
     """
-    batches = predicting.batches_of(document, scenario)
-    several = "batches" in explicit or batches != 1
+    facts = SCENARIOS[scenario]
+    batches = values.integer(document, "batches", at_least=1, at_most=MAX_BATCHES)
+    if batches > 1 and not facts.takes_batches:
+        several = " or ".join(name for name, each in SCENARIOS.items() if each.takes_batches)
+        raise ConfigError(
+            f"batches={batches}: a call of scenario={scenario} takes one batch; use "
+            f"scenario={several}, or batch_size"
+        )
+    is_given = "batches" in explicit or batches != 1
     if data is None:
-        return FIT_BATCHES if SCENARIOS[scenario].is_epoch and not several else batches
+        return FIT_BATCHES if facts.is_epoch and not is_given else batches
     size = values.integer(document, "batch_size", at_least=1)
     whole, rest = divmod(data.pictures, size)
     epoch = whole + (rest > 0 and not data.drop_remainder)
     given = document["data"]
-    if not several and epoch > predicting.MAX_BATCHES:
+    if not is_given and epoch > MAX_BATCHES:
         raise ConfigError(
             f"data={given}: an epoch is {epoch:,} batches of {size}, and a call handles at most "
-            f"{predicting.MAX_BATCHES:,}; add batches=100"
+            f"{MAX_BATCHES:,}; add batches=100"
         )
-    if several and batches > epoch:
+    if is_given and batches > epoch:
         raise ConfigError(
             f"batches={batches:,}: data={given} has {epoch:,} batches of {size}; use "
             f"batches={epoch} or less"
         )
-    return batches if several else epoch
+    return batches if is_given else epoch
 
 
 def _data(
@@ -96,7 +105,7 @@ def _data(
     if given == SYNTHETIC:
         if document["drop_remainder"] is not None and "drop_remainder" in explicit:
             raise ConfigError(
-                f"drop_remainder={_written(document['drop_remainder'])}: only an epoch over "
+                f"drop_remainder={typed(document['drop_remainder'])}: only an epoch over "
                 "pictures has a smaller last batch; add data=PATH (`xla-sweeps make-data` makes a "
                 "small set)"
             )
@@ -122,7 +131,3 @@ def _data(
     return Data(
         path=str(path), pictures=files.count, fingerprint=files.fingerprint, drop_remainder=drop
     )
-
-
-def _written(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

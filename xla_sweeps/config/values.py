@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, name_of
+
+_Value = TypeVar("_Value")
 
 
 def integer(
@@ -56,6 +58,13 @@ def text(document: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
         raise ConfigError(f"{key}={value}: expected a string")
     return str(value)
+
+
+def optional(
+    read: Callable[..., _Value], document: Mapping[str, Any], key: str, **bounds: Any
+) -> _Value | None:
+    """The value that another function reads; None where it is not set."""
+    return None if document.get(key) is None else read(document, key, **bounds)
 
 
 def path_of(text: str) -> Path:

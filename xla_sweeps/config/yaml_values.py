@@ -45,7 +45,7 @@ def read_values(text: str, *, where: str) -> tuple[Any, Lines]:
     except yaml.YAMLError as error:
         raise ConfigError(yaml_message(error, where)) from error
     if len(nodes) > 1:
-        raise ConfigError(f"{where}:{_line(nodes[1])}: a second document; give each a file")
+        raise ConfigError(f"{where}:{line_of(nodes[1])}: a second document; give each a file")
     if not nodes:
         return None, {}
     return _value(nodes[0], where), dict(_lines(nodes[0], ()))
@@ -65,7 +65,7 @@ def _value(node: yaml.Node, where: str) -> Any:
     kind = node.tag.removeprefix("tag:yaml.org,2002:")
     if kind not in _KINDS[type(node)]:
         raise ConfigError(
-            f"{where}:{_line(node)}: the tag {node.tag} is not allowed; write the plain value"
+            f"{where}:{line_of(node)}: the tag {node.tag} is not allowed; write the plain value"
         )
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, where)
@@ -75,7 +75,7 @@ def _value(node: yaml.Node, where: str) -> Any:
         return _CONSTRUCTOR.construct_object(node) if kind in _CONVERTED else node.value
     except (ValueError, KeyError) as error:
         raise ConfigError(
-            f"{where}:{_line(node)}: '{node.value[:40]}' cannot be read as {kind}"
+            f"{where}:{line_of(node)}: '{node.value[:40]}' cannot be read as {kind}"
         ) from error
 
 
@@ -83,12 +83,12 @@ def _mapping(node: yaml.MappingNode, where: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     first: dict[str, int] = {}
     for key, value in node.value:
-        name, place = key.value, f"{where}:{_line(key)}"
+        name, place = key.value, f"{where}:{line_of(key)}"
         if not isinstance(key, yaml.ScalarNode) or key.tag.endswith(":merge"):
             raise ConfigError(f"{place}: expected a word as key")
         if name in first:
             raise ConfigError(f"{place}: '{name}' is already in line {first[name]}; keep one")
-        first[name], values[name] = _line(key), _value(value, where)
+        first[name], values[name] = line_of(key), _value(value, where)
     return values
 
 
@@ -96,9 +96,10 @@ def _lines(node: yaml.Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             inner = (*path, str(key.value))
-            yield inner, _line(key)
+            yield inner, line_of(key)
             yield from _lines(value, inner)
 
 
-def _line(node: yaml.Node) -> int:
-    return int(node.start_mark.line) + 1
+def line_of(place: yaml.Node | yaml.Event) -> int:
+    """The line of a node or an event, from 1."""
+    return int(place.start_mark.line) + 1 if place.start_mark else 0

@@ -331,13 +331,8 @@ _BASELINES = tuple(
 
 
 def facts_of(scenario: str) -> ScenarioFacts:
-    """What is known of a scenario; of `call` for one that this version does not know, or ""."""
-    return SCENARIOS[known_scenario(scenario)]
-
-
-def known_scenario(scenario: str) -> Scenario:
-    """The scenario of that name; `call` for one that this version does not know, or ""."""
-    return Scenario(scenario) if scenario in SCENARIOS else Scenario.CALL
+    """Facts of a scenario; of `call` for one that this version does not know, or ""."""
+    return SCENARIOS[Scenario(scenario) if scenario in SCENARIOS else Scenario.CALL]
 
 
 def headline_of(scenario: str) -> tuple[str, str]:

@@ -76,7 +76,7 @@ class Option:
     @property
     def default_text(self) -> str:
         """The default, as one would type it, or what it means where it is null."""
-        return self.unset or _typed(self.default)
+        return self.unset or typed(self.default)
 
 
 OPTIONS = (
@@ -417,13 +417,14 @@ def choices_of(option: Option, *, default: bool = True) -> list[str]:
     """Its choices with their meanings; the default is marked if that is asked for."""
     listed = []
     for choice, meaning in option.choices.items():
-        is_default = default and choice == _typed(option.default)
+        is_default = default and choice == typed(option.default)
         notes = "; ".join(filter(None, ("default" if is_default else "", meaning)))
         listed.append(f"{choice} ({notes})" if notes else choice)
     return listed
 
 
-def _typed(value: Any) -> str:
+def typed(value: Any) -> str:
+    """A plain value as one would type it: `null`, `true`."""
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)

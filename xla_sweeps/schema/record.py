@@ -209,7 +209,8 @@ class Record:
         try:
             with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # reported below
                 record = _DECODER.decode(text)
-                if has_digest and is_present(record, text):
+                is_present = record.schema_version == SCHEMA_VERSION
+                if has_digest and is_present and b'"schema_version"' in text[-256:]:
                     return checked(record)
             document = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -302,11 +303,6 @@ class _Environment(msgspec.Struct):
     driver: dict[str, Any] | None = None
     flags: dict[str, Any] | None = None
     cpu: dict[str, Any] | None = None
-
-
-def is_present(record: Record, text: bytes) -> bool:
-    """True if a record that ends in its digest is of the present schema."""
-    return record.schema_version == SCHEMA_VERSION and b'"schema_version"' in text[-256:]
 
 
 def checked(record: Record) -> Record:
