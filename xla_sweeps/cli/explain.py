@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from xla_sweeps.cli import command_parser, model_request
+from xla_sweeps.cli import command_parser
+from xla_sweeps.cli.arguments import add_model, require_model
 from xla_sweeps.config.compose import compose_config, plain
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.errors import ConfigError, unknown_name
@@ -29,7 +30,7 @@ def explain_command(arguments: Sequence[str]) -> int:
         "It traces and compiles the model, and times a few calls; it writes no record. Exit code 1 "
         "if its process did not finish, so that not all is known.",
     )
-    model_request.add_arguments(
+    add_model(
         parser, overrides="the model, as in a trial: model=resnet50 resolution=224 batch_size=8"
     )
     parser.add_argument(
@@ -50,7 +51,7 @@ def explain_command(arguments: Sequence[str]) -> int:
         if others := [*options.overrides, *given]:
             raise ConfigError(f"explain --ops: leave {' '.join(others)} out")
         return show_ops(options.ops, form=form, output=output)
-    model_request.require_model("explain", options.overrides)
+    require_model("explain", options.overrides)
     return show(
         options.overrides,
         config_dir=options.config_dir,

@@ -13,7 +13,8 @@ from dataclasses import replace
 import msgspec
 
 from xla_sweeps.analysis.predict_cost import copies_of, cost_of, points_of
-from xla_sweeps.cli import command_parser, model_request
+from xla_sweeps.cli import command_parser
+from xla_sweeps.cli.arguments import add_model, require_model
 from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
@@ -62,7 +63,7 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     for word in options.overrides:
         if chosen := _CHOSEN.get(key_of(word)):
             raise ConfigError(f"predict-cost: {word}: leave it out; {chosen}")
-    model_request.require_model("predict-cost", options.overrides)
+    require_model("predict-cost", options.overrides)
     asked = Options(
         path=paths[DEFINITIONS[0]],
         overrides=tuple(options.overrides),
@@ -100,9 +101,7 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
     )
     parser.description = "\n".join(textwrap.wrap(parser.description or "", width=78))
     parser.epilog, parser.formatter_class = _EXAMPLES, argparse.RawDescriptionHelpFormatter
-    model_request.add_arguments(
-        parser, overrides="of every trial: model=mobilenet_v2 effort=standard"
-    )
+    add_model(parser, overrides="of every trial: model=mobilenet_v2 effort=standard")
     for name, values, text in (
         ("batch-sizes", sizes.parameters["batch_size"].values, "batch sizes of calls of one batch"),
         (

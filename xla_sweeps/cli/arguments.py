@@ -1,4 +1,4 @@
-"""Arguments of the commands that answer a question about one model: `explain`, `predict-cost`."""
+"""Arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError
 
 
-def add_arguments(parser: argparse.ArgumentParser, *, overrides: str) -> None:
+def add_model(parser: argparse.ArgumentParser, *, overrides: str) -> None:
     """Add the model, and the form and place of the answer.
 
     Args:
