@@ -10,7 +10,7 @@ from factories import CONFIG, MODEL, make_record
 from wandb_server import WandbServer
 from wandb_views import StoredView
 
-from xla_sweeps.cli.dashboard import report as report_results
+from xla_sweeps.cli.dashboard import report_command
 from xla_sweeps.results.store import Store
 
 
@@ -40,8 +40,12 @@ def measure(results_dir: Path, *names: str, project: str = "xla-sweeps", day: in
 
 
 def report(results_dir: Path, **options: Any) -> int:
-    chosen = {"entity": None, "project": None, "dry_run": False, "output": None, **options}
-    return report_results(results_dir, **chosen)
+    words = [
+        f"--{name.replace('_', '-')}" if value is True else f"--{name}={value}"
+        for name, value in options.items()
+        if value
+    ]
+    return report_command([str(results_dir), *words])
 
 
 def only(views: list[StoredView]) -> StoredView:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xla_sweeps.cli import command_parser
-from xla_sweeps.config.values import folder_of
+from xla_sweeps.cli.arguments import add_config_dir, add_results_dir
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_headlines
 from xla_sweeps.report.wandb.credentials import require_login
@@ -25,19 +25,12 @@ def agents_command(arguments: Sequence[str]) -> int:
         metavar="D,D",
         help="gpu:0,gpu:1 or cpu:0,cpu:1 (default: every GPU, else the CPU)",
     )
-    parser.add_argument(
-        "--results-dir",
-        type=folder_of,
-        default=Path("results"),
-        help="for the agents' logs (default: results)",
-    )
-    parser.add_argument(
-        "--config-dir", type=folder_of, help="a folder of your own models and efforts"
-    )
+    add_results_dir(parser, "--results-dir")
+    add_config_dir(parser)
     parser.add_argument(
         "--max-failed",
         type=int,
-        default=20,
+        default=wandb_agents.MAX_FAILED,
         help="trials in a row that may fail before an agent gives up (default: 20)",
     )
     options = parser.parse_args(arguments)

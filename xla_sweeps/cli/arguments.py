@@ -1,16 +1,61 @@
-"""Arguments that several commands share."""
+"""Arguments that several commands share, and the trials of the folders that they name."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError
 
+if TYPE_CHECKING:
+    from xla_sweeps.results.rows import Rows
+    from xla_sweeps.schema.record import Record
+    from xla_sweeps.schema.row import TrialSummary
+
+RESULTS = "results"
+"""The results folder by default."""
+
+
+def add_results_dir(parser: argparse.ArgumentParser, name: str = "dir") -> None:
+    """Add the results folder, as a word or as an option."""
+    place = {"metavar": "DIR"} if name.startswith("-") else {"nargs": "?"}
+    parser.add_argument(
+        name,
+        type=folder_of,
+        default=RESULTS,
+        help=f"results folder (default: {RESULTS})",
+        **place,  # type: ignore[arg-type]
+    )
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the file of the answer."""
+    parser.add_argument(
+        "-o", "--output", type=path_of, help="file to write to (default: standard output)"
+    )
+
+
+def add_config_dir(parser: argparse.ArgumentParser) -> None:
+    """Add the user's own configuration."""
+    parser.add_argument(
+        "--config-dir", type=folder_of, help="a folder of your own models and efforts"
+    )
+
+
+def add_accept_contaminated(parser: argparse.ArgumentParser) -> None:
+    """Add the choice to keep contaminated trials."""
+    parser.add_argument(
+        "--accept-contaminated",
+        action="store_true",
+        help="keep contaminated trials instead of measuring them again",
+    )
+
 
 def add_model(parser: argparse.ArgumentParser, *, overrides: str) -> None:
-    """Add the model, and the form and place of the answer.
+    """Add the model of a question, and the form and place of the answer.
 
     Args:
         parser: of the command.
@@ -18,12 +63,8 @@ def add_model(parser: argparse.ArgumentParser, *, overrides: str) -> None:
     """
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=overrides)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
-    parser.add_argument(
-        "-o", "--output", type=path_of, help="file to write to (default: standard output)"
-    )
-    parser.add_argument(
-        "--config-dir", type=folder_of, help="a further folder of configuration files"
-    )
+    add_output(parser)
+    add_config_dir(parser)
 
 
 def require_model(command: str, overrides: Sequence[str]) -> None:
@@ -39,3 +80,16 @@ def require_model(command: str, overrides: Sequence[str]) -> None:
         raise ConfigError(
             f"{command}: name a model, as in `xla-sweeps {command} model=mobilenet_v2`"
         )
+
+
+def read_trials(
+    results_dir: Path, rows: Rows, *, only: Collection[str] | None = None
+) -> tuple[Mapping[str, Sequence[Record]], Mapping[str, TrialSummary]]:
+    """Records and summaries by trial, as `results.rows.summaries`; warns of unreadable ones."""
+    from xla_sweeps.report.terminal.console import warn
+    from xla_sweeps.results.rows import summaries
+
+    records, by_trial, problems = summaries(results_dir, rows, only=only)
+    for problem in (*rows.problems, *problems):
+        warn(problem)
+    return records, by_trial

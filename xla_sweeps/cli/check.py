@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from xla_sweeps.cli import command_parser
-from xla_sweeps.config.values import folder_of
+from xla_sweeps.cli.arguments import add_results_dir
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive, rows
 from xla_sweeps.results.store import Store
@@ -37,16 +37,9 @@ _OLD_S = 24 * 3600
 def check_command(arguments: Sequence[str]) -> int:
     """Validate a results folder."""
     parser = command_parser(
-        "check",
-        "Changes nothing. Exit code 1 if there is a problem; a note is none.",
+        "check", "Changes nothing. Exit code 1 if there is a problem; a note is none."
     )
-    parser.add_argument(
-        "dir",
-        nargs="?",
-        default="results",
-        type=folder_of,
-        help="results folder (default: results)",
-    )
+    add_results_dir(parser)
     options = parser.parse_args(arguments)
     if not (options.dir / "records").exists():
         raise StoreError(f"{options.dir} holds no records")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -12,17 +11,17 @@ from xla_sweeps.analysis import changes
 from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.matching import Side
 from xla_sweeps.cli import command_parser
-from xla_sweeps.config.values import folder_of, path_of
+from xla_sweeps.cli.arguments import add_output, read_trials
+from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import StoreError, unknown_name
 from xla_sweeps.report import export
 from xla_sweeps.report.terminal.changes import show_difference, show_failures
-from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.results.filter import matching, no_match, parse_filter
-from xla_sweeps.results.rows import load, summaries
+from xla_sweeps.results.rows import load
 
 
 def compare_command(arguments: Sequence[str]) -> int:
-    """Compare two results folders."""
+    """Compare two results folders; exit code 1 if a condition (`changes.FAIL_ON`) is met."""
     parser = command_parser(
         "compare",
         "Gives a verdict for each trial and quantity, with a false discovery rate of 5 %. Exit "
@@ -45,9 +44,7 @@ def compare_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--format", choices=("table", "csv", "json"), default="table", help="(default: table)"
     )
-    parser.add_argument(
-        "-o", "--output", type=path_of, help="file to write to (default: standard output)"
-    )
+    add_output(parser)
     parser.add_argument(
         "--where", metavar="EXPR", help="only these trials, as in `results --where`"
     )
@@ -57,16 +54,27 @@ def compare_command(arguments: Sequence[str]) -> int:
         )
     options = parser.parse_args(arguments)
     conditions = [word for text in options.fail_on for word in text.split(",") if word]
-    return show(
+    for condition in conditions:
+        if condition not in changes.FAIL_ON:
+            raise unknown_name("condition of --fail-on", condition, changes.FAIL_ON)
+    difference = between(
         options.a,
         options.b,
-        form=options.format,
-        output=options.output,
-        fail_on=conditions,
         where=options.where,
         each=(options.where_a, options.where_b),
         accept_contaminated=options.accept_contaminated,
     )
+    rows = [changes.change_dict(change) for change in difference.changes]
+    if options.format == "csv":
+        export.write_text(export.csv_text(rows, _COLUMNS), options.output)
+    elif options.format == "json" or options.output is not None:
+        document = {**changes.as_section(difference), "rows": rows, "notes": list(difference.notes)}
+        export.write_json(document, options.output)
+    else:
+        show_difference(difference)
+    met = changes.failures(difference, conditions)
+    show_failures([*met, *filter(None, [changes.ignored(difference, conditions)])])
+    return 1 if met else 0
 
 
 _COLUMNS = tuple(field.name for field in fields(changes.Change))
@@ -100,42 +108,11 @@ def between(
         if filters:
             table = functools.reduce(matching, filters, rows.table)
             trials = table["trial_id"].unique().to_pylist()
-        records, found, problems = summaries(folder, rows, only=trials)
-        for problem in (*rows.problems, *problems):
-            warn(problem)
+        records, summaries = read_trials(folder, rows, only=trials)
         name = folder.resolve().name
         title = str(folder) if name == other.resolve().name else name
-        sides.append(Side(title=title, records=records, summaries=found))
+        sides.append(Side(title=title, records=records, summaries=summaries))
     if not any(side.summaries for side in sides):
         asked = " and ".join(text for text in (where, *each) if text) or None
         raise StoreError(f"compare: {no_match(asked)} in {first} or {second}")
     return changes.difference_of(*sides, accept_contaminated=accept_contaminated)
-
-
-def show(
-    first: Path,
-    second: Path,
-    *,
-    form: str,
-    output: Path | None,
-    fail_on: Sequence[str],
-    where: str | None = None,
-    each: tuple[str | None, str | None] = (None, None),
-    accept_contaminated: bool = False,
-) -> int:
-    """Compare and show; exit code 1 if one of the conditions is met (`changes.FAIL_ON`)."""
-    for condition in fail_on:
-        if condition not in changes.FAIL_ON:
-            raise unknown_name("condition of --fail-on", condition, changes.FAIL_ON)
-    found = between(first, second, where=where, each=each, accept_contaminated=accept_contaminated)
-    rows = [changes.change_dict(change) for change in found.changes]
-    if form == "csv":
-        export.write_text(export.csv_text(rows, _COLUMNS), output)
-    elif form == "json" or output is not None:
-        document = {**changes.as_section(found), "rows": rows, "notes": list(found.notes)}
-        export.write_text(json.dumps(document, indent=1) + "\n", output)
-    else:
-        show_difference(found)
-    met = changes.failures(found, fail_on)
-    show_failures([*met, *filter(None, [changes.ignored(found, fail_on)])])
-    return 1 if met else 0

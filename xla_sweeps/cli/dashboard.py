@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import tempfile
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from xla_sweeps.analysis import changes
 from xla_sweeps.cli import command_parser, compare
+from xla_sweeps.cli.arguments import add_results_dir, read_trials
 from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, StoreError, how_to_install
 from xla_sweeps.report import advice, export
@@ -22,12 +21,12 @@ from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.report.wandb import credentials
 from xla_sweeps.report.wandb_report import build as build_report
 from xla_sweeps.report.wandb_report import publish
-from xla_sweeps.results.rows import load, summaries
+from xla_sweeps.results.rows import load
 from xla_sweeps.system.text import counted
 
 
 def dashboard_command(arguments: Sequence[str]) -> int:
-    """Write the local page."""
+    """Write the local page, and print where it is."""
     parser = command_parser("dashboard")
     parser.add_argument(
         "dirs", nargs="*", metavar="DIR", type=folder_of, help="results folders (default: results)"
@@ -55,18 +54,32 @@ def dashboard_command(arguments: Sequence[str]) -> int:
     comparison = None
     if options.compare:
         comparison = changes.as_section(compare.between(*dirs, where=options.where))
-    return show(
-        dirs,
-        options.output,
-        open_it=options.open,
-        title=options.title,
-        comparison=comparison,
-        where=options.where or None,
+    target = options.output or dirs[0] / build.DEFAULT_NAME
+    if options.output is None and target.is_symlink():
+        raise StoreError(f"{target} is a link: name the file with -o, or remove the link")
+    with Steps("reading records", None, quiet=True) as steps:
+        written = build.write_page(
+            dirs,
+            target,
+            where=options.where or None,
+            comparison=comparison,
+            title=options.title,
+            advance=steps.follow,
+        )
+        for problem in written.problems:
+            steps.warn(problem)
+    print(advice.overall_answer(written.overview))
+    print(
+        f"{target}: {counted(written.rows, 'row')} of {counted(written.trials, 'trial')}, "
+        f"{written.size / 1e6:.2f} MB, opens offline"
     )
+    if options.open and not webbrowser.open(target.resolve().as_uri()):
+        print("cannot start a browser; open the file yourself", file=sys.stderr)
+    return 0
 
 
 def report_command(arguments: Sequence[str]) -> int:
-    """A W&B report, workspace and summary run."""
+    """Write the W&B report, workspace and summary run, or with --dry-run print their JSON."""
     parser = command_parser(
         "report",
         "The report answers the page's questions with tables and live panels; the summary run "
@@ -74,13 +87,7 @@ def report_command(arguments: Sequence[str]) -> int:
         f"wandb-workspaces ({how_to_install('report')}) and, except with --dry-run, `wandb login` "
         "or WANDB_API_KEY; `xla-sweeps push` sends the runs that the panels show.",
     )
-    parser.add_argument(
-        "dir",
-        nargs="?",
-        default="results",
-        type=folder_of,
-        help="results folder (default: results)",
-    )
+    add_results_dir(parser)
     parser.add_argument(
         "--entity", help="W&B user or team (default: as recorded, else your default)"
     )
@@ -98,90 +105,38 @@ def report_command(arguments: Sequence[str]) -> int:
         help="file for the JSON of --dry-run (default: standard output)",
     )
     options = parser.parse_args(arguments)
-    return report(
-        options.dir,
-        entity=options.entity,
-        project=options.project,
-        dry_run=options.dry_run,
-        output=options.output,
-    )
-
-
-def show(
-    results_dirs: Sequence[Path], output: Path | None, *, open_it: bool = False, **wanted: Any
-) -> int:
-    """Write the page and print where it is; `wanted` goes to `write_page`."""
-    target = output or results_dirs[0] / build.DEFAULT_NAME
-    if output is None and target.is_symlink():
-        raise StoreError(f"{target} is a link: name the file with -o, or remove the link")
-    with Steps("reading records", None, quiet=True) as steps:
-        written = build.write_page(results_dirs, target, advance=steps.follow, **wanted)
-        for problem in written.problems:
-            steps.warn(problem)
-    print(advice.overall_answer(written.overview))
-    print(
-        f"{target}: {counted(written.rows, 'row')} of {counted(written.trials, 'trial')}, "
-        f"{written.size / 1e6:.2f} MB, opens offline"
-    )
-    if open_it and not webbrowser.open(target.resolve().as_uri()):
-        print("cannot start a browser; open the file yourself", file=sys.stderr)
-    return 0
-
-
-def report(
-    results_dir: Path,
-    *,
-    entity: str | None,
-    project: str | None,
-    dry_run: bool,
-    output: Path | None,
-) -> int:
-    """Write the report to W&B, or with `dry_run` its JSON to a file or standard output.
-
-    Args:
-        results_dir: the results folder.
-        entity: owner of the project (default: as recorded, else W&B's default).
-        project: name of the project (default: as recorded).
-        dry_run: use no network and no account.
-        output: file for the JSON of a dry run.
-
-    Raises:
-        XlaSweepsError: something is missing, or W&B rejected it.
-    """
     publish.require_extra()
-    if output is not None and not dry_run:
+    if options.output is not None and not options.dry_run:
         raise ConfigError(
             "report: -o is for the JSON of --dry-run; without it the report goes to W&B"
         )
-    if not dry_run:
+    if not options.dry_run:
         credentials.require_login()
-    rows = load(results_dir)
-    records, found, problems = summaries(results_dir, rows)
-    for problem in (*rows.problems, *problems):
-        warn(problem)
-    entity, project = build_report.place(records, entity, project)
-    log = results_dir / "wandb" / "report.log"
-    if dry_run:
+    rows = load(options.dir)
+    records, summaries = read_trials(options.dir, rows)
+    entity, project = build_report.place(records, options.entity, options.project)
+    log = options.dir / "wandb" / "report.log"
+    if options.dry_run:
         plan = build_report.plan_document(
-            records, found, entity=entity or "", project=project, unsent=0, project_runs=None
+            records, summaries, entity=entity or "", project=project, unsent=0, project_runs=None
         )
         # Not below the results, which may be read-only; it stays if there is an error.
         log = Path(tempfile.mkdtemp(prefix="xla-sweeps-"), "report.log")
         spec = publish.spec(plan, log=log)
         shutil.rmtree(log.parent)
-        export.write_text(json.dumps(spec, indent=1) + "\n", output)
+        export.write_json(spec, options.output)
         return 0
-    unsent = build_report.unsent_trials(results_dir, records, entity, project)
+    unsent = build_report.unsent_trials(options.dir, records, entity, project)
     with build_report.writing(log.parent):
         published = publish.publish(
             lambda owner, runs: build_report.plan_document(
-                records, found, entity=owner, project=project, unsent=unsent, project_runs=runs
+                records, summaries, entity=owner, project=project, unsent=unsent, project_runs=runs
             ),
             entity=entity,
             project=project,
-            table=build_report.table_rows(found),
+            table=build_report.table_rows(summaries),
             log=log,
-            attachments=build_report.attachments(results_dir, rows, log.parent, warn=warn),
+            attachments=build_report.attachments(options.dir, rows, log.parent, warn=warn),
         )
     print(f"report     {published.report} ({'updated' if published.updated else 'new'})")
     print(f"workspace  {published.workspace}")

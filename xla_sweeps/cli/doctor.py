@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from xla_sweeps.cli import command_parser
+from xla_sweeps.cli.arguments import add_results_dir
 from xla_sweeps.config.catalog import SOURCES
-from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, StoreError, how_to_install
 from xla_sweeps.measure import toolchain
 from xla_sweeps.measure.monitor import FOREIGN_CORES, STEAL_SHARE, Sampler
@@ -29,13 +29,7 @@ from xla_sweeps.system import devices, environment, nvml
 def doctor_command(arguments: Sequence[str]) -> int:
     """Check the machine; exit code 1 if it cannot measure."""
     parser = command_parser("doctor", "Exit code 1 if this machine cannot measure.")
-    parser.add_argument(
-        "dir",
-        nargs="?",
-        default="results",
-        type=folder_of,
-        help="results folder (default: results)",
-    )
+    add_results_dir(parser)
     parser.add_argument(
         "--seconds", type=float, default=3.0, help="how long to watch the machine (default: 3)"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from xla_sweeps.config.settings import settings_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.report import export
 from xla_sweeps.report.roofline import verdict
-from xla_sweeps.schema.explanation import Explanation, OpList
+from xla_sweeps.schema.explanation import Explanation
 from xla_sweeps.schema.modes import SCENARIOS
 from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.system.text import displayable
@@ -52,37 +51,8 @@ def explain_command(arguments: Sequence[str]) -> int:
             raise ConfigError(f"explain --ops: leave {' '.join(others)} out")
         return show_ops(options.ops, form=form, output=output)
     require_model("explain", options.overrides)
-    return show(
-        options.overrides,
-        config_dir=options.config_dir,
-        form=form,
-        output=output,
-        trace=not options.no_trace,
-    )
-
-
-def show(
-    overrides: Sequence[str],
-    *,
-    config_dir: Path | None,
-    form: str,
-    output: Path | None,
-    trace: bool,
-) -> int:
-    """Explain one model.
-
-    Args:
-        overrides: the model, as in a trial.
-        config_dir: a further folder of configuration files.
-        form: `text` or `json`.
-        output: file for it, or None for standard output.
-        trace: whether to trace where the time goes.
-
-    Raises:
-        XlaSweepsError: the request cannot be composed.
-    """
-    keys = keys_of(overrides)
-    settings = settings_of(plain(compose_config(overrides, config_dir=config_dir)), explicit=keys)
+    config = compose_config(options.overrides, config_dir=options.config_dir)
+    settings = settings_of(plain(config), explicit=keys_of(options.overrides))
     if SCENARIOS[scenario := settings.trial.scenario].trains:
         raise ConfigError(
             f"explain: scenario={scenario} is not explained; leave it out for the forward pass"
@@ -97,14 +67,16 @@ def show(
         if settings.ui != "quiet":
             console.print(stage_line(str(stage.phase), stage.mode or stage.detail), style="dim")
 
-    def say_waiting(holder: str) -> None:
-        console.print(f"waiting for {displayable(holder)}", style="dim", markup=False)
-
-    known, finished = explaining.explain(
-        settings, trace=trace, on_stage=follow, on_wait=say_waiting
+    explanation, finished = explaining.explain(
+        settings,
+        trace=not options.no_trace,
+        on_stage=follow,
+        on_wait=lambda holder: console.print(f"waiting for {displayable(holder)}", style="dim"),
     )
-    text = explanation_text(known) if form == "text" else _json(_document(known))
-    export.write_text(text, output)
+    if form == "json":
+        export.write_json(_document(explanation), output)
+    else:
+        export.write_text(explanation_text(explanation), output)
     return 0 if finished else 1
 
 
@@ -118,26 +90,20 @@ def show_ops(pattern: str, *, form: str, output: Path | None) -> int:
     from xla_sweeps.report.terminal.explanation import ops_text
 
     ops = explaining.compiled_ops()
-    chosen = [item for item in ops.ops if fnmatch.fnmatch(item.op.lower(), pattern.lower())]
+    chosen = [each for each in ops.ops if fnmatch.fnmatch(each.op.lower(), pattern.lower())]
     if not chosen:
-        raise unknown_name("operation", pattern, [item.op for item in ops.ops])
-    text = ops_text(ops, chosen) if form == "text" else _json(_ops_document(ops, chosen))
-    export.write_text(text, output)
+        raise unknown_name("operation", pattern, [each.op for each in ops.ops])
+    if form == "json":
+        export.write_json({**msgspec.to_builtins(ops), "ops": msgspec.to_builtins(chosen)}, output)
+    else:
+        export.write_text(ops_text(ops, chosen), output)
     return 0
 
 
-def _document(known: Explanation) -> dict[str, Any]:
-    document: dict[str, Any] = msgspec.to_builtins(known)
-    if known.clustering is not None:
-        document["clustering"]["share"] = known.clustering.share
-    if known.roofline is not None:
-        document["roofline"]["verdict"] = verdict(known.roofline)
+def _document(explanation: Explanation) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.to_builtins(explanation)
+    if explanation.clustering is not None:
+        document["clustering"]["share"] = explanation.clustering.share
+    if explanation.roofline is not None:
+        document["roofline"]["verdict"] = verdict(explanation.roofline)
     return document
-
-
-def _ops_document(ops: OpList, chosen: Sequence[Any]) -> dict[str, Any]:
-    return {**msgspec.to_builtins(ops), "ops": msgspec.to_builtins(chosen)}
-
-
-def _json(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=1) + "\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import os
 import subprocess
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from xla_sweeps.config import catalog
 from xla_sweeps.config.catalog import SOURCES, load_catalog
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
-from xla_sweeps.report.export import csv_text, write_text
+from xla_sweeps.report.export import csv_text, write_json, write_text
 from xla_sweeps.report.terminal.models import model_facts, show_model, show_models, show_replicas
 from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.schema.backend import default_backend
@@ -40,7 +39,7 @@ def models_command(arguments: Sequence[str]) -> int:
         raise catalog.unknown_model(options.pattern)
     facts = [model_facts(entry) for entry in ([exact] if exact else entries)]
     if options.format == "json":
-        write_text(json.dumps(facts, indent=1) + "\n", None)
+        write_json(facts, None)
     elif options.format == "csv":
         write_text(csv_text(facts, list(facts[0])), None)
     elif exact is not None:

@@ -14,7 +14,7 @@ import msgspec
 
 from xla_sweeps.analysis.predict_cost import copies_of, cost_of, points_of
 from xla_sweeps.cli import command_parser
-from xla_sweeps.cli.arguments import add_model, require_model
+from xla_sweeps.cli.arguments import add_accept_contaminated, add_model, read_trials, require_model
 from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
@@ -22,7 +22,6 @@ from xla_sweeps.config.settings import MAX_BATCH, Settings
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import export
 from xla_sweeps.report.advice import throughput_unit
-from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.report.terminal.predict_cost import cost_text, json_of
 from xla_sweeps.results import rows
 from xla_sweeps.schema.overrides import key_of
@@ -120,11 +119,7 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
         help="also say what each way costs for so many samples in all, and which is the fastest",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the trials that are missing")
-    parser.add_argument(
-        "--accept-contaminated",
-        action="store_true",
-        help="keep contaminated trials instead of measuring them again",
-    )
+    add_accept_contaminated(parser)
     return parser
 
 
@@ -168,10 +163,7 @@ def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -
     """The costs of each mode, fitted over the trials of a plan, as text or JSON."""
     ids = {name for task in plan.tasks for name in task.trial_ids}
     results_dir = settings.results_dir
-    loaded = rows.load(results_dir)
-    records, summaries, problems = rows.summaries(results_dir, loaded, only=ids)
-    for problem in (*loaded.problems, *problems):
-        warn(problem)
+    records, summaries = read_trials(results_dir, rows.load(results_dir), only=ids)
     trials = [(summary, records[name]) for name, summary in summaries.items()]
     labels = settings.trial.modes
     fitted = {label: cost_of(points_of(trials, label)) for label in labels}

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.cli import command_parser
+from xla_sweeps.cli.arguments import add_accept_contaminated, add_config_dir
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import MAX_TRIALS
-from xla_sweeps.config.values import folder_of, path_of
+from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.sweep.launchers import LAUNCHERS, Entry, launchers_by_option
@@ -69,8 +70,8 @@ def options_of(arguments: Sequence[str]) -> Options:
         "sweep",
         "The definition is in W&B's format. Run it again to measure exactly what is missing.",
     )
-    _add_trials(parser.add_argument)
-    _add_again(parser.add_argument)
+    _add_trials(parser)
+    _add_again(parser)
     _add_launching(parser.add_argument)
     options = parser.parse_intermixed_args(arguments)
     _check_launcher(options)
@@ -89,8 +90,9 @@ def options_of(arguments: Sequence[str]) -> Options:
     )
 
 
-def _add_trials(add: Callable[..., object]) -> None:
-    """Add what says which trials there are."""
+def _add_trials(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose the trials."""
+    add = parser.add_argument
     add("file", type=_definition, help="the definition: a file, or a name that --list shows")
     add(
         "overrides", nargs="*", default=(), help="key=value for every trial; they win over the file"
@@ -107,12 +109,13 @@ def _add_trials(add: Callable[..., object]) -> None:
         help=f"the most trials to accept (default: {MAX_TRIALS})",
     )
     add("--list", action="store_true", help="list the definitions that come with the package")
-    add("--config-dir", type=folder_of, help="a folder of your own models and efforts")
+    add_config_dir(parser)
     add("--seed", type=int, default=0, help="of a random or bayes search (default: 0)")
 
 
-def _add_again(add: Callable[..., object]) -> None:
-    """Add what says which trials are measured again."""
+def _add_again(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose trials to measure again."""
+    add = parser.add_argument
     add(
         "--retry",
         action="append",
@@ -125,15 +128,11 @@ def _add_again(add: Callable[..., object]) -> None:
         metavar="COLUMN=VALUE",
         help="one more replicate for matching rows of `results`, as in verdict=ambiguous",
     )
-    add(
-        "--accept-contaminated",
-        action="store_true",
-        help="keep contaminated trials instead of measuring them again",
-    )
+    add_accept_contaminated(parser)
 
 
 def _add_launching(add: Callable[..., object]) -> None:
-    """Add what says where trials run, and how."""
+    """Add the options of launchers."""
     add("--launcher", choices=LAUNCHERS, default="local", help="where trials run (default: local)")
     for option, names in launchers_by_option().items():
         words = f"{', '.join(names)}: {option.help}"

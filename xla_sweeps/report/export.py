@@ -1,7 +1,8 @@
-"""Rows as CSV and Parquet."""
+"""Answers as text, JSON, CSV and Parquet."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,11 @@ def write_text(text: str, output: Path | None) -> None:
     else:
         cast(Any, sys.stdout).reconfigure(encoding="utf-8")
         sys.stdout.write(text)
+
+
+def write_json(document: object, output: Path | None) -> None:
+    """Write plain data as JSON, as `write_text`."""
+    write_text(json.dumps(document, indent=1) + "\n", output)
 
 
 def require_writable(output: Path) -> None:

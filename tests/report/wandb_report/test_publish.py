@@ -66,7 +66,7 @@ def publish_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 def published(server: WandbServer, results_dir: Path, *, uploaded: bool) -> Published:
     measure(results_dir, "a", "b", "c")
     if uploaded:
-        assert results.push(results_dir, project=None, entity=None, force=False) == 0
+        assert results.push_command([str(results_dir)]) == 0
     with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
         assert report(results_dir) == 0
     return Published(server=server, results_dir=results_dir, out=out.getvalue(), err=err.getvalue())
