@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,8 @@ SILENT_MARGIN_S = 300.0
 
 CONFIG_DIR = "--config-dir"
 
-_PLAIN = frozenset(options.NAMES) - set(options.NESTED)
+_PLAIN = frozenset(options.NAMES) - set(options.NESTED) | {"model"}
+"""Options that are one plain value each, and the model, which is one file."""
 
 _ELSEWHERE = devices.Device(kind="gpu", index=0, name="")
 """Stands for a device that is not known yet."""
@@ -121,7 +122,7 @@ class Composer:
 
     def base(self) -> dict[str, Any]:
         """The configuration of the command line's overrides alone: results_dir, ui and such."""
-        return self._document(self._given, {})
+        return self._document(self._given)
 
     @property
     def software(self) -> dict[str, str]:
@@ -135,11 +136,7 @@ class Composer:
             XlaSweepsError: as `settings.to_settings`.
         """
         kept = {key: value for key, value in flattened(values).items() if key not in self._keys}
-        return self._task((*overrides(kept), *self._given), kept)
-
-    def of_words(self, words: Sequence[str]) -> Task:
-        """One trial of overrides alone, checked."""
-        return self._task(_overrides_of(words), {})
+        return self.of_words((*overrides(kept), *self._given))
 
     def anchor(self, words: Sequence[str]) -> Task:
         """The anchor trial, with those overrides of the command line that change no measurement."""
@@ -158,7 +155,7 @@ class Composer:
         Args:
             words: the task's, and further ones.
         """
-        return None if self._config_dir is not None else self._document(words, {})
+        return None if self._config_dir is not None else self._document(words)
 
     def settings(self, words: Sequence[str]) -> Settings:
         """The settings of a trial's words on the first of the places.
@@ -171,32 +168,41 @@ class Composer:
         again = repeating(
             words, config_dir=str(self._config_dir or ""), on_cpu=device.kind == "cpu"
         )
-        return replace(self._settings(words, {}, device), words=again)
+        document, explicit = self._document(words), keys_of(words)
+        return replace(
+            settings_of(document, explicit=explicit, environ=self._environ, device=device),
+            words=again,
+        )
 
-    def _task(self, words: Sequence[str], values: Mapping[str, Any]) -> Task:
-        """The trial of these overrides; `values` are those that are known without reading them."""
-        found = self._document(words, values)["accelerator"]
-        check_accelerator_name(found)
-        accelerator = None if found is None else str(found)
-        trial_ids: tuple[str, ...] = ()
-        if self._places is None:
-            settings = self._settings(words, values, _ELSEWHERE)
-        else:
-            places = self._matching(self._places, accelerator)
-            several = [self._settings(words, values, place.device) for place in places]
-            ids = (
-                identify(one, self._facts, cores=place.cores)
-                for one, place in zip(several, places, strict=True)
-            )
-            settings, trial_ids = several[0], tuple(dict.fromkeys(ids))
-        trial, asked = settings.trial, request_id(settings.trial)
+    def of_words(self, words: Sequence[str]) -> Task:
+        """One trial of overrides alone, checked.
+
+        Raises:
+            XlaSweepsError: as `settings.to_settings`.
+        """
+        words = _overrides_of(words)
+        document, explicit = self._document(words), keys_of(words)
+        check_accelerator_name(document["accelerator"])
+        accelerator = None if document["accelerator"] is None else str(document["accelerator"])
+        places = self._matching(accelerator)
+        several = [
+            settings_of(document, explicit=explicit, environ=self._environ, device=place.device)
+            for place in places
+        ]
+        settings = several[0]
+        ids = (
+            identify(one, self._facts, cores=place.cores)
+            for one, place in zip(several, places, strict=True)
+        )
+        trial_ids = () if self._places is None else tuple(dict.fromkeys(ids))
+        trial, request = settings.trial, request_id(settings.trial)
         return Task(
             words=(*self._place, *(word for word in words if not word.startswith("ui="))),
-            key=" ".join(trial_ids) or f"{asked} {accelerator or ''}",
+            key=" ".join(trial_ids) or f"{request} {accelerator or ''}",
             model=trial.model.name,
             effort=trial.effort.name,
             replicates=trial.effort.replicates,
-            request_id=asked,
+            request_id=request,
             trial_ids=trial_ids,
             accelerator=accelerator,
             tags=settings.tracker.tags,
@@ -211,97 +217,63 @@ class Composer:
             and self._config_dir is None,
         )
 
-    @staticmethod
-    def _matching(places: Sequence[Place], accelerator: str | None) -> list[Place]:
-        """The places with that accelerator."""
+    def _matching(self, accelerator: str | None) -> list[Place]:
+        """The places with that accelerator; one that stands for all where they are not known."""
+        if self._places is None:
+            return [Place(_ELSEWHERE, 0)]
         matching = [
             place
-            for place in places
+            for place in self._places
             if accelerator is None or devices.is_accelerator(place.device.name, accelerator)
         ]
         if not matching:
-            names = ", ".join(dict.fromkeys(place.device.name for place in places))
+            names = ", ".join(dict.fromkeys(place.device.name for place in self._places))
             raise DeviceError(
                 f"accelerator={accelerator}: this machine has {names}; use --launcher ray or slurm"
             )
         return matching
 
-    def _settings(
-        self, words: Sequence[str], values: Mapping[str, Any], device: devices.Device
-    ) -> Settings:
-        """The settings of these overrides on a device, checked as those of a single trial."""
-        explicit = keys_of(words)
-        document = self._document(words, values)
-        return settings_of(document, explicit=explicit, environ=self._environ, device=device)
-
-    def _document(self, words: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    def _document(self, words: Sequence[str]) -> dict[str, Any]:
         """The configuration of these overrides as plain data, a copy of its own.
 
         Hydra composes once for each choice of groups; models and plain values are then set.
-
-        Args:
-            words: overrides.
-            values: of some of them, by key.
         """
+        by_hydra = any("${" in word or word.startswith("model.") for word in words)
         plain: dict[str, Any] = {}
         rest: list[str] = []
-        by_hydra = any("${" in word or word.startswith("model.") for word in words)
         for word in words:
-            found = () if by_hydra else _plain_value(word, values)
-            if found:
-                plain[word.partition("=")[0]] = found[0]
-            else:
-                rest.append(word)
+            values = {} if by_hydra else _plain_value(word)
+            plain |= values
+            rest += [] if values else [word]
         base = self._bases.get(tuple(rest))
         if base is None:
             config = composition.compose_config(rest, config_dir=self._config_dir)
             base = self._bases[tuple(rest)] = composition.plain(config)
-        composition.check_document({key: plain[key] for key in plain.keys() - {"model"}})
-        document = {**base, **plain}
         return {
             key: dict(value) if isinstance(value, dict) else value
-            for key, value in document.items()
+            for key, value in {**base, **plain}.items()
         }
 
 
-def _plain_value(word: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The plain value that an override sets, or a model's entry; empty where only Hydra knows it.
-
-    Args:
-        word: an override.
-        values: by key, those that need not be read from their words.
-    """
-    key = word.partition("=")[0]
-    if key not in _PLAIN and key != "model":
-        return ()
-    found = (values[key],) if key in values else _value_of(word)
-    if key != "model":
-        return found
-    entries = (_model(name) for name in found if isinstance(name, str))
-    return tuple(entry for entry in entries if entry is not None)
-
-
 @lru_cache(maxsize=4096)
-def _value_of(word: str) -> tuple[Any, ...]:
-    """The value of an override; empty where it has several, as of a range."""
-    if composition.parsed(word).is_sweep_override():
-        return ()
-    return tuple(composition.override_values([word]).values())
+def _plain_value(word: str) -> Mapping[str, Any]:
+    """The option and plain value, or model's entry, that an override sets; else empty."""
+    key = word.partition("=")[0]
+    if key not in _PLAIN or composition.parsed(word).is_sweep_override():
+        return {}
+    values = composition.override_values([word])
+    composition.check_document(values)
+    if key != "model":
+        return values
+    name = values[key]
+    if name not in composition.group_choices("model"):
+        return {}
+    path = catalog.conf_dir() / "model" / f"{name}.yaml"
+    return {key: yaml.safe_load(path.read_text("utf-8"))}
 
 
 def _overrides_of(words: Sequence[str]) -> list[str]:
     return [word for word in words if not word.startswith(CONFIG_DIR)]
-
-
-@cache
-def _model(name: str) -> Mapping[str, Any] | None:
-    """The content of a model's file; None where there is none in `conf/`."""
-    if name not in composition.group_choices("model"):
-        return None
-    content: Mapping[str, Any] = yaml.safe_load(
-        (catalog.conf_dir() / "model" / f"{name}.yaml").read_text("utf-8")
-    )
-    return content
 
 
 def compose_all(
