@@ -241,8 +241,8 @@ def test_a_quick_trial_is_forked_once_and_what_must_be_independent_is_fresh(tmp_
     first = sweep(tmp_path)
     assert first.returncode == 0
     assert started() == {"xla": ["forked"], "autocluster": ["fresh"]}, "it has a flag of its own"
-    (said,) = [line for line in first.stderr.splitlines() if "afresh" in line]
-    assert said.endswith("which takes longer: the parent has other variables")
+    (said,) = re.findall("fresh process, which takes longer; (.+) says why", first.stderr)
+    assert "not forked: the parent has other variables\n" in Path(said).read_text()
     assert sweep(tmp_path, "--rerun", "model=resnet50").returncode == 0
     assert started() == {"xla": ["forked", "fresh"], "autocluster": ["fresh", "fresh"]}
     shutil.rmtree(tmp_path / "results")

@@ -35,7 +35,7 @@ from xla_sweeps.schema.measurement import (
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import leases as leasing
 from xla_sweeps.system.faults import fault_point
-from xla_sweeps.system.forking import NOT_FORKED, NotForked
+from xla_sweeps.system.forking import NotForked
 from xla_sweeps.system.process import adopting_orphans
 
 
@@ -214,7 +214,7 @@ class _Conductor:
         except NotForked as why:
             self.parent = None
             if not setting.stop.requested:
-                self.follower.warn(f"{NOT_FORKED}{why}")
+                self.follower.warn(f"not forked: {why}")
             worker = start(replace(launch, parent=None))
         fault_point("spawn.after")
         if worker is None:

@@ -172,7 +172,8 @@ class Driver:
             return
         known_records = max(len(stored), len(task.seen))
         # Forks share one layout of memory: they are not independent, as replicates have to be.
-        forks = task.forks and not known_records and not self._backlog.anchors.includes(task)
+        independent = known_records or self._backlog.anchors.includes(task)
+        forks = self._launcher.forks and task.forks and not independent
         job = self._job(task, slot, known_records, forks)
         fault_point("driver.submit")
         future = self._launcher.submit(job)
@@ -213,7 +214,7 @@ class Driver:
             return
         run.ended = settled(run.ended, new, stopping=self._stopping)
         if not self._stop.number:
-            self._watch.note(run.ended, new)
+            self._watch.note(run.job, run.ended, new)
         word = self._judge.judge(run.task, run.ended, new)
         self._progress.ended(run, word, new)
 

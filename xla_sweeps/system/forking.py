@@ -43,9 +43,6 @@ CLOSE_S = 5.0
 LOST_S = 20.0
 """Seconds that a process that is no longer wanted has to save its results."""
 
-NOT_FORKED = "not forked: "
-"""Beginning of a line that says why."""
-
 _MESSAGE_BYTES = 1 << 20
 
 _DESCRIPTORS = 8

@@ -26,11 +26,13 @@ class Launcher(Protocol):
         name: as on the command line.
         targets: whether a job can be sent to a slot by its name.
         takes_documents: whether it uses a job's composed configuration.
+        forks: whether it forks the measuring processes of jobs that allow it.
     """
 
     name: str
     targets: bool = False
     takes_documents: bool = False
+    forks: bool = False
 
     def slots(self) -> list[str]:
         """Names of the slots that are known, for the screen."""

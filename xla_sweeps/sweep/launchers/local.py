@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import socket
 import sys
@@ -34,8 +33,7 @@ from xla_sweeps.sweep.launchers.job import (
 from xla_sweeps.sweep.launchers.slots import Slot, job_environment
 from xla_sweeps.system.devices import is_accelerator
 from xla_sweeps.system.environment import child_environment
-from xla_sweeps.system.files import tail
-from xla_sweeps.system.forking import NOT_FORKED, Child, NotForked, Order, Parent, fork
+from xla_sweeps.system.forking import Child, NotForked, Order, Parent, fork
 from xla_sweeps.system.leases import lease_names
 from xla_sweeps.system.process import Assignment, signal_group, signal_process
 
@@ -45,8 +43,6 @@ TRIALS = (sys.executable, "-m", "xla_sweeps.cli.composed")
 """Imports once what a trial's own process needs, and forks trials that the sweep has composed."""
 
 START_S = 60.0
-
-_LOG_BYTES = 1 << 16
 
 
 @dataclass(eq=False)
@@ -69,7 +65,7 @@ class LocalLauncher(Launcher):
         fresh: whether no measuring process is forked; else one for each slot loads the framework
             once, and forks those of jobs that allow it.
         trials: forks the jobs that have their configuration, one for each slot.
-        warn: called once for each slot, with why something was not forked.
+        warn: called once for each slot, with why a trial was not forked.
 
     Attributes:
         together: leases that every job holds while it measures, besides its own device's.
@@ -89,8 +85,9 @@ class LocalLauncher(Launcher):
         warn: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.together: tuple[str, ...] = ()
+        self.forks = not fresh
         self._slots = list(slots)
-        self._command, self._trials, self._fresh = tuple(command), tuple(trials), fresh
+        self._command, self._trials = tuple(command), tuple(trials)
         self._parents: dict[str, Parent] = {}
         self._warn, self._warned = warn, set[str]()
         self._lock = threading.Lock()
@@ -128,7 +125,7 @@ class LocalLauncher(Launcher):
             running = self._running[future] = _Running(job, idle[0])
         slot = running.slot
         environ = job_environment(os.environ, slot)
-        if job.forks and not self._fresh:
+        if job.forks and self.forks:
             running.parent = self._parent(backend_named(job.forks), environ, running)
         if job.document is not None and self._trials:
             running.trials = self._connected("trials", self._trials, environ, running)
@@ -224,7 +221,6 @@ class LocalLauncher(Launcher):
             _signal(process, signal.SIGTERM)
         with process:
             code = wait(process, job)
-        self._warn_of_fresh(slot, job)
         ended = ended_with(code, job, slot=slot.name)
         if running.stop.requested and ended.how is End.DIED:
             return replace(ended, how=End.STOPPED)
@@ -235,15 +231,19 @@ class LocalLauncher(Launcher):
 
         None where it was stopped before it began.
         """
-        job, parent, trials = running.job, running.parent, running.trials
-        environment = job_environment(os.environ, running.slot)
+        job, slot, parent, trials = running.job, running.slot, running.parent, running.trials
+        environment = job_environment(os.environ, slot)
         assignment = self._assignment(running)
         descriptors = [parent.fileno()] if parent else []
         with parent or contextlib.nullcontext(), trials or contextlib.nullcontext():
             if trials:
                 complete = environment | assignment.environment()
-                if forked := _forked(running, trials, complete, descriptors):
-                    return forked
+                try:
+                    return _forked(running, trials, complete, descriptors)
+                except NotForked as why:
+                    if not running.stop.requested and slot.name not in self._warned:
+                        self._warned.add(slot.name)
+                        self._warn(f"{slot.name}: trials start afresh, which takes longer: {why}")
             if running.stop.requested:
                 return None
             return start(
@@ -251,16 +251,9 @@ class LocalLauncher(Launcher):
                 self._command,
                 environment=environment,
                 assignment=assignment,
-                cores=running.slot.cores,
+                cores=slot.cores,
                 descriptors=descriptors,
             )
-
-    def _warn_of_fresh(self, slot: Slot, job: Job) -> None:
-        """Say, once for a slot, why the log of a job says that something was not forked."""
-        reason = re.search(f"{NOT_FORKED}(.+)", tail(job.log, limit=_LOG_BYTES))
-        if reason and slot.name not in self._warned:
-            self._warned.add(slot.name)
-            self._warn(f"{slot.name}: a trial was started afresh, which takes longer: {reason[1]}")
 
     def _assignment(self, running: _Running) -> Assignment:
         return Assignment(
@@ -287,25 +280,25 @@ def _forked(
     trials: socket.socket,
     environment: Mapping[str, str],
     descriptors: Sequence[int],
-) -> Child | None:
-    """A job's process, forked from one that has imported what it needs; None where that fails."""
+) -> Child:
+    """A job's process, forked from one that has imported what it needs.
+
+    Raises:
+        NotForked: it cannot be forked, or was stopped before.
+    """
     job = running.job
     document = msgspec.json.encode(job.document).decode()
     order = Order(environment=dict(environment), cores=(), arguments=(document, *job.arguments))
     make_log_folder(job.log)
     with job.log.open("ab", buffering=0) as output:
-        try:
-            forked = fork(
-                trials,
-                order,
-                output=output.fileno(),
-                descriptors=descriptors,
-                patience_s=START_S,
-                stops=[running.stop],
-            )
-        except NotForked as why:
-            output.write(f"{NOT_FORKED}{why}\n".encode())
-            return None
+        forked = fork(
+            trials,
+            order,
+            output=output.fileno(),
+            descriptors=descriptors,
+            patience_s=START_S,
+            stops=[running.stop],
+        )
     forked.stdin.close()
     return forked
 
