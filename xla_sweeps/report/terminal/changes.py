@@ -17,9 +17,11 @@ from xla_sweeps.report.terminal.console import (
     COLOURS,
     NAME_WIDTHS,
     UNBOUNDED,
+    empty_table,
     print_table,
     progress_console,
     results_console,
+    say,
 )
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.system.text import counted, displayable
@@ -42,7 +44,7 @@ def show_difference(difference: Difference) -> None:
     console.print()
     for entry in difference.breaks:
         symbol, colour = ("✕", "magenta") if entry.what == BROKE else ("✓", "green")
-        console.print(Text(f"{symbol} {displayable(entry)}", style=colour), soft_wrap=True)
+        say(console, f"{symbol} {displayable(entry)}", colour)
     changed = [
         change
         for change in difference.changes
@@ -69,7 +71,7 @@ def show_difference(difference: Difference) -> None:
     _only(console, f"only in {b}", difference.only_b)
     _environment(console, difference)
     for note in difference.notes:
-        console.print(Text(f"! {displayable(note)}", style="yellow"), soft_wrap=True)
+        say(console, f"! {displayable(note)}", "yellow")
     for line in _summary(difference):
         console.print(Text(line, style="bold"))
 
@@ -78,19 +80,17 @@ def show_failures(lines: Sequence[str]) -> None:
     """Show the matches of `--fail-on`, and the rows that it ignored, on standard error."""
     console = progress_console()
     for line in lines:
-        console.print(Text(f"--fail-on {displayable(line)}", style="red"), soft_wrap=True)
+        say(console, f"--fail-on {displayable(line)}", "red")
 
 
 def _table(changes: Sequence[Change], *, width: int = UNBOUNDED, stacked: bool = False) -> Table:
     """A line for each change, or several where figures are stacked; names take this width."""
     devices = {change.device for change in changes}
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("trial", "quantity"):
-        table.add_column(name, no_wrap=True)
-    for header in (*_pair("ratio", "95 %", stacked), "q"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for header in _pair("verdict", "replicates", stacked):
-        table.add_column(header, no_wrap=True)
+    if stacked:
+        headings = ("trial", "quantity", "ratio\n95 %", "q", "verdict\nreplicates")
+    else:
+        headings = ("trial", "quantity", "ratio", "95 %", "q", "verdict", "replicates")
+    table = empty_table(*headings, right=("ratio", "95 %", "ratio\n95 %", "q"))
     for change in changes:
         verdict = str(change.verdict)
         name = f"{change.name} on {change.device}" if len(devices) > 1 else change.name
@@ -121,7 +121,7 @@ def _only(console: Console, title: str, names: Sequence[str]) -> None:
         return
     console.print(f"\n{title} ({len(names)})")
     for name in names[:MOST_LINES]:
-        console.print(Text(f"  {displayable(name)}"), soft_wrap=True)
+        say(console, f"  {displayable(name)}")
     if len(names) > MOST_LINES:
         console.print(Text(f"  and {len(names) - MOST_LINES} more", style="dim"))
 
@@ -133,9 +133,8 @@ def _environment(console: Console, difference: Difference) -> None:
             Text("\nboth were measured with the same machine, software and flags", style="dim")
         )
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("differs", difference.title_a, difference.title_b):
-        table.add_column(displayable(name))
+    titles = map(displayable, (difference.title_a, difference.title_b))
+    table = Table("differs", *titles, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
     for what, a, b in apart:
         table.add_row(what, displayable(a) or "—", displayable(b) or "—")
     console.print(table)

@@ -8,10 +8,11 @@ import sys
 import tempfile
 import textwrap
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -85,7 +86,7 @@ def complain(error: XlaSweepsError) -> int:
     line = displayable(redacted(str(error)))
     if len(line) > LINE_CHARACTERS:
         line = f"{line[: LINE_CHARACTERS // 2]} … {line[-LINE_CHARACTERS // 2 :]}"
-    progress_console().print(Text(f"xla-sweeps: {line}", style="red"), soft_wrap=True)
+    say(progress_console(), f"xla-sweeps: {line}", "red")
     return error.exit_code
 
 
@@ -103,10 +104,7 @@ def report_bug(error: BaseException, *, results_dir: Path | None = None) -> int:
     text = redacted("".join(traceback.format_exception(error)))
     line = displayable(redacted(f"{type(error).__name__}: {error}"))[:BUG_LINE_CHARACTERS]
     place = _kept(text, [results_dir / "logs", None] if results_dir else [None])
-    progress_console().print(
-        Text(f"xla-sweeps: a defect of xla_sweeps itself: {line}; {place}", style="red"),
-        soft_wrap=True,
-    )
+    say(progress_console(), f"xla-sweeps: a defect of xla_sweeps itself: {line}; {place}", "red")
     return BUG_CODE
 
 
@@ -130,9 +128,20 @@ def _kept(text: str, folders: Sequence[Path | None]) -> str:
 
 def warn(message: str, console: Console | None = None) -> None:
     """Print a warning as one line on standard error, or on that console."""
-    (console or progress_console()).print(
-        Text(f"warning: {displayable(redacted(message))}", style="yellow"), soft_wrap=True
-    )
+    say(console or progress_console(), f"warning: {displayable(redacted(message))}", "yellow")
+
+
+def say(console: Console, text: str, style: str = "") -> None:
+    """Print a text in one line, which a terminal wraps."""
+    console.print(Text(text, style=style), soft_wrap=True)
+
+
+def empty_table(*headings: str, right: Collection[str] = (), gap: int = 1) -> Table:
+    """A table without rows; the columns named in `right` are aligned right."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, gap, 0, 0))
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in right else "left", no_wrap=True)
+    return table
 
 
 def paragraph(console: Console, text: str, *, style: str = "", indent: int = 2) -> None:
@@ -144,7 +153,7 @@ def paragraph(console: Console, text: str, *, style: str = "", indent: int = 2) 
         drop_whitespace=True,
         replace_whitespace=True,
     )
-    console.print(Text("\n".join(lines), style=style), soft_wrap=True)
+    say(console, "\n".join(lines), style)
 
 
 def duration(seconds: float) -> str:

@@ -56,7 +56,7 @@ class LiveBlock:
         """Print an event as a line with the time, where progress is plain."""
         if self._mode == "plain":
             stamp = time.strftime("%H:%M:%S")
-            self._console.print(Text(f"{stamp} {event:<8} {text}".rstrip()), soft_wrap=True)
+            console.say(self._console, f"{stamp} {event:<8} {text}".rstrip())
 
     def warn(self, message: str) -> None:
         """Print a warning, in every mode."""

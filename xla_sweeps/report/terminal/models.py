@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +15,7 @@ from xla_sweeps.config.catalog import SOURCES, CatalogEntry
 from xla_sweeps.errors import EXTRAS
 from xla_sweeps.report.terminal.console import (
     UNBOUNDED,
+    empty_table,
     paragraph,
     print_table,
     results_console,
@@ -59,12 +59,9 @@ def model_facts(entry: CatalogEntry) -> dict[str, Any]:
 def _models_table(
     entries: Sequence[CatalogEntry], *, hidden: Collection[str] = (), comma: str = ", "
 ) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     shown = [name for name in ("model", "family", "variant", "sources") if name not in hidden]
-    for name in shown:
-        table.add_column(name, no_wrap=True)
-    for name in ("px", "params M", "GMACs"):
-        table.add_column(name, justify="right", no_wrap=True)
+    numbers = ("px", "params M", "GMACs")
+    table = empty_table(*shown, *numbers, right=numbers)
     for entry in entries:
         facts = model_facts(entry)
         params, gmacs = facts["params_million"], facts["gmacs"]
@@ -100,12 +97,8 @@ def show_model(entry: CatalogEntry) -> None:
 
 def _sources_table(entry: CatalogEntry, *, width: int = UNBOUNDED) -> Table:
     """One line per source, or several where its texts are wider than `width`."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("source", "built by"):
-        table.add_column(name, no_wrap=True)
-    for name in ("params M", "GMACs"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("needs", no_wrap=True)
+    numbers = ("params M", "GMACs")
+    table = empty_table("source", "built by", *numbers, "needs", right=numbers)
     for name, source in entry.sources.items():
         published, extra = entry.published_in(name), SOURCES[name].extra
         builder = source.recipe.get("constructor") or source.recipe.get("handle")
@@ -121,9 +114,7 @@ def _sources_table(entry: CatalogEntry, *, width: int = UNBOUNDED) -> Table:
 
 def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
     """Show copies of Hub models with random weights: name, folder, size in bytes or None."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("model", no_wrap=True)
-    table.add_column("size", justify="right", no_wrap=True)
+    table = empty_table("model", "size", right=("size",), gap=2)
     for name, _, number in rows:
         table.add_row(name, size(number) if number is not None else "not built")
     console = results_console()

@@ -13,9 +13,8 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.text import Text
 
-from xla_sweeps.report.terminal.console import duration, progress_console, ui_mode, warn
+from xla_sweeps.report.terminal.console import duration, progress_console, say, ui_mode, warn
 from xla_sweeps.system.text import displayable
 
 
@@ -63,7 +62,7 @@ class Steps:
         self._progress.advance(self._task, count)
         if not self._live and not self._quiet:
             took = duration(time.monotonic() - self._started)
-            self._console.print(Text(f"{self._title}: {displayable(name)}  {took}"), soft_wrap=True)
+            say(self._console, f"{self._title}: {displayable(name)}  {took}")
 
     def follow(self, done: int, total: int) -> None:
         """Set the number of finished steps and of all steps."""

@@ -22,7 +22,13 @@ from xla_sweeps.report.advice import (
     spread_words,
     trust_words,
 )
-from xla_sweeps.report.terminal.console import COLOURS, duration, progress_console, results_console
+from xla_sweeps.report.terminal.console import (
+    COLOURS,
+    duration,
+    progress_console,
+    results_console,
+    say,
+)
 from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
@@ -98,12 +104,10 @@ def show_plan(
     replicates = sum(task.wanted for task in left)
     done = len(tasks) - len(left)
     duplicates = f" ({repeated:,} duplicates ignored)" if repeated else ""
-    console.print(
-        Text(
-            f"{name}: {counted(len(tasks), 'trial')}{duplicates}; {done:,} done, {len(left):,} to "
-            f"measure ({counted(replicates, 'replicate')})"
-        ),
-        soft_wrap=True,
+    say(
+        console,
+        f"{name}: {counted(len(tasks), 'trial')}{duplicates}; {done:,} done, {len(left):,} to "
+        f"measure ({counted(replicates, 'replicate')})",
     )
     if left:
         _show_time(left_s, timed_s, f"records of the models of {known:,} of {len(left):,}")
@@ -120,9 +124,9 @@ def _show_time(left_s: tuple[float, float] | None, timed_s: float, basis: str) -
         low, high = (duration(seconds) for seconds in left_s)
         text = f"about {low} to {high}, estimated from {basis}"
     console = progress_console()
-    console.print(Text(text), soft_wrap=True)
+    say(console, text)
     wait = f"a contaminated trial first waits for a quiet machine, at most {quiet.LIMIT_S:g} s"
-    console.print(Text(wait, style="dim"), soft_wrap=True)
+    say(console, wait, "dim")
 
 
 def show_sweep(
@@ -144,10 +148,7 @@ def show_sweep(
         f"{count} {word}"
         for word, count in sorted(outcome.counts.items(), key=lambda item: -item[1])
     )
-    console.print(
-        Text(f"{displayable(name)}: {counted(planned, 'trial')}: {statuses}", style="bold"),
-        soft_wrap=True,
-    )
+    say(console, f"{displayable(name)}: {counted(planned, 'trial')}: {statuses}", "bold")
     show_headlines(rows, results_dir)
     groups = by_scenario(rows)
     for scenario, group in groups.items():
@@ -160,21 +161,21 @@ def show_sweep(
     ):
         if marked and len(rows) > ROWS_SHOWN:
             count = f"{len(marked)} of {len(rows)} comparisons"
-            console.print(Text(f"{count}: {text}", style="dim"), soft_wrap=True)
+            say(console, f"{count}: {text}", "dim")
     _show_failures(rows, outcome)
     if outcome.broken:
-        console.print(Text(f"stopped: {displayable(outcome.broken)}", style="red"), soft_wrap=True)
-    console.print(Text(f"records {results_dir}/records   logs {results_dir}/logs"), soft_wrap=True)
-    console.print(Text(f"results xla-sweeps results {results_dir}"), soft_wrap=True)
+        say(console, f"stopped: {displayable(outcome.broken)}", "red")
+    say(console, f"records {results_dir}/records   logs {results_dir}/logs")
+    say(console, f"results xla-sweeps results {results_dir}")
     busy = 0 if kept else outcome.counts.get(str(Status.CONTAMINATED), 0)
     if busy:
         text = f"{busy} contaminated: measured again on resume; --accept-contaminated keeps them"
-        console.print(Text(text, style="yellow"), soft_wrap=True)
+        say(console, text, "yellow")
     left = (
         outcome.signal_number or outcome.broken or outcome.gave_up or outcome.counts.get("missing")
     )
     if left or busy:
-        console.print(Text(f"resume with: {displayable(again)}", style="bold"), soft_wrap=True)
+        say(console, f"resume with: {displayable(again)}", "bold")
 
 
 def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
@@ -183,7 +184,7 @@ def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
         show_rows(rows[:ROWS_SHOWN])
     if len(rows) > ROWS_SHOWN:
         text = f"and {len(rows) - ROWS_SHOWN:,} more: xla-sweeps results {results_dir}"
-        results_console().print(Text(text), soft_wrap=True)
+        say(results_console(), text)
 
 
 def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
@@ -200,16 +201,14 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
         mean, models = geometric_mean(speedups, [row.trial.model for row in group])
         words = spread_words(*spread(speedups, models))
         between = f"; {words}" if words else ""
-        console.print(
-            Text(
-                f"{pair}: geometric mean speedup {mean:.3f}× over {len(group)} of "
-                f"{counted(planned, 'planned trial')}, {counted(models, 'model')}{between}"
-            ),
-            soft_wrap=True,
+        say(
+            console,
+            f"{pair}: geometric mean speedup {mean:.3f}× over {len(group)} of "
+            f"{counted(planned, 'planned trial')}, {counted(models, 'model')}{between}",
         )
     if (aa_test := trust(rows)) is not None:
         style = "bold red" if aa_test.untrusted else "dim"
-        console.print(Text(trust_words(aa_test), style=style), soft_wrap=True)
+        say(console, trust_words(aa_test), style)
 
 
 def _show_verdicts(rows: Sequence[ComparisonRow]) -> None:
@@ -254,10 +253,8 @@ def _show_failures(rows: Sequence[ComparisonRow], outcome: SweepOutcome) -> None
     for status, examples in sorted(classes.items(), key=lambda item: -len(item[1]))[
         :FAILURES_SHOWN
     ]:
-        console.print(
-            Text(
-                f"{SYMBOLS['failed']} {len(examples)} {status}: {displayable(examples[0])[:200]}",
-                style=COLOURS["failed"],
-            ),
-            soft_wrap=True,
+        say(
+            console,
+            f"{SYMBOLS['failed']} {len(examples)} {status}: {displayable(examples[0])[:200]}",
+            COLOURS["failed"],
         )

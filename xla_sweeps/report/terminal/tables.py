@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,9 +21,11 @@ from xla_sweeps.report.labels import distinctions
 from xla_sweeps.report.terminal.console import (
     COLOURS,
     NAME_WIDTHS,
+    empty_table,
     paragraph,
     print_table,
     results_console,
+    say,
     size,
 )
 from xla_sweeps.schema.columns import IMPORTED, Verdict
@@ -121,10 +122,9 @@ def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]
 
 def _wide_table(rows: Sequence[ComparisonRow], names: Sequence[str]) -> Table:
     """One line for each row."""
-    table = _rows_table(
-        *("model", "px", "batch", "candidate / baseline", "img/s", "speedup", "95 %", "verdict"),
-        "replicates",
-    )
+    headings = ("model", "px", "batch", "candidate / baseline", "img/s", "speedup", "95 %")
+    right = ("px", "batch", "img/s", "speedup")
+    table = empty_table(*headings, "verdict", "replicates", right=right)
     for name, row in zip(names, rows, strict=True):
         table.add_row(
             name,
@@ -145,10 +145,9 @@ def _narrow_table(
 ) -> Table:
     """Two or more lines for each row; speeds are in a column or in a third line."""
     speed = "\nimg/s" if stacked else ""
-    table = _rows_table(
-        *("model", "px\nbatch", "candidate /\nbaseline", *([] if stacked else ["img/s"])),
-        *(f"speedup\n95 %{speed}", "verdict\nreplicates"),
-    )
+    right = ("px\nbatch", *([] if stacked else ["img/s"]), f"speedup\n95 %{speed}")
+    headings = ("model", right[0], "candidate /\nbaseline", *right[1:], "verdict\nreplicates")
+    table = empty_table(*headings, right=right)
     for name, row in zip(names, rows, strict=True):
         speed = number(row.candidate.throughput_samples_per_s)
         table.add_row(
@@ -160,15 +159,6 @@ def _narrow_table(
             + f"\n{speed}" * stacked,
             _verdict(row).append(f"\n{_replicates(row)}", style="default"),
         )
-    return table
-
-
-def _rows_table(*headers: str) -> Table:
-    """An empty table of rows: text is aligned left, numbers right."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for header in headers:
-        right = header.partition("\n")[0] in ("px", "batch", "img/s", "speedup")
-        table.add_column(header, justify="right" if right else "left", no_wrap=True)
     return table
 
 
@@ -257,7 +247,7 @@ def _never_started(summary: TrialSummary) -> str:
 def _print_places(console: Console, places: Mapping[str, str | Path]) -> None:
     console.print()
     for name, place in places.items():
-        console.print(Text(f"{name:<8}{displayable(place)}", style="dim"), soft_wrap=True)
+        say(console, f"{name:<8}{displayable(place)}", "dim")
 
 
 def _scaled(number: int) -> str:
@@ -271,14 +261,9 @@ def _scaled(number: int) -> str:
 
 
 def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
-    table.add_column("mode", no_wrap=True)
     columns = _mode_columns(summary, wide=wide)
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    if wide:
-        table.add_column("rounds", justify="right")
-        table.add_column("status", no_wrap=True)
+    headings = ("mode", *columns, *(("rounds", "status") if wide else ()))
+    table = empty_table(*headings, right=(*columns, "rounds"), gap=2 if wide else 1)
     for mode in summary.modes:
         cells = [mode.label, *(cell(mode) for cell in columns.values())]
         if wide:
