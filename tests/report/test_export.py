@@ -19,7 +19,7 @@ from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
-from xla_sweeps.report.export import csv_of, csv_text, write_parquet, write_text
+from xla_sweeps.report.export import csv_text, write_parquet, write_text
 from xla_sweeps.results.table import table_of
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, row_dict
 
@@ -34,13 +34,6 @@ def rows() -> list[ComparisonRow]:
         *(with_columns(row, speedup=number, p_value=number) for number in NUMBERS),
         *(with_columns(row, model=word, note=word, headline=False) for word in WORDS),
     ]
-
-
-def test_a_table_is_the_same_csv_as_its_rows(rows: list[ComparisonRow]) -> None:
-    table = table_of(rows)
-    expected = csv_text([row_dict(row) for row in rows], tuple(COLUMNS))
-    assert csv_of(table) == expected
-    assert csv_of(table.slice(0, 0)) == ",".join(COLUMNS) + "\n"
 
 
 def test_cells_are_read_back_and_semicolons_are_quoted(rows: list[ComparisonRow]) -> None:

@@ -10,7 +10,7 @@ from xla_sweeps.cli import command_parser
 from xla_sweeps.cli.arguments import add_output, add_results_dir, read_trials
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, StoreError
-from xla_sweeps.report.export import csv_of, write_json, write_parquet, write_text
+from xla_sweeps.report.export import csv_text, write_json, write_parquet, write_text
 from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load, require
 from xla_sweeps.results.store import guarded
@@ -57,7 +57,7 @@ def results_command(arguments: Sequence[str]) -> int:
     elif form == "json":
         write_json(table.to_pylist(), output)
     else:
-        write_text(csv_of(table), output)
+        write_text(csv_text(table.to_pylist(), table.column_names), output)
     return 0
 
 

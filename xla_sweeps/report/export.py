@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -65,20 +65,6 @@ def csv_text(documents: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> 
     return "\n".join(lines) + "\n"
 
 
-def csv_of(table: pyarrow.Table) -> str:
-    """A table as `csv_text` writes its rows, by whole columns."""
-    import pyarrow.compute as compute
-
-    header = ",".join(table.column_names) + "\n"
-    if not table.num_rows:
-        return header
-    texts = [_texts(table[name].combine_chunks()) for name in table.column_names]
-    lines = compute.binary_join_element_wise(
-        *texts, ",", null_handling="replace", null_replacement=""
-    )
-    return header + "\n".join(lines.to_pylist()) + "\n"
-
-
 def write_parquet(table: pyarrow.Table, output: Path) -> None:
     """Rows as a Parquet file, which is replaced whole.
 
@@ -106,32 +92,6 @@ def replace(output: Path, content: bytes) -> None:
             replace_whole(output.resolve(), content)
     except OSError as error:
         raise StoreError(f"cannot write {output}: {error.strerror or error}") from error
-
-
-def _texts(column: pyarrow.Array) -> pyarrow.Array:
-    """A column's cells as `csv_text` writes them."""
-    import pyarrow
-    import pyarrow.compute as compute
-
-    if pyarrow.types.is_boolean(column.type):
-        return compute.if_else(column, "True", "False")
-    texts = column.cast(pyarrow.string())
-    if pyarrow.types.is_integer(column.type):
-        return texts
-    if pyarrow.types.is_floating(column.type):
-        size = compute.abs(column)
-        whole = compute.equal(column, compute.trunc(column))
-        texts = compute.if_else(whole, compute.binary_join_element_wise(texts, ".0", ""), texts)
-        odd = compute.or_(compute.less(size, 1e-4), compute.greater_equal(size, 1e15))
-        exact: Callable[[Any], str] = repr
-    else:
-        odd = compute.match_substring_regex(texts, r"""[",;\r\n]|^[=+@-]""")
-        exact = _cell
-    odd = odd.fill_null(False)
-    if not compute.any(odd).as_py():
-        return texts
-    written = [exact(value) for value in column.filter(odd).to_pylist()]
-    return compute.replace_with_mask(texts, odd, pyarrow.array(written, pyarrow.string()))
 
 
 def _cell(value: object) -> str:
