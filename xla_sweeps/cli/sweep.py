@@ -30,6 +30,7 @@ from xla_sweeps.report.wandb.payload import run_summary
 from xla_sweeps.results.planned import keep
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store, folder_below
+from xla_sweeps.schema.overrides import override_value
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep import search
 from xla_sweeps.sweep.anchors import ANCHOR, take_turns_if_needed
@@ -49,7 +50,7 @@ from xla_sweeps.sweep.plan import (
     headline_rows,
     plan_sweep,
 )
-from xla_sweeps.sweep.search import SearchSource
+from xla_sweeps.sweep.search import Search
 from xla_sweeps.system.collector import without_collecting
 from xla_sweeps.system.devices import gpu_problems
 from xla_sweeps.system.text import file_name
@@ -234,14 +235,12 @@ def _show_plan(request: Request, plan: Plan) -> None:
     )
 
 
-def _source(request: Request) -> SearchSource | None:
+def _source(request: Request) -> Search | None:
     """Proposes the trials of a search; None for a grid or a random sweep."""
     if request.sweep.method != "bayes":
         return None
     seed = request.options.seed
-    return SearchSource(
-        request.sweep, request.composer, request.store, seed=seed, measured=_measured
-    )
+    return Search(request.sweep, request.composer, request.store, seed=seed, measured=_measured)
 
 
 def _measured(records: Sequence[Record]) -> Mapping[str, object]:
@@ -266,7 +265,7 @@ def _driver(
     plan: Plan,
     launcher: Launcher,
     board: SweepProgress,
-    source: SearchSource | None,
+    source: Search | None,
 ) -> Driver:
     """The driver, with the anchors that the sweep needs; slots that interfere take turns."""
     name, composer, store = request.sweep.name, request.composer, request.store
@@ -274,7 +273,7 @@ def _driver(
     logs = store.results_dir / "logs" / "sweeps" / f"{file_name(name)}-{stamp}-{os.getpid()}"
     extra = ["ui=plain"]
     if not any(word.startswith("tracker.group=") for word in request.options.overrides):
-        extra.append(f"tracker.group={search.group_word(name)}")
+        extra.append(f"tracker.group={override_value(name)}")
     anchors: list[Task] = []
     if any(task.wanted for task in plan.tasks):
         seeds = range(request.slot_count)

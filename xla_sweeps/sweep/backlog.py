@@ -4,29 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from typing import Protocol
 
 from xla_sweeps.sweep.anchors import Anchors
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.launchers import Launcher
-
-
-class Source(Protocol):
-    """Gives tasks while the sweep runs, beyond those that were planned; a search does."""
-
-    def next(self) -> Task | None:
-        """The next task, or None where there is none at the moment."""
-
-    def done(self, task: Task) -> None:
-        """A task has all that it wants."""
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether there will be no more."""
-
-    @property
-    def total(self) -> int:
-        """How many there will be at most."""
+from xla_sweeps.sweep.search import Search
 
 
 class Backlog:
@@ -34,7 +16,7 @@ class Backlog:
 
     Args:
         anchors: the anchor trial, once for each slot.
-        source: of further tasks.
+        source: proposes further tasks.
         late_anchors: the first anchors run after half an hour.
 
     Attributes:
@@ -44,7 +26,7 @@ class Backlog:
     def __init__(
         self,
         anchors: Sequence[Task] = (),
-        source: Source | None = None,
+        source: Search | None = None,
         *,
         late_anchors: bool = False,
     ) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.overrides import key_of, keys_of
 from xla_sweeps.schema.record import Record
-from xla_sweeps.sweep.backlog import Backlog, Source
+from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.launchers import Launcher
 from xla_sweeps.sweep.launchers.job import Ended, Job
@@ -33,6 +33,7 @@ from xla_sweeps.sweep.outcomes import (
     settled,
 )
 from xla_sweeps.sweep.progress import Progress, SweepScreen
+from xla_sweeps.sweep.search import Search
 from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.process import StopSignals
 
@@ -54,7 +55,7 @@ class Driver:
         anchors: the anchor trial, once for each slot, so that all can be measured at once: at the
             start, every half hour and at the end.
         late_anchors: the first after half an hour only; none in a shorter sweep.
-        source: of further tasks.
+        source: proposes further tasks.
         record_death: records that a trial's process died, where the device is known.
         rematch: reads a task's records again, where its trial ids are not known.
         document: composes the configuration of a job's words, for a launcher that can use it.
@@ -71,7 +72,7 @@ class Driver:
         costs: Mapping[str, float] | None = None,
         anchors: Sequence[Task] = (),
         late_anchors: bool = False,
-        source: Source | None = None,
+        source: Search | None = None,
         record_death: Callable[[Task, str], Record] | None = None,
         rematch: Callable[[Task], None] | None = None,
         document: Composes | None = None,

@@ -13,86 +13,11 @@ from xla_sweeps.errors import ConfigError, how_to_install
 from xla_sweeps.results.derive import run_of
 from xla_sweeps.results.rows import Runs
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.overrides import override_value, tidy
+from xla_sweeps.schema.overrides import tidy
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.compose import Composer, Task
 from xla_sweeps.sweep.definition import Metric, Parameter, Sweep
 from xla_sweeps.sweep.plan import assign_records
-
-
-class SearchSource:
-    """Gives the tasks of a search, one by one.
-
-    Args:
-        sweep: with method bayes.
-        store: the records; a trial that has them is not measured again.
-        seed: of the sampler.
-        measured: what a trial measured, by the names that `metric` may have, from its records.
-    """
-
-    def __init__(
-        self,
-        sweep: Sweep,
-        composer: Composer,
-        store: Store,
-        *,
-        seed: int,
-        measured: Callable[[Sequence[Record]], Mapping[str, Any]],
-    ) -> None:
-        self._search = Search(sweep, seed=seed)
-        self._composer, self._store, self._measured = composer, store, measured
-        self._left = self.total = sweep.trials
-        self._asked: dict[str, list[int]] = {}
-        self.tasks: list[Task] = []
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether the search has proposed all its trials."""
-        return self._left <= 0
-
-    def next(self) -> Task | None:
-        """The next trial; one that was proposed before is not measured again."""
-        while self._left > 0:
-            number, values = self._search.ask()
-            self._left -= 1
-            task = self._composer.task(values)
-            numbers = self._asked.setdefault(task.key, [])
-            numbers.append(number)
-            if len(numbers) > 1:
-                self.done(task)
-                continue
-            runs = {
-                name: [run_of(record) for record in group]
-                for name, group in self._records(task).items()
-            }
-            assign_records([task], Runs(runs), software=self._composer.software, retry=())
-            self.tasks.append(task)
-            return task
-        return None
-
-    def done(self, task: Task) -> None:
-        """Report a trial's result to the search."""
-        records = [record for group in self._records(task).values() for record in group]
-        value = None
-        if records:
-            one = [record for record in records if record.trial_id == records[0].trial_id]
-            value = metric_of(self._measured(one), self._search.metric)
-        for number in self._asked.pop(task.key, []):
-            self._search.tell(number, value)
-
-    def _records(self, task: Task) -> dict[str, list[Record]]:
-        if task.trial_ids:
-            return {
-                trial: group
-                for identifier in task.trial_ids
-                for trial, group in self._store.load(identifier).records.items()
-            }
-        return {
-            trial: group
-            for trial, group in self._store.load().records.items()
-            if group[0].request_id == task.request_id
-        }
-
 
 Values = dict[str, Any]
 """The value of each key of one trial."""
@@ -112,13 +37,9 @@ def expand(sweep: Sweep, *, seed: int = 0) -> Iterator[Values]:
             resumed.
     """
     if sweep.method == "grid":
-        return _grid(sweep)
+        axes = _axes(sweep.parameters)
+        return (_combination(axes, index) for index in range(sweep.trials))
     return _random(sweep, random.Random(seed))
-
-
-def group_word(name: str) -> str:
-    """A sweep's name as an override's value."""
-    return override_value(name)
 
 
 def sample(parameter: Parameter, source: random.Random) -> Any:
@@ -157,11 +78,6 @@ def example(sweep: Sweep, *, seed: int) -> Values:
     return {key: sample(parameter, source) for key, parameter in sweep.parameters.items()}
 
 
-def _grid(sweep: Sweep) -> Iterator[Values]:
-    axes = _axes(sweep.parameters)
-    return (_combination(axes, index) for index in range(sweep.trials))
-
-
 def _random(sweep: Sweep, source: random.Random) -> Iterator[Values]:
     weighted = any(parameter.probabilities for parameter in sweep.parameters.values())
     if sweep.combinations is not None and not weighted:
@@ -180,7 +96,7 @@ def _random(sweep: Sweep, source: random.Random) -> Iterator[Values]:
 
 
 def _indices(combinations: int, count: int, source: random.Random) -> Iterable[int]:
-    """So many different numbers below the number of combinations, which may be of any size."""
+    """Different numbers below the number of combinations, which may be of any size."""
     if combinations <= sys.maxsize:
         return source.sample(range(combinations), count)
     drawn: dict[int, None] = {}
@@ -210,19 +126,33 @@ def _combination(axes: Iterable[_Axis], index: int) -> Values:
 
 
 class Search:
-    """Gets trials of a sweep from Optuna's TPE sampler, and reports their results to it.
+    """Proposes trials by Optuna's TPE sampler, and reports their results to it.
 
     Args:
         sweep: with method bayes and a metric.
+        store: the records; a trial that has them is not measured again.
         seed: of the sampler: with the same results it proposes the same trials, so that a sweep
             can be resumed.
+        measured: a trial's results by the names that `metric` may have, from its records.
+
+    Attributes:
+        total: the most trials that it proposes.
+        tasks: the trials that it proposed, each once.
 
     Raises:
         ConfigError: Optuna is not installed, or a parameter has a distribution that it does not
             know.
     """
 
-    def __init__(self, sweep: Sweep, *, seed: int) -> None:
+    def __init__(
+        self,
+        sweep: Sweep,
+        composer: Composer,
+        store: Store,
+        *,
+        seed: int,
+        measured: Callable[[Sequence[Record]], Mapping[str, Any]],
+    ) -> None:
         try:
             import optuna
         except ImportError:
@@ -231,7 +161,8 @@ class Search:
             ) from None
         if sweep.metric is None:
             raise ConfigError("method bayes needs a metric")
-        self.metric: Metric = sweep.metric
+        self._metric = sweep.metric
+        self._composer, self._store, self._measured = composer, store, measured
         self._space = {
             key: _distribution(optuna, key, parameter)
             for key, parameter in sweep.parameters.items()
@@ -244,30 +175,68 @@ class Search:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._study = optuna.create_study(
-                direction=self.metric.goal,
+                direction=sweep.metric.goal,
                 sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True),
             )
-        self._asked: dict[int, Any] = {}
+        self._asked: dict[str, list[Any]] = {}
+        self._left = self.total = sweep.trials
+        self.tasks: list[Task] = []
 
-    def ask(self) -> tuple[int, dict[str, Any]]:
-        """The number and the values of the next trial."""
-        trial = self._study.ask(self._space)
-        self._asked[trial.number] = trial
-        values = {
-            key: self._choices[key][value] if key in self._choices else value
-            for key, value in trial.params.items()
-        }
-        return trial.number, {
-            key: tidy(value) if isinstance(value, float) else value for key, value in values.items()
-        }
+    @property
+    def exhausted(self) -> bool:
+        """True if it has proposed all its trials."""
+        return self._left <= 0
 
-    def tell(self, number: int, value: float | None) -> None:
-        """Report the result of the trial of that number; None where it failed."""
-        trial = self._asked.pop(number)
-        if value is None:
-            self._study.tell(trial, state=self._failed)
-        else:
-            self._study.tell(trial, value)
+    def next(self) -> Task | None:
+        """The next trial; one that was proposed before is not measured again."""
+        while self._left > 0:
+            self._left -= 1
+            trial = self._study.ask(self._space)
+            task = self._composer.task(
+                {key: self._value(key, value) for key, value in trial.params.items()}
+            )
+            asked = self._asked.setdefault(task.key, [])
+            asked.append(trial)
+            if len(asked) > 1:
+                self.done(task)
+                continue
+            runs = {
+                name: [run_of(record) for record in group]
+                for name, group in self._records(task).items()
+            }
+            assign_records([task], Runs(runs), software=self._composer.software, retry=())
+            self.tasks.append(task)
+            return task
+        return None
+
+    def done(self, task: Task) -> None:
+        """Report a trial's result to the sampler."""
+        group = next(iter(self._records(task).values()), None)
+        value = metric_of(self._measured(group), self._metric) if group else None
+        for trial in self._asked.pop(task.key, []):
+            if value is None:
+                self._study.tell(trial, state=self._failed)
+            else:
+                self._study.tell(trial, value)
+
+    def _value(self, key: str, value: Any) -> Any:
+        """The value of a parameter that the sampler chose."""
+        chosen = self._choices[key][value] if key in self._choices else value
+        return tidy(chosen) if isinstance(chosen, float) else chosen
+
+    def _records(self, task: Task) -> dict[str, list[Record]]:
+        """The records of a task by trial."""
+        if task.trial_ids:
+            return {
+                trial: group
+                for identifier in task.trial_ids
+                for trial, group in self._store.load(identifier).records.items()
+            }
+        return {
+            trial: group
+            for trial, group in self._store.load().records.items()
+            if group[0].request_id == task.request_id
+        }
 
 
 def _distribution(optuna: Any, key: str, parameter: Parameter) -> Any:

@@ -87,9 +87,9 @@ def _table(changes: Sequence[Change], *, width: int = UNBOUNDED, stacked: bool =
     """A line for each change, or several where figures are stacked; names take this width."""
     devices = {change.device for change in changes}
     if stacked:
-        headings = ("trial", "quantity", "ratio\n95 %", "q", "verdict\nreplicates")
+        headings = ["trial", "quantity", "ratio\n95 %", "q", "verdict\nreplicates"]
     else:
-        headings = ("trial", "quantity", "ratio", "95 %", "q", "verdict", "replicates")
+        headings = ["trial", "quantity", "ratio", "95 %", "q", "verdict", "replicates"]
     table = empty_table(*headings, right=("ratio", "95 %", "ratio\n95 %", "q"))
     for change in changes:
         verdict = str(change.verdict)
