@@ -20,7 +20,6 @@ from factories import make_record
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
 from xla_sweeps.report.export import csv_text, write_parquet, write_text
-from xla_sweeps.results.table import table_of
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, row_dict
 
 NUMBERS = (None, 0.0, 1.0, -2.0, 0.1, 1 / 3, 1e-5, 3e-300, 1e15, 1e16, 1e20, 123456789.123, 1e-4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -17,9 +16,10 @@ from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.pictures import PictureSet
-from xla_sweeps.system import devices, environment
+from xla_sweeps.system import environment
+from xla_sweeps.system.text import last_line_of
 
-_DEFAULTS = {item.name: item.default for item in fields(PictureSet)}
+_DEFAULTS = {field.name: field.default for field in fields(PictureSet)}
 
 _LARGEST_PX = 8192
 
@@ -66,12 +66,12 @@ def make_data_command(arguments: Sequence[str]) -> int:
 
 
 def _count(least: int, most: int) -> Callable[[str], int]:
-    """A parser of whole numbers within bounds."""
+    """A parser of integers within bounds."""
 
     def parsed(text: str) -> int:
         if not text.isdecimal() or not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(
-                f"'{text}': expected a whole number from {least} to {most:,}"
+                f"'{text}': expected an integer from {least} to {most:,}"
             )
         return int(text)
 
@@ -80,11 +80,8 @@ def _count(least: int, most: int) -> Callable[[str], int]:
 
 def _draw(wanted: PictureSet) -> None:
     """Start the process that draws and writes, and show how far it is."""
-    device = next(item for item in devices.devices() if item.kind == "cpu")
     backend = default_backend()
-    child = environment.child_environment(
-        os.environ, device=device, backend=backend, extra=backend.logging(2)
-    )
+    child = environment.cpu_environment(backend)
     with (
         tempfile.TemporaryFile() as log,
         Steps("pictures", wanted.images, quiet=True) as steps,
@@ -108,5 +105,5 @@ def _draw(wanted: PictureSet) -> None:
             raise
         if drawing.wait():
             log.seek(0)
-            lines = log.read().decode(errors="replace").strip().splitlines()
-            raise XlaSweepsError(f"make-data: {lines[-1] if lines else 'its process died'}")
+            reason = last_line_of(log.read().decode(errors="replace"))
+            raise XlaSweepsError(f"make-data: {reason or 'its process died'}")

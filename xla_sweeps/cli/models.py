@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,8 @@ from xla_sweeps.report.export import csv_text, write_json, write_text
 from xla_sweeps.report.terminal.models import model_facts, show_model, show_models, show_replicas
 from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.schema.backend import default_backend
-from xla_sweeps.system import devices, environment
+from xla_sweeps.system import environment
+from xla_sweeps.system.text import last_line_of
 
 
 def models_command(arguments: Sequence[str]) -> int:
@@ -91,11 +91,8 @@ def make(names: Sequence[str]) -> int:
             f"{how_to_install('hub')}"
         )
     todo = [name for name, folder in chosen.items() if _size(folder) is None]
-    device = next(item for item in devices.devices() if item.kind == "cpu")
     backend = default_backend()
-    child = environment.child_environment(
-        os.environ, device=device, backend=backend, extra=backend.logging(2)
-    )
+    child = environment.cpu_environment(backend)
     failed = []
     with Steps("building replicas", len(todo)) as steps:
         for name in todo:
@@ -109,8 +106,7 @@ def make(names: Sequence[str]) -> int:
             )
             if done.returncode:
                 failed.append(name)
-                lines = done.stderr.strip().splitlines()
-                reason = lines[-1] if lines else f"exit code {done.returncode}"
+                reason = last_line_of(done.stderr) or f"exit code {done.returncode}"
                 steps.warn(f"{name}: cannot build: {reason}")
             steps.end(name)
     show(list(chosen))

@@ -5,7 +5,6 @@ The process is started, followed and ended as a trial's is.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -25,9 +24,10 @@ from xla_sweeps.schema.backend import backend_of, default_backend
 from xla_sweeps.schema.explanation import Explanation, OpList, State, Trap, TrapName
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.system import devices, environment
+from xla_sweeps.system import environment
 from xla_sweeps.system.leases import Leases, whole_replicate
 from xla_sweeps.system.process import StopSignals, adopting_orphans
+from xla_sweeps.system.text import last_line_of
 
 MODES = tuple(map(str, (Mode.GRAPH, Mode.XLA, Mode.AUTOCLUSTER)))
 """The modes that a model is tried in."""
@@ -143,10 +143,7 @@ def compiled_ops() -> OpList:
         XlaSweepsError: it cannot be loaded, or does not answer.
     """
     backend = default_backend()
-    device = next(item for item in devices.devices() if item.kind == "cpu")
-    child = environment.child_environment(
-        os.environ, device=device, backend=backend, extra=backend.logging(2)
-    )
+    child = environment.cpu_environment(backend)
     try:
         done = subprocess.run(
             backend.command("ops"),
@@ -157,8 +154,8 @@ def compiled_ops() -> OpList:
         )
         return msgspec.json.decode(done.stdout.splitlines()[-1], type=OpList)
     except subprocess.CalledProcessError as error:
-        lines = error.stderr.decode(errors="replace").strip().splitlines()
-        reason = lines[-1] if lines else f"exit code {error.returncode}"
+        said = last_line_of(error.stderr.decode(errors="replace"))
+        reason = said or f"exit code {error.returncode}"
     except subprocess.TimeoutExpired:
         reason = f"no answer within {OPS_LIMIT_S:g} s"
     except (IndexError, msgspec.DecodeError):

@@ -194,6 +194,12 @@ def child_environment(
     }
 
 
+def cpu_environment(backend: Backend) -> dict[str, str]:
+    """The environment of a process that loads a framework on the CPU, without its notices."""
+    cpu, extra = devices()[-1], backend.logging(2)
+    return child_environment(os.environ, device=cpu, backend=backend, extra=extra)
+
+
 def dropped_flags(environ: Mapping[str, str]) -> list[str]:
     """Flags that name files and variables that seem to hold a secret, which a trial ignores."""
     return _flags(environ)[1]

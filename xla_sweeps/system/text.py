@@ -72,3 +72,9 @@ def redacted(text: str) -> str:
         if len(value) >= _SHORTEST_SECRET and value in text and SECRET_NAME.search(name):
             text = text.replace(value, "***")
     return _CREDENTIALS.sub("***", text)
+
+
+def last_line_of(text: str) -> str:
+    """The last line of a text that is not blank, without credentials; or ""."""
+    lines = (line.strip() for line in reversed(text.splitlines()))
+    return redacted(next(filter(None, lines), ""))

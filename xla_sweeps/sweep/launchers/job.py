@@ -31,7 +31,7 @@ from xla_sweeps.system.process import (
     signal_group,
     start_process,
 )
-from xla_sweeps.system.text import redacted
+from xla_sweeps.system.text import last_line_of
 
 COMMAND = (sys.executable, "-m", "xla_sweeps")
 
@@ -236,9 +236,3 @@ def make_log_folder(log: Path) -> None:
         OSError: it cannot be made, or a part of it is a link.
     """
     folder_in(log.parents[3], *log.parts[-4:-1])
-
-
-def last_line_of(text: str) -> str:
-    """The last line of a text that is not blank."""
-    lines = reversed(text.splitlines())
-    return redacted(next((line.strip() for line in lines if line.strip()), ""))

@@ -27,8 +27,9 @@ import msgspec
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.results.store import folder_below
 from xla_sweeps.sweep.launchers import Launch, Launcher
-from xla_sweeps.sweep.launchers.job import COMMAND, End, Ended, Job, last_line_of
+from xla_sweeps.sweep.launchers.job import COMMAND, End, Ended, Job
 from xla_sweeps.sweep.launchers.slurm_task import ListedJob, encoded
+from xla_sweeps.system.text import last_line_of
 
 POLL_S = 1.0
 

@@ -27,7 +27,6 @@ from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.sweep.definition import load_sweep
 from xla_sweeps.sweep.launchers import JobScreen
-from xla_sweeps.sweep.launchers.job import last_line_of
 from xla_sweeps.sweep.launchers.slots import Slot, job_environment
 from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.process import (
@@ -37,7 +36,7 @@ from xla_sweeps.system.process import (
     signal_process,
     start_process,
 )
-from xla_sweeps.system.text import file_name
+from xla_sweeps.system.text import file_name, last_line_of
 
 STAGGER_S = 2.0
 
