@@ -53,7 +53,7 @@ def check_command(arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a results folder holds, and a line for each problem and for what is no problem."""
+    """Contents of a results folder: counts, and a line for each problem and for each note."""
 
     counts: collections.Counter[str] = field(default_factory=collections.Counter)
     problems: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Findings:
 
 
 def examined(results_dir: Path) -> Findings:
-    """All that there is to say about a results folder.
+    """The findings of a whole results folder.
 
     Raises:
         StoreError: its records cannot be listed.

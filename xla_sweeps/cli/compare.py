@@ -88,7 +88,7 @@ def between(
     each: tuple[str | None, str | None] = (None, None),
     accept_contaminated: bool = False,
 ) -> Difference:
-    """What changed from one results folder to another.
+    """The changes from one results folder to another.
 
     Args:
         first: A, the baseline results.

@@ -1,4 +1,4 @@
-"""The command `explain`: what XLA does with a model, and why it gains or loses."""
+"""The command `explain`: how XLA compiles a model, and why it gains or loses."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def explain_command(arguments: Sequence[str]) -> int:
 
 
 def show_ops(pattern: str, *, form: str, output: Path | None) -> int:
-    """List what TensorFlow compiles.
+    """List the operations that TensorFlow compiles.
 
     Raises:
         ConfigError: no operation matches.

@@ -115,13 +115,13 @@ def make(names: Sequence[str]) -> int:
 
 def _chosen(names: Sequence[str]) -> dict[str, Path]:
     """Folders of the replicas that match the names and globs; of all replicas without any."""
-    known = [entry.name for entry in load_catalog().values() if SOURCE in entry.sources]
+    models = [entry.name for entry in load_catalog().values() if SOURCE in entry.sources]
     chosen: list[str] = []
     for pattern in names or ["*"]:
-        found = fnmatch.filter(known, pattern)
-        if not found:
-            raise unknown_name("model of source=hub", pattern, known)
-        chosen += [name for name in found if name not in chosen]
+        matching = fnmatch.filter(models, pattern)
+        if not matching:
+            raise unknown_name("model of source=hub", pattern, models)
+        chosen += [name for name in matching if name not in chosen]
     return {name: environment.replica_folder(name) for name in chosen}
 
 

@@ -1,4 +1,4 @@
-"""The command `predict-cost`: what `model.predict` costs a call and a sample."""
+"""The command `predict-cost`: the costs of a call and a sample of `model.predict`."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
     parser.add_argument(
         "--samples",
         metavar="N",
-        help="also say what each way costs for so many samples in all, and which is the fastest",
+        help="also the cost of each way for this number of samples in all, and the fastest",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the trials that are missing")
     add_accept_contaminated(parser)
@@ -143,11 +143,11 @@ def _numbers(text: str, option: str, *, least: int) -> list[int]:
     good = all(
         word.isascii() and word.isdecimal() and 1 <= int(word) <= MAX_BATCH for word in words
     )
-    found = sorted({int(word) for word in words}) if good else []
-    if not good or len(found) < least:
+    numbers = sorted({int(word) for word in words}) if good else []
+    if not good or len(numbers) < least:
         wanted = f"at least {least} different numbers" if least else "numbers"
         raise ConfigError(f"{option} {text}: expected {wanted} from 1, as in 1,8,32,128")
-    return found
+    return numbers
 
 
 def _count(text: str) -> int:

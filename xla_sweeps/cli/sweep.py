@@ -95,7 +95,7 @@ class Request:
 
     @property
     def slot_count(self) -> int:
-        """How many trials run at once, as far as is known beforehand."""
+        """Number of trials that run at once, as far as it is known beforehand."""
         return len(self.slots or [None])
 
 

@@ -148,12 +148,12 @@ def _add_launching(add: Callable[..., object]) -> None:
 
 def _definition(given: str) -> Path:
     """A file; or one of those that come with the package, by its name."""
-    known, path = catalog.shipped_sweeps(), path_of(given)
+    shipped, path = catalog.shipped_sweeps(), path_of(given)
     if (path.exists() and not path.is_dir()) or path.suffix or path.name != given:
         return path
-    if given not in known:
-        raise unknown_name("sweep", given, known)
-    return known[given]
+    if given not in shipped:
+        raise unknown_name("sweep", given, shipped)
+    return shipped[given]
 
 
 def _check_launcher(options: argparse.Namespace) -> None:

@@ -38,10 +38,10 @@ SYMBOLS = {
 """Shown before a verdict's word, which is the one that `--where verdict=…` takes."""
 
 PRELIMINARY = "* fewer than 3 replicates: preliminary"
-"""What the mark `*` means, wherever it is shown."""
+"""Meaning of the mark `*`."""
 
 CONTAMINATED = "~ contaminated by other load on the machine: measure it again"
-"""What the mark `~` means, wherever it is shown."""
+"""Meaning of the mark `~`."""
 
 SAME = 0.005
 """Two figures that differ by less say the same."""

@@ -1,4 +1,4 @@
-"""Show how fast a model could be at best, and what each mode achieves of that."""
+"""Show the best possible speed of a model, and the share of it that each mode achieves."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ LEFT_OUT = (
     "left out: values between operations that no cache holds, and all arithmetic but "
     "multiply-accumulates. They take time too, so the true bound is higher."
 )
-"""What the bound leaves out."""
+"""Limits of the bound."""
 
 NOT_AVAILABLE = "not available"
 
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def verdict(found: Roofline) -> str:
-    """How close graph mode is to the bound, and so what XLA can gain; "" if that is not known."""
-    graph = next((item for item in found.modes if item.mode == Mode.GRAPH), None)
+def verdict(roofline: Roofline) -> str:
+    """The distance of graph mode from the bound, which XLA can gain; "" if it is not known."""
+    graph = next((achieved for achieved in roofline.modes if achieved.mode == Mode.GRAPH), None)
     if graph is None or graph.share is None or graph.gain is None:
         return ""
-    bound = f"{graph.share:.0%} of the bound set by {found.side}".replace("%", " %")
+    bound = f"{graph.share:.0%} of the bound set by {roofline.side}".replace("%", " %")
     if graph.share >= 1:
         return f"graph runs at {bound}: the peaks measured here are not this device's best"
     return f"graph already runs at {bound}; XLA can gain at most {graph.gain:.1f}×"
 
 
-def roofline_lines(found: Roofline) -> Iterator[str]:
+def roofline_lines(roofline: Roofline) -> Iterator[str]:
     """The sentence, work, bound, and what is missing."""
-    if sentence := verdict(found):
+    if sentence := verdict(roofline):
         yield sentence
-    yield _work(found.work)
-    if found.bound_s is not None:
+    yield _work(roofline.work)
+    if roofline.bound_s is not None:
         yield (
-            f"bound: {_time(found.compute_s)} by compute, {_time(found.memory_s)} by memory, "
-            f"so {found.side} binds"
+            f"bound: {_time(roofline.compute_s)} by compute, {_time(roofline.memory_s)} by memory, "
+            f"so {roofline.side} binds"
         )
-    for part, why in found.missing.items():
+    for part, why in roofline.missing.items():
         yield f"– {_PARTS.get(part, part)}: {NOT_AVAILABLE}: {why}"
 
 
-def roofline_figures(found: Roofline) -> Iterator[str]:
+def roofline_figures(roofline: Roofline) -> Iterator[str]:
     """A line for each mode and each peak, with headings; blanks align the columns."""
     yield f"{'':<14} {'a call':>12} {'of the bound':>14} {'compute':>16} {'memory':>14}"
-    yield from map(_mode, found.modes)
+    yield from map(_mode, roofline.modes)
     yield f"{'peak':<22} {'all cores':>16} {'one core':>16}"
-    yield from map(_peak, found.peaks)
+    yield from map(_peak, roofline.peaks)
 
 
 _PARTS = {
@@ -69,11 +69,15 @@ def _work(work: Work) -> str:
     )
 
 
-def _mode(item: Achieved) -> str:
-    share = NOT_AVAILABLE if item.share is None else f"{item.share:.0%}".replace("%", " %")
-    compute = NOT_AVAILABLE if item.flop_per_s is None else f"{scaled(item.flop_per_s)}FLOP/s"
-    memory = f"{scaled(item.bytes_per_s)}B/s"
-    return f"{item.mode:<14} {_time(item.call_s):>12} {share:>14} {compute:>16} {memory:>14}"
+def _mode(achieved: Achieved) -> str:
+    share = NOT_AVAILABLE if achieved.share is None else f"{achieved.share:.0%}".replace("%", " %")
+    compute = (
+        NOT_AVAILABLE if achieved.flop_per_s is None else f"{scaled(achieved.flop_per_s)}FLOP/s"
+    )
+    memory = f"{scaled(achieved.bytes_per_s)}B/s"
+    return (
+        f"{achieved.mode:<14} {_time(achieved.call_s):>12} {share:>14} {compute:>16} {memory:>14}"
+    )
 
 
 def _peak(peak: Peak) -> str:

@@ -45,7 +45,7 @@ class Anchors:
         self.due: list[tuple[Task, str | None]] = []
 
     def includes(self, task: Task) -> bool:
-        """Whether a task is an anchor."""
+        """True if a task is an anchor."""
         return any(task is anchor for anchor in self._tasks)
 
     def call(self, slots: Sequence[str | None], *, now: float) -> None:
@@ -55,7 +55,7 @@ class Anchors:
             self.due = list(zip(self._tasks, slots, strict=False))
 
     def overdue(self, *, now: float) -> bool:
-        """Whether they were last called half an hour ago."""
+        """True if they were last called half an hour ago."""
         return now >= self._called + EVERY_S
 
     def note(self) -> None:
@@ -64,7 +64,7 @@ class Anchors:
 
     @property
     def owed(self) -> bool:
-        """Whether another trial was measured since they were called: then they close the sweep."""
+        """True if another trial was measured since they were called: then they close the sweep."""
         return bool(self._tasks) and self._since and not self._late
 
 
@@ -92,7 +92,7 @@ def take_turns_if_needed(
 
     def measure(names: Sequence[str], phase: str) -> noise.Level | None:
         """The level of the first of these slots with all of them busy."""
-        known = set(_known_keys(store, anchors[0]))
+        before = set(_known_keys(store, anchors[0]))
         futures = []
         for name, anchor in zip(names, anchors, strict=False):
             job = Job(
@@ -108,10 +108,10 @@ def take_turns_if_needed(
             for identifier in anchors[0].trial_ids
             for group in store.load(identifier).records.values()
             for record in group
-            if (record.trial_id, record.replicate) not in known
+            if (record.trial_id, record.replicate) not in before
         ]
         levels = [level for record in records if (level := noise.level_of(record)) is not None]
-        measured = all(item.how is End.FINISHED for item in ended)
+        measured = all(end.how is End.FINISHED for end in ended)
         return levels[0] if levels and measured else None
 
     alone, together = measure(slots[:1], "alone"), measure(slots, "together")

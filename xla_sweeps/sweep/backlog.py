@@ -1,4 +1,4 @@
-"""Which trial of a sweep runs next: those that wait, those tried again later, and the anchors."""
+"""Choose the next trial of a sweep: of those that wait, those tried again later, the anchors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Backlog:
         self._waiting.append(task)
 
     def add_later(self, task: Task, *, at: float) -> None:
-        """The same, not before that time of the monotonic clock."""
+        """Have a task run again, not before that time of the monotonic clock."""
         self._later.append((at, task))
 
     def finish(self, task: Task) -> None:
@@ -61,7 +61,7 @@ class Backlog:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is left to run, the closing anchors apart."""
+        """True if nothing is left to run but the closing anchors."""
         return not (
             self._waiting
             or self._later
@@ -71,7 +71,7 @@ class Backlog:
 
     @property
     def total(self) -> int:
-        """How many trials there are, as far as is known."""
+        """Number of trials, as far as it is known."""
         return max(len(self.tasks), self._source.total if self._source else 0)
 
     def refill(self, free: int) -> None:

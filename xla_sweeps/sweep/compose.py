@@ -45,14 +45,14 @@ _ELSEWHERE = devices.Device(kind="gpu", index=0, name="")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a trial may be measured on here: a device, and how many cores go with it."""
+    """A device of this machine for trials, and the number of cores that go with it."""
 
     device: devices.Device
     cores: int
 
 
 class Task(msgspec.Struct, kw_only=True, gc=False):
-    """One trial of a sweep, and what was measured of it.
+    """One trial of a sweep, with its records.
 
     Attributes:
         words: its overrides, as a person would type them.

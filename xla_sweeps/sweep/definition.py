@@ -80,7 +80,7 @@ Locate = Callable[..., str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """What one key may be.
+    """The values that one key may have.
 
     Attributes:
         values: of `constant` and `categorical`.
@@ -119,7 +119,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """What a search optimizes: a key of the W&B summary or a column of `results`."""
+    """Objective of a search: a key of the W&B summary or a column of `results`."""
 
     name: str
     goal: Literal["minimize", "maximize"]
@@ -130,7 +130,7 @@ class Sweep:
     """A sweep definition, checked.
 
     Attributes:
-        parameters: what each flat key may be, in the order of the file.
+        parameters: the values of each flat key, in the order of the file.
         run_cap: the most trials, or None; a search needs one.
         warnings: a line for each key that was ignored.
         lines: the line of each parameter in the file, where it is known.
@@ -170,11 +170,15 @@ def parse_sweep(
     Raises:
         ConfigError: one line with file, line and fix.
     """
-    known = lines or {}
+    line_of = lines or {}
 
     def at(*path: str) -> str:
         line = next(
-            (known[path[:length]] for length in range(len(path), 0, -1) if path[:length] in known),
+            (
+                line_of[path[:length]]
+                for length in range(len(path), 0, -1)
+                if path[:length] in line_of
+            ),
             None,
         )
         return where if line is None else f"{where}:{line}"
@@ -219,7 +223,7 @@ def parse_sweep(
         lines={
             ".".join(path): line
             for path in flat
-            if (line := known.get(("parameters", *path))) is not None
+            if (line := line_of.get(("parameters", *path))) is not None
         },
     )
 
@@ -344,7 +348,7 @@ def _numeric(distribution: str, given: Mapping[str, Any], location: str) -> Para
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a number that is neither infinite nor nan."""
+    """True if it is a number that is neither infinite nor nan."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
 
 

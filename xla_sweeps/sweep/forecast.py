@@ -32,7 +32,7 @@ class Forecast:
         self._took: deque[float] = deque(maxlen=_RECENT)
 
     def add(self, seconds: float) -> None:
-        """A replicate took so long."""
+        """Note the time of a replicate."""
         self._took.append(seconds)
 
     def left_s(
@@ -55,7 +55,7 @@ class Forecast:
 
 
 def replicates_left(wanted: int, *, contaminated: float, attempts: int) -> float:
-    """How many replicates are measured, on average, until those that are wanted are clean.
+    """Expected number of replicates until those that are wanted are clean.
 
     Args:
         wanted: clean replicates that are still to be measured.
@@ -78,11 +78,11 @@ class Breaker:
         self._since: dict[str, float] = {}
 
     def worked(self, slot: str) -> None:
-        """A job ran to its end there."""
+        """Note that a job ran to its end there."""
         self._lost.pop(slot, None)
 
     def lost(self, slot: str, *, now: float) -> bool:
-        """A job was lost there; returns whether that was one too many."""
+        """Count a lost job; returns True if it was one too many."""
         if now >= self._since.get(slot, -math.inf) + self._together_s:
             self._since[slot] = now
             self._lost[slot] += 1

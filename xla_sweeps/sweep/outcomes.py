@@ -39,7 +39,7 @@ MAX_CHANGES = 3
 LOCKED_WAIT_S = 2.0
 
 SPACE_WAIT_S = 5.0
-"""Between two warnings that the store takes no records."""
+"""Seconds between two warnings that the store takes no records."""
 
 Known = frozenset[tuple[str, int]]
 """Trial and replicate number of records."""

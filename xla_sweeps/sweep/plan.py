@@ -100,10 +100,10 @@ def headline_rows(
     """The headline rows of the sweep's trials that have records."""
     ids = {identifier for task in tasks for identifier in task.trial_ids}
     requests = {task.request_id for task in tasks if not task.trial_ids}
-    found = rows.load(results_dir)
-    for problem in found.problems:
+    loaded = rows.load(results_dir)
+    for problem in loaded.problems:
         warn(problem)
-    return table.headlines(found.table, ids, requests=requests)
+    return table.headlines(loaded.table, ids, requests=requests)
 
 
 def _want_again(
@@ -185,17 +185,17 @@ def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> 
 def assign_records(
     tasks: Sequence[Task], runs: Runs, *, software: Mapping[str, str], retry: Collection[Status]
 ) -> None:
-    """Assign to each task its records, and how many replicates are still to be measured."""
+    """Assign to each task its records, and the number of replicates still to be measured."""
     by_request: dict[str, list[Run]] | None = None
     for task in tasks:
         if task.trial_ids:
-            found = [run for trial in task.trial_ids for run in runs.by_trial.get(trial, ())]
+            measured = [run for trial in task.trial_ids for run in runs.by_trial.get(trial, ())]
         else:
             if by_request is None:
                 by_request = {}
                 for run in runs.all():
                     by_request.setdefault(run.request_id, []).append(run)
-            found = [
+            measured = [
                 run
                 for run in by_request.get(task.request_id, ())
                 if run.software == software.get(task.backend)
@@ -204,10 +204,10 @@ def assign_records(
                     or devices.is_accelerator(run.device_name, task.accelerator)
                 )
             ]
-        task.seen = frozenset((run.trial_id, run.replicate) for run in found)
+        task.seen = frozenset((run.trial_id, run.replicate) for run in measured)
         task.builds = {}
         outcomes = []
-        for identifier, group in itertools.groupby(found, key=lambda run: run.trial_id):
+        for identifier, group in itertools.groupby(measured, key=lambda run: run.trial_id):
             kept, task.builds[identifier] = newest(list(group), lambda run: run.build)
             outcomes += [run.outcome for run in kept]
         task.outcomes = counting(outcomes, retry, accepted=task.accepted)
@@ -236,7 +236,7 @@ def missing(
     replicates: int,
     accepted: Collection[Status] = (Status.OK,),
 ) -> int:
-    """How many replicates are still to be measured.
+    """Number of replicates that are still to be measured.
 
     Args:
         outcomes: of the trial's records that count, in any order.

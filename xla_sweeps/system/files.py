@@ -69,7 +69,7 @@ def own_file(path: Path) -> int:
 
 
 LEFT_OVER_S = 24 * 3600
-"""Age of a temporary file past which its writer, who needs milliseconds, is gone."""
+"""Age of a temporary file past which its writer, which needs milliseconds, is gone."""
 
 
 def remove_left_over(paths: Iterable[Path]) -> None:
@@ -108,7 +108,7 @@ def private_folder(given: str | None = None, *, make: bool = True) -> Path | Non
 def trim(path: Path, *, limit: int) -> None:
     """Cut the middle out of a log that has grown past `limit` bytes; its beginning and end stay.
 
-    Whoever appends to it may go on meanwhile.
+    Other processes may append to it meanwhile.
     """
     with contextlib.suppress(OSError), path.open("r+b") as handle:
         size = handle.seek(0, os.SEEK_END)

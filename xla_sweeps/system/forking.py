@@ -1,9 +1,9 @@
-"""Fork processes from a parent that has loaded what they need; who asks for one supervises it.
+"""Fork processes from a parent that has loaded their libraries; the caller supervises them.
 
-The parent (`serve`) forks one process at a time. It is reached through a socket that is inherited,
-so that it ends once nobody can reach it. Who asked (`fork`) gives the process its descriptors, sees
-its exit code, and ends it by closing: the parent then kills what is left. The kernel ends the
-process of a parent that died.
+The parent (`serve`) forks one process at a time. It is reached through an inherited socket, so that
+it ends once nobody can reach it. The caller (`fork`) gives the process its descriptors, sees its
+exit code, and ends it by closing: the parent then kills what is left. The kernel ends the process
+of a parent that died.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from xla_sweeps.system.process import (
 from xla_sweeps.system.text import counted
 
 MAX_STARTS = 4
-"""Starts of a parent that takes no order: each costs time where it dies of what it loads."""
+"""Maximum starts of a parent that takes no order, as where loading its libraries kills it."""
 
 CLOSE_S = 5.0
 
@@ -183,7 +183,7 @@ def _received(answers: socket.socket) -> _Answer:
 
 
 class Parent:
-    """A parent as its user has it: started when it is first asked for, and again where it died.
+    """Handle of a parent: started when it is first needed, and again if it died.
 
     Args:
         command: runs a program that calls `inherited` and `serve`.
@@ -391,7 +391,7 @@ def _begin(
 
 
 def _follow(pid: int, answers: socket.socket, lost: signal.Signals) -> None:
-    """Tell the exit code of a process, or end it where nobody wants to know; then reap it."""
+    """Send the exit code of a process, or end it if its caller is gone; then reap it."""
     end = os.pidfd_open(pid)
     try:
         if end in select.select([end, answers.fileno()], [], [])[0]:

@@ -1,8 +1,8 @@
 """Leases of devices: two processes of one user never measure on the same device at once.
 
-A lease is an open lock on a file outside any results folder, so it ends with its process. Whoever
-wants it first takes the place of the next, a lock beside it: who waits there comes before who gives
-the lease back and wants it again.
+A lease is an open lock on a file outside any results folder, so it ends with its process. A process
+first locks the place of the next, a file beside it: one that waits there comes before one that
+gives the lease back and wants it again.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ LEASES = "XLA_SWEEPS_LEASES"
 """Environment variable that names another folder for the leases."""
 
 LOOK_S = 0.5
-"""Between two tries to take a lease."""
+"""Seconds between two tries to take a lease."""
 
 STILL_WAITING_S = 60.0
-"""Between two lines on whom a process waits for."""
+"""Seconds between two messages that name the holder."""
 
 _TEXT_LIMIT = 200
 
@@ -52,7 +52,7 @@ def lease_names(device: Device, cores: Collection[int] = ()) -> tuple[str, ...]:
 
 
 def whole_replicate(device: Device) -> tuple[str, ...]:
-    """Leases for a whole replicate: its building disturbs whoever measures on the device.
+    """Leases for a whole replicate: building disturbs other measurements on the device.
 
     These differ from `lease_names`, which devices that take turns hold for each other.
     """
@@ -66,7 +66,7 @@ class Leases:
 
     Args:
         names: of the devices.
-        holder: what others who wait are told.
+        holder: name that waiting processes show.
     """
 
     def __init__(self, names: Iterable[str], *, holder: str) -> None:
@@ -82,7 +82,7 @@ class Leases:
         self.close()
 
     def take(self) -> str:
-        """Take those that are free, in one order for all processes; who holds the next, or "".
+        """Take those that are free, in one order for all processes; the holder of the next, or "".
 
         What was taken is kept, so that many devices can be waited for.
         """
@@ -99,11 +99,11 @@ class Leases:
         return ""
 
     def wait(self, stop: Readable, say: Callable[[str], None]) -> None:
-        """Take them all, or return once `stop` is readable; says who is waited for, every minute.
+        """Take them all, or return once `stop` is readable; names the holder every minute.
 
         Args:
             stop: ends the wait.
-            say: told who holds them.
+            say: called with the holder.
         """
         said = -math.inf
         while holder := self.take():

@@ -22,7 +22,7 @@ from xla_sweeps.system.devices import Device
 from xla_sweeps.system.files import read_regular, replace_whole
 
 KINDS = {"bool": "bool", "int32": "int", "int64": "int", "float": "float", "string": "str"}
-"""Types as XLA lists them, and as we call them."""
+"""Types by their name in XLA's list."""
 
 LIMIT_S = 300.0
 

@@ -1,6 +1,6 @@
 """Pictures to train on: TFRecord files of JPEGs, or a folder with a folder for each class.
 
-Read here without TensorFlow: which files there are, and whether each is whole.
+Read without TensorFlow: the list of files, and a check that each is whole.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def find(path: str, *, shown: str = "") -> Pictures:
 
 
 def records_in(path: Path) -> int:
-    """The number of records in a TFRecord file; their checksums are not looked at.
+    """The number of records in a TFRecord file; their checksums are not checked.
 
     A record is its length (8 bytes), a checksum of that (4), the data, and a checksum (4), as in
     https://www.tensorflow.org/tutorials/load_data/tfrecord.

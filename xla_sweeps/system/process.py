@@ -89,7 +89,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def take(cls, environ: MutableMapping[str, str]) -> Assignment:
-        """The same, and remove it, so that no further process takes it for its own."""
+        """Like `of`, and removes the variable, so that no further process takes it for its own."""
         assignment = cls.of(environ)
         environ.pop(JOB_VARIABLE, None)
         return assignment

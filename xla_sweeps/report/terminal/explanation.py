@@ -1,4 +1,4 @@
-"""Show an explanation, and what TensorFlow compiles, as text."""
+"""Write an explanation, and the operations that TensorFlow compiles, as text."""
 
 from __future__ import annotations
 
@@ -34,173 +34,180 @@ def stage_line(phase: str, subject: str) -> str:
     return f"{STAGES.get(phase, phase)} {subject}".strip()
 
 
-def explanation_text(known: Explanation) -> str:
-    """What is known of a model, in lines of at most 80 columns."""
-    lines = [known.model, *_wrapped(_facts(known), 0)]
-    for title, found in _sections(known):
-        lines += ["", title, *found]
+def explanation_text(explanation: Explanation) -> str:
+    """An explanation in lines of at most 80 columns."""
+    lines = [explanation.model, *_wrapped(_facts(explanation), 0)]
+    for title, section in _sections(explanation):
+        lines += ["", title, *section]
     return "\n".join(displayable(line) for line in lines) + "\n"
 
 
 def ops_text(ops: OpList, chosen: Sequence[Support]) -> str:
-    """What a TensorFlow compiles, in lines of at most 80 columns.
+    """Operations that a TensorFlow compiles, in lines of at most 80 columns.
 
     Args:
         ops: the whole list.
         chosen: what was asked for of it.
     """
-    compiled = [item for item in chosen if item.devices]
-    others = [item for item in chosen if not item.devices]
+    compiled = [support for support in chosen if support.devices]
+    others = [support for support in chosen if not support.devices]
     lines = [
         f"TensorFlow {ops.tensorflow} lists kernels for {', '.join(ops.devices) or 'no XLA device'}"
     ]
     if len(chosen) <= FEW_OPS:
-        for item in chosen:
-            lines += ["", *_support(item)]
+        for support in chosen:
+            lines += ["", *_support(support)]
         return "\n".join(lines) + "\n"
-    for devices in dict.fromkeys(item.devices for item in compiled):
-        names = [item.op for item in compiled if item.devices == devices]
+    for devices in dict.fromkeys(support.devices for support in compiled):
+        names = [support.op for support in compiled if support.devices == devices]
         lines += ["", *_wrapped(f"{len(names)} compile on {' and '.join(devices)}:", 0)]
         lines += _wrapped(" ".join(names), 2)
     lines += ["", f"{len(others)} do not compile:", *_wrapped(" ".join(i.op for i in others), 2)]
     return "\n".join(lines) + "\n"
 
 
-def _facts(known: Explanation) -> str:
-    """What was explained, beside the model's name."""
-    found = [known.device, f"TensorFlow {known.tensorflow}" if known.tensorflow else ""]
-    if known.operations is not None:
-        found.append(f"{known.operations:,} operations traced")
-    return " · ".join([*known.inputs, *filter(None, found)])
+def _facts(explanation: Explanation) -> str:
+    """Facts of the explained model beside its name."""
+    facts = [
+        explanation.device,
+        f"TensorFlow {explanation.tensorflow}" if explanation.tensorflow else "",
+    ]
+    if explanation.operations is not None:
+        facts.append(f"{explanation.operations:,} operations traced")
+    return " · ".join([*explanation.inputs, *filter(None, facts)])
 
 
-def _sections(known: Explanation) -> Iterator[tuple[str, Iterator[str]]]:
+def _sections(explanation: Explanation) -> Iterator[tuple[str, Iterator[str]]]:
     """The title of each section with its lines."""
-    yield "What XLA refuses", _refused(known)
-    yield "Silent traps", _traps(known)
-    yield "Auto-clustering", _clustering(known)
-    yield "What XLA makes of it", _program(known)
-    yield "How fast it could be", _roofline(known)
-    yield "Where the time goes", _time(known)
+    yield "What XLA refuses", _refused(explanation)
+    yield "Silent traps", _traps(explanation)
+    yield "Auto-clustering", _clustering(explanation)
+    yield "What XLA makes of it", _program(explanation)
+    yield "How fast it could be", _roofline(explanation)
+    yield "Where the time goes", _time(explanation)
 
 
-def _refused(known: Explanation) -> Iterator[str]:
-    if known.refusals is None:
-        yield from _missing(known, "refusals", "the registry of kernels")
-    elif not known.registered:
+def _refused(explanation: Explanation) -> Iterator[str]:
+    if explanation.refusals is None:
+        yield from _missing(explanation, "refusals", "the registry of kernels")
+    elif not explanation.registered:
         yield from _line("– not available: this TensorFlow lists no kernels of XLA")
     else:
-        if known.device not in known.registered:
-            yield from _line(f"– this TensorFlow does not list kernels of {known.device}")
-        for item in known.refusals:
-            yield from _refusal(item)
-        if not known.refusals:
-            yield from _line(f"✓ no operation lacks a kernel of {_and(known.registered)}")
-    verdict = known.compiler
+        if explanation.device not in explanation.registered:
+            yield from _line(f"– this TensorFlow does not list kernels of {explanation.device}")
+        for refusal in explanation.refusals:
+            yield from _refusal(refusal)
+        if not explanation.refusals:
+            yield from _line(f"✓ no operation lacks a kernel of {_and(explanation.registered)}")
+    verdict = explanation.compiler
     if verdict is None:
-        yield from _missing(known, "compiler", "the compiler")
+        yield from _missing(explanation, "compiler", "the compiler")
     elif verdict.compiles:
         yield from _line("✓ the compiler takes the model")
     else:
-        advice = () if known.refusals else _advice(verdict.advice)
+        advice = () if explanation.refusals else _advice(verdict.advice)
         yield from _line(f"! the compiler: {verdict.message}", *_where(verdict.places), *advice)
 
 
-def _refusal(item: Refusal) -> Iterator[str]:
+def _refusal(refusal: Refusal) -> Iterator[str]:
     return _line(
-        f"! {item.op}: {item.reason} on {_and(item.devices)}",
-        *_where(item.places),
-        *_advice(item.advice),
+        f"! {refusal.op}: {refusal.reason} on {_and(refusal.devices)}",
+        *_where(refusal.places),
+        *_advice(refusal.advice),
     )
 
 
-def _traps(known: Explanation) -> Iterator[str]:
+def _traps(explanation: Explanation) -> Iterator[str]:
     order = list(_MARKS)
-    for trap in sorted(known.traps, key=lambda item: order.index(item.state)):
+    for trap in sorted(explanation.traps, key=lambda trap: order.index(trap.state)):
         what = f": {trap.what}" if trap.what else ""
         state = "" if trap.state in (State.FOUND, State.NONE) else f" {trap.state}"
         text = f"{_MARKS[trap.state]} {trap.name}{state}{what}"
         yield from _line(text, *_where(trap.places), *_advice(trap.fix))
 
 
-def _clustering(known: Explanation) -> Iterator[str]:
-    found = known.clustering
-    if found is None:
-        yield from _missing(known, "clustering", "what it finds")
+def _clustering(explanation: Explanation) -> Iterator[str]:
+    clustering = explanation.clustering
+    if clustering is None:
+        yield from _missing(explanation, "clustering", "what it finds")
         return
-    outside = sorted({place.op for place in found.places})
-    count = f"{found.clusters} cluster{'' if found.clusters == 1 else 's'}"
-    yield from _line(f"{count}, about {100 * found.share:.0f} % of {found.operations:,} operations")
+    outside = sorted({place.op for place in clustering.places})
+    count = f"{clustering.clusters} cluster{'' if clustering.clusters == 1 else 's'}"
+    yield from _line(
+        f"{count}, about {100 * clustering.share:.0f} % of {clustering.operations:,} operations"
+    )
     if outside:
         yield from _line(f"outside: {', '.join(outside)}")
 
 
-def _roofline(known: Explanation) -> Iterator[str]:
-    if known.roofline is None:
-        yield from _missing(known, "roofline", "its bound")
+def _roofline(explanation: Explanation) -> Iterator[str]:
+    if explanation.roofline is None:
+        yield from _missing(explanation, "roofline", "its bound")
         return
-    for sentence in roofline_lines(known.roofline):
+    for sentence in roofline_lines(explanation.roofline):
         yield from _line(sentence)
-    yield from (f"  {figures}" for figures in roofline_figures(known.roofline))
+    yield from (f"  {figures}" for figures in roofline_figures(explanation.roofline))
     yield from _line(LEFT_OUT)
 
 
-def _program(known: Explanation) -> Iterator[str]:
+def _program(explanation: Explanation) -> Iterator[str]:
     counts = {
         "graph_operations": "operations in the graph that graph mode runs",
         "hlo_operations": "operations in the program before XLA's optimizer",
     }
     for part, words in counts.items():
-        count = getattr(known, part)
-        yield from _missing(known, part, words) if count is None else _line(f"{count:,} {words}")
-    found = known.program
-    if found is None:
-        yield from _missing(known, "program", "the program after XLA's optimizer")
+        count = getattr(explanation, part)
+        yield from (
+            _missing(explanation, part, words) if count is None else _line(f"{count:,} {words}")
+        )
+    program = explanation.program
+    if program is None:
+        yield from _missing(explanation, "program", "the program after XLA's optimizer")
         return
-    unit = "thunks" if "CPU" in known.device else "kernels"
-    yield from _line(f"{found.operations:,} operations ({unit}) after it:")
-    calls = ", ".join(f"{name} {count:,}" for name, count in found.library.items())
+    unit = "thunks" if "CPU" in explanation.device else "kernels"
+    yield from _line(f"{program.operations:,} operations ({unit}) after it:")
+    calls = ", ".join(f"{name} {count:,}" for name, count in program.library.items())
     parts = {
-        "fusions": found.fusions,
-        f"library calls{f': {calls}' if calls else ''}": sum(found.library.values()),
-        "convolutions": found.convolutions,
-        "dots": found.dots,
-        "copies": found.copies,
-        "transposes": found.transposes,
-        "converts": found.converts,
+        "fusions": program.fusions,
+        f"library calls{f': {calls}' if calls else ''}": sum(program.library.values()),
+        "convolutions": program.convolutions,
+        "dots": program.dots,
+        "copies": program.copies,
+        "transposes": program.transposes,
+        "converts": program.converts,
     }
     yield from _table(("", "of them"), [(f"{count:,}", name) for name, count in parts.items()])
-    if "CPU" in known.device and found.convolutions + found.dots:
+    if "CPU" in explanation.device and program.convolutions + program.dots:
         yield from _line(
             "– which of the convolutions and dots Eigen computes, and which generated code: "
             "not available: the program does not say"
         )
     yield from _line(
-        f"one call must read {_megabytes(found.read_bytes)} MB and write "
-        f"{_megabytes(found.written_bytes)} MB, operation by operation"
+        f"one call must read {_megabytes(program.read_bytes)} MB and write "
+        f"{_megabytes(program.written_bytes)} MB, operation by operation"
     )
-    if found.largest:
+    if program.largest:
         yield from _line("the fusions that read and write most:")
         yield from _table(
             ("read MB", "write MB", "holds", "from"),
             [
                 (
-                    _megabytes(item.read_bytes),
-                    _megabytes(item.written_bytes),
-                    f"{item.operations:,}",
-                    _listed([_bare(layer) for layer in item.layers]) or str(item.kind),
+                    _megabytes(fusion.read_bytes),
+                    _megabytes(fusion.written_bytes),
+                    f"{fusion.operations:,}",
+                    _listed([_bare(layer) for layer in fusion.layers]) or str(fusion.kind),
                 )
-                for item in found.largest
+                for fusion in program.largest
             ],
         )
 
 
-def _time(known: Explanation) -> Iterator[str]:
-    found = known.time
-    if found is None:
-        yield from _missing(known, "time", "a trace")
+def _time(explanation: Explanation) -> Iterator[str]:
+    time = explanation.time
+    if time is None:
+        yield from _missing(explanation, "time", "a trace")
         return
-    graph, xla = found.modes
+    graph, xla = time.modes
     number = f"{counted(graph.calls, 'traced call')} of each mode"
     if graph.calls != xla.calls:
         number = f"{graph.calls} (graph) and {xla.calls} (XLA) traced calls"
@@ -213,13 +220,10 @@ def _time(known: Explanation) -> Iterator[str]:
         ("one call", graph.call_s, xla.call_s),
     ]
     yield from _lost(parts, "in")
-    if found.lost:
+    if time.lost:
         yield from _line("where XLA loses most:")
         yield from _lost(
-            [
-                (f"{_bare(item.layer)}: {item.kind}", item.graph_s, item.xla_s)
-                for item in found.lost
-            ],
+            [(f"{_bare(loss.layer)}: {loss.kind}", loss.graph_s, loss.xla_s) for loss in time.lost],
             "layer",
         )
     else:
@@ -251,8 +255,8 @@ def _megabytes(count: int) -> str:
     return f"{count / 1e6:,.2f}"
 
 
-def _missing(known: Explanation, part: str, words: str) -> Iterator[str]:
-    return _line(f"– {words}: not available: {known.missing.get(part, 'not reached')}")
+def _missing(explanation: Explanation, part: str, words: str) -> Iterator[str]:
+    return _line(f"– {words}: not available: {explanation.missing.get(part, 'not reached')}")
 
 
 def _advice(text: str) -> tuple[str, ...]:
@@ -261,10 +265,10 @@ def _advice(text: str) -> tuple[str, ...]:
 
 def _where(places: Iterable[Place]) -> Iterator[str]:
     """The first few distinct places, in words."""
-    found = list(dict.fromkeys(filter(None, map(_in_words, places))))
-    yield from found[:PLACES]
-    if len(found) > PLACES:
-        yield f"and {len(found) - PLACES} more places"
+    distinct = list(dict.fromkeys(filter(None, map(_in_words, places))))
+    yield from distinct[:PLACES]
+    if len(distinct) > PLACES:
+        yield f"and {len(distinct) - PLACES} more places"
 
 
 def _in_words(place: Place) -> str:
@@ -276,13 +280,13 @@ def _and(names: Sequence[str]) -> str:
     return " and ".join(names)
 
 
-def _support(item: Support) -> Iterator[str]:
-    if not item.devices:
-        yield f"{item.op}: no kernel of XLA"
-        yield from _wrapped(f"-> {item.advice}", 4)
+def _support(support: Support) -> Iterator[str]:
+    if not support.devices:
+        yield f"{support.op}: no kernel of XLA"
+        yield from _wrapped(f"-> {support.advice}", 4)
         return
-    yield f"{item.op}: {', '.join(item.devices)}"
-    for name, types in item.types.items():
+    yield f"{support.op}: {', '.join(support.devices)}"
+    for name, types in support.types.items():
         yield from _wrapped(f"{name}: {', '.join(types)}", 4)
 
 

@@ -1,4 +1,4 @@
-"""What each way to call a model costs, and from which batch size on, as text."""
+"""Costs of each way to call a model, and the batch sizes at which they cross, as text."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from xla_sweeps.schema.modes import Entry, mode_of
 from xla_sweeps.system.text import counted
 
 MAX_MISFIT = 0.1
-"""Points further from the fit than this are told."""
+"""Distance from the fit from which a point is mentioned."""
 
 WIDTH = 80
-"""Of lines of sentences, characters."""
+"""Characters of a line."""
 
 
 def cost_text(
@@ -59,14 +59,14 @@ def cost_text(
     if samples is not None:
         ranked = ranking(costs, samples)
         head = ("mode", "batches", f"ms for {counted(samples, unit)}")
-        rows = [(item.label, _batches(item), _ms(item.best.seconds)) for item in ranked]
+        rows = [(way.label, _batches(way), _ms(way.best.seconds)) for way in ranked]
         lines += ["", *_table(head, rows), "", *_wrapped(_of_all(ranked, costs, samples, unit))]
     return "\n".join(lines) + "\n"
 
 
 def answers(costs: Mapping[str, Cost], *, unit: str) -> list[str]:
     """A sentence on what `predict` costs, and one for each other way on when to take it."""
-    found = []
+    sentences = []
     for name, cost in costs.items():
         if mode_of(name).entry is not Entry.PREDICT:
             continue
@@ -75,15 +75,15 @@ def answers(costs: Mapping[str, Cost], *, unit: str) -> list[str]:
             if cost.sample.low > 0
             else f"too little to tell each {unit}"
         )
-        found.append(
+        sentences.append(
             f"{name} costs {_ms(cost.fixed)} ms a call before the first {unit}, and {each}."
         )
-        found += [
+        sentences += [
             _against(name, cost, label, other, unit)
             for label, other in costs.items()
             if mode_of(label).entry not in (Entry.PREDICT, Entry.PREDICT_ON_BATCH)
         ]
-    return found
+    return sentences
 
 
 def _of_all(
@@ -93,33 +93,33 @@ def _of_all(
     whole = counted(samples, unit)
     first, *others = ranked
     if first.best.seconds.low <= 0:
-        found = [f"Too little to tell which way is the fastest for {whole}."]
+        sentences = [f"Too little to tell which way is the fastest for {whole}."]
     else:
-        found = [
+        sentences = [
             f"{_called(first.label)} is the fastest for {whole}: {_ms(first.best.seconds)} ms."
         ]
-        if near := [item.label for item in others if item.may_be_fastest]:
-            found.append(f"Not told apart from it: {', '.join(near)}.")
-        found += [
-            f"{item.label} takes {_ms(item.behind)} ms longer."
-            for item in others
-            if not item.may_be_fastest and mode_of(item.label).entry is Entry.PREDICT
+        if near := [way.label for way in others if way.may_be_fastest]:
+            sentences.append(f"Not told apart from it: {', '.join(near)}.")
+        sentences += [
+            f"{way.label} takes {_ms(way.behind)} ms longer."
+            for way in others
+            if not way.may_be_fastest and mode_of(way.label).entry is Entry.PREDICT
         ]
     measured = max(point.batch_size * point.batches for c in costs.values() for point in c.points)
     if samples > measured:
-        found.append(f"Extrapolated: the largest call measured had {counted(measured, unit)}.")
+        sentences.append(f"Extrapolated: the largest call measured had {counted(measured, unit)}.")
     last = first.best
     again = (
         f"; the last batch, of {last.last_batch:,}, is a second shape, for which XLA compiles again"
         if last.batches > 1 and last.last_batch != last.batch_size
         else ""
     )
-    return [*found, f"Tracing and compiling are not counted{again}."]
+    return [*sentences, f"Tracing and compiling are not counted{again}."]
 
 
-def _batches(item: Ranked) -> str:
+def _batches(way: Ranked) -> str:
     """`8 × 128`; `7 × 128 + 104` where the last one is smaller."""
-    best = item.best
+    best = way.best
     if best.last_batch == best.batch_size:
         return f"{best.batches:,} × {best.batch_size:,}"
     return f"{best.batches - 1:,} × {best.batch_size:,} + {best.last_batch:,}"
@@ -155,7 +155,7 @@ def _against(name: str, cost: Cost, label: str, other: Cost, unit: str) -> str:
     if meets is None or not 1 <= meets.batch_size <= max(sizes):
         middle = sizes[len(sizes) // 2]
         first, second = (
-            item.fixed.estimate + middle * item.sample.estimate for item in (cost, other)
+            each.fixed.estimate + middle * each.sample.estimate for each in (cost, other)
         )
         faster = "less" if second < first else "more"
         return f"{called} costs {faster} than {name} at every batch size up to {max(sizes)}."
@@ -182,7 +182,7 @@ def _ms(interval: Interval | None) -> str:
     if interval is None:
         return "—"
     value, low, high = (
-        _figure(1e3 * item) for item in (interval.estimate, interval.low, interval.high)
+        _figure(1e3 * seconds) for seconds in (interval.estimate, interval.low, interval.high)
     )
     return f"{value} ({low}–{high})"
 
@@ -199,7 +199,7 @@ def json_of(
     *,
     samples: int | None = None,
 ) -> dict[str, object]:
-    """The same as plain data; seconds throughout."""
+    """The costs as plain data, in seconds."""
     meets = {
         f"{one}/{other}": crossing(costs[one], costs[other])
         for index, one in enumerate(labels)
@@ -208,7 +208,7 @@ def json_of(
     }
     return {
         "modes": costs,
-        "crossings": {pair: found for pair, found in meets.items() if found is not None},
+        "crossings": {pair: met for pair, met in meets.items() if met is not None},
         "copies_s": {str(size): seconds for size, seconds in copies.items()},
         **({} if samples is None else {"samples": _samples_json(costs, samples)}),
     }
@@ -220,13 +220,13 @@ def _samples_json(costs: Mapping[str, Cost], samples: int) -> dict[str, object]:
     return {
         "count": samples,
         "fastest": ranked[0].label if told else None,
-        "may_be_fastest": [item.label for item in ranked if item.may_be_fastest or not told],
+        "may_be_fastest": [way.label for way in ranked if way.may_be_fastest or not told],
         "modes": {
-            item.label: {
-                "best": item.best,
-                "behind_s": item.behind,
-                "batch_sizes": totals_of(costs[item.label], samples),
+            way.label: {
+                "best": way.best,
+                "behind_s": way.behind,
+                "batch_sizes": totals_of(costs[way.label], samples),
             }
-            for item in ranked
+            for way in ranked
         },
     }

@@ -329,9 +329,9 @@ def _grouped(flags: Sequence[str]) -> dict[str, str]:
     """Flags by their word, with all modes or reasons after their colons."""
     grouped: dict[str, list[str]] = {}
     for flag in flags:
-        known = Flagged.parse(flag)
-        details = filter(None, (known.mode, known.note))
-        grouped.setdefault(known.flag, []).extend(details)
+        flagged = Flagged.parse(flag)
+        details = filter(None, (flagged.mode, flagged.note))
+        grouped.setdefault(flagged.flag, []).extend(details)
     return {word: ", ".join(rests) for word, rests in grouped.items()}
 
 
