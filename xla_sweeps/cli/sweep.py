@@ -226,7 +226,7 @@ def _show_plan(request: Request, plan: Plan) -> None:
     known = sum(task.model in plan.costs for task in wanted)
     show_plan(
         sweep.name,
-        plan.tasks,
+        [(task.words, task.wanted) for task in plan.tasks],
         search=sweep.trials if sweep.method == "bayes" else None,
         repeated=plan.repeated,
         known=known,
@@ -315,7 +315,9 @@ def _conclude(request: Request, tasks: Sequence[Task], outcome: Outcome) -> int:
     show_sweep(
         request.sweep.name,
         rows=headline_rows(results_dir, tasks, warn=warn),
-        outcome=outcome,
+        counts=outcome.counts,
+        gave_up=outcome.gave_up,
+        stopped=outcome.broken if outcome.broken or outcome.signal_number else None,
         planned=len(tasks),
         results_dir=results_dir,
         again=shlex.join(request.again),

@@ -32,7 +32,7 @@ from xla_sweeps.schema.trial import request_id
 from xla_sweeps.system import devices, environment
 
 SILENT_MARGIN_S = 300.0
-"""Beyond all deadlines of a replicate: to start, to save, and to finish W&B's run."""
+"""Seconds beyond all deadlines of a replicate: to start, to save, and to finish W&B's run."""
 
 CONFIG_DIR = "--config-dir"
 

@@ -46,7 +46,7 @@ class Device:
 
     @property
     def label(self) -> str:
-        """As written on the command line: `cpu` or `gpu:0`."""
+        """Name on the command line: `cpu` or `gpu:0`."""
         return "cpu" if self.kind == "cpu" else f"gpu:{self.index}"
 
 

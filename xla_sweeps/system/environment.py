@@ -322,7 +322,7 @@ def cache_dir() -> Path:
 
 
 def replica_folder(name: str) -> Path:
-    """Where the replica of a TensorFlow Hub model is, or will be."""
+    """The folder of a TensorFlow Hub model's replica, built or not."""
     return cache_dir() / "replicas" / f"v{REPLICA_VERSION}" / name
 
 

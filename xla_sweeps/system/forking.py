@@ -270,7 +270,7 @@ class Inherited(NamedTuple):
 
 
 def inherited() -> Inherited:
-    """To be called before anything is loaded."""
+    """The connection to the process that started this one; called before anything is loaded."""
     parent, descriptor = sys.argv[-2:]
     orders = socket.socket(fileno=int(descriptor))
     orders.set_inheritable(False)

@@ -16,7 +16,6 @@ from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow
-from xla_sweeps.sweep.outcomes import Outcome
 
 (ROW,) = summarize([make_record()]).comparisons
 
@@ -26,7 +25,9 @@ def shown(rows: Sequence[ComparisonRow], capsys: pytest.CaptureFixture[str]) -> 
     show_sweep(
         "mine",
         rows=rows,
-        outcome=Outcome(counts={"ok": len(rows)}),
+        counts={"ok": len(rows)},
+        gave_up={},
+        stopped=None,
         planned=len(rows),
         results_dir=Path("results"),
         again="xla-sweeps sweep mine.yaml",
@@ -115,7 +116,9 @@ def test_contaminated_trials_are_resumed_unless_they_are_kept(
     show_sweep(
         "mine",
         rows=[],
-        outcome=Outcome(counts={"ok": 1, "contaminated": 5}),
+        counts={"ok": 1, "contaminated": 5},
+        gave_up={},
+        stopped=None,
         planned=6,
         results_dir=Path("results"),
         again="xla-sweeps sweep mine.yaml",

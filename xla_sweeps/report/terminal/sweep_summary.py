@@ -7,7 +7,6 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from rich.text import Text
 
@@ -41,37 +40,9 @@ FAILURES_SHOWN = 8
 ROWS_SHOWN = 40
 
 
-class PlannedTask(Protocol):
-    """A planned trial, as far as it is shown."""
-
-    words: tuple[str, ...]
-    model: str
-    wanted: int
-
-
-class SweepOutcome(Protocol):
-    """The outcome of a sweep, as far as it is shown."""
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Trials by status."""
-
-    @property
-    def signal_number(self) -> int:
-        """The signal that stopped the sweep, or 0."""
-
-    @property
-    def broken(self) -> str:
-        """Reason why the circuit breaker stopped the sweep, or ""."""
-
-    @property
-    def gave_up(self) -> Mapping[str, str]:
-        """Reasons for giving up, by trial."""
-
-
 def show_plan(
     name: str,
-    tasks: Sequence[PlannedTask],
+    trials: Sequence[tuple[Sequence[str], int]],
     *,
     search: int | None,
     repeated: int,
@@ -83,16 +54,16 @@ def show_plan(
 
     Args:
         name: the sweep's name.
-        tasks: its trials.
+        trials: overrides and missing replicates of each.
         search: number of trials that a search will propose; None if all are known.
         repeated: number of duplicate trials in the definition.
         known: number of trials to measure whose model was measured before.
         left_s: estimated duration in seconds, as a range; None without an estimate.
         timed_s: maximum seconds of timing, by the limits of their effort.
     """
-    for task in tasks:
-        if task.wanted:
-            print(shlex.join(["python", "-m", "xla_sweeps", *task.words]))
+    left = [(words, replicates) for words, replicates in trials if replicates]
+    for words, _ in left:
+        print(shlex.join(["python", "-m", "xla_sweeps", *words]))
     console = progress_console()
     if search is not None:
         console.print(
@@ -100,14 +71,13 @@ def show_plan(
         )
         _show_time(left_s, timed_s, f"records of the models of {known:,} of {search:,}")
         return
-    left = [task for task in tasks if task.wanted]
-    replicates = sum(task.wanted for task in left)
-    done = len(tasks) - len(left)
+    missing = counted(sum(replicates for _, replicates in left), "replicate")
+    done = len(trials) - len(left)
     duplicates = f" ({repeated:,} duplicates ignored)" if repeated else ""
     say(
         console,
-        f"{name}: {counted(len(tasks), 'trial')}{duplicates}; {done:,} done, {len(left):,} to "
-        f"measure ({counted(replicates, 'replicate')})",
+        f"{name}: {counted(len(trials), 'trial')}{duplicates}; {done:,} done, {len(left):,} to "
+        f"measure ({missing})",
     )
     if left:
         _show_time(left_s, timed_s, f"records of the models of {known:,} of {len(left):,}")
@@ -133,7 +103,9 @@ def show_sweep(
     name: str,
     *,
     rows: Sequence[ComparisonRow],
-    outcome: SweepOutcome,
+    counts: Mapping[str, int],
+    gave_up: Mapping[str, str],
+    stopped: str | None,
     planned: int,
     results_dir: Path,
     again: str,
@@ -141,12 +113,20 @@ def show_sweep(
 ) -> None:
     """Show a sweep's trials, verdicts, geometric mean speedups, failures by status, and paths.
 
-    Contaminated trials are resumed unless they are `kept`.
+    Args:
+        name: the sweep's name.
+        rows: headline rows of its trials.
+        counts: trials by status.
+        gave_up: reasons for giving up, by trial.
+        stopped: reason why the sweep stopped itself, "" after a signal; None where it ended.
+        planned: number of its trials.
+        results_dir: the results folder.
+        again: the command that resumes it.
+        kept: True if contaminated trials are not measured again.
     """
     console = results_console()
     statuses = "  ".join(
-        f"{count} {word}"
-        for word, count in sorted(outcome.counts.items(), key=lambda item: -item[1])
+        f"{count} {word}" for word, count in sorted(counts.items(), key=lambda item: -item[1])
     )
     say(console, f"{displayable(name)}: {counted(planned, 'trial')}: {statuses}", "bold")
     show_headlines(rows, results_dir)
@@ -162,18 +142,16 @@ def show_sweep(
         if marked and len(rows) > ROWS_SHOWN:
             count = f"{len(marked)} of {len(rows)} comparisons"
             say(console, f"{count}: {text}", "dim")
-    _show_failures(rows, outcome)
-    if outcome.broken:
-        say(console, f"stopped: {displayable(outcome.broken)}", "red")
+    _show_failures(rows, gave_up)
+    if stopped:
+        say(console, f"stopped: {displayable(stopped)}", "red")
     say(console, f"records {results_dir}/records   logs {results_dir}/logs")
     say(console, f"results xla-sweeps results {results_dir}")
-    busy = 0 if kept else outcome.counts.get(str(Status.CONTAMINATED), 0)
+    busy = 0 if kept else counts.get(str(Status.CONTAMINATED), 0)
     if busy:
         text = f"{busy} contaminated: measured again on resume; --accept-contaminated keeps them"
         say(console, text, "yellow")
-    left = (
-        outcome.signal_number or outcome.broken or outcome.gave_up or outcome.counts.get("missing")
-    )
+    left = stopped is not None or gave_up or counts.get("missing")
     if left or busy:
         say(console, f"resume with: {displayable(again)}", "bold")
 
@@ -239,7 +217,7 @@ def _by_pair(rows: Sequence[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
     return pairs
 
 
-def _show_failures(rows: Sequence[ComparisonRow], outcome: SweepOutcome) -> None:
+def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) -> None:
     """Show failures by status, each with a count and an example."""
     console = results_console()
     classes: dict[str, list[str]] = {}
@@ -248,7 +226,7 @@ def _show_failures(rows: Sequence[ComparisonRow], outcome: SweepOutcome) -> None
             classes.setdefault(str(row.status), []).append(
                 f"{row.trial.model}: {row.failure.message}"
             )
-    for why in outcome.gave_up.values():
+    for why in gave_up.values():
         classes.setdefault("gave up", []).append(why)
     for status, examples in sorted(classes.items(), key=lambda item: -len(item[1]))[
         :FAILURES_SHOWN
