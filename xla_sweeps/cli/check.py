@@ -103,7 +103,11 @@ def _trials(entries: Sequence[Path], findings: Findings) -> Iterator[tuple[str, 
         else:
             findings.counts["trials"] += 1
             records = list(_records(path, findings, seen))
-            if len({_machine(record) for record in records}) > 1:
+            machines = {
+                json.dumps([record.device.get("name"), record.environment.get("packages")])
+                for record in records
+            }
+            if len(machines) > 1:
                 findings.problems.append(
                     f"{path}: records of different devices or versions under one trial"
                 )
@@ -154,10 +158,6 @@ def _records(folder: Path, findings: Findings, seen: dict[str, Path]) -> Iterato
             findings.problems.append(
                 f"{path}: trial_id {record.trial_id} differs from the folder's name"
             )
-
-
-def _machine(record: Record) -> str:
-    return json.dumps([record.device.get("name"), record.environment.get("packages")])
 
 
 def _left_over(path: Path) -> Iterator[str]:

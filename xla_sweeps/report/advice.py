@@ -294,14 +294,11 @@ def _alone(row: ComparisonRow) -> str:
     """One mode without a baseline."""
     rate = row.candidate.throughput_samples_per_s or float("nan")
     unit = throughput_unit(row.trial.task, row.trial.resolution_px)
+    pair = ",".join(headline_of(row.trial.scenario))
     return (
         f"{_capitalized(name_of(row.candidate.mode))} alone ran at {rate:.4g} {unit}. For a "
-        f"speedup, measure a baseline too, as in modes=[{_pair_of(row)}].{_caveats(row)}"
+        f"speedup, measure a baseline too, as in modes=[{pair}].{_caveats(row)}"
     )
-
-
-def _pair_of(row: ComparisonRow) -> str:
-    return ",".join(headline_of(row.trial.scenario))
 
 
 def _imported(row: ComparisonRow) -> str:

@@ -144,7 +144,9 @@ class Progress:
             return
         runs = [run.task for run in running.values()]
         order = [*runs, *self._backlog.waiting]
-        places = (place for place, task in enumerate(order) if _is_tried_again(task))
+        places = (
+            place for place, task in enumerate(order) if task.wanted and _contaminations(task)
+        )
         place = next(places, None)
         waits = place is not None and place >= len(runs)
         before = self._left_s([(task.model, 1) for task in order[:place]]) if waits else None
@@ -179,10 +181,6 @@ class Progress:
 def _contaminations(task: Task) -> int:
     """Number of contaminated replicates of a trial in this run, where they are not accepted."""
     return 0 if Status.CONTAMINATED in task.accepted else task.outcomes.count(Status.CONTAMINATED)
-
-
-def _is_tried_again(task: Task) -> bool:
-    return bool(task.wanted and _contaminations(task))
 
 
 def _expected(task: Task, contaminated: float) -> float:

@@ -113,7 +113,7 @@ def environment() -> dict[str, Any]:
         "packages": versions(),
         "cpu": {
             "name": cpu_name(),
-            **_processor(),
+            **processor(read_or_empty(Path("/proc/cpuinfo"))),
             "cores": usable_cores(),
             "governor": read_or_empty(
                 Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
@@ -266,10 +266,6 @@ def software_stamp(package: Path = Path(__file__).parents[1]) -> str:
         with contextlib.suppress(OSError):
             written.append((str(path.relative_to(package)), path.stat().st_mtime_ns))
     return hashlib.sha256(json.dumps([versions(), written]).encode()).hexdigest()[:16]
-
-
-def _processor() -> dict[str, str]:
-    return processor(read_or_empty(Path("/proc/cpuinfo")))
 
 
 _CPU_MODEL = re.compile(

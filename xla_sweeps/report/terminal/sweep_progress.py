@@ -67,7 +67,8 @@ class SweepProgress:
         took = duration(time.monotonic() - job[2]) if job else ""
         self._jobs[lane] = None
         text = "  ".join(filter(None, (figure, took, displayable(what), displayable(detail))))
-        line = Text(f"{outcome:<12}  ", style=_style(outcome), no_wrap=True, overflow="ellipsis")
+        style = "green" if outcome in GOOD else "yellow" if outcome in INCONCLUSIVE else "red"
+        line = Text(f"{outcome:<12}  ", style=style, no_wrap=True, overflow="ellipsis")
         self._last.append(line.append(text, style="default"))
         self._block.line("end", f"{lane}  {outcome}  {text}")
 
@@ -153,10 +154,6 @@ class SweepProgress:
         rows.append(table)
         rows += self._last
         return Group(*rows)
-
-
-def _style(outcome: str) -> str:
-    return "green" if outcome in GOOD else "yellow" if outcome in INCONCLUSIVE else "red"
 
 
 def _ordinal(number: int) -> str:

@@ -291,16 +291,13 @@ def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[M
         return columns
     left_out = () if wide else ("p90 ms", "memory")
     kept = {name: cell for name, cell in columns.items() if name not in left_out}
-    return {"XLA": lambda mode: _yes_no(mode.columns.jit_compile), **kept}
+    compiled = {"true": "yes", "false": "no"}
+    return {"XLA": lambda mode: compiled.get(mode.columns.jit_compile, NONE), **kept}
 
 
 def _is_eager(summary: ModeSummary) -> bool:
     mode = mode_of(summary.label)
     return mode.execution is Execution.EAGER and not mode.entry.is_method
-
-
-def _yes_no(value: str) -> str:
-    return {"true": "yes", "false": "no"}.get(value, NONE)
 
 
 def _decomposition(steps: Mapping[str, Estimate]) -> str:

@@ -101,7 +101,7 @@ class RayLauncher(Launcher):
 
     def slots(self) -> list[str]:
         """The nodes that are up."""
-        return [_node_name(node) for node in self._nodes()]
+        return [f"{node['NodeManagerHostname']}:{node['NodeID'][:6]}" for node in self._nodes()]
 
     def free(self, accelerator: str | None, slot: str | None = None) -> int:
         """The number of further jobs that may be queued."""
@@ -110,7 +110,7 @@ class RayLauncher(Launcher):
         if (
             accelerator is not None
             and accelerator not in self._warned
-            and not self._offers(accelerator)
+            and not any(_offers(node, accelerator) for node in self._nodes())
         ):
             self._warned.add(accelerator)
             self._warn(f"no node of the cluster has an {accelerator} yet; its trials wait")
@@ -173,9 +173,6 @@ class RayLauncher(Launcher):
         return [
             node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")
         ]
-
-    def _offers(self, accelerator: str) -> bool:
-        return any(_offers(node, accelerator) for node in self._nodes())
 
     def _finish(self, future: Future[Ended], job: Job, done: Any) -> None:
         """Report how a task ended; its log and its records are copied back."""
@@ -319,7 +316,3 @@ def _require_listening(address: str | None) -> None:
 
 def _offers(node: dict[str, Any], accelerator: str | None) -> bool:
     return accelerator is None or f"{_TYPE_RESOURCE}{accelerator}" in node["Resources"]
-
-
-def _node_name(node: dict[str, Any]) -> str:
-    return f"{node['NodeManagerHostname']}:{node['NodeID'][:6]}"
