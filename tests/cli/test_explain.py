@@ -125,8 +125,8 @@ def test_what_this_tensorflow_compiles_is_listed(
         (["resnet50"], "explain: 'resnet50': expected KEY=VALUE, as in model=resnet50"),
         (["model=resnet5"], "unknown model 'resnet5'. Did you mean 'resnet50'?"),
         (["model=resnet50", "resolutoin=96"], "unknown option 'resolutoin'"),
-        (["model=resnet50", "--ops"], "explain --ops: leave model=resnet50 out"),
-        (["--ops", "--no-trace"], "explain --ops: leave --no-trace out"),
+        (["model=resnet50", "--ops"], "explain --ops: remove model=resnet50"),
+        (["--ops", "--no-trace"], "explain --ops: remove --no-trace"),
         (["--ops", "-o", "."], "cannot write .: it is a folder"),
         (["model=resnet50", "--format", "html"], "argument --format: invalid choice: 'html'"),
         (["model=local", "path=faulty:peaks"], "add trust_code=true if you trust it"),
@@ -200,6 +200,6 @@ def test_a_scenario_that_is_not_explained_is_refused_in_one_line(
 ) -> None:
     begun: list[bool] = []
     monkeypatch.setattr(explaining, "explain", lambda *_, **__: begun.append(True))
-    with pytest.raises(ConfigError, match=f"explain: scenario={scenario} is not explained; leave"):
+    with pytest.raises(ConfigError, match=f"explain: scenario={scenario} is not explained; remove"):
         explain_command(["model=mobilenet_v2", "device=cpu", f"scenario={scenario}"])
     assert not begun

@@ -84,7 +84,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--config-dir", LONG], f"{'x' * 60}…: File name too long"),
         (["hydra.run.dir=loop"], "'loop': Too many levels of symbolic links"),
         (["-m", "hydra.sweep.dir=f", "seed=1,2"], "'f': expected a folder"),
-        (["--hydra-help", "seed=1"], "--hydra-help: leave seed=1 out"),
+        (["--hydra-help", "seed=1"], "--hydra-help: remove seed=1"),
         (["--shell-completion", "seed=1"], "--shell-completion: expected install=SHELL"),
         (
             ["seed=" + "1" * 5000],

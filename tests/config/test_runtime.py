@@ -173,6 +173,5 @@ def test_a_crash_at_a_flag_is_not_called_an_unknown_flag(monkeypatch: pytest.Mon
     with pytest.raises(ConfigError) as caught:
         settings("xla_flags.xla_cpu_deadly=true")
     assert str(caught.value) == (
-        "TensorFlow does not start with XLA_FLAGS=--xla_cpu_deadly=true (exit code -11); "
-        "leave it out"
+        "TensorFlow does not start with XLA_FLAGS=--xla_cpu_deadly=true (exit code -11); remove it"
     )

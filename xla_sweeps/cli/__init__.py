@@ -43,7 +43,7 @@ COMMANDS = {
     ),
     "compare": Command(
         usage="compare A B",
-        help="what changed between two results folders: versions, drivers, machines",
+        help="changes between two results folders: versions, drivers, machines",
         function="xla_sweeps.cli.compare:compare_command",
     ),
     "sweep": Command(
@@ -58,12 +58,12 @@ COMMANDS = {
     ),
     "explain": Command(
         usage="explain model=…",
-        help="what XLA refuses of a model, and where it silently does something else",
+        help="operations that XLA rejects, silent traps, and where the time goes",
         function="xla_sweeps.cli.explain:explain_command",
     ),
     "predict-cost": Command(
         usage="predict-cost model=…",
-        help="what model.predict costs a call and a sample, and when to call the model instead",
+        help="costs of model.predict per call and sample, and when to call the model instead",
         function="xla_sweeps.cli.predict_cost:predict_cost_command",
     ),
     "models": Command(

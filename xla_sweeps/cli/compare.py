@@ -1,4 +1,4 @@
-"""The command `compare`: what changed between two results folders."""
+"""The command `compare`: changes between two results folders."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def explain_command(arguments: Sequence[str]) -> int:
     parser = command_parser(
         "explain",
         "It traces and compiles the model, and times a few calls; it writes no record. Exit code 1 "
-        "if its process did not finish, so that not all is known.",
+        "if its process did not finish, so that parts are missing.",
     )
     add_model(
         parser, overrides="the model, as in a trial: model=resnet50 resolution=224 batch_size=8"
@@ -39,7 +39,9 @@ def explain_command(arguments: Sequence[str]) -> int:
         metavar="PATTERN",
         help="list the operations that this TensorFlow compiles, or those of a glob: 'Resize*'",
     )
-    parser.add_argument("--no-trace", action="store_true", help="leave out where the time goes")
+    parser.add_argument(
+        "--no-trace", action="store_true", help="without the section on where the time goes"
+    )
     options = parser.parse_intermixed_args(list(arguments))
     form, output = options.format, options.output
     if output is not None:
@@ -48,14 +50,14 @@ def explain_command(arguments: Sequence[str]) -> int:
         of_a_model = ("no_trace", "config_dir")
         given = [f"--{name.replace('_', '-')}" for name in of_a_model if getattr(options, name)]
         if others := [*options.overrides, *given]:
-            raise ConfigError(f"explain --ops: leave {' '.join(others)} out")
+            raise ConfigError(f"explain --ops: remove {' '.join(others)}")
         return show_ops(options.ops, form=form, output=output)
     require_model("explain", options.overrides)
     config = compose_config(options.overrides, config_dir=options.config_dir)
     settings = settings_of(plain(config), explicit=keys_of(options.overrides))
     if SCENARIOS[scenario := settings.trial.scenario].trains:
         raise ConfigError(
-            f"explain: scenario={scenario} is not explained; leave it out for the forward pass"
+            f"explain: scenario={scenario} is not explained; remove it to explain the forward pass"
         )
     from xla_sweeps.measure import explaining, protocol
     from xla_sweeps.report.terminal.console import progress_console

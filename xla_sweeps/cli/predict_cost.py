@@ -35,7 +35,7 @@ DEFINITIONS = ("predict_cost", "predict_batches")
 MAX_SAMPLES = 10**9
 
 _CHOSEN = {
-    "scenario": "it is scenario=predict",
+    "scenario": "the scenario is predict",
     "batch_size": "--batch-sizes chooses the sizes",
     "batches": "--batches chooses the numbers of batches",
 }
@@ -61,7 +61,7 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     batches = [count for count in _numbers(options.batches, "--batches", least=0) if count > 1]
     for word in options.overrides:
         if chosen := _CHOSEN.get(key_of(word)):
-            raise ConfigError(f"predict-cost: {word}: leave it out; {chosen}")
+            raise ConfigError(f"predict-cost: {word}: remove it; {chosen}")
     require_model("predict-cost", options.overrides)
     asked = Options(
         path=paths[DEFINITIONS[0]],

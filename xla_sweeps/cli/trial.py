@@ -220,7 +220,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         if getattr(asked, name)
     ]
     if asked.hydra_help and asked.overrides:
-        raise ConfigError(f"--hydra-help: leave {' '.join(asked.overrides)} out")
+        raise ConfigError(f"--hydra-help: remove {' '.join(asked.overrides)}")
     orders = ("install=", "uninstall=", "query=")
     if asked.shell_completion and not any(word.startswith(orders) for word in asked.overrides):
         raise ConfigError(

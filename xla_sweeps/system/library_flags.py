@@ -77,7 +77,7 @@ def accepts(backend: Backend, variable: str, name: str, value: str) -> bool:
         if code:
             raise ConfigError(
                 f"{backend.title} does not start with {variable}=--{word} (exit code {code}); "
-                "leave it out"
+                "remove it"
             )
         flags.accepted.append(word)
         _keep(backend, variable, flags)

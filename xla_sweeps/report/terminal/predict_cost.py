@@ -51,8 +51,8 @@ def cost_text(
         )
     bent = {label: cost for label, cost in costs.items() if cost.misfit > MAX_MISFIT}
     said += [
-        f"{label}: a point lies {cost.misfit:.0%} from the line; what each {unit} costs depends on "
-        "the batch size, and the intervals say so."
+        f"{label}: a point lies {cost.misfit:.0%} from the line; the cost of each {unit} depends "
+        "on the batch size, which widens the intervals."
         for label, cost in bent.items()
     ]
     lines += ["", *_wrapped(said)]
@@ -73,7 +73,7 @@ def answers(costs: Mapping[str, Cost], *, unit: str) -> list[str]:
         each = (
             f"{_ms(cost.sample)} ms each {unit}"
             if cost.sample.low > 0
-            else f"too little to tell each {unit}"
+            else f"too little to measure for each {unit}"
         )
         sentences.append(
             f"{name} costs {_ms(cost.fixed)} ms a call before the first {unit}, and {each}."
@@ -93,13 +93,13 @@ def _of_all(
     whole = counted(samples, unit)
     first, *others = ranked
     if first.best.seconds.low <= 0:
-        sentences = [f"Too little to tell which way is the fastest for {whole}."]
+        sentences = [f"Inconclusive: which way is the fastest for {whole}."]
     else:
         sentences = [
             f"{_called(first.label)} is the fastest for {whole}: {_ms(first.best.seconds)} ms."
         ]
         if near := [way.label for way in others if way.may_be_fastest]:
-            sentences.append(f"Not told apart from it: {', '.join(near)}.")
+            sentences.append(f"Possibly as fast: {', '.join(near)}.")
         sentences += [
             f"{way.label} takes {_ms(way.behind)} ms longer."
             for way in others
