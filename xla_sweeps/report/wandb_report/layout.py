@@ -189,13 +189,16 @@ def headline(scenario: str) -> list[str]:
 def at(setting: Setting) -> list[str]:
     """The filters of a setting's runs; none for a field that is not set.
 
-    Nor for `batches` outside `predict`: runs of earlier versions do not have it.
+    Nor for `batches` outside `predict` and usual `copies`: runs of earlier versions lack them.
     """
+    fields = {name: value for name, value in (setting or {}).items() if value}
+    absent = {"title", "scenario"}
+    absent |= {"batches"} if fields.get("scenario") != Scenario.PREDICT else set()
+    absent |= {"copies"} if fields.get("copies") == "together" else set()
     return [
         f'Config("{KEYS.get(column, column)}.value") == {_literal(value)}'
-        for column, value in (setting or {}).items()
-        if value and column not in ("title", "scenario")
-        if column != "batches" or (setting or {})["scenario"] == Scenario.PREDICT
+        for column, value in fields.items()
+        if column not in absent
     ]
 
 
