@@ -15,7 +15,8 @@ from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.explain import program
 from xla_sweeps.backends.tensorflow.explain.explaining import Subject, explain_subject
 from xla_sweeps.backends.tensorflow.explain.program import Work, program_of, work_by_name
-from xla_sweeps.backends.tensorflow.explain.trace import MODES, Event, Profile, time_of
+from xla_sweeps.backends.tensorflow.explain.trace import MODES, Profile, time_of
+from xla_sweeps.backends.tensorflow.profiler import Event
 from xla_sweeps.schema.explanation import Kind
 from xla_sweeps.schema.modes import Mode
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow import modes, operations
+from xla_sweeps.backends.tensorflow import modes, operations, profiler
 from xla_sweeps.backends.tensorflow.explain.compiled import hlo_text
 from xla_sweeps.backends.tensorflow.explain.program import LayerOf, Work
 from xla_sweeps.backends.tensorflow.explain.timeline import Call, Span, lost, mode_time
+from xla_sweeps.backends.tensorflow.profiler import Event
 from xla_sweeps.schema.explanation import Kind, Time
 from xla_sweeps.schema.modes import Mode
 
@@ -27,8 +26,6 @@ ENOUGH_S = 5.0
 MODES = (Mode.GRAPH, Mode.XLA)
 
 _MARK = "xla_sweeps:"
-
-_PS = 1e-12
 
 _CONTAINERS = operations.CALLS | {
     *("While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase")
@@ -53,16 +50,6 @@ _KINDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """An event of the profiler: an operation, or a step of the runtime."""
-
-    name: str
-    start_s: float
-    end_s: float
-    facts: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Profile:
     """Events of the profiler, and the programs that were loaded: each an `HloProto`, by name."""
 
@@ -79,61 +66,21 @@ class Profile:
 def profiled(executables: Mapping[str, modes.ModeExecutable], *, calls: int = CALLS) -> Profile:
     """Call each mode a few times under the profiler; a slow one less often.
 
-    Uses the protobuf of TensorFlow's own package, tried on 2.21.0. The library for it, xprof 2.24,
-    brings 35 packages along (cloud clients, a web server, a database).
-
     Args:
         executables: that ran before, by mode.
         calls: at most so many of each.
     """
-    from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
-
-    with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
-        tf.profiler.experimental.start(folder)
-        try:
-            for label, executable in executables.items():
-                executable.prepare()
-                end = time.perf_counter() + ENOUGH_S
-                for _ in range(calls):
-                    with tf.profiler.experimental.Trace(f"{_MARK}{label}"):
-                        executable.step()
-                        executable.synchronize()
-                    if time.perf_counter() > end:
-                        break
-        finally:
-            tf.profiler.experimental.stop()
-        (file,) = Path(folder).rglob("*.xplane.pb")
-        space = XSpace.FromString(file.read_bytes())
-    return Profile(list(_events(space)), dict(_programs(space)))
-
-
-def _events(space: Any) -> Iterator[Event]:
-    lines = [(plane, line) for plane in space.planes for line in plane.lines if line.events]
-    begin_ns = min((line.timestamp_ns for _, line in lines), default=0)
-    for plane, line in lines:
-        names = {number: metadata.name for number, metadata in plane.stat_metadata.items()}
-        for event in line.events:
-            start_s = ((line.timestamp_ns - begin_ns) * 1000 + event.offset_ps) * _PS
-            yield Event(
-                name=plane.event_metadata[event.metadata_id].name,
-                start_s=start_s,
-                end_s=start_s + event.duration_ps * _PS,
-                facts={names[stat.metadata_id]: _value(stat, names) for stat in event.stats},
-            )
-
-
-def _programs(space: Any) -> Iterator[tuple[str, bytes]]:
-    for plane in space.planes:
-        if plane.name == "/host:metadata":
-            for metadata in plane.event_metadata.values():
-                for stat in metadata.stats:
-                    if stat.bytes_value:
-                        yield metadata.name, stat.bytes_value
-
-
-def _value(stat: Any, names: Mapping[int, str]) -> Any:
-    kind = stat.WhichOneof("value")
-    return names[stat.ref_value] if kind == "ref_value" else getattr(stat, kind)
+    with profiler.recorded() as space:
+        for label, executable in executables.items():
+            executable.prepare()
+            end = time.perf_counter() + ENOUGH_S
+            for _ in range(calls):
+                with tf.profiler.experimental.Trace(f"{_MARK}{label}"):
+                    executable.step()
+                    executable.synchronize()
+                if time.perf_counter() > end:
+                    break
+    return Profile(list(profiler.events(space)), dict(profiler.programs(space)))
 
 
 def graph_work(graphs: Sequence[Any], layer_of: LayerOf) -> dict[str, Work]:
