@@ -140,6 +140,20 @@ def test_another_class_on_top_does_not_agree_unless_eager_cannot_tell_them_apart
     assert result.top1_match == 0.5
 
 
+@pytest.mark.parametrize(("lead", "agrees"), [(0.12, True), (0.2, False)])
+def test_eagers_error_against_float64_tells_which_classes_it_cannot_tell_apart(
+    lead: float, agrees: bool
+) -> None:
+    reference = np.resize(np.linspace(-1, 0.5, 10), (2, 10))
+    eager = reference + np.resize([0.08, -0.08], (2, 10))
+    eager[:, 3], eager[:, 7] = 1.0, 1.0 - lead
+    reference[:, 3], reference[:, 7] = 0.92, 1.08 - lead
+    mode = reference.copy()
+    mode[:, 3], mode[:, 7] = 0.95, 0.96
+    result = gate(mode, eager=eager, reference=reference, precision=Precision.MIXED_BFLOAT16)
+    assert (result.ok, result.top1_match) == (agrees, 0.0), result
+
+
 def test_of_several_heads_the_worst_counts() -> None:
     result = compare(
         [EAGER, EAGER + 1.0], [EAGER, EAGER], precision=Precision.FLOAT32, classes=False

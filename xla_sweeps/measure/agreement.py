@@ -143,9 +143,8 @@ def _compare_head(
     if (refusal := _not_comparable(output, eager)) is not None:
         return refusal
     scale, tolerance = _scale(eager), TOLERANCE[precision]
-    matches, clear_mismatch = _top1(output, eager, tolerance * scale) if classes else (None, False)
-    agreement = Agreement(rmse_rel=_rmse(output, eager) / scale, top1_match=matches, ok=True)
-    spread = 0.0
+    agreement = Agreement(rmse_rel=_rmse(output, eager) / scale, top1_match=None, ok=True)
+    spread, margin = 0.0, tolerance * scale
     if reference is not None and reference.shape[1:] == eager.shape[1:]:
         size, images = _scale(reference), len(reference)
         spread = float(reference.std()) / size
@@ -154,6 +153,9 @@ def _compare_head(
             rmse_ref_rel=_rmse(output[:images], reference) / size,
             eager_rmse_ref_rel=_rmse(eager[:images], reference) / size,
         )
+        margin = max(margin, float(np.abs(eager[:images] - reference).max()))
+    matches, clear_mismatch = _top1(output, eager, margin) if classes else (None, False)
+    agreement = replace(agreement, top1_match=matches)
     close = float(np.abs(output - eager).max()) <= tolerance * scale
     if not close:
         agreement = _judged(agreement, precision, spread)
@@ -207,7 +209,13 @@ def _judged(agreement: Agreement, precision: Precision, spread: float) -> Agreem
 
 
 def _top1(output: np.ndarray, eager: np.ndarray, margin: float) -> tuple[float, bool]:
-    """Share of images with the same prediction, and whether one clear prediction differs."""
+    """Share of images with the same prediction, and whether one clear prediction differs.
+
+    Args:
+        output: the mode's logits.
+        eager: eager's.
+        margin: the largest error of one of eager's.
+    """
     rows, expected = output.reshape(-1, output.shape[-1]), eager.reshape(-1, eager.shape[-1])
     predicted, wanted = rows.argmax(axis=1), expected.argmax(axis=1)
     index = np.arange(len(expected))
