@@ -90,8 +90,13 @@ class Model(Protocol):
     def reset_steady_memory(self) -> None:
         """Start `steady_memory_bytes` again."""
 
-    def steady_memory_bytes(self) -> int | None:
-        """The most that the framework's allocator had handed out; None if it does not count."""
+    def steady_memory_bytes(self, executable: Any, *, call_s: float) -> int | None:
+        """The most that the framework's allocator had handed out; None if that is unknown.
+
+        Args:
+            executable: warm; it may be called again.
+            call_s: seconds of a call.
+        """
 
 
 class Framework(Protocol):

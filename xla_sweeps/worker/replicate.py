@@ -153,7 +153,7 @@ class Replicate:
         tell(protocol.Stage(phase=Phase.WARMUP, mode=label))
         model.reset_steady_memory()
         warm = timing.warm_up(entry.executable, effort=self._job.trial.effort, clock=CLOCK)
-        memory_bytes = model.steady_memory_bytes()
+        memory_bytes = model.steady_memory_bytes(entry.executable, call_s=warm.call_s)
         if warm.recompiles:
             tell(protocol.Caveat(Flagged(Flag.RECOMPILES, label)))
         entry.outcome = replace(

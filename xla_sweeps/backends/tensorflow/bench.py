@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow import devices, macs, models, modes, synchronization
+from xla_sweeps.backends.tensorflow import (
+    devices,
+    macs,
+    memory,
+    models,
+    modes,
+    synchronization,
+)
 from xla_sweeps.backends.tensorflow.fingerprint import fingerprint
 from xla_sweeps.backends.tensorflow.operations import compiled_inside
 from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
@@ -32,6 +39,15 @@ INPUT_BATCHES = 1 + timing.NEW_INPUTS
 REFERENCE_IMAGES = 2
 
 _IMAGE_RANK = 3
+
+_TRACED_CALLS = 2
+"""Calls whose memory is traced: the second one frees what the first one has allocated."""
+
+_TRACED_BATCHES = 4
+"""Batches whose memory is traced at least, where a call has so many."""
+
+_TRACED_S = 1.0
+"""Tracing ends after so long, unless these batches take longer."""
 
 Tell = Callable[[protocol.Event], None]
 
@@ -205,11 +221,34 @@ class Bench:
 
     def reset_steady_memory(self) -> None:
         """Start `steady_memory_bytes` again."""
-        devices.reset_steady_memory(self.device)
+        memory.reset_peak(self.device)
 
-    def steady_memory_bytes(self) -> int | None:
-        """The most that the allocator had handed out since the reset."""
-        return devices.steady_memory_bytes(self.device)
+    def steady_memory_bytes(self, executable: modes.ModeExecutable, *, call_s: float) -> int | None:
+        """The most that the allocator had handed out since the reset, weights included.
+
+        On a CPU without oneDNN it does not count. There two more calls are traced.
+        """
+        counted = memory.peak_bytes(self.device)
+        if counted is not None:
+            return counted
+
+        def calls() -> None:
+            for _ in range(_TRACED_CALLS):
+                executable.step()
+            executable.synchronize()
+            executable.last = None
+
+        at_most_s = max(_TRACED_S, _TRACED_BATCHES * call_s / self.trial.batches)
+        try:
+            traced = memory.traced_bytes(calls, at_most_s=at_most_s)
+        except Exception:  # the mode is measured all the same
+            traceback.print_exc()
+            return None
+        return traced + memory.bytes_of(self.kept())
+
+    def kept(self) -> list[Any]:
+        """Variables and tensors that stay on the device between calls, whatever the mode."""
+        return [*self.built.loaded.variables, *tf.nest.flatten(list(self.inputs))]
 
 
 def build(job: ReplicateJob, kind: type[Bench]) -> Bench:

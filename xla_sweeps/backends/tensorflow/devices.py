@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -44,25 +43,6 @@ def configure(*, tf32: bool, seed: int) -> None:
 def synchronize() -> None:
     """Return when all work queued on every device is done."""
     tf.test.experimental.sync_devices()
-
-
-def reset_steady_memory(device: str) -> None:
-    """Start `steady_memory_bytes` again."""
-    with contextlib.suppress(ValueError):
-        tf.config.experimental.reset_memory_stats(device.removeprefix("/device:"))
-
-
-def steady_memory_bytes(device: str) -> int | None:
-    """The most that TensorFlow's allocator of the device had handed out since the reset.
-
-    It counts the weights, and the same in whatever order the modes are measured. None where the
-    allocator does not count: on a CPU without oneDNN.
-    """
-    try:
-        info = tf.config.experimental.get_memory_info(device.removeprefix("/device:"))
-    except ValueError:
-        return None
-    return int(info["peak"])
 
 
 def loaded_environment() -> dict[str, Any]:

@@ -6,9 +6,10 @@ brings 35 packages along (cloud clients, a web server, a database).
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,20 +29,33 @@ class Event:
     facts: Mapping[str, Any]
 
 
-@contextmanager
-def recorded() -> Iterator[Any]:
-    """Run the profiler; the `XSpace` is filled at the end."""
+@contextlib.contextmanager
+def recorded(*, at_most_s: float | None = None) -> Iterator[Any]:
+    """Run the profiler; the `XSpace` is filled at the end.
+
+    Args:
+        at_most_s: end the profiler after so long.
+    """
     from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
     space = XSpace()
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
         tf.profiler.experimental.start(folder)
+        early = threading.Timer(at_most_s or 0.0, _stop)
+        if at_most_s is not None:
+            early.start()
         try:
             yield space
         finally:
-            tf.profiler.experimental.stop()
+            early.cancel()
+            _stop()
         (file,) = Path(folder).rglob("*.xplane.pb")
         space.ParseFromString(file.read_bytes())
+
+
+def _stop() -> None:
+    with contextlib.suppress(tf.errors.UnavailableError):  # it was stopped before
+        tf.profiler.experimental.stop()
 
 
 def events(space: Any) -> Iterator[Event]:

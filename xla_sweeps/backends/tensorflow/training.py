@@ -44,11 +44,11 @@ class State:
     def __init__(self, variables: Sequence[Any]) -> None:
         """Keep the values that the variables have now."""
         self._variables = [raw(variable) for variable in variables]
-        self._saved = [tf.identity(variable) for variable in self._variables]
+        self.saved = [tf.identity(variable) for variable in self._variables]
         self._assign = tf.function(self._assigned, autograph=False, jit_compile=False)
 
     def _assigned(self) -> None:
-        for variable, saved in zip(self._variables, self._saved, strict=True):
+        for variable, saved in zip(self._variables, self.saved, strict=True):
             variable.assign(saved)
 
     def restore(self) -> None:
@@ -105,6 +105,11 @@ class Trainer:
         self.batches = list(zip(inputs, drawn, strict=True))
         self._settle_loss_scale()
         self._reference: FirstSteps | None = None
+
+    def kept(self) -> list[Any]:
+        """What it keeps on the device besides the model's variables and the inputs."""
+        labels = [drawn for _, drawn in self.batches]
+        return [*_variables(self.optimizer), *self.state.saved, *labels]
 
     def loss(self, images: Any, labels: Any, *, training: bool = True) -> Any:
         """The mean cross-entropy of a batch, and the model's own losses."""

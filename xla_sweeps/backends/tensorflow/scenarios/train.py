@@ -89,6 +89,10 @@ class TrainBench(Bench):
         if xla is None:
             super().count_macs(tell)
 
+    def kept(self) -> list[Any]:
+        """With the optimizer's variables, the labels, and the state that each block starts from."""
+        return [*super().kept(), *self.trainer.kept()]
+
     def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
         """Reason why calls in a row are no training: a loss that is not finite; else ""."""
         return self.trainer.runs_away(executable, calls)
