@@ -48,7 +48,7 @@ def environment(cwd: Path) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("WANDB_", "TF_", "XLA_FLAGS"))
+        if not name.startswith(("WANDB_", "TF_CPP_", "TF_XLA_FLAGS"))
     }
     return {
         **kept,
