@@ -155,7 +155,7 @@ class FakeModel:
 
     def reset_steady_memory(self) -> None: ...
 
-    def steady_memory_bytes(self) -> int | None:
+    def steady_memory_bytes(self, executable: FakeExecutable, *, call_s: float) -> int | None:
         return None
 
 
