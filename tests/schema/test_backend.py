@@ -37,9 +37,8 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
         ),
     },
     "options, and the keys under which W&B gives two versions back": {
-        "schema/options.py": OPTIONS
-        | {"keras=N", "tf_xla_flags.NAME=VALUE", "tensorflow", "keras_version"}
-        | {"keras_cv", "keras_hub"},
+        "schema/options.py": frozenset({"tf_xla_flags", "tf_xla_flags.NAME=VALUE", "keras=N"})
+        | {"tensorflow", "keras_version", "keras_cv", "keras_hub"},
         "schema/overrides.py": OPTIONS | {"tf_xla_flags."},
         "config/runtime.py": frozenset({"tf_xla_flags"}),
         "schema/trial.py": OPTIONS,
