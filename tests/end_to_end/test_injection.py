@@ -167,7 +167,7 @@ def test_a_sweep_file_sets_values_and_nothing_else(
         (["--config-n", "evil"], "unknown option '--config-n'"),
         (["--experimental-rerun", "evil.pickle"], "unknown option '--experimental-rerun'"),
         (["--exp=evil.pickle"], "unknown option '--exp'"),
-        (["--hydra-help", "hydra.searchpath=[evil]"], "--hydra-help: leave"),
+        (["--hydra-help", "hydra.searchpath=[evil]"], "--hydra-help: remove"),
         (["--cfg", "job", "--info"], "--cfg and --info: give one of them"),
         (["--info", "nosuch"], "invalid choice: 'nosuch'"),
     ],
