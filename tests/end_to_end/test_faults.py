@@ -45,7 +45,6 @@ POINTS = (
     "worker.compile",
     "worker.verify",
     "worker.warmup",
-    "worker.measure",
     "worker.block",
     "worker.finished",
     "supervisor.result",
