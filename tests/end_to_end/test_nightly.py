@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,20 +12,39 @@ from paths import ROOT
 PAGE = "tests/report/dashboard/assets/test_table.py"
 
 
-def test_the_nightly_script_runs_tests_that_the_usual_run_leaves_out(tmp_path: Path) -> None:
+SETUP = """#!/bin/sh
+echo "run: ${TF_ENABLE_ONEDNN_OPTS-its own} ${ONEDNN_MAX_CPU_ISA-all}"
+"""
+
+
+def test_the_nightly_script_runs_what_the_usual_run_leaves_out_then_all_as_on_other_cpus(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "scripts").mkdir()
     for script in ("test", "nightly"):
         shutil.copy(ROOT / "scripts" / script, tmp_path / "scripts")
-    (tmp_path / "scripts" / "setup").write_text("#!/bin/sh\n")
+    (tmp_path / "scripts" / "setup").write_text(SETUP)
     (tmp_path / "scripts" / "setup").chmod(0o755)
     for name in (".venv", "pyproject.toml", "tests", "xla_sweeps", "conf"):
         (tmp_path / name).symlink_to(ROOT / name)
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("TF_ENABLE_ONEDNN_OPTS", "ONEDNN_MAX_CPU_ISA")
+    }
     done = subprocess.run(
         ["scripts/nightly", "--collect-only", "--quiet", "--numprocesses=0", PAGE],
         cwd=tmp_path,
+        env=own,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stdout
-    (one,) = [line for line in done.stdout.splitlines() if line.startswith(PAGE)]
+    long, *usual = done.stdout.split("run: ")[1:]
+    assert long.startswith("its own all\n")
+    (one,) = [line for line in long.splitlines() if line.startswith(PAGE)]
     assert "test_the_table_is_sorted_by_a_click" in one, "which both browsers do alike"
+    assert [run.partition("\n")[0] for run in usual] == ["0 all", "its own AVX2"]
+    for run in usual:
+        assert f"{PAGE}::test_" in run
+        assert one not in run.splitlines()

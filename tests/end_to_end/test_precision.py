@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import half_precision
 import pytest
 from commands import command
 
@@ -29,6 +30,7 @@ SHORT = (
 def test_mixed_precision_is_measured_verified_and_recorded_as_it_was_built(
     scenario: str, modes: tuple[str, ...], tmp_path: Path
 ) -> None:
+    half_precision.require("mixed_bfloat16")
     done = command(
         *("model=mnist_mlp", f"scenario={scenario}", "precision=mixed_bfloat16", "batch_size=16"),
         *("device=cpu", "ui=plain", "tracker=none", f"modes=[{','.join(modes)}]", *SHORT),

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import half_precision
 import pytest
 from commands import command
 from paths import ROOT, SUPPORT
@@ -293,6 +294,7 @@ def headlines(cwd: Path) -> list[dict[str, Any]]:
 
 
 def test_bfloat16_works_too(tmp_path: Path) -> None:
+    half_precision.require("mixed_bfloat16")
     code, _, err = finished(
         "model=mobilenet_v1",
         "+model.sources.applications.arguments.alpha=0.25",

@@ -45,7 +45,7 @@ def test_an_agent_runs_a_trial_of_a_sweep_and_its_run_contains_the_result(tmp_pa
         kept = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("WANDB_", "TF_", "XLA_FLAGS"))
+            if not name.startswith(("WANDB_", "TF_CPP_", "TF_XLA_FLAGS", "XLA_FLAGS"))
         }
         environ = {
             **kept,

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import half_precision
 import keras
 import numpy as np
 import pytest
@@ -144,6 +145,7 @@ def test_the_models_of_the_public_questions_about_predict_stay_finite_in_both_ke
 def test_examples_made_of_layers_compute_in_the_asked_precision(
     precision: Precision, library: str
 ) -> None:
+    half_precision.require(precision)
     half = str(precision).removeprefix("mixed_")
     sizes = {"tiny_dense": None, "mnist_mlp": 8, "seq_conv": 8, "seq_conv_lstm": 8}
     for name, size in sizes.items():

@@ -1,0 +1,59 @@
+"""Skips tests of a half precision where TensorFlow's own kernels for it fail on this CPU.
+
+oneDNN's AVX2 kernels, for example, refuse bfloat16 convolutions, and some products of matrices end
+the process. So the operations are tried in a process of their own, once for each precision.
+"""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+
+import pytest
+
+_PROBE = """
+import sys
+import numpy as np
+import keras
+keras.mixed_precision.set_global_policy(sys.argv[1])
+image = keras.layers.Input((32, 32, 3))
+hidden = keras.layers.Conv2D(8, 3, strides=2, use_bias=False)(image)
+hidden = keras.layers.BatchNormalization()(hidden)
+hidden = keras.layers.ReLU(6.0)(hidden)
+hidden = keras.layers.DepthwiseConv2D(3, padding="same", use_bias=False)(hidden)
+hidden = keras.layers.Conv2D(16, 1, use_bias=False)(hidden)
+hidden = keras.layers.GlobalAveragePooling2D()(hidden)
+outputs = keras.layers.Dense(10, dtype="float32")(keras.layers.Dense(16)(hidden))
+model = keras.Model(image, outputs)
+sequence = keras.layers.Input((16, 8))
+steps = keras.layers.LSTM(8)(keras.layers.Conv1D(8, 3)(sequence))
+sequential = keras.Model(sequence, keras.layers.Dense(1, dtype="float32")(steps))
+import tensorflow as tf
+for one in (model, sequential):
+    batch = np.ones((2, *one.input_shape[1:]), "float32")
+    for jit_compile in (None, False, True):
+        call = one if jit_compile is None else tf.function(one, jit_compile=jit_compile)
+        assert np.isfinite(call(batch).numpy()).all()
+"""
+
+
+@functools.cache
+def _failure(precision: str) -> str:
+    """The last line of what the operations report where they fail on this CPU; else ""."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _PROBE, precision],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    if not ended.returncode:
+        return ""
+    return (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1][:300]
+
+
+def require(precision: str) -> None:
+    """Skip the test where TensorFlow's kernels for this policy (`mixed_bfloat16`) fail."""
+    if why := _failure(precision):
+        pytest.skip(f"TensorFlow itself fails in {precision} on this CPU: {why}")
