@@ -86,6 +86,8 @@ def test_only_clean_replicates_count_and_only_whole_groups() -> None:
         {"graph": 0.2, "graph_2": 0.1}, trial_id=name, replicate=2, status=Status.CONTAMINATED
     )
     assert pairs_of({name: [*records, busy]}) == []
+    (pair,) = pairs_of({name: [*records, busy]}, {Status.OK, Status.CONTAMINATED})
+    assert pair.kind == WITHIN
     kinds = Counter(pair.kind for pair in pairs_of(trials(1, spread=0.0, replicates=13)))
     assert kinds == {WITHIN: 4, AFTER: 4}
     (apart,) = pairs_of(trials(1, spread=0.0, replicates=5, apart=True))
