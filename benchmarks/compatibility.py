@@ -199,7 +199,7 @@ def main() -> None:
         for source in entry.sources
         if options.source in (None, source) and (entry.name, source) not in done
     ]
-    names = [item.name for item in fields(Row)]
+    names = [field.name for field in fields(Row)]
     with options.file.open("a", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, names)
         if not done:

@@ -62,13 +62,13 @@ def pip_settings() -> dict[str, str]:
     )
     if listed.returncode:
         sys.exit(listed.returncode)  # pip has said what is wrong with them
-    found: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
+    sections: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
     for line in listed.stdout.splitlines():
         name, _, value = line.partition("=")
         section, _, key = name.rpartition(".")
-        if section in found:
-            found[section][key] = str(ast.literal_eval(value))
-    return found["global"] | found["install"] | found[":env:"]
+        if section in sections:
+            sections[section][key] = str(ast.literal_eval(value))
+    return sections["global"] | sections["install"] | sections[":env:"]
 
 
 def uv_variables(asked: Mapping[str, str]) -> dict[str, str] | None:
@@ -86,12 +86,12 @@ def uv_variables(asked: Mapping[str, str]) -> dict[str, str] | None:
 def find_uv() -> str | None:
     """The uv on the PATH or in this environment, where pip puts it if it can; or None."""
     own = Path(sys.executable).parent / "uv"
-    found = shutil.which("uv") or shutil.which(own)
-    if found is None:
+    uv = shutil.which("uv") or shutil.which(own)
+    if uv is None:
         get = [*PIP, "install", "--only-binary=:all:", "--no-compile", "--constraint"]
         subprocess.run([*get, "constraints.txt", "uv"], capture_output=True, check=False)
-        found = shutil.which(own)
-    return found
+        uv = shutil.which(own)
+    return uv
 
 
 if __name__ == "__main__":

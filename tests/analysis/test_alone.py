@@ -22,11 +22,11 @@ ALONE = make_record({"xla": 0.1})
 
 def test_a_mode_alone_has_a_row_with_its_throughput_and_no_speedup() -> None:
     (row,) = summarize([ALONE]).comparisons
-    found = row_dict(row)
-    assert (found["candidate"], found["baseline"], found["headline"]) == ("xla", "", True)
-    assert found["throughput_samples_per_s"] == pytest.approx(40.0)
-    assert (found["status"], found["verdict"], found["replicates"]) == ("ok", "none", 1)
-    assert found["speedup"] is found["baseline_throughput_samples_per_s"] is None
+    columns = row_dict(row)
+    assert (columns["candidate"], columns["baseline"], columns["headline"]) == ("xla", "", True)
+    assert columns["throughput_samples_per_s"] == pytest.approx(40.0)
+    assert (columns["status"], columns["verdict"], columns["replicates"]) == ("ok", "none", 1)
+    assert columns["speedup"] is columns["baseline_throughput_samples_per_s"] is None
     assert overview([row]).pairs == 0
 
 
@@ -40,8 +40,8 @@ def test_a_mode_alone_that_fails_says_why_and_names_no_baseline() -> None:
 
 
 def test_two_modes_that_are_measured_together_have_no_row_of_one_alone() -> None:
-    found = summarize([make_record({"graph": 0.2, "xla": 0.1})]).comparisons
-    assert [(row.candidate.mode, row.baseline.mode) for row in found] == [("xla", "graph")]
+    comparisons = summarize([make_record({"graph": 0.2, "xla": 0.1})]).comparisons
+    assert [(row.candidate.mode, row.baseline.mode) for row in comparisons] == [("xla", "graph")]
 
 
 def test_the_row_of_a_mode_alone_is_kept_as_it_is(

@@ -36,9 +36,9 @@ def test_a_replicate_that_was_cut_short_counts_from_the_least_rounds_of_its_effo
     whole = [make_record(replicate=number) for number in range(2)]
     slow = {"graph": 0.2, "xla": 0.4}
     short, enough = (cut(rounds, call_s=slow, replicate=2) for rounds in (9, 10))
-    found, more = headline([*whole, short]), headline([*whole, enough])
-    assert found.speedup.value == pytest.approx(2)
-    assert found.speedup.replicates == 2
+    fewer, more = headline([*whole, short]), headline([*whole, enough])
+    assert fewer.speedup.value == pytest.approx(2)
+    assert fewer.speedup.replicates == 2
     assert summarize([*whole, short]).replicates == 2
     assert more.speedup.replicates == 3
     contaminated = replace(enough, rounds=make_rounds(slow, count=12, dirty=range(3)))

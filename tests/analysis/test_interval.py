@@ -71,11 +71,11 @@ def test_one_replicate_a_side_says_nothing_of_how_replicates_differ() -> None:
 
 def test_among_a_hundred_unchanged_trials_false_discoveries_are_rare() -> None:
     source = np.random.default_rng(11)
-    found = 0
+    discoveries = 0
     for _ in range(40):
         results = [
             contrast(processes(source, 3), processes(source, 3), floor=0.01) for _ in range(100)
         ]
         q_values = stats.q_values([result.p_value for result in results if result])
-        found += min(q_values) < 0.05
-    assert found / 40 <= 0.05
+        discoveries += min(q_values) < 0.05
+    assert discoveries / 40 <= 0.05

@@ -39,9 +39,9 @@ def test_noise_that_hides_a_change_is_no_drift() -> None:
                 for number, spread in enumerate(noises)
             )
         ]
-        levels = [(item, noise.level_of(item)) for item in records]
+        levels = [(record, noise.level_of(record)) for record in records]
         return noise.spans_of(
-            (noise.device_of(item), item.started_at, level) for item, level in levels if level
+            (noise.device_of(record), record.started_at, level) for record, level in levels if level
         )
 
     assert spans(0.001, 0.001)

@@ -46,30 +46,30 @@ def row(speedup: float | None, family: str = "ResNetV1", **changes: Any) -> Comp
 
 def test_counts_and_means_are_those_of_the_rows() -> None:
     speedups = [2.0, 1.5, 1.0, 0.5, 1.2]
-    found = overview(
+    figures = overview(
         [row(value, model=f"net{value}") for value in speedups]
         + [row(None), row(3.0, origin="imported"), row(3.0, baseline="eager")]
     )
-    assert (found.pairs, found.compared, found.models, found.failed) == (6, 5, 5, 1)
-    assert (found.faster, found.slower, found.equivalent, found.ambiguous) == (3, 1, 1, 0)
+    assert (figures.pairs, figures.compared, figures.models, figures.failed) == (6, 5, 5, 1)
+    assert (figures.faster, figures.slower, figures.equivalent, figures.ambiguous) == (3, 1, 1, 0)
     logs = [math.log(value) for value in speedups]
-    assert found.geomean == pytest.approx(math.exp(statistics.fmean(logs)), rel=1e-3)
+    assert figures.geomean == pytest.approx(math.exp(statistics.fmean(logs)), rel=1e-3)
 
 
 def test_a_model_counts_once_however_many_sizes_and_batches_of_it_were_measured() -> None:
     def sizes(model: str, *speedups: float) -> list[ComparisonRow]:
         return [row(value, family=model[0], model=model) for value in speedups]
 
-    found = overview(
+    figures = overview(
         [*sizes("Aa", 2.0, 2.0, 2.0, 2.0), *sizes("Ab", 0.5), *sizes("Ba", 0.9, 1.1), row(None)]
     )
-    assert (found.pairs, found.compared, found.models) == (8, 7, 3)
+    assert (figures.pairs, figures.compared, figures.models) == (8, 7, 3)
     logs = [math.log(2), -math.log(2), math.log(0.99) / 2]
-    assert found.geomean == pytest.approx(math.exp(statistics.fmean(logs)), rel=1e-2)
-    first = found.families[0]
+    assert figures.geomean == pytest.approx(math.exp(statistics.fmean(logs)), rel=1e-2)
+    first = figures.families[0]
     assert (first.n, first.models) == (5, 2)
     assert first.geomean == pytest.approx(1.0, rel=1e-2)
-    assert " typically 1.00× as fast as graph (geometric mean over 3 models). " in answer(found)
+    assert " typically 1.00× as fast as graph (geometric mean over 3 models). " in answer(figures)
     assert geometric_mean([2.0] * 40, ["one"] * 40) == pytest.approx((2.0, 1))
 
 
@@ -84,19 +84,21 @@ def test_a_figure_is_of_one_scenario() -> None:
         "train_step": 2,
         "predict": 1,
     }
-    found = overview(rows)
-    assert (found.scenario, found.pairs) == ("call", 3)
-    assert found.geomean == pytest.approx(2.0, rel=0.01)
-    found = overview(rows, scenario="train_step")
-    assert (found.pairs, found.slower) == (2, 2)
-    assert found.geomean == pytest.approx(0.5, rel=0.01)
-    found = overview(rows, scenario="predict")
-    assert (found.candidate, found.pairs) == ("predict_xla", 1)
+    figures = overview(rows)
+    assert (figures.scenario, figures.pairs) == ("call", 3)
+    assert figures.geomean == pytest.approx(2.0, rel=0.01)
+    figures = overview(rows, scenario="train_step")
+    assert (figures.pairs, figures.slower) == (2, 2)
+    assert figures.geomean == pytest.approx(0.5, rel=0.01)
+    figures = overview(rows, scenario="predict")
+    assert (figures.candidate, figures.pairs) == ("predict_xla", 1)
     assert overview([*steps, *[row(3.0, origin="imported")] * 9]).scenario == "train_step"
     ranked = podium(rows, "speedup_percent")
-    assert [item.trial.scenario for _, item in ranked] == ["call"] * 3
-    assert answer(found).startswith("Yes. predict_xla is faster than predict_graph in 1 of 1 pair.")
-    paying = answer(overview([with_columns(item, break_even_calls=9.0) for item in steps]))
+    assert [ranked_row.trial.scenario for _, ranked_row in ranked] == ["call"] * 3
+    assert answer(figures).startswith(
+        "Yes. predict_xla is faster than predict_graph in 1 of 1 pair."
+    )
+    paying = answer(overview([with_columns(step, break_even_calls=9.0) for step in steps]))
     assert "faster than graph in 0 of 2 pairs, slower in 2, in scenario train_step." in paying
     assert "; half pay it back within 9 steps." in paying
 
@@ -130,16 +132,16 @@ def test_a_family_reaches_from_its_lowest_to_its_highest_or_where_8_of_10_lie() 
 def test_a_pair_that_never_breaks_even_counts_as_infinite_in_the_median() -> None:
     paying = [row(2.0, break_even_calls=calls, compile_s_extra=1.0) for calls in (10.0, 20.0)]
     never = row(0.5, break_even_calls=None, compile_s_extra=3.0)
-    found = overview([*paying, never])
-    assert (found.median_break_even_calls, found.never, found.median_extra_compile_s) == (
+    figures = overview([*paying, never])
+    assert (figures.median_break_even_calls, figures.never, figures.median_extra_compile_s) == (
         20.0,
         1,
         1.0,
     )
     assert overview([paying[0], never, never]).median_break_even_calls is None
     unsure = row(1.1, compile_s_extra=1.0, break_even_calls=None, verdict="ambiguous")
-    found = overview([*paying, never, unsure, unsure])
-    assert (found.priced, found.never, found.median_break_even_calls) == (3, 1, 20.0)
+    figures = overview([*paying, never, unsure, unsure])
+    assert (figures.priced, figures.never, figures.median_break_even_calls) == (3, 1, 20.0)
     unknown = overview([row(2.0, compile_s_extra=None, break_even_calls=None)])
     assert (unknown.median_break_even_calls, unknown.never, unknown.median_extra_compile_s) == (
         None,
@@ -157,8 +159,10 @@ def test_discoveries_are_those_of_an_independent_benjamini_hochberg(p_values: li
 
 
 def test_families_are_summarized_over_all_variants_and_never_by_the_best() -> None:
-    found = overview([row(4.0, "A"), row(0.5, "A"), row(0.5, "A"), row(None, "A"), row(None, "B")])
-    first, second = found.families
+    figures = overview(
+        [row(4.0, "A"), row(0.5, "A"), row(0.5, "A"), row(None, "A"), row(None, "B")]
+    )
+    first, second = figures.families
     assert (first.family, first.n, first.failed) == ("A", 3, 1)
     assert first.share_slower == pytest.approx(2 / 3)
     assert first.geomean == pytest.approx(1.0, rel=1e-2)
@@ -184,9 +188,9 @@ def test_ranks_never_decrease_and_a_leader_differs_from_the_one_before(
 ) -> None:
     ordered = sorted(pairs, reverse=True)
     ranks = shared_ranks([(value - reach, value + reach) for value, reach in ordered])
-    known = [rank for rank in ranks if rank is not None]
-    assert known == sorted(known)
-    assert all(rank <= place for place, rank in enumerate(known, start=1))
+    numbers = [rank for rank in ranks if rank is not None]
+    assert numbers == sorted(numbers)
+    assert all(rank <= place for place, rank in enumerate(numbers, start=1))
 
 
 def test_a_podium_ranks_by_its_figure_without_rows_that_were_not_measured() -> None:
@@ -204,7 +208,9 @@ def test_a_podium_ranks_by_its_figure_without_rows_that_were_not_measured() -> N
     ]
     rows += [row(None), row(9.0, origin="imported", device="A")]
     for key in ("throughput", "absolute_speedup", "speedup_percent"):
-        assert [(rank, item.trial.model) for rank, item in podium(rows, key, device="A")] == [
+        assert [
+            (rank, ranked_row.trial.model) for rank, ranked_row in podium(rows, key, device="A")
+        ] == [
             (1, "m3.0"),
             (2, "m2.0"),
             (3, "m1.5"),
@@ -222,7 +228,7 @@ def test_a_podium_ranks_by_its_figure_without_rows_that_were_not_measured() -> N
 @pytest.mark.parametrize("count", [0, 30, 5000])
 def test_the_overview_agrees_with_an_independent_computation(baseline: str, count: int) -> None:
     rows = list(make_rows(count))
-    found = asdict(overview_of(columns_of(rows), baseline=baseline))
+    figures = asdict(overview_of(columns_of(rows), baseline=baseline))
     expected = page_oracle.overview(rows, baseline)
     families = dict(
         zip(
@@ -231,14 +237,14 @@ def test_the_overview_agrees_with_an_independent_computation(baseline: str, coun
             strict=True,
         )
     )
-    assert len(found["families"]) == len(families)
-    for family in found["families"]:
+    assert len(figures["families"]) == len(families)
+    for family in figures["families"]:
         assert family == {
             name: pytest.approx(value) if isinstance(value, float) else value
             for name, value in families[family["family"]].items()
         }
     for name, value in expected.items():
-        assert found[name] == (pytest.approx(value) if isinstance(value, float) else value), name
+        assert figures[name] == (pytest.approx(value) if isinstance(value, float) else value), name
 
 
 def test_shared_ranks_agree_with_an_independent_computation() -> None:

@@ -44,9 +44,9 @@ def planted(
 
 
 def fitted(*costs: float, noise: float = 0.0, seed: int = 0) -> Cost:
-    found = cost_of(planted(*costs, noise=noise, seed=seed))
-    assert found is not None
-    return found
+    cost = cost_of(planted(*costs, noise=noise, seed=seed))
+    assert cost is not None
+    return cost
 
 
 def test_exact_costs_are_found_exactly() -> None:
@@ -109,7 +109,7 @@ def test_a_crossing_that_noise_hides_has_no_interval() -> None:
 
 def test_samples_in_all_cost_every_batch_that_they_take() -> None:
     totals = totals_of(fitted(0.041, 0.002, 0.003), 1000)
-    assert [(item.batch_size, item.batches, item.last_batch) for item in totals] == [
+    assert [(way.batch_size, way.batches, way.last_batch) for way in totals] == [
         (1, 1000, 1),
         (8, 125, 8),
         (32, 32, 8),
@@ -123,7 +123,7 @@ def test_samples_in_all_cost_every_batch_that_they_take() -> None:
 
 def test_fewer_samples_than_a_batch_are_one_batch() -> None:
     totals = totals_of(fitted(0.041, 0.002, 0.003), 20)
-    assert [(item.batch_size, item.batches) for item in totals] == [(1, 20), (8, 3), (20, 1)]
+    assert [(total.batch_size, total.batches) for total in totals] == [(1, 20), (8, 3), (20, 1)]
     assert totals[-1].seconds.estimate == pytest.approx(0.041 + 0.04)
 
 
@@ -151,8 +151,8 @@ def test_the_fastest_way_depends_on_how_many_samples_there_are() -> None:
         "call_host": fitted(0.001, 0.004, 0.001, noise=0.01, seed=2),
     }
     few, many = ranking(costs, 5), ranking(costs, 1000)
-    assert [item.label for item in few] == ["call_host", "predict"]
-    assert [item.label for item in many] == ["predict", "call_host"]
+    assert [way.label for way in few] == ["call_host", "predict"]
+    assert [way.label for way in many] == ["predict", "call_host"]
     assert few[0].behind is None
     assert few[0].may_be_fastest
     assert few[1].behind is not None
@@ -167,7 +167,7 @@ def test_ways_that_noise_hides_from_each_other_may_both_be_the_fastest() -> None
         name: fitted(0.04, 0.002, 0.003, noise=0.05, seed=seed)
         for seed, name in enumerate(("predict", "graph_host"))
     }
-    assert all(item.may_be_fastest for item in ranking(costs, 100))
+    assert all(way.may_be_fastest for way in ranking(costs, 100))
 
 
 def test_many_small_batches_that_seem_to_cost_nothing_by_chance_are_not_the_best() -> None:
@@ -183,7 +183,7 @@ def test_a_way_whose_interval_reaches_0_is_no_answer() -> None:
     blurred = replace(blurred, further=None)
     costs = {"predict": blurred, "call_host": fitted(0.041, 0.002, 0.003)}
     ranked = ranking(costs, 100)
-    assert [item.label for item in ranked] == ["call_host", "predict"]
+    assert [way.label for way in ranked] == ["call_host", "predict"]
     assert ranked[1].best.seconds.low == 0
     assert ranked[1].may_be_fastest
 
@@ -206,7 +206,7 @@ def test_points_come_from_the_rounds_of_modes_that_did_not_fail() -> None:
     ]
     trials = [(summarize(records), records) for records in replicates]
     points = points_of(trials, "predict")
-    assert [(item.batch_size, item.batches) for item in points] == [(1, 1), (8, 1), (8, 4)]
+    assert [(point.batch_size, point.batches) for point in points] == [(1, 1), (8, 1), (8, 4)]
     assert points[1].seconds == pytest.approx(math.sqrt(0.2 * 0.21), rel=0.01)
     assert points[1].error > points[0].error  # its replicates differ by 5 %
     assert points_of(trials, "graph_host") == []

@@ -181,5 +181,5 @@ def test_telemetry_is_the_extremes_over_processes() -> None:
 
 @pytest.mark.parametrize("value", [["a", 1], [None, 2], [{}, []], [1], "ab", {"a": 1}])
 def test_telemetry_that_is_no_number_is_not_there(value: Any) -> None:
-    found = make_record(contamination={"gpu_sm_mhz": value, "gpu_celsius": value})
-    assert set(provenance.telemetry_of([found]).values()) == {None}
+    record = make_record(contamination={"gpu_sm_mhz": value, "gpu_celsius": value})
+    assert set(provenance.telemetry_of([record]).values()) == {None}

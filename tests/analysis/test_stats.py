@@ -153,9 +153,9 @@ def test_windows_are_stationary_when_neither_median_nor_trend_moves(
 def test_the_interval_of_a_trend_is_that_of_scipy_where_its_normal_approximation_is_good() -> None:
     values = np.exp(np.random.default_rng(1).normal(0, 0.05, 20)) + 0.01 * np.arange(20)
     expected = scipy.stats.theilslopes(values, alpha=0.95)
-    found = stats.trend_interval(list(values))
+    interval = stats.trend_interval(list(values))
     scale = 20 / np.median(values)
-    assert (found.estimate, found.low, found.high) == pytest.approx(
+    assert (interval.estimate, interval.low, interval.high) == pytest.approx(
         (scale * expected.slope, scale * expected.low_slope, scale * expected.high_slope), rel=0.05
     )
 

@@ -91,14 +91,14 @@ def test_break_even_has_the_interval_of_the_speedup_and_the_range_of_the_extra_t
         for number, seconds in enumerate((9.0, 10.0, 12.0))
     ]
     row = headline(records)
-    found, base_s = row.speedup, (row.baseline.call_ms or 0) / 1e3
-    assert (found.compile_s_extra_low, found.compile_s_extra, found.compile_s_extra_high) == (
+    speedup, base_s = row.speedup, (row.baseline.call_ms or 0) / 1e3
+    assert (speedup.compile_s_extra_low, speedup.compile_s_extra, speedup.compile_s_extra_high) == (
         pytest.approx((8.66, 9.66, 11.66))
     )
     for calls, extra, ratio in (
-        (found.break_even_calls, 9.66, found.value),
-        (found.break_even_low, 8.66, found.high),
-        (found.break_even_high, 11.66, found.low),
+        (speedup.break_even_calls, 9.66, speedup.value),
+        (speedup.break_even_low, 8.66, speedup.high),
+        (speedup.break_even_high, 11.66, speedup.low),
     ):
         assert calls == pytest.approx(extra / base_s / (1 - 1 / (ratio or 0)))
 
@@ -135,12 +135,12 @@ def test_swapping_baseline_and_candidate_inverts_the_speedup(
     record = make_record({"graph": first, "xla": second}, noise=0.05, seed=seed)
     renamed = tuple(
         replace(
-            item,
+            round_,
             blocks=tuple(
-                replace(b, mode={"graph": "xla", "xla": "graph"}[b.mode]) for b in item.blocks
+                replace(b, mode={"graph": "xla", "xla": "graph"}[b.mode]) for b in round_.blocks
             ),
         )
-        for item in record.rounds
+        for round_ in record.rounds
     )
     swapped = headline([replace(record, rounds=renamed)])
     assert swapped.speedup.value == pytest.approx(1 / forward.speedup.value)
@@ -225,7 +225,8 @@ def test_two_processes_that_differ_give_the_hull_of_their_intervals_and_stay_pre
 def test_contaminated_rounds_are_excluded_while_enough_others_remain() -> None:
     slow = {"graph": 0.2, "xla": 0.4}
     rounds = make_rounds({"graph": 0.2, "xla": 0.1}, count=8) + tuple(
-        replace(item, round=item.round + 8, dirty="busy") for item in make_rounds(slow, count=8)
+        replace(round_, round=round_.round + 8, dirty="busy")
+        for round_ in make_rounds(slow, count=8)
     )
     record = make_record({"graph": 0.2, "xla": 0.1}, rounds=rounds, status=Status.CONTAMINATED)
     row = headline([record])
@@ -304,7 +305,7 @@ def test_a_mode_that_only_a_contaminated_replicate_measured_is_shown_as_contamin
 
 
 @pytest.mark.parametrize(
-    ("found", "status"),
+    ("statuses", "status"),
     [
         (["nondeterministic", "ok", "ok"], Status.OK),
         (["nondeterministic", "run_error"], Status.NONDETERMINISTIC),
@@ -314,14 +315,14 @@ def test_a_mode_that_only_a_contaminated_replicate_measured_is_shown_as_contamin
     ],
 )
 def test_the_newest_replicate_tells_whether_a_mode_computes_the_same_twice(
-    found: list[str], status: Status
+    statuses: list[str], status: Status
 ) -> None:
     records = [
         make_record(
             replicate=number,
             modes={"graph": make_outcome(0.2), "xla": make_outcome(0.1, status=Status(word))},
         )
-        for number, word in enumerate(found)
+        for number, word in enumerate(statuses)
     ]
     assert headline(records).status is status
     assert headline_failed(records[::-1]) is (status is not Status.OK)
@@ -329,8 +330,8 @@ def test_the_newest_replicate_tells_whether_a_mode_computes_the_same_twice(
 
 def test_rounds_without_a_dropped_mode_count_for_the_others() -> None:
     rounds = make_rounds(TIMES, count=6) + tuple(
-        replace(item, round=item.round + 6)
-        for item in make_rounds({"graph": 0.2, "xla": 0.1}, count=10)
+        replace(round_, round=round_.round + 6)
+        for round_ in make_rounds({"graph": 0.2, "xla": 0.1}, count=10)
     )
     summary = summarize([make_record(TIMES, rounds=rounds)])
     assert {
@@ -527,11 +528,11 @@ def test_a_full_launch_queue_does_not_make_a_mode_host_bound(launch_ns: int, sha
     block = timing.measure_block(device, "xla", 100, clock=clock)  # about 100 ms
     assert block.enqueue_ns > 0.85 * block.elapsed_ns  # which says nothing
     contenders = direct({"xla": device}, clock)
-    found = measure_latencies(contenders, (), {"xla": 100}, effort=EFFORT)[0]["xla"]
+    latencies = measure_latencies(contenders, (), {"xla": 100}, effort=EFFORT)[0]["xla"]
     outcome = make_outcome(
         block.call_s,
-        latencies_s=tuple(item.call_s for item in found.calls),
-        latency_enqueue_ns=tuple(item.enqueue_ns for item in found.calls),
+        latencies_s=tuple(call.call_s for call in latencies.calls),
+        latency_enqueue_ns=tuple(call.enqueue_ns for call in latencies.calls),
     )
     record = make_record({"xla": block.call_s}, modes={"xla": outcome}, device=GPU)
     index = summarize([record]).modes[0].host_bound_index
@@ -617,7 +618,8 @@ def test_one_replicate_alone_has_the_interval_of_its_rounds_and_no_p_value() -> 
     record = make_record({"graph": 0.2, "xla": 0.15}, noise=0.02, seed=3)
     row = headline([record])
     logs = [
-        math.log(item.blocks[0].elapsed_ns / item.blocks[1].elapsed_ns) for item in record.rounds
+        math.log(round_.blocks[0].elapsed_ns / round_.blocks[1].elapsed_ns)
+        for round_ in record.rounds
     ]
     inside = signed_rank_interval(logs)
     assert row.speedup.value == pytest.approx(math.exp(inside.estimate))
@@ -657,7 +659,8 @@ def test_replicates_of_another_model_are_left_out_and_the_row_says_so() -> None:
 def test_replicates_on_other_libraries_are_left_out() -> None:
     environments = [{"loaded": {"libraries": {"cudnn": version}}} for version in ("90100", "91002")]
     records = [
-        make_record(replicate=place, environment=found) for place, found in enumerate(environments)
+        make_record(replicate=place, environment=environment)
+        for place, environment in enumerate(environments)
     ]
     assert headline(records).speedup.replicates == 1
     unknown = make_record(replicate=2, environment={})

@@ -36,22 +36,22 @@ def pairs(count: int, wrong: int, **changes: Any) -> list[ComparisonRow]:
 @pytest.mark.parametrize(("wrong", "count"), [(0, 1), (1, 1), (2, 2), (1, 20), (4, 20), (5, 20)])
 def test_the_test_is_the_binomial_one(wrong: int, count: int) -> None:
     scipy_stats = pytest.importorskip("scipy.stats")
-    found = trust(pairs(count, wrong))
-    assert found is not None
+    trusted = trust(pairs(count, wrong))
+    assert trusted is not None
     expected = scipy_stats.binomtest(wrong, count, 0.05, alternative="greater").pvalue
-    assert found.p_value == pytest.approx(expected)
-    assert found.untrusted == (expected < 0.01)
-    assert trust_words(found).startswith("untrusted: ") == found.untrusted
+    assert trusted.p_value == pytest.approx(expected)
+    assert trusted.untrusted == (expected < 0.01)
+    assert trust_words(trusted).startswith("untrusted: ") == trusted.untrusted
 
 
 def test_pairs_across_processes_count_beside_those_within() -> None:
     bounds = {"aa_across": 1.1, "aa_across_low": 1.04, "aa_across_high": 1.2, "floor_across": 0.03}
-    found = trust(
+    trusted = trust(
         [*pairs(3, 1), *pairs(1, 0, **bounds), *pairs(1, 0, **{**bounds, "floor_across": 0.05})]
     )
-    assert found is not None
-    assert (found.within, found.across) == ((1, 5), (1, 2))
-    assert trust_words(found) == (
+    assert trusted is not None
+    assert (trusted.within, trusted.across) == ((1, 5), (1, 2))
+    assert trust_words(trusted) == (
         "2 of 7 A/A pairs are called different (1 of 5 in the same processes, 1 of 2 across "
         "processes); 5 % are expected."
     )

@@ -69,9 +69,9 @@ def folder_with(tmp_path: Path, text: bytes) -> Path:
 
 def test_the_golden_record_is_without_fault(tmp_path: Path) -> None:
     folder_with(tmp_path, GOLDEN.read_bytes())
-    found = examined(tmp_path)
-    assert found.problems == []
-    (note,) = found.notes
+    report = examined(tmp_path)
+    assert report.problems == []
+    (note,) = report.notes
     assert note.startswith(f"{tmp_path}/records: 1 of 1 records are contaminated: other processes")
 
 

@@ -30,7 +30,7 @@ def test_doctor_shows_devices_versions_and_quietness_without_writing(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("absent", "level", "found"),
+    ("absent", "level", "shown"),
     [
         ("keras-cv", "absent", f"not installed (optional: {how_to_install('keras-cv')})"),
         ("keras-hub", "absent", f"not installed (optional: {how_to_install('keras-hub')})"),
@@ -39,13 +39,13 @@ def test_doctor_shows_devices_versions_and_quietness_without_writing(tmp_path: P
     ],
 )
 def test_doctor_tells_an_optional_package_from_a_required_one(
-    absent: str, level: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    absent: str, level: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packages = dict.fromkeys(environment.packages_of(default_backend()), "1.0")
     del packages[absent]
     monkeypatch.setattr(environment, "versions", lambda: packages)
     findings = {finding.subject: finding for finding in diagnose(tmp_path, seconds=0.1)}
-    assert (findings[absent].level, findings[absent].shown) == (level, found)
+    assert (findings[absent].level, findings[absent].shown) == (level, shown)
     assert {finding.level for name, finding in findings.items() if name in packages} == {"ok"}
 
 
@@ -85,23 +85,25 @@ def test_doctor_names_the_processes_that_keep_the_machine_busy(
 ) -> None:
     monkeypatch.setattr(neighbours, "NAMED", 99)  # other tests run beside it
     with hog(tmp_path):
-        findings = {item.subject: item for item in diagnose(tmp_path, seconds=1)}
+        findings = {finding.subject: finding for finding in diagnose(tmp_path, seconds=1)}
     assert re.fullmatch(r"others use .* cores \(.*\bhungry\b.*\)", findings["quiet"].shown)
 
 
 def test_doctor_names_gpus_that_cannot_be_used(tmp_path: Path) -> None:
     lost, good = FakeGpu(error=pynvml.NVMLError_GpuIsLost), FakeGpu(uuid="GPU-b")
     with FakeNvml(lost, good).installed():
-        findings = [item for item in diagnose(tmp_path, seconds=0.1) if "gpu" in item.subject]
-    assert [(item.level, item.subject, item.shown) for item in findings] == [
+        findings = [
+            finding for finding in diagnose(tmp_path, seconds=0.1) if "gpu" in finding.subject
+        ]
+    assert [(finding.level, finding.subject, finding.shown) for finding in findings] == [
         ("ok", "gpu:1", "NVIDIA A100-SXM4-80GB, 80 GiB, power limit 400 W"),
         ("warn", "gpu", "gpu:0 does not answer (GPU is lost); see nvidia-smi"),
     ]
     with FakeNvml(lost).installed():
         assert [
-            (item.level, item.fix)
-            for item in diagnose(tmp_path, seconds=0.1)
-            if "gpu" in item.subject
+            (finding.level, finding.fix)
+            for finding in diagnose(tmp_path, seconds=0.1)
+            if "gpu" in finding.subject
         ] == [("bad", "until then: device=cpu")]
 
 
@@ -117,9 +119,11 @@ def test_doctor_says_what_a_gpu_is_used_for_and_what_its_driver_does_not_tell(
         },
     )
     with FakeNvml(gpu).installed():
-        warnings = [item.shown for item in diagnose(tmp_path, seconds=0.1) if item.level == "warn"]
+        warnings = [
+            finding.shown for finding in diagnose(tmp_path, seconds=0.1) if finding.level == "warn"
+        ]
     assert "other processes compute on it: 1" in warnings
-    assert any("no_gpu_telemetry" in found for found in warnings)
+    assert any("no_gpu_telemetry" in warning for warning in warnings)
 
 
 @pytest.mark.tf
@@ -143,7 +147,7 @@ def test_doctor_says_why_a_device_does_not_compile_and_what_to_do(
     monkeypatch.setattr(toolchain, "check", check)
     (cpu,) = [device for device in devices.devices() if device.kind == "cpu"]
     findings = diagnose(tmp_path, seconds=0.1, device=cpu)
-    assert [(item.level, item.shown) for item in findings[-2:]] == [
+    assert [(finding.level, finding.shown) for finding in findings[-2:]] == [
         (
             "warn",
             "XLA compiles a matmul: libdevice is missing: W] Can't find libdevice directory "
@@ -155,7 +159,7 @@ def test_doctor_says_why_a_device_does_not_compile_and_what_to_do(
             "directory ${CUDA_DIR}/nvvm/libdevice.",
         ),
     ]
-    assert all("nvvm/libdevice" in item.fix for item in findings[-2:])
+    assert all("nvvm/libdevice" in finding.fix for finding in findings[-2:])
 
 
 def test_doctor_refuses_a_device_that_is_not_there(tmp_path: Path) -> None:

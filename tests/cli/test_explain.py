@@ -85,12 +85,12 @@ def test_a_crash_leaves_what_was_known_and_says_what_is_not(folder: Path) -> Non
     request = ("explain", "model=local", "path=faulty:deadly", "trust_code=true", "device=cpu")
     done = fresh_command(*request, "--format", "json", cwd=folder)
     assert done.returncode == 1
-    known = json.loads(done.stdout)
-    assert [item["op"] for item in known["refusals"]] == ["PyFunc"]
-    assert known["refusals"][0]["places"][0]["layer"] == "deadly (Deadly)"
-    assert known["clustering"] is None
-    assert "SIGABRT" in known["missing"]["clustering"]
-    states = {item["name"]: item["state"] for item in known["traps"]}
+    explanation = json.loads(done.stdout)
+    assert [refusal["op"] for refusal in explanation["refusals"]] == ["PyFunc"]
+    assert explanation["refusals"][0]["places"][0]["layer"] == "deadly (Deadly)"
+    assert explanation["clustering"] is None
+    assert "SIGABRT" in explanation["missing"]["clustering"]
+    states = {trap["name"]: trap["state"] for trap in explanation["traps"]}
     assert states["other_values"] == "not available"
     assert states["other_random_numbers"] == "none"
 
@@ -105,15 +105,15 @@ def test_what_this_tensorflow_compiles_is_listed(
     assert (done.returncode, done.stdout) == (0, "")
     listed = json.loads((tmp_path / "ops.json").read_text())
     assert listed["devices"] == ["XLA_CPU_JIT", "XLA_GPU_JIT"]
-    ops = {item["op"]: item for item in listed["ops"]}
+    ops = {op_entry["op"]: op_entry for op_entry in listed["ops"]}
     for op in ("Conv2D", "Unique", "Where", "NonMaxSuppressionV3", "NonMaxSuppressionV4"):
         assert ops[op]["devices"] == listed["devices"], op
     for op in ("CropAndResize", "ResizeBicubic", "CombinedNonMaxSuppression", "PyFunc"):
         assert ops[op]["devices"] == [], op
         assert ops[op]["advice"]
     assert "float32" in ops["Conv2D"]["types"]["T"]
-    known = msgspec.convert(listed, OpList)
-    monkeypatch.setattr(explaining, "compiled_ops", lambda: known)
+    op_list = msgspec.convert(listed, OpList)
+    monkeypatch.setattr(explaining, "compiled_ops", lambda: op_list)
     with pytest.raises(ConfigError, match=r"unknown operation 'ResizeBicubik'. Did you mean 'R"):
         explain_command(["--ops", "ResizeBicubik"])
 
@@ -148,11 +148,11 @@ def explained(*words: str, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Run the command with an explanation of hostile words; whether each was to be traced."""
     traced: list[bool] = []
     trap = Trap(name=TrapName.OTHER_SHAPE, state=State.FOUND, what=HOSTILE)
-    known = Explanation(model="net", device="XLA_CPU_JIT", traps=(trap,))
+    explanation = Explanation(model="net", device="XLA_CPU_JIT", traps=(trap,))
 
     def explain(_settings: Any, *, trace: bool, **_rest: Any) -> tuple[Explanation, bool]:
         traced.append(trace)
-        return known, True
+        return explanation, True
 
     monkeypatch.setattr(explaining, "explain", explain)
     assert explain_command(["model=resnet50", "device=cpu", *words]) == 0

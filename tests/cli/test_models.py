@@ -16,9 +16,9 @@ def test_models_lists_the_catalog_and_finds_in_it(tmp_path: Path) -> None:
     everything = command("models", cwd=tmp_path).stdout
     assert f"{len(load_catalog())} models" in everything
     assert "regnetx_016" in everything
-    found = command("models", "vgg*", cwd=tmp_path).stdout
-    assert "5 models" in found
-    assert "resnet50" not in found
+    shown = command("models", "vgg*", cwd=tmp_path).stdout
+    assert "5 models" in shown
+    assert "resnet50" not in shown
 
 
 def test_models_shows_one_model_with_what_each_source_builds(tmp_path: Path) -> None:

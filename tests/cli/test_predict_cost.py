@@ -124,13 +124,13 @@ def test_the_same_for_a_number_of_samples_as_json(
 ) -> None:
     asked = ("--batches", "4", "--batch-sizes", "1,8,32", "--samples", "100", "--format", "json")
     assert ask(measured, *asked) == 0
-    found = json.loads(capsys.readouterr().out)["samples"]
-    assert found["count"] == 100
-    assert found["fastest"] == "graph_host"
-    assert found["may_be_fastest"] == ["graph_host"]
-    assert list(found["modes"]) == ["graph_host", "predict", "call_host"]
-    predict = found["modes"]["predict"]
-    assert [(item["batch_size"], item["batches"]) for item in predict["batch_sizes"]] == [
+    samples = json.loads(capsys.readouterr().out)["samples"]
+    assert samples["count"] == 100
+    assert samples["fastest"] == "graph_host"
+    assert samples["may_be_fastest"] == ["graph_host"]
+    assert list(samples["modes"]) == ["graph_host", "predict", "call_host"]
+    predict = samples["modes"]["predict"]
+    assert [(total["batch_size"], total["batches"]) for total in predict["batch_sizes"]] == [
         (1, 100),
         (8, 13),
         (32, 4),

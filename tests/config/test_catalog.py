@@ -99,8 +99,8 @@ def spec(document: dict[str, Any], **changes: Any) -> Any:
 
 @pytest.mark.parametrize("source", COUNTS)
 def test_no_family_loses_a_variant_in_any_source(source: str) -> None:
-    found = Counter(entry.family for entry in ENTRIES.values() if source in entry.sources)
-    assert Counter(COUNTS[source]) - found == Counter()
+    variants = Counter(entry.family for entry in ENTRIES.values() if source in entry.sources)
+    assert Counter(COUNTS[source]) - variants == Counter()
 
 
 def test_a_file_is_named_as_its_model() -> None:

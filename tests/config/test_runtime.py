@@ -118,7 +118,7 @@ def test_what_the_environment_sets_too_is_refused(override: str, environ: dict[s
 
 
 def test_values_get_the_types_of_their_flags() -> None:
-    found = settings(
+    typed = settings(
         "xla_flags={xla_cpu_enable_fast_math:True,xla_cpu_prefer_vector_width:512}",
         "xla_flags.xla_gpu_autotune_gemm_rtol=1",
         "xla_flags.xla_gpu_late_flag=true",
@@ -126,19 +126,19 @@ def test_values_get_the_types_of_their_flags() -> None:
         "onednn=false",
         "threads.intra=1",
     )
-    assert found.trial.runtime.xla_flags == {
+    assert typed.trial.runtime.xla_flags == {
         "xla_cpu_enable_fast_math": True,
         "xla_cpu_prefer_vector_width": 512,
         "xla_gpu_autotune_gemm_rtol": 1.0,
         "xla_gpu_late_flag": True,
     }
-    assert runtime_of(found.trial) == (
+    assert runtime_of(typed.trial) == (
         "onednn=false tf_xla_flags.tf_xla_max_cluster_size=10 threads.intra=1 "
         "xla_flags.xla_cpu_enable_fast_math=true xla_flags.xla_cpu_prefer_vector_width=512 "
         "xla_flags.xla_gpu_autotune_gemm_rtol=1.0 xla_flags.xla_gpu_late_flag=true"
     )
-    again = settings(*runtime_of(found.trial).split())
-    assert again.trial == found.trial
+    again = settings(*runtime_of(typed.trial).split())
+    assert again.trial == typed.trial
     assert request_id(again.trial) != request_id(settings().trial)
 
 

@@ -495,9 +495,9 @@ def test_a_device_that_is_not_the_accelerator_asked_for_is_refused() -> None:
     ],
 )
 def test_each_scenario_has_modes_of_its_own(overrides: tuple[str, ...], modes: str) -> None:
-    found = settings(*overrides).trial.modes
-    assert set(modes.split()) <= set(found)
-    assert "eager" not in found
+    chosen = settings(*overrides).trial.modes
+    assert set(modes.split()) <= set(chosen)
+    assert "eager" not in chosen
 
 
 def test_a_mode_of_another_scenario_is_named_with_it() -> None:

@@ -48,12 +48,12 @@ FIT = ("scenario=fit", "data=pics")
 def test_an_epoch_over_pictures_is_all_of_them_or_as_many_batches_as_asked(
     pictures: Path, overrides: tuple[str, ...], batches: int, samples: int
 ) -> None:
-    found = settings(*FIT, *overrides)
-    assert (found.trial.batches, found.trial.samples) == (batches, samples)
-    assert data_name(found.trial).startswith("pics")
-    assert found.trial.training is not None
-    assert found.trial.training.data is not None
-    assert found.trial.training.data.path == str(pictures)
+    composed = settings(*FIT, *overrides)
+    assert (composed.trial.batches, composed.trial.samples) == (batches, samples)
+    assert data_name(composed.trial).startswith("pics")
+    assert composed.trial.training is not None
+    assert composed.trial.training.data is not None
+    assert composed.trial.training.data.path == str(pictures)
 
 
 def test_a_trial_without_pictures_says_so() -> None:
@@ -107,6 +107,6 @@ def test_what_does_not_fit_the_pictures_is_refused_in_one_line(
     pictures: Path, overrides: list[str], reason: str
 ) -> None:
     (pictures.parent / "empty").mkdir()
-    found = complaint(*overrides)
-    assert found.startswith(reason)
-    assert "\n" not in found
+    message = complaint(*overrides)
+    assert message.startswith(reason)
+    assert "\n" not in message

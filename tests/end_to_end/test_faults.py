@@ -311,9 +311,9 @@ class SweepMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_acknowledged_is_lost_and_the_index_agrees(self) -> None:
         loaded = {
-            (item.trial_id, item.replicate): item.status
+            (saved.trial_id, saved.replicate): saved.status
             for group in self.store.load().records.values()
-            for item in group
+            for saved in group
         }
         assert loaded == self.acknowledged
         runs = load_runs(self.store).all()

@@ -153,7 +153,7 @@ def test_pips_settings_are_those_of_installing_the_environment_first(
             monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
     monkeypatch.setenv("PIP_CERT", "b=c")
-    found = pip_settings()
-    assert found.items() >= {"index-url": "https://b", "retries": "3", "cert": "b=c"}.items()
-    assert found["extra-index-url"].split() == ["https://c", "https://d"]
-    assert "no-index" not in found
+    pip = pip_settings()
+    assert pip.items() >= {"index-url": "https://b", "retries": "3", "cert": "b=c"}.items()
+    assert pip["extra-index-url"].split() == ["https://c", "https://d"]
+    assert "no-index" not in pip

@@ -86,13 +86,13 @@ def records(cwd: Path) -> list[Record]:
 
 def children(pid: int) -> list[int]:
     """The measuring processes of a command."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = path.read_bytes().split(b"\0")
             if b"xla_sweeps.backends.tensorflow.worker" in words and str(pid).encode() in words:
-                found.append(int(path.parent.name))
-    return found
+                pids.append(int(path.parent.name))
+    return pids
 
 
 def line_with(stream: Any, text: str) -> str:
@@ -122,10 +122,10 @@ def latencies_of(record: Record, name: str) -> int:
     """The number of latencies: those of both passes, or one of each clean round of single calls."""
     passes = record.modes[name].latency_passes
     if passes:
-        assert [item.calls for item in passes] == [5, 5]
+        assert [latency_pass.calls for latency_pass in passes] == [5, 5]
         return 10
-    counted = [item for item in record.rounds if not item.dirty] or record.rounds
-    return sum(block.mode == name for item in counted for block in item.blocks)
+    counted = [round_ for round_ in record.rounds if not round_.dirty] or record.rounds
+    return sum(block.mode == name for round_ in counted for block in round_.blocks)
 
 
 def test_a_trial_measures_every_mode_with_its_proof_and_agreement(
@@ -156,11 +156,11 @@ def test_a_record_contains_raw_blocks_host_facts_and_the_environment(
     all_modes: tuple[Path, int, str, str],
 ) -> None:
     (record,) = records(all_modes[0])
-    clean = [item for item in record.rounds if not item.dirty]
+    clean = [round_ for round_ in record.rounds if not round_.dirty]
     assert len(record.rounds) >= 10  # a whole square of five modes
-    assert all(sorted(item.order) == sorted(record.modes) for item in record.rounds)
-    assert {len(item.blocks) for item in clean} <= {5}
-    starts = [item.started_ns for item in record.rounds]
+    assert all(sorted(round_.order) == sorted(record.modes) for round_ in record.rounds)
+    assert {len(round_.blocks) for round_ in clean} <= {5}
+    starts = [round_.started_ns for round_ in record.rounds]
     assert starts == sorted(starts)
     assert record.model.params == 4_253_864
     assert record.model.macs is not None
@@ -275,13 +275,13 @@ def test_the_command_of_a_row_adds_a_replicate_and_another_build_is_not_pooled_w
     code, out, err = finished(*words, cwd=tmp_path, program=UNDISTURBED)
     assert code == 0, err
     assert "earlier replicates are left out" in " ".join(out.split())
-    found = records(tmp_path)
-    assert [record.replicate for record in found] == [0, 1, 2]
-    assert len({record.trial_id for record in found}) == 1
-    assert [record.model.params for record in found] == [36, 36, 576]
-    fingerprints = [record.model.fingerprint for record in found]
+    kept = records(tmp_path)
+    assert [record.replicate for record in kept] == [0, 1, 2]
+    assert len({record.trial_id for record in kept}) == 1
+    assert [record.model.params for record in kept] == [36, 36, 576]
+    fingerprints = [record.model.fingerprint for record in kept]
     assert fingerprints[0] == fingerprints[1] != fingerprints[2] != ""
-    assert found[0].model.macs_by_type == {"f32": 32}
+    assert kept[0].model.macs_by_type == {"f32": 32}
     (row,) = headlines(tmp_path)
     assert (row["params"], row["replicates"], row["effective_precision"]) == (576, 1, "f32")
     assert "build_changed" in row["flags"]
@@ -489,7 +489,11 @@ def test_a_fixed_batch_size_of_a_saved_model_is_the_only_one_allowed(tmp_path: P
     assert "batch_size=4: saved was saved for batches of 1; use batch_size=1" in out
     code, out, _ = finished(*asked, "batch_size=1", cwd=tmp_path)
     assert code == 0
-    record = next(item for item in records(tmp_path) if item.status is Status.OK or item.rounds)
+    record = next(
+        candidate
+        for candidate in records(tmp_path)
+        if candidate.status is Status.OK or candidate.rounds
+    )
     assert record.model.eager_is_graph
     assert Flagged(Flag.EAGER_IS_GRAPH) in record.flags
 

@@ -75,10 +75,10 @@ def test_its_record_says_that_the_copies_took_turns_and_results_shows_a_pair_of_
     apart, together = sorted(records(results), key=lambda record: record.trial.copies)
     assert (apart.trial.copies, together.trial.copies) == ("apart", "together")
     assert apart.trial_id != together.trial_id
-    blocks = [block for item in apart.rounds for block in item.blocks]
+    blocks = [block for round_ in apart.rounds for block in round_.blocks]
     assert {block.mode for block in blocks} == {"graph", "graph_2"}
     assert all(block.idle_cpu_ns is not None for block in blocks)
-    assert all(block.idle_cpu_ns is None for item in together.rounds for block in item.blocks)
+    assert all(block.idle_cpu_ns is None for round_ in together.rounds for block in round_.blocks)
     shown = subprocess.run(
         [sys.executable, "-m", "xla_sweeps", "results", str(results), "--format", "json"],
         capture_output=True,
@@ -113,8 +113,8 @@ def test_a_worker_that_is_killed_costs_its_own_mode_and_no_more(
     assert sorted(statuses) == sorted([Status.CRASHED, Status.OK]), output
     (alive,) = [label for label, outcome in record.modes.items() if outcome.status is Status.OK]
     assert record.modes[alive].latencies_s
-    assert len([item for item in record.rounds if alive in item.order]) >= 8
-    together = [item for item in record.rounds if len(item.order) == 2]
+    assert len([round_ for round_ in record.rounds if alive in round_.order]) >= 8
+    together = [round_ for round_ in record.rounds if len(round_.order) == 2]
     assert len(together) == {"block": 5, "finished": 8}.get(point, 0)
 
 

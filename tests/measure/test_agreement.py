@@ -213,7 +213,7 @@ def test_boxes_elsewhere_or_of_other_classes_do_not_match(
 
 def test_one_box_in_forty_may_differ() -> None:
     eager = detections(list(range(40)))
-    close, far = ([item.copy() for item in eager] for _ in range(2))
+    close, far = ([output.copy() for output in eager] for _ in range(2))
     close[0][0, 7] += 30
     far[0][0, 7:11] += 3000
     assert agreement.compare_detections(close, eager, eager, precision=Precision.FLOAT32).ok
@@ -232,7 +232,7 @@ def test_two_empty_detections_agree() -> None:
 
 def test_a_mode_may_miss_a_box_that_eager_misses_too_on_inputs_that_differ_by_rounding() -> None:
     eager = detections(list(range(40)))
-    far, further = ([item.copy() for item in eager] for _ in range(2))
+    far, further = ([output.copy() for output in eager] for _ in range(2))
     far[0][0, :6] += 3000
     further[0][0, :12] += 3000
     assert not agreement.compare_detections(far, eager, eager, precision=Precision.FLOAT32).ok

@@ -116,7 +116,7 @@ def test_everything_that_a_worker_says_is_kept(tmp_path: Path) -> None:
     assert result.finished
     assert result.status is Status.OK
     assert result.failure is None
-    assert [item.round for item in result.rounds] == list(range(8))
+    assert [round_.round for round_ in result.rounds] == list(range(8))
     assert set(result.modes) == {"graph", "xla"}
     assert all(len(outcome.latencies_s) == 10 for outcome in result.modes.values())
     assert result.model is not None
@@ -141,9 +141,11 @@ def test_output_of_the_libraries_goes_to_the_log_alone(
 def test_a_contaminated_round_is_marked_and_measured_again(tmp_path: Path) -> None:
     notes = Notes()
     result = conduct(tmp_path, machine=QuietMachine(dirty={5: "steal 30 %"}), notes=notes)
-    told = {item.round: item.dirty for rounds in notes.of("rounds") for item in rounds}
+    told = {round_.round: round_.dirty for rounds in notes.of("rounds") for round_ in rounds}
     assert {number: cause for number, cause in told.items() if cause} == {5: "steal 30 %"}
-    assert {item.round: item.dirty for item in result.rounds if item.dirty} == {5: "steal 30 %"}
+    assert {round_.round: round_.dirty for round_ in result.rounds if round_.dirty} == {
+        5: "steal 30 %"
+    }
     assert result.rounds[8].order == result.rounds[5].order
 
 
@@ -152,7 +154,7 @@ def test_an_exception_in_one_mode_leaves_the_others(tmp_path: Path) -> None:
     assert result.finished
     assert result.modes["xla"].status is Status.COMPILE_ERROR
     assert result.modes["graph"].status is Status.OK
-    assert {block.mode for item in result.rounds for block in item.blocks} == {"graph"}
+    assert {block.mode for round_ in result.rounds for block in round_.blocks} == {"graph"}
 
 
 @pytest.mark.parametrize(("how", "kind"), [("segv", "SIGSEGV"), ("exit", "exit code 3")])
@@ -168,7 +170,7 @@ def test_a_death_while_preparing_a_mode_is_that_modes_failure_and_the_others_are
     assert (result.modes["xla"].status, failure.kind) == (Status.CRASHED, kind)
     assert failure.phase is Phase.COMPILE
     assert result.modes["graph"].status is Status.OK
-    assert {block.mode for item in result.rounds for block in item.blocks} == {"graph"}
+    assert {block.mode for round_ in result.rounds for block in round_.blocks} == {"graph"}
 
 
 def test_where_every_mode_kills_its_process_the_last_death_is_the_replicates(
@@ -188,7 +190,7 @@ def test_a_death_while_measuring_keeps_the_complete_rounds(rounds: int, tmp_path
     result = conduct(tmp_path, f"die-at:{rounds}", notes=notes)
     assert not result.finished
     assert result.status is Status.CRASHED
-    assert [item.round for item in result.rounds] == list(range(rounds))
+    assert [round_.round for round_ in result.rounds] == list(range(rounds))
     assert sum(len(told) for told in notes.of("rounds")) == rounds
 
 
@@ -229,7 +231,7 @@ def test_a_request_to_stop_keeps_the_rounds_measured_so_far(
     result = conduct(tmp_path, f"wait-at:{rounds}", stop=stop, notes=Notes(stop_soon))
     assert result.status is Status.INTERRUPTED
     assert not result.finished
-    assert [item.round for item in result.rounds] == list(range(rounds))
+    assert [round_.round for round_ in result.rounds] == list(range(rounds))
     assert {outcome.status for outcome in result.modes.values()} == {Status.OK}
 
 
@@ -337,7 +339,7 @@ def test_a_clock_that_runs_slower_than_the_machines_is_flagged_and_not_ok(
     result = conduct(tmp_path, "slow-clock")
     assert result.contaminated
     assert Flagged("clock_differs") in result.flags
-    assert all(item.dirty for item in result.rounds)
+    assert all(round_.dirty for round_ in result.rounds)
 
 
 def test_a_replicate_waits_for_the_device_and_says_for_whom_and_no_deadline_runs(
@@ -409,11 +411,13 @@ def test_copies_that_are_apart_take_turns_from_processes_of_their_own(tmp_path: 
     assert result.finished
     assert len(set(machine.pids)) == 2
     assert result.process == "fresh"
-    assert [set(item.order) for item in result.rounds] == [set(PAIRS)] * 8
-    for item in result.rounds:
-        assert all(block.idle_cpu_ns is not None for block in item.blocks)
+    assert [set(round_.order) for round_ in result.rounds] == [set(PAIRS)] * 8
+    for round_ in result.rounds:
+        assert all(block.idle_cpu_ns is not None for block in round_.blocks)
     followers = {
-        pair for item in result.rounds for pair in zip(item.order, item.order[1:], strict=False)
+        pair
+        for round_ in result.rounds
+        for pair in zip(round_.order, round_.order[1:], strict=False)
     }
     assert {("graph", "graph_2"), ("graph_2", "graph")} <= followers
 
@@ -442,8 +446,8 @@ def test_a_worker_that_is_killed_ends_its_own_modes_and_the_others_go_on(
     assert result.finished
     assert {label for label in PAIRS if result.modes[label].status is Status.CRASHED} == lost
     assert {label for label in PAIRS if result.modes[label].status is Status.OK} == kept
-    assert [set(item.order) for item in result.rounds[:4]] == [set(PAIRS)] * 4
-    assert all(set(item.order) == kept for item in result.rounds[4:])
+    assert [set(round_.order) for round_ in result.rounds[:4]] == [set(PAIRS)] * 4
+    assert all(set(round_.order) == kept for round_ in result.rounds[4:])
     assert len(result.rounds) >= 8
     assert all(result.modes[label].latencies_s for label in kept)
     assert any("continuing with" in warning for warning in notes.of("warn"))
@@ -464,7 +468,7 @@ def test_a_mode_that_kills_one_worker_is_left_out_there_alone(tmp_path: Path) ->
     assert result.finished
     assert len(machine.pids) == 3
     assert result.modes["xla_2"].status is Status.CRASHED
-    assert [set(item.order) for item in result.rounds] == [{"graph", "xla", "graph_2"}] * len(
+    assert [set(round_.order) for round_ in result.rounds] == [{"graph", "xla", "graph_2"}] * len(
         result.rounds
     )
 
@@ -472,7 +476,7 @@ def test_a_mode_that_kills_one_worker_is_left_out_there_alone(tmp_path: Path) ->
 def test_an_idle_worker_that_computes_contaminates_the_rounds(tmp_path: Path) -> None:
     result = conduct(tmp_path, "spin", modes=("graph", "graph_2"), copies="apart")
     assert result.contaminated
-    assert all("idle processes used" in item.dirty for item in result.rounds)
+    assert all("idle processes used" in round_.dirty for round_ in result.rounds)
 
 
 def test_processor_time_of_an_idle_process_is_told_to_the_nanosecond() -> None:

@@ -111,8 +111,8 @@ GPU_OOM = (
 def test_an_exception_becomes_a_status(
     phase: Phase, kind: str, text: str, status: Status, op: str
 ) -> None:
-    found, failure = diagnose_exception(phase, kind, text)
-    assert found is status
+    diagnosed, failure = diagnose_exception(phase, kind, text)
+    assert diagnosed is status
     assert failure.op == op
     assert "\n" not in failure.message
     assert failure.phase is phase
@@ -185,8 +185,8 @@ def test_out_of_memory_never_suggests_that_the_batch_was_changed() -> None:
     ],
 )
 def test_the_end_of_a_process_becomes_a_status(end: ProcessEnd, status: Status, kind: str) -> None:
-    found, failure = diagnose_end(end)
-    assert found is status
+    diagnosed, failure = diagnose_end(end)
+    assert diagnosed is status
     assert failure.kind == kind
 
 

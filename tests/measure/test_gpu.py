@@ -226,7 +226,7 @@ def test_a_process_that_came_during_the_replicate_contaminates_it(
     gpu.arriving = {5: "python"}
     attempt, _ = measure(tmp_path, driver)
     assert attempt.contaminated
-    assert all(item.dirty for item in attempt.rounds)
+    assert all(round_.dirty for round_ in attempt.rounds)
     assert attempt.contamination["gpu_foreign"] == 1
 
 

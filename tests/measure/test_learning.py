@@ -31,10 +31,10 @@ def changed(relative: float, *, variable: int = 0) -> FirstSteps:
 
 
 def compared(
-    found: FirstSteps, spread: Spread = STILL, reference: FirstSteps | None = None
+    steps: FirstSteps, spread: Spread = STILL, reference: FirstSteps | None = None
 ) -> Agreement:
     return compare_steps(
-        found, EAGER, spread, reference, names=("kernel", "bias"), precision=Precision.FLOAT32
+        steps, EAGER, spread, reference, names=("kernel", "bias"), precision=Precision.FLOAT32
     )
 
 
@@ -58,9 +58,9 @@ def test_a_mode_may_differ_as_eager_itself_does_on_inputs_changed_by_rounding() 
 def test_a_mode_may_be_as_far_from_float64_as_eager_is() -> None:
     exact = changed(1e-3)
     opposite = [2 * a - b for a, b in zip(exact.updates, EAGER.updates, strict=True)]
-    found = replace(exact, updates=tuple(opposite))
-    assert not compared(found).ok
-    assert compared(found, STILL, exact).ok
+    steps = replace(exact, updates=tuple(opposite))
+    assert not compared(steps).ok
+    assert compared(steps, STILL, exact).ok
     assert not compared(changed(4e-3), STILL, exact).ok
 
 
@@ -74,7 +74,7 @@ def test_rounding_alone_is_no_gradient() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "says"),
+    ("steps", "says"),
     [
         (replace(EAGER, loss=2.001), "the loss of the first step is 2.001, eager's 2 "),
         (replace(EAGER, curve=(2.0, 1.9, 1.81)), "the loss of step 3 is 1.81, eager's 1.8 "),
@@ -83,8 +83,8 @@ def test_rounding_alone_is_no_gradient() -> None:
         (replace(EAGER, updates=(0 * KERNEL, 0 * BIAS)), "changes kernel otherwise"),
     ],
 )
-def test_what_does_not_train_as_eager_is_told_how(found: FirstSteps, says: str) -> None:
-    result = compared(found)
+def test_what_does_not_train_as_eager_is_told_how(steps: FirstSteps, says: str) -> None:
+    result = compared(steps)
     assert not result.ok
     assert says in result.reason
 

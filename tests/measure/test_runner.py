@@ -46,7 +46,7 @@ class Notes:
         self.told.append(f"open {header.trial_id}")
 
     def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
-        self.told.append(f"rounds {replicate} {[item.round for item in rounds]}")
+        self.told.append(f"rounds {replicate} {[round_.round for round_ in rounds]}")
 
     def preempt(self) -> None:
         self.told.append("preempt")
@@ -95,7 +95,7 @@ def test_a_trial_is_opened_before_it_is_measured_and_saved_before_it_is_finished
     ]
     (record,) = Store(tmp_path).load().records[result.trial_id]
     assert record == result.records[0]
-    assert [item.round for item in record.rounds] == list(range(8))
+    assert [round_.round for round_ in record.rounds] == list(range(8))
     assert result.summary is not None
     assert result.summary.comparisons[0].speedup.replicates == 1
 
@@ -146,7 +146,7 @@ def test_one_modes_death_does_not_lose_the_others(
     record = result.records[0]
     assert record.modes["xla"].status is status
     assert record.modes["graph"].status is Status.OK
-    assert {block.mode for item in record.rounds for block in item.blocks} == {"graph"}
+    assert {block.mode for round_ in record.rounds for block in round_.blocks} == {"graph"}
     assert record.status is Status.OK
     assert result.exit_code == 1
     assert notes.told[-1] == "finish 1 1"
@@ -174,7 +174,7 @@ def test_rounds_received_before_a_death_are_kept_and_flagged(
     result, _ = run(tmp_path, monkeypatch, "die-at:6")
     record = result.records[0]
     assert record.status is Status.CRASHED
-    assert [item.round for item in record.rounds] == list(range(6))
+    assert [round_.round for round_ in record.rounds] == list(range(6))
     assert Flagged("cut_short") in record.flags
     assert result.summary is not None
     row = result.summary.comparisons[0]

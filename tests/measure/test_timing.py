@@ -97,9 +97,9 @@ def seconds(latencies: Latencies) -> list[float]:
 def latencies_of(
     devices: Mapping[str, Device], measured: Sequence[Round], calls: Mapping[str, int], clock: Clock
 ) -> dict[str, Latencies]:
-    found, lost = measure_latencies(direct(devices, clock), measured, calls, effort=EFFORT)
+    latencies, lost = measure_latencies(direct(devices, clock), measured, calls, effort=EFFORT)
     assert not lost
-    return found
+    return latencies
 
 
 def measured(
@@ -247,29 +247,29 @@ def trend_at_quick(device: Device, clock: Clock) -> Trend:
 @pytest.mark.parametrize("call_s", [0.03, 0.1])
 def test_noise_around_a_steady_speed_is_rarely_called_moving(spread: float, call_s: float) -> None:
     source = random.Random(1)
-    found = {"warm-up": list[Trend | None](), "rounds": list[Trend | None]()}
+    trends_of = {"warm-up": list[Trend | None](), "rounds": list[Trend | None]()}
     for _ in range(200):
         clock = Clock()
         noise = [math.exp(source.gauss(0, spread)) for _ in range(1000)]
         device = Device(clock, work_s=call_s, enqueue_s=0.0, noise=noise)
         long = replace(level("standard"), warmup_cap_s=3)
-        found["warm-up"].append(timing.warm_up(device, effort=long, clock=clock).trend)
-        found["rounds"].append(trend_at_quick(device, clock))
-    for trends in found.values():
+        trends_of["warm-up"].append(timing.warm_up(device, effort=long, clock=clock).trend)
+        trends_of["rounds"].append(trend_at_quick(device, clock))
+    for trends in trends_of.values():
         assert trends.count(Trend.MOVING) <= 0.05 * len(trends)
 
 
 def test_a_real_trend_is_found_in_noise() -> None:
     source = random.Random(1)
-    found = []
+    trends = []
     for _ in range(100):
         clock = Clock()
         noise = [math.exp(source.gauss(0.01 * step, 0.02)) for step in range(1000)]
-        found.append(trend_at_quick(Device(clock, work_s=0.03, noise=noise), clock))
-    assert found.count(Trend.MOVING) >= 90
+        trends.append(trend_at_quick(Device(clock, work_s=0.03, noise=noise), clock))
+    assert trends.count(Trend.MOVING) >= 90
 
 
-def item(number: int, call_ms: float) -> Round:
+def xla_round(number: int, call_ms: float) -> Round:
     """A round of XLA alone."""
     block = Block(mode="xla", calls=1, elapsed_ns=round(call_ms * 1e6), enqueue_ns=0)
     return Round(round=number, order=("xla",), blocks=(block,))
@@ -281,7 +281,7 @@ def found_in(count: int, slow: int, by: float, *, noise: float = 0.01) -> list[T
     return [
         rounds.trend(
             [
-                item(number, 10 * math.exp(source.gauss(by * (number < slow), noise)))
+                xla_round(number, 10 * math.exp(source.gauss(by * (number < slow), noise)))
                 for number in range(count)
             ],
             "xla",
@@ -298,9 +298,9 @@ def test_rounds_tell_a_slow_start(count: int, slow: int) -> None:
 @pytest.mark.parametrize("noise", [0.001, 0.01, 0.1])
 @pytest.mark.parametrize("count", [6, 10, 12, 20])
 def test_rounds_of_a_steady_speed_tell_no_slow_start(count: int, noise: float) -> None:
-    found = found_in(count, 0, 0.0, noise=noise)
-    assert found.count(Trend.MOVING) <= 0.05 * 400
-    assert (Trend.STEADY in found) is (count >= 10 and noise == 0.001)
+    trends = found_in(count, 0, 0.0, noise=noise)
+    assert trends.count(Trend.MOVING) <= 0.05 * 400
+    assert (Trend.STEADY in trends) is (count >= 10 and noise == 0.001)
 
 
 def test_less_than_one_per_cent_is_no_slow_start() -> None:
@@ -308,10 +308,10 @@ def test_less_than_one_per_cent_is_no_slow_start() -> None:
 
 
 def test_contaminated_rounds_tell_no_trend() -> None:
-    clean = [item(number, 10) for number in range(10)]
-    later = [item(10 + number, 20 + number) for number in range(8)]
+    clean = [xla_round(number, 10) for number in range(10)]
+    later = [xla_round(10 + number, 20 + number) for number in range(8)]
     assert rounds.trend([*clean, *later], "xla") is Trend.MOVING
-    disturbed = [replace(item, dirty="a build") for item in later]
+    disturbed = [replace(round_, dirty="a build") for round_ in later]
     assert rounds.trend([*clean, *disturbed], "xla") is Trend.STEADY
     assert rounds.trend([*clean, *disturbed], "eager") is Trend.NOT_ASSESSED
 
@@ -398,8 +398,10 @@ def test_a_slow_mode_outside_the_headline_is_dropped_and_the_others_continue() -
         "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
     }
     result = measured(devices, clock, effort=replace(EFFORT, mode_cap_s=60))
-    assert sum("eager" in item.order for item in result.rounds) == 6
-    assert sum({"graph", "xla"} <= set(item.order) for item in result.rounds) >= EFFORT.rounds_max
+    assert sum("eager" in round_.order for round_ in result.rounds) == 6
+    assert (
+        sum({"graph", "xla"} <= set(round_.order) for round_ in result.rounds) >= EFFORT.rounds_max
+    )
 
 
 @pytest.mark.parametrize(("name", "with_eager"), [("quick", 6), ("standard", 24)])
@@ -414,7 +416,7 @@ def test_eager_leaves_a_quick_replicate_after_the_fewest_rounds_that_have_an_int
     }
     result = measured(devices, clock, effort=level(name))
     assert result.converged
-    sizes = [len(item.order) for item in result.rounds]
+    sizes = [len(round_.order) for round_ in result.rounds]
     assert sizes == [3] * with_eager + [2] * (len(sizes) - with_eager)
     assert len(sizes) >= level(name).rounds_min
     assert rounds.headline_half_width(result.rounds, [("eager", "xla")]) == pytest.approx(0)
@@ -426,11 +428,11 @@ def test_eager_stays_until_six_of_its_rounds_are_clean(dirty: set[int], leaves: 
     devices = {label: Device(clock, work_s=0.02) for label in ("eager", "graph", "xla")}
 
     def disturbed(rounds: Sequence[Round]) -> Mapping[int, str]:
-        return {item.round: "a build" for item in rounds if item.round in dirty}
+        return {round_.round: "a build" for round_ in rounds if round_.round in dirty}
 
     result = measured(devices, clock, effort=level("quick"), review=disturbed)
     assert ("eager" not in result.rounds[-1].order) == leaves
-    clean = [item for item in result.rounds if not item.dirty and "eager" in item.order]
+    clean = [round_ for round_ in result.rounds if not round_.dirty and "eager" in round_.order]
     assert len(clean) == 6
 
 
@@ -450,8 +452,8 @@ def test_contaminated_rounds_are_repeated_completely_and_excluded_from_the_ratio
     asked: list[int] = []
 
     def disturbed_once(rounds: Sequence[Round]) -> Mapping[int, str]:
-        asked.extend(item.round for item in rounds)
-        return {1: "a neighbour"} if 1 in {item.round for item in rounds} else {}
+        asked.extend(round_.round for round_ in rounds)
+        return {1: "a neighbour"} if 1 in {round_.round for round_ in rounds} else {}
 
     result = measured(
         {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)},
@@ -459,7 +461,7 @@ def test_contaminated_rounds_are_repeated_completely_and_excluded_from_the_ratio
         review=disturbed_once,
     )
     assert asked == list(range(len(result.rounds)))
-    assert [item.round for item in result.rounds if item.dirty] == [1]
+    assert [round_.round for round_ in result.rounds if round_.dirty] == [1]
     assert not result.contaminated
     assert result.rounds[4].order == result.rounds[1].order
     assert len(rounds.log_ratios(result.rounds, "graph", "xla")) == len(result.rounds) - 1
@@ -467,7 +469,7 @@ def test_contaminated_rounds_are_repeated_completely_and_excluded_from_the_ratio
 
 def busy(rounds: Sequence[Round]) -> Mapping[int, str]:
     """A monitor that sees others on the machine all the time."""
-    return {item.round: "other processes used 1.4 cores" for item in rounds}
+    return {round_.round: "other processes used 1.4 cores" for round_ in rounds}
 
 
 @pytest.mark.parametrize(
@@ -502,7 +504,7 @@ def test_a_machine_that_turns_busy_later_ends_measuring_once_a_fifth_is_contamin
     }
 
     def turns_busy(rounds: Sequence[Round]) -> Mapping[int, str]:
-        return {item.round: "a build" for item in rounds if item.round >= 12}
+        return {round_.round: "a build" for round_ in rounds if round_.round >= 12}
 
     result = measured(devices, clock, review=turns_busy)
     assert result.contaminated
@@ -530,9 +532,9 @@ def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
         seed=1,
         clock=clock,
         review=lambda rounds: {
-            item.round: "x"
-            for item in rounds
-            if contaminated_every and item.round % contaminated_every == 4
+            round_.round: "x"
+            for round_ in rounds
+            if contaminated_every and round_.round % contaminated_every == 4
         },
         on_square=lambda progress: seen.append((clock.now_ns, progress)),
     )
@@ -558,10 +560,10 @@ def test_on_a_busy_machine_the_time_left_is_that_to_the_first_look() -> None:
         review=busy,
         on_square=seen.append,
     )
-    assert [(item.measured, item.rounds) for item in seen] == [
+    assert [(progress.measured, progress.rounds) for progress in seen] == [
         (count, 0) for count in (4, 8, 12, 16, 20)
     ]
-    soonest = [item.remaining_s[0] for item in seen]
+    soonest = [progress.remaining_s[0] for progress in seen]
     assert soonest == pytest.approx([14.5, 10.8, 7.2, 3.6, 0.0], abs=0.1)
 
 
@@ -576,7 +578,7 @@ def test_a_contender_that_is_lost_costs_its_own_modes_and_no_complete_round(dies
     reviewed: list[int] = []
 
     def review(rounds: Sequence[Round]) -> Mapping[int, str]:
-        reviewed.extend(item.round for item in rounds)
+        reviewed.extend(round_.round for round_ in rounds)
         return {}
 
     result = rounds.measure_rounds(
@@ -589,8 +591,8 @@ def test_a_contender_that_is_lost_costs_its_own_modes_and_no_complete_round(dies
         review=review,
         on_square=lambda progress: None,
     )
-    assert [item.labels for item in result.lost] == [{"graph_2", "xla_2"}]
-    sizes = [len(item.order) for item in result.rounds]
+    assert [loss.labels for loss in result.lost] == [{"graph_2", "xla_2"}]
+    sizes = [len(round_.order) for round_ in result.rounds]
     assert sizes == [4] * dies_at + [2] * (len(sizes) - dies_at)
     assert reviewed == list(range(len(result.rounds)))
     assert result.converged
@@ -645,7 +647,7 @@ def test_latencies_are_single_synced_calls() -> None:
     first, second = zip(latencies["graph"].passes, latencies["xla"].passes, strict=True)
     assert first[0].started_ns < first[1].started_ns  # the second time in the other order
     assert second[0].started_ns > second[1].started_ns
-    assert [item.calls for item in (*first, *second)] == [10] * 4
+    assert [latency_pass.calls for latency_pass in (*first, *second)] == [10] * 4
 
 
 def test_blocks_of_one_call_are_latencies_already() -> None:
@@ -712,7 +714,7 @@ def test_latencies_of_a_contaminated_replicate_come_from_all_its_rounds() -> Non
     clock = Clock()
     devices = {"graph": Device(clock, work_s=0.5), "xla": Device(clock, work_s=0.2)}
     rounds_ = measured(devices, clock, calls=1).rounds
-    dirty = [replace(item, dirty="busy") for item in rounds_]
+    dirty = [replace(round_, dirty="busy") for round_ in rounds_]
     calls = {"graph": 1, "xla": 1}
     latencies = latencies_of(devices, dirty, calls, clock)
     assert len(latencies["graph"].calls) == len(latencies["xla"].calls) == len(dirty)

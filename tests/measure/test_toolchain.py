@@ -122,7 +122,7 @@ def test_a_compiler_that_kills_the_process_is_judged_by_its_log() -> None:
         "sys.stderr.flush()\n"
         "os.abort()\n"
     )
-    assert [item.compiled.program for item in checks] == list(toolchain.PROGRAMS)
+    assert [check.compiled.program for check in checks] == list(toolchain.PROGRAMS)
     assert checks[0].compiled.error == ""
     assert checks[1].compiled.error == "the process ended with SIGABRT"
     assert checks[1].cause is not None

@@ -29,8 +29,8 @@ WORK = Work(
 )
 
 
-def text_of(found: Roofline) -> str:
-    return "\n".join([*roofline_lines(found), *roofline_figures(found)])
+def text_of(bounds: Roofline) -> str:
+    return "\n".join([*roofline_lines(bounds), *roofline_figures(bounds)])
 
 
 def test_one_sentence_says_how_close_graph_mode_is_and_what_xla_can_gain() -> None:
@@ -67,9 +67,9 @@ def test_a_call_of_seconds_is_shown_in_seconds() -> None:
 
 def test_what_is_not_known_is_not_available_and_never_zero() -> None:
     work = replace(WORK, macs_by_type=None)
-    found = roofline(work, PEAKS, {"graph": 0.1}, missing={"macs": "why", "xla": "it failed"})
-    text = text_of(found)
-    assert verdict(found) == ""
+    bounds = roofline(work, PEAKS, {"graph": 0.1}, missing={"macs": "why", "xla": "it failed"})
+    text = text_of(bounds)
+    assert verdict(bounds) == ""
     for part in (
         "not available multiply-accumulates",
         "– multiply-accumulates: not available: why",

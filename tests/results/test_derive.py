@@ -87,7 +87,8 @@ def kinds(seed: int) -> dict[str, list[Record]]:
         "a/a": several({"graph": 0.2, "graph_2": 0.201}, 6),
         "a/a, one": several({"graph": 0.2, "graph_2": 0.205}, 1),
         "a/a, forked": [
-            replace(item, process="forked") for item in several({"graph": 0.2, "graph_2": 0.3}, 2)
+            replace(record_of_two, process="forked")
+            for record_of_two in several({"graph": 0.2, "graph_2": 0.3}, 2)
         ],
         "forked": [record(process="forked")],
         "forked beside fresh": [
@@ -120,11 +121,11 @@ def study(trials: int) -> dict[str, list[Record]]:
         times = {"graph": 0.2, "graph_2": 0.2 * source.lognormvariate(0, 0.03)}
         groups.append([make_record(times, noise=0.01, seed=number)])
     source.shuffle(groups)
-    found = {}
+    trials_of_kind = {}
     for number, group in enumerate(groups):
         name = f"{number:016x}"
         device, host = source.choice(("Some CPU", "Another CPU")), source.choice("ab")
-        found[name] = [
+        trials_of_kind[name] = [
             replace(
                 record,
                 trial_id=name,
@@ -134,7 +135,7 @@ def study(trials: int) -> dict[str, list[Record]]:
             )
             for record in group
         ]
-    return found
+    return trials_of_kind
 
 
 def test_a_trial_that_cannot_be_analysed_harms_no_other(
@@ -215,8 +216,8 @@ def test_rows_that_are_judged_as_columns_are_those_of_each_trial_alone(tmp_path:
         for records in groups.values()
         for row in summarize(records, pool=pools[alike(records)]).comparisons
     ]
-    found = table.rows_of(table.ordered(settled))
-    assert max(row.speedup.floor for row in found) > 0.01
-    assert [rounded(row) for row in found] == [
+    judged = table.rows_of(table.ordered(settled))
+    assert max(row.speedup.floor for row in judged) > 0.01
+    assert [rounded(row) for row in judged] == [
         rounded(row) for row in table.rows_of(table.ordered(table.table_of(expected)))
     ]

@@ -46,9 +46,9 @@ def matches(text: str, row: dict[str, Any], columns: dict[str, type] | None = No
     kinds = columns or {name: column.kind for name, column in COLUMNS.items()}
     schema = pyarrow.schema([(name, KINDS[kind]) for name, kind in kinds.items()])
     table = pyarrow.table({name: [row[name]] for name in kinds}, schema=schema)
-    found = parse_filter(text, columns=columns)
-    assert matching(table, found).num_rows == found.mask(table).sum()
-    return bool(found.mask(table)[0])
+    condition = parse_filter(text, columns=columns)
+    assert matching(table, condition).num_rows == condition.mask(table).sum()
+    return bool(condition.mask(table)[0])
 
 
 @pytest.mark.parametrize(

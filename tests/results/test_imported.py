@@ -58,8 +58,8 @@ def test_a_damaged_import_is_reported_and_the_others_are_shown(
 ) -> None:
     imported.add(SAMPLE, tmp_path)
     (tmp_path / "imported" / "bad.json").write_bytes(content)
-    found, problems = imported.load(tmp_path)
-    assert len(found) == 36
+    figures, problems = imported.load(tmp_path)
+    assert len(figures) == 36
     assert len(problems) == 1
     assert "bad.json" in problems[0]
 
@@ -88,6 +88,6 @@ def test_an_import_with_an_impossible_figure_is_reported(
 def test_a_pipe_among_the_imports_is_not_waited_for(tmp_path: Path) -> None:
     imported.add(SAMPLE, tmp_path)
     os.mkfifo(tmp_path / "imported" / "pipe.json")
-    found, problems = imported.load(tmp_path)
-    assert len(found) == 36
+    figures, problems = imported.load(tmp_path)
+    assert len(figures) == 36
     assert "pipe.json: not a regular file" in problems[0]

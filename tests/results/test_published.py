@@ -95,9 +95,9 @@ def test_names_in_published_files_are_matched_to_catalog_models(variant: str, na
 
 @pytest.mark.parametrize("family", STUDY)
 def test_every_name_of_the_study_is_a_name_or_an_alias_of_the_catalog(family: str) -> None:
-    found = rows(*(line(name) for name in STUDY[family]))
-    assert {row.trial.model for row in found} <= {*load_catalog()}
-    assert not any("not in the catalog" in row.provenance.note for row in found)
+    figures = rows(*(line(name) for name in STUDY[family]))
+    assert {row.trial.model for row in figures} <= {*load_catalog()}
+    assert not any("not in the catalog" in row.provenance.note for row in figures)
 
 
 def test_a_models_source_is_the_one_that_the_study_used() -> None:
@@ -224,10 +224,10 @@ def test_parameters_and_multiply_accumulates_of_another_model_get_a_note() -> No
 
 def test_an_unknown_name_is_kept_with_a_warning_that_names_the_nearest() -> None:
     figures = published.parse(text(line("resnet51_v1"), line("zzz")), where="F")
-    found, warnings = published.rows(figures, load_catalog(), label="study")
+    kept_rows, warnings = published.rows(figures, load_catalog(), label="study")
     assert [
         (row.trial.model, row.trial.family, row.trial.source, row.provenance.command)
-        for row in found
+        for row in kept_rows
     ] == [
         ("resnet51_v1", "Family", "", ""),
         ("zzz", "Family", "", ""),
@@ -302,15 +302,13 @@ cells = st.sampled_from(
 
 @given(
     st.text(max_size=60)
-    | st.lists(cells, max_size=30).map(lambda found: HEADER + "\n" + ",".join(found))
+    | st.lists(cells, max_size=30).map(lambda words: HEADER + "\n" + ",".join(words))
 )
 @settings(max_examples=200, deadline=None)
 def test_any_text_is_a_file_of_figures_or_a_reported_mistake(content: str) -> None:
     with contextlib.suppress(ConfigError):
-        found, _ = published.rows(
-            published.parse(content, where="F"), load_catalog(), label="study"
-        )
-        assert table_of(found).num_rows == len(found)
+        read, _ = published.rows(published.parse(content, where="F"), load_catalog(), label="study")
+        assert table_of(read).num_rows == len(read)
 
 
 def test_columns_may_be_in_any_order_with_others_among_them() -> None:

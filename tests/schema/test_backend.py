@@ -117,7 +117,7 @@ def decisions(source: str) -> list[tuple[int, str]]:
 def test_no_module_outside_its_backend_decides_by_a_frameworks_name() -> None:
     allowed = {path: words for group in EXCEPTIONS.values() for path, words in group.items()}
     needed: dict[str, set[str]] = {}
-    found = []
+    mentions = []
     for path in sorted(PACKAGE.rglob("*.py")):
         module = path.relative_to(PACKAGE)
         if module.parts[0] == "backends":
@@ -126,8 +126,8 @@ def test_no_module_outside_its_backend_decides_by_a_frameworks_name() -> None:
             if word in allowed.get(str(module), ()):
                 needed.setdefault(str(module), set()).add(word)
             else:
-                found.append(f"{module}:{line}: {word}")
-    assert not found
+                mentions.append(f"{module}:{line}: {word}")
+    assert not mentions
     unneeded = {path: words - needed.get(path, set()) for path, words in allowed.items()}
     assert not {path: words for path, words in unneeded.items() if words}, "no exception any more"
 

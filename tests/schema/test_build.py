@@ -10,8 +10,8 @@ from xla_sweeps.schema.build import Build, build_of, differ, newest
 
 
 def kept(*builds: Build) -> list[int]:
-    found, _ = newest(list(enumerate(builds)), lambda item: item[1])
-    return [place for place, _ in found]
+    same, _ = newest(list(enumerate(builds)), lambda pair: pair[1])
+    return [place for place, _ in same]
 
 
 def test_only_what_does_not_contradict_the_newest_is_kept() -> None:

@@ -21,9 +21,9 @@ def test_the_configuration_has_the_declared_keys_and_defaults() -> None:
     configured = yaml.safe_load((ROOT / "conf" / "config.yaml").read_text("utf-8"))
     chosen = {
         key: value
-        for item in configured["defaults"]
-        if item != "_self_"
-        for key, value in item.items()
+        for entry in configured["defaults"]
+        if entry != "_self_"
+        for key, value in entry.items()
     }
     files = {option.name: option.default for option in OPTIONS if option.in_files}
     assert files == {key: value for key, value in chosen.items() if " " not in key}

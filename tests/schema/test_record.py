@@ -39,10 +39,10 @@ def test_there_is_a_golden_record_of_every_schema_and_an_upgrade_of_every_earlie
 @pytest.mark.parametrize("number", range(1, SCHEMA_VERSION + 1))
 def test_a_golden_record_is_read_as_one_of_today(number: int) -> None:
     text = (GOLDEN / f"schema_{number}.json").read_bytes()
-    found = Record.from_json(text)
-    assert found == Record.from_json((GOLDEN / f"schema_{SCHEMA_VERSION}.json").read_bytes())
-    assert Record.from_json(found.to_json()) == found
-    assert found.schema_version == SCHEMA_VERSION
+    record = Record.from_json(text)
+    assert record == Record.from_json((GOLDEN / f"schema_{SCHEMA_VERSION}.json").read_bytes())
+    assert Record.from_json(record.to_json()) == record
+    assert record.schema_version == SCHEMA_VERSION
 
 
 PREVIOUS = sorted((DATA / "previous" / "results" / "records").glob("*/*.json"))
@@ -51,11 +51,11 @@ PREVIOUS = sorted((DATA / "previous" / "results" / "records").glob("*/*.json"))
 @pytest.mark.parametrize("path", [*sorted(GOLDEN.iterdir()), *PREVIOUS], ids=str)
 def test_an_upgraded_record_asks_for_the_trial_that_it_asked_for(path: Path) -> None:
     """So that a sweep over an old results folder measures nothing again."""
-    stored, found = json.loads(path.read_bytes()), Record.from_json(path.read_bytes())
-    assert found.trial_id == stored["trial_id"]
-    assert found.request_id == stored["request_id"] == request_id(found.trial)
-    again = Record.from_json(found.to_json())
-    assert (again, request_id(again.trial)) == (found, stored["request_id"])
+    stored, record = json.loads(path.read_bytes()), Record.from_json(path.read_bytes())
+    assert record.trial_id == stored["trial_id"]
+    assert record.request_id == stored["request_id"] == request_id(record.trial)
+    again = Record.from_json(record.to_json())
+    assert (again, request_id(again.trial)) == (record, stored["request_id"])
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_an_upgraded_record_asks_for_the_trial_that_it_asked_for(path: Path) -> 
 def test_a_configuration_of_an_early_version_becomes_a_trial(
     config: dict[str, Any], trial: dict[str, Any]
 ) -> None:
-    found = make_record(config=config).trial
-    assert {name: attrgetter(name)(found) for name in trial} == trial
+    read_trial = make_record(config=config).trial
+    assert {name: attrgetter(name)(read_trial) for name in trial} == trial
 
 
 def test_a_scenario_of_a_later_version_is_kept_and_not_read() -> None:
@@ -106,8 +106,8 @@ def test_upgrades_are_applied_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     document = json.loads(make_record(log="made").to_json())
     for version, log in ((1, "made 1 2 3 4"), (4, "made 4"), (5, "made")):
-        found = Record.from_json(sealed(document | {"schema_version": version}))
-        assert (found.log, found.schema_version) == (log, 5)
+        record = Record.from_json(sealed(document | {"schema_version": version}))
+        assert (record.log, record.schema_version) == (log, 5)
 
 
 def test_each_of_hundreds_of_flipped_bits_is_found() -> None:
@@ -147,8 +147,8 @@ def test_what_a_newer_schema_holds_is_not_judged(change: dict[str, Any]) -> None
 
 
 def test_a_record_that_is_renumbered_has_a_digest_of_its_own() -> None:
-    found = Record.from_json(make_record().to_json())
-    assert Record.from_json(replace(found, replicate=7).to_json()).replicate == 7
+    record = Record.from_json(make_record().to_json())
+    assert Record.from_json(replace(record, replicate=7).to_json()).replicate == 7
 
 
 def test_what_a_gpu_reported_is_kept_and_absent_from_older_records() -> None:

@@ -149,10 +149,10 @@ class Browser:
             BrowserError: there are none or several, or a mouse at its centre would meet another
                 element.
         """
-        found = self.evaluate(f"{_PLACE}({json.dumps(selector)})")
-        if isinstance(found, str):
-            raise BrowserError(f"{selector}: {found}")
-        x, y, left, top, width, height = found
+        answer = self.evaluate(f"{_PLACE}({json.dumps(selector)})")
+        if isinstance(answer, str):
+            raise BrowserError(f"{selector}: {answer}")
+        x, y, left, top, width, height = answer
         return x, y, left, top, width, height
 
     def hover(self, selector: str) -> tuple[float, float]:

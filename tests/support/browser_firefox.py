@@ -195,11 +195,11 @@ class Firefox:
         deadline = time.monotonic() + TIMEOUT_S
         size = -1
         while time.monotonic() < deadline:
-            found = list(self._downloads.iterdir())
-            if len(found) == 1 and found[0].suffix != ".part":
-                if size == found[0].stat().st_size > 0:
-                    return found[0].name, found[0].read_bytes()
-                size = found[0].stat().st_size
+            files = list(self._downloads.iterdir())
+            if len(files) == 1 and files[0].suffix != ".part":
+                if size == files[0].stat().st_size > 0:
+                    return files[0].name, files[0].read_bytes()
+                size = files[0].stat().st_size
             time.sleep(0.1)
         raise BrowserError("nothing was saved")
 

@@ -57,12 +57,12 @@ def start(results: Path, trials: int, ack: Path, *, real: bool) -> subprocess.Po
 
 def ours(results: Path) -> list[int]:
     """Every process that works for this folder: all inherit the drivers' working directory."""
-    found = []
+    pids = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if (entry / "cwd").readlink() == results.parent.resolve():
-                found.append(int(entry.name))
-    return found
+                pids.append(int(entry.name))
+    return pids
 
 
 def disturb(source: random.Random, results: Path, done: Counter[str]) -> None:
@@ -122,12 +122,14 @@ def run(
         acknowledged = Counter(ack.read_text().split("\n")) if ack.exists() else Counter[str]()
         acknowledged.pop("", None)
         stored = {
-            f"{item.trial_id} {item.replicate}" for group in records.values() for item in group
+            f"{record.trial_id} {record.replicate}"
+            for group in records.values()
+            for record in group
         }
         final = [
-            [str(item.status) for item in group].count("ok")
+            [str(record.status) for record in group].count("ok")
             # two real deaths are final as well, where they are recorded
-            or int(sum(item.status == "crashed" for item in group) >= MAX_DEATHS)
+            or int(sum(record.status == "crashed" for record in group) >= MAX_DEATHS)
             for group in records.values()
         ]
         ok = Counter(final)

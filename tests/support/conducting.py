@@ -27,10 +27,14 @@ class QuietMachine:
         self.exceeded.append(exceeded)
 
     def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
-        return {item.round: self.dirty[item.round] for item in rounds if item.round in self.dirty}
+        return {
+            round_.round: self.dirty[round_.round]
+            for round_ in rounds
+            if round_.round in self.dirty
+        }
 
     def loads(self, rounds: Sequence[Round]) -> Mapping[int, Load]:
-        return {item.round: self.load for item in rounds} if self.load else {}
+        return {round_.round: self.load for round_ in rounds} if self.load else {}
 
     def disturbance(self) -> str:
         return self.disturbances.pop(0) if self.disturbances else ""
@@ -60,7 +64,7 @@ class Notes:
         self.react(kind, value)
 
     def of(self, kind: str) -> list[Any]:
-        return [value for known, value in self.told if known == kind]
+        return [value for kind_told, value in self.told if kind_told == kind]
 
     def stage(self, phase: Phase, mode: str, detail: str) -> None:
         self._note("stage", (phase, mode, detail))

@@ -39,9 +39,9 @@ def measured(folder: Path) -> Path:
 
 def unpacked(page: Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
     """The columns and the metadata of a page."""
-    found = re.search(r'id="data">([^<]*)<', page.read_text(encoding="utf-8"))
-    assert found
-    return unpack(base64.b64decode(found[1]))
+    element = re.search(r'id="data">([^<]*)<', page.read_text(encoding="utf-8"))
+    assert element
+    return unpack(base64.b64decode(element[1]))
 
 
 def unpack(content: bytes) -> tuple[dict[str, list[Any]], dict[str, Any]]:

@@ -52,7 +52,7 @@ def write_study(path: Path, count: int) -> Study:
 def write_page(path: Path, rows: Sequence[Row], **meta: Any) -> Study:
     """A page of these rows and their metadata, which `meta` may change."""
     table = table_of(rows)
-    known = build.page_meta(table) | {
+    metadata = build.page_meta(table) | {
         "title": f"A made-up study {EXPLOIT}",
         "records": len({row["trial_id"] for row in rows}),
         "trials": len({row["trial_id"] for row in rows}),
@@ -63,13 +63,13 @@ def write_page(path: Path, rows: Sequence[Row], **meta: Any) -> Study:
         **meta,
     }
     path.write_text(
-        render(pack(build.page_columns(table), known), title=known["title"]), encoding="utf-8"
+        render(pack(build.page_columns(table), metadata), title=metadata["title"]), encoding="utf-8"
     )
     held = [
         {**{name: row[name] for name in TEXTS}, **{name: rounded(row[name]) for name in NUMBERS}}
         for row in rows
     ]
-    return Study(uri=path.as_uri(), rows=held, meta=known, path=path)
+    return Study(uri=path.as_uri(), rows=held, meta=metadata, path=path)
 
 
 def table_of(rows: Sequence[Row]) -> pyarrow.Table:
@@ -211,20 +211,20 @@ def spelled(value: Any) -> str:
 @cache
 def axe_source() -> str:
     """The accessibility checker."""
-    found = distribution("axe-playwright-python").locate_file("axe_playwright_python/axe.min.js")
-    return Path(str(found)).read_text(encoding="utf-8")
+    script = distribution("axe-playwright-python").locate_file("axe_playwright_python/axe.min.js")
+    return Path(str(script)).read_text(encoding="utf-8")
 
 
 def axe_violations(browser: Browser) -> list[str]:
     """Problems of the page that the checker finds: rule, count, and the first element."""
     browser.run(axe_source())
-    found: list[str] = browser.evaluate(
+    violations: list[str] = browser.evaluate(
         """axe.run(document, {resultTypes: ['violations']}).then(({violations}) =>
           violations.map(({id, nodes: [first, ...others]}) =>
             `${id} ×${1 + others.length}: ${first.target} ${first.html.slice(0, 160)}`
             + ` ${first.failureSummary.slice(0, 300)}`))"""
     )
-    return found
+    return violations
 
 
 COMPARISON: dict[str, Any] = {

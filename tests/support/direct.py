@@ -41,4 +41,4 @@ class Direct:
 
 
 def direct(executables: Mapping[str, timing.Executable], clock: timing.Clock) -> dict[str, Direct]:
-    return {label: Direct(label, item, clock) for label, item in executables.items()}
+    return {label: Direct(label, executable, clock) for label, executable in executables.items()}

@@ -74,7 +74,7 @@ def drive(
 
 def counted(results: Path) -> dict[str, Counter[str]]:
     return {
-        trial: Counter(str(item.status) for item in group)
+        trial: Counter(str(record.status) for record in group)
         for trial, group in Store(results).load().records.items()
     }
 
@@ -92,7 +92,7 @@ def start(results: Path, *arguments: str, slots: int = 2, **environ: str) -> sub
 
 def alive_in(results: Path) -> list[int]:
     """Processes of ours that still work for this folder."""
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
@@ -100,8 +100,8 @@ def alive_in(results: Path) -> list[int]:
             except OSError:
                 continue
             if str(results) in command and "quick_" in command:
-                found.append(int(entry.name))
-    return found
+                pids.append(int(entry.name))
+    return pids
 
 
 def gone(results: Path, within_s: float = 120) -> bool:

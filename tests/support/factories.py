@@ -234,7 +234,7 @@ def full(record: Record) -> Record:
     return replace(
         record,
         modes=modes,
-        rounds=tuple(replace(item, load=load) for item in record.rounds),
+        rounds=tuple(replace(round_, load=load) for round_ in record.rounds),
         model=replace(record.model, macs_by_type={"f32": 9, "bf16": 1}, fingerprint="0" * 16),
         device={**record.device, "kind": "gpu"},
         environment={

@@ -57,8 +57,8 @@ def misbehave(script: list[str], channel: int) -> None:
 
 def counted(job: ReplicateJob, params: int) -> dict[str, Any]:
     """The count of an earlier replicate of the same build, else a count of its own."""
-    known = job.counted
-    macs = known.macs if known and known.params == params else 100 + job.replicate
+    earlier = job.counted
+    macs = earlier.macs if earlier and earlier.params == params else 100 + job.replicate
     return {"fingerprint": "ab" * 8, "macs": macs}
 
 

@@ -251,9 +251,9 @@ def _end_session(leader: int) -> list[str]:
 
 
 def _session(leader: int) -> list[psutil.Process]:
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(OSError, psutil.Error):
             if os.getsid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes

@@ -132,8 +132,8 @@ class Generator:
         if flag in ("--output", "--into", "-o", "--results-dir"):
             safe = [path for path in PATHS if path != "pipe" and not path.startswith("/")]
             return self._source.choice(safe)
-        known = ("csv", "json", "table", "parquet", "verdict=slower", "family=x", "slower", "x")
-        return self._source.choice(known) if self._rarely(0.5) else self._word()
+        valid = ("csv", "json", "table", "parquet", "verdict=slower", "family=x", "slower", "x")
+        return self._source.choice(valid) if self._rarely(0.5) else self._word()
 
     def _sweep(self) -> tuple[str, ...]:
         words = ["sweep", "s.yaml", "--dry-run", "--max-trials", "200"]
@@ -253,8 +253,8 @@ class Generator:
         elif roll < 0.65:
             lines.insert(number, scalar)
         elif roll < 0.75:
-            known = self._source.choice((*KEYS, *[option.name for option in OPTIONS]))
-            lines.append(f"{self._source.choice(('', '  '))}{known}: {{value: {scalar}}}")
+            option = self._source.choice((*KEYS, *[declared.name for declared in OPTIONS]))
+            lines.append(f"{self._source.choice(('', '  '))}{option}: {{value: {scalar}}}")
         else:
             one, two = self._source.choices(PARAMETER_KEYS, k=2)
             shape = self._source.choice((*DISTRIBUTIONS, "x"))
@@ -352,7 +352,7 @@ def main() -> int:
     numbers = range(options.first, options.first + options.cases)
     if options.only is not None:
         numbers = range(options.only, options.only + 1)
-    found: collections.Counter[str] = collections.Counter()
+    kinds: collections.Counter[str] = collections.Counter()
     codes: collections.Counter[int] = collections.Counter()
     started, slowest = time.monotonic(), (0.0, 0)
     root = Path(tempfile.mkdtemp(prefix="fuzz-commands-"))
@@ -367,7 +367,7 @@ def main() -> int:
             slowest = max(slowest, (ended.seconds, number))
             codes[ended.code] += 1
             wrong = list(problems(case, ended))
-            found.update(re.sub(r"[ :].*", "", text) for text in wrong)
+            kinds.update(re.sub(r"[ :].*", "", text) for text in wrong)
             if wrong or options.only is not None:
                 print(f"case {number}: {'; '.join(wrong) or 'no problem'}", flush=True)
                 print(f"{shown(case, ended)}\n  exit {ended.code}, {ended.seconds:.1f} s")
@@ -375,11 +375,11 @@ def main() -> int:
     finally:
         shutil.rmtree(root, ignore_errors=True)
     print(
-        f"{len(numbers):,} cases, seed {options.seed}: {sum(found.values())} problems "
-        f"{dict(found)}; exit codes {dict(sorted(codes.items()))}; "
+        f"{len(numbers):,} cases, seed {options.seed}: {sum(kinds.values())} problems "
+        f"{dict(kinds)}; exit codes {dict(sorted(codes.items()))}; "
         f"slowest {slowest[0]:.1f} s (case {slowest[1]}); {time.monotonic() - started:.0f} s"
     )
-    return int(bool(found))
+    return int(bool(kinds))
 
 
 if __name__ == "__main__":

@@ -28,9 +28,9 @@ def markdown() -> str:
     lines += ["### The modes of each scenario", "", *_modes_table(), ""]
     lines += ["### The values of an effort level", "", "| key | what it sets |", "|---|---|"]
     lines += [
-        f"| `effort.{item.name}` | {item.metadata['help']} |"
-        for item in fields(Effort)
-        if item.name != "name"
+        f"| `effort.{field.name}` | {field.metadata['help']} |"
+        for field in fields(Effort)
+        if field.name != "name"
     ]
     return "\n".join(lines) + "\n"
 

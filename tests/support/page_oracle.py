@@ -85,11 +85,11 @@ def ranked(
 ) -> list[tuple[int | None, Row]]:
     """Best first, with ranks that are shared while an interval reaches that of its group's leader.
 
-    None without one.
+    A rank is shared while an interval reaches that of its group's leader.
     """
     figures = [(value(row), row) for row in rows]
     placed = sorted(
-        ((item, row) for item, row in figures if item[0] is not None),
+        ((figure, row) for figure, row in figures if figure[0] is not None),
         key=lambda pair: -(pair[0][0] or 0.0),
     )
     ranks: list[tuple[int | None, Row]] = []
@@ -119,10 +119,10 @@ def speedup(row: Row) -> tuple[float | None, float | None, float | None]:
 def gained(row: Row) -> tuple[float | None, float | None, float | None]:
     """Images per second more than the baseline."""
     base = row["baseline_throughput_samples_per_s"]
-    found = [
+    gains = [
         None if bound is None or base is None else base * (bound - 1) for bound in speedup(row)
     ]
-    return found[0], found[1], found[2]
+    return gains[0], gains[1], gains[2]
 
 
 def _family(name: str, rows: Sequence[Row]) -> dict[str, Any]:
@@ -156,5 +156,5 @@ def _geomean(rows: Sequence[Row]) -> float | None:
 def _median_or_never(calls: Sequence[float | None]) -> float | None:
     if not calls:
         return None
-    found = statistics.median(math.inf if value is None else value for value in calls)
-    return found if math.isfinite(found) else None
+    median = statistics.median(math.inf if value is None else value for value in calls)
+    return median if math.isfinite(median) else None

@@ -73,11 +73,11 @@ def main() -> int:
     fault_point("worker.import")
     try:
         with store.claim(words["id"]):
-            known = store.count(words["id"])
-            if known > (assignment.known_records or 0):
+            count = store.count(words["id"])
+            if count > (assignment.known_records or 0):
                 return 75
             steps = words["do"].split("+")
-            how = steps[min(known, len(steps) - 1)]
+            how = steps[min(count, len(steps) - 1)]
             if how == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             if how == "term":

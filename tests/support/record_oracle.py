@@ -112,12 +112,12 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"{twice!r} is there twice")
-    return found
+    return members
 
 
 def _no_constant(text: str) -> float:
@@ -126,17 +126,19 @@ def _no_constant(text: str) -> float:
 
 def problems_of(path: Path, document: Mapping[str, Any]) -> list[str]:
     """A line for each thing that cannot be true of the record at this path."""
-    found: list[str] = []
+    problems: list[str] = []
     parts = (
         *(_names, _numbers, _configuration, _words, _statuses, _modes, _rounds, _speeds),
         *(_times, _surroundings),
     )
     for part in parts:
         try:
-            found += part(path, document)
+            problems += part(path, document)
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-            found.append(f"{part.__name__[1:]} cannot be checked: {type(error).__name__}: {error}")
-    return list(dict.fromkeys(found))
+            problems.append(
+                f"{part.__name__[1:]} cannot be checked: {type(error).__name__}: {error}"
+            )
+    return list(dict.fromkeys(problems))
 
 
 def _names(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
@@ -152,9 +154,9 @@ def _numbers(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
     while waiting:
         where, value = waiting.pop()
         if isinstance(value, dict):
-            waiting += [(f"{where}.{name}", item) for name, item in value.items()]
+            waiting += [(f"{where}.{name}", member) for name, member in value.items()]
         elif isinstance(value, list):
-            waiting += [(f"{where}[{number}]", item) for number, item in enumerate(value)]
+            waiting += [(f"{where}[{number}]", member) for number, member in enumerate(value)]
         elif isinstance(value, float) and not math.isfinite(value):
             yield f"{where[1:]} is not finite"
         elif isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -241,7 +243,7 @@ def _statuses(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
     all_ok = all(mode.get("status") == "ok" for mode in modes.values())
     if status == "ok" and not rounds and len(modes) > 1 and all_ok:
         yield "ok without a single round"
-    dirty = sum(bool(item.get("dirty")) for item in rounds)
+    dirty = sum(bool(round_.get("dirty")) for round_ in rounds)
     if status == "contaminated" and rounds and 5 * dirty <= len(rounds) - dirty:
         yield f"contaminated, and {dirty} of {len(rounds)} rounds are"
     flags = document.get("flags", [])
@@ -290,22 +292,22 @@ def proof(label: str, proof: Mapping[str, Any]) -> Iterator[str]:
 
 def _rounds(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
     rounds, modes = document["rounds"], document["modes"]
-    numbers = [item["round"] for item in rounds]
+    numbers = [round_["round"] for round_ in rounds]
     if len(set(numbers)) != len(numbers):
         yield "duplicate round"
     elif numbers != sorted(numbers):
         yield "rounds are not in order"
-    starts = [item.get("started_ns", 0) for item in rounds]
+    starts = [round_.get("started_ns", 0) for round_ in rounds]
     if any(later < earlier for earlier, later in itertools.pairwise(starts)):
         yield "a round started before the one before it"
     calls: dict[str, int] = {}
-    for item in rounds:
-        where, spent_ns = f"round {item['round']}", 0
-        if not isinstance(item.get("dirty", ""), str):
+    for round_ in rounds:
+        where, spent_ns = f"round {round_['round']}", 0
+        if not isinstance(round_.get("dirty", ""), str):
             yield f"{where}: dirty is not a text"
-        if any(type(value) not in (int, float) for value in (item.get("load") or {}).values()):
+        if any(type(value) not in (int, float) for value in (round_.get("load") or {}).values()):
             yield f"{where}: load is not numbers"
-        for block in item["blocks"]:
+        for block in round_["blocks"]:
             spent_ns += block["elapsed_ns"]
             if block["mode"] not in modes:
                 yield f"{where}: a block of an unknown mode {block['mode']}"
@@ -317,9 +319,9 @@ def _rounds(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{where}: impossible block: {block}"
             if calls.setdefault(block["mode"], block["calls"]) != block["calls"]:
                 yield f"{where}: {block['calls']} calls of {block['mode']}, not as before"
-        if sorted(item["order"]) != sorted(block["mode"] for block in item["blocks"]):
+        if sorted(round_["order"]) != sorted(block["mode"] for block in round_["blocks"]):
             yield f"{where}: its blocks are not those of its order"
-        begun, ended = item.get("started_ns", 0), item.get("finished_ns", 0)
+        begun, ended = round_.get("started_ns", 0), round_.get("finished_ns", 0)
         if ended < begun:
             yield f"{where}: finished before it started"
         elif spent_ns > ended - begun:
@@ -334,8 +336,8 @@ def _speeds(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
     for label, mode in document["modes"].items():
         blocks = [
             block
-            for item in document["rounds"]
-            for block in item["blocks"]
+            for round_ in document["rounds"]
+            for block in round_["blocks"]
             if block["mode"] == label and block["calls"] > 0
         ]
         if not blocks:

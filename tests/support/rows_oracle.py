@@ -137,18 +137,20 @@ def _wrong(row: Mapping[str, Any], documents: Sequence[_Document]) -> Iterator[s
         if not close:
             yield f"{what}: {name} is {kept!r} there and {value!r} here"
     bounds = [row["speedup_low"], row["speedup"], row["speedup_high"]]
-    known = [bound for bound in bounds if bound is not None]
-    if known != sorted(known):
+    measured = [bound for bound in bounds if bound is not None]
+    if measured != sorted(measured):
         yield f"{what}: its speedup is outside of its interval"
 
 
 def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[str, Any]:
     documents = _newest_build(documents)
-    clean = [item for item in documents if item["status"] != "contaminated"]
-    enough = any(len(_rounds(item)) >= _MIN_ROUNDS for item in clean)
+    clean = [document for document in documents if document["status"] != "contaminated"]
+    enough = any(len(_rounds(document)) >= _MIN_ROUNDS for document in clean)
     counted = clean if enough else documents
     first, candidate, baseline = counted[0], row["candidate"], row["baseline"]
-    model = next((item["model"] for item in documents[::-1] if item["model"].get("params")), None)
+    model = next(
+        (document["model"] for document in documents[::-1] if document["model"].get("params")), None
+    )
     model = model or documents[-1]["model"]
     batch_size, batches = (asked_in(first).get(name) or 1 for name in ("batch_size", "batches"))
     training = asked_in(first).get("training") or {}
@@ -158,7 +160,7 @@ def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[st
     statuses = [_status(documents, label) for label in labels[::-1]]
     failed = next((status for status in statuses if status != "ok"), None)
     rounds, contaminated = _counting(documents, *labels)
-    ratios = [[math.log(item[0] / item[1]) for item in group] for group in rounds if baseline]
+    ratios = [[math.log(calls[0] / calls[1]) for calls in group] for group in rounds if baseline]
     speedup = _estimate(ratios)
     value = None if failed or speedup is None else math.exp(speedup)
     expected: dict[str, Any] = {
@@ -181,18 +183,18 @@ def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[st
 
 def _newest_build(documents: Sequence[_Document]) -> list[_Document]:
     """The records that measured what the newest one measured, in order."""
-    known: dict[str, Any] = {}
+    build: dict[str, Any] = {}
     kept: list[_Document] = []
     for document in sorted(documents, key=lambda document: -int(document["replicate"])):
         model, loaded = _mapping(document["model"]), _mapping(document["environment"]).get("loaded")
-        found = {
+        facts = {
             "params": model.get("params"),
             "operations": model.get("fingerprint"),
             **_mapping(_mapping(loaded).get("libraries")),
         }
-        found = {name: value for name, value in found.items() if value not in (None, "")}
-        if all(known.get(name, value) == value for name, value in found.items()):
-            known, kept = {**found, **known}, [document, *kept]
+        facts = {name: value for name, value in facts.items() if value not in (None, "")}
+        if all(build.get(name, value) == value for name, value in facts.items()):
+            build, kept = {**facts, **build}, [document, *kept]
     return kept
 
 
@@ -201,7 +203,7 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 def _status(documents: Sequence[_Document], label: str) -> str:
-    modes = [item["modes"][label] for item in documents if label in item["modes"]]
+    modes = [document["modes"][label] for document in documents if label in document["modes"]]
     told = [mode for mode in modes if mode["status"] in ("ok", "nondeterministic")]
     for mode in modes:
         status = str(mode["status"])
@@ -211,7 +213,7 @@ def _status(documents: Sequence[_Document], label: str) -> str:
     failed = [str(mode["status"]) for mode in modes if mode["status"] != "ok"]
     if failed and not works:
         return failed[0]
-    cut = [str(item["status"]) for item in documents if item.get("failure")]
+    cut = [str(document["status"]) for document in documents if document.get("failure")]
     if cut and not (works and _counting(documents, label)[0]):
         return cut[-1]
     return "ok" if works else "skipped"
@@ -222,37 +224,38 @@ def _counting(
 ) -> tuple[list[list[tuple[float, ...]]], bool]:
     """Seconds a call of the rounds that count, by replicate; whether they are contaminated."""
     quiet = [
-        (item["status"] == "contaminated", _calls(item, labels, dirty=False)) for item in documents
+        (document["status"] == "contaminated", _calls(document, labels, dirty=False))
+        for document in documents
     ]
     enough = [(busy, calls) for busy, calls in quiet if len(calls) >= _MIN_ROUNDS]
     if enough:
         clean = [calls for busy, calls in enough if not busy]
         return clean or [calls for _, calls in enough], not clean
-    every = [_calls(item, labels, dirty=True) for item in documents]
+    every = [_calls(document, labels, dirty=True) for document in documents]
     every = [calls for calls in every if len(calls) >= _MIN_ROUNDS]
     return every, bool(every)
 
 
 def _calls(document: _Document, labels: Sequence[str], *, dirty: bool) -> list[tuple[float, ...]]:
-    found = []
-    for item in _rounds(document):
+    calls = []
+    for round_ in _rounds(document):
         call_s = {
-            block["mode"]: block["elapsed_ns"] / block["calls"] / 1e9 for block in item["blocks"]
+            block["mode"]: block["elapsed_ns"] / block["calls"] / 1e9 for block in round_["blocks"]
         }
-        if all(label in call_s for label in labels) and (dirty or not item.get("dirty")):
-            found.append(tuple(call_s[label] for label in labels))
-    return found
+        if all(label in call_s for label in labels) and (dirty or not round_.get("dirty")):
+            calls.append(tuple(call_s[label] for label in labels))
+    return calls
 
 
 def _rounds(document: _Document) -> Sequence[Mapping[str, Any]]:
     """The rounds that count: none of a replicate that was cut before its effort's least."""
     rounds: Sequence[Mapping[str, Any]] = document["rounds"]
-    flags = [item["flag"] if isinstance(item, dict) else item for item in document.get("flags", ())]
+    flags = [flag["flag"] if isinstance(flag, dict) else flag for flag in document.get("flags", ())]
     if "cut_short" not in flags:
         return rounds
     effort = asked_in(document).get("effort")
     least = effort.get("rounds_min") if isinstance(effort, Mapping) else None
-    clean = [item for item in rounds if not item.get("dirty")]
+    clean = [round_ for round_ in rounds if not round_.get("dirty")]
     return rounds if len(clean) >= (least or _MIN_ROUNDS) else ()
 
 

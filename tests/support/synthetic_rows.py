@@ -153,8 +153,8 @@ def base_row(**changes: Any) -> Row:
         "rounds": 300,
         "freedom": 4,
     }
-    found = {**row, **changes}
-    return {**found, "samples": found["batch_size"] * (found["batches"] or 1)}
+    changed = {**row, **changes}
+    return {**changed, "samples": changed["batch_size"] * (changed["batches"] or 1)}
 
 
 def compared(baseline: float, candidate: float, half_width: float, *, floor: float = 0.01) -> Row:

@@ -131,8 +131,8 @@ def paths_in(value: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
         items = list(value.items())
     elif isinstance(value, list):
         items = list(enumerate(value))[:3]
-    for name, item in items:
-        yield from paths_in(item, (*where, name))
+    for name, member in items:
+        yield from paths_in(member, (*where, name))
 
 
 def at(document: Any, where: Sequence[Any]) -> Any:
@@ -144,8 +144,8 @@ def at(document: Any, where: Sequence[Any]) -> Any:
 
 def xla_divided(document: Any, source: random.Random) -> None:
     factor = source.choice((2, 10, 100))
-    for item in document["rounds"]:
-        for block in item["blocks"]:
+    for round_ in document["rounds"]:
+        for block in round_["blocks"]:
             if block["mode"] == "xla":
                 block["elapsed_ns"] //= factor
                 block["enqueue_ns"] //= factor
@@ -158,7 +158,7 @@ def modes_swapped(document: Any, source: random.Random) -> None:
     first, second = source.sample(names, 2)
     swap = {first: second, second: first}
     document["modes"] = {name: document["modes"][swap.get(name, name)] for name in names}
-    for block in (block for item in document["rounds"] for block in item["blocks"]):
+    for block in (block for round_ in document["rounds"] for block in round_["blocks"]):
         block["mode"] = swap.get(block["mode"], block["mode"])
 
 
@@ -349,10 +349,10 @@ def ended(results: Path, trial: str) -> None:
 
 def reported(results: Path) -> None:
     loaded = rows.load(results)
-    records, found, _ = rows.summaries(results, loaded)
+    records, summaries, _ = rows.summaries(results, loaded)
     owner, project = report.place(records, "e", "p")
     report.plan_document(
-        records, found, entity=owner or "", project=project, unsent=0, project_runs=None
+        records, summaries, entity=owner or "", project=project, unsent=0, project_runs=None
     )
 
 
@@ -437,11 +437,11 @@ class Harness:
         shutil.rmtree(folder, ignore_errors=True)
 
     def readers(self, number: int, trial: str) -> list[tuple[str, Callable[[Path], None]]]:
-        found: dict[str, Callable[[Path], None]] = {**READERS}
-        found["end of a trial"] = partial(ended, trial=trial)
+        readers: dict[str, Callable[[Path], None]] = {**READERS}
+        readers["end of a trial"] = partial(ended, trial=trial)
         if number % self.seldom == 0:
-            found |= SELDOM
-        return list(found.items())
+            readers |= SELDOM
+        return list(readers.items())
 
     @contextlib.contextmanager
     def guarded(self, what: str) -> Iterator[None]:

@@ -26,8 +26,8 @@ GOLDEN = DATA / "records" / "schema_4.json"
 
 def xla_times_by(factor: float) -> Callable[[Any], None]:
     def change(document: Any) -> None:
-        for item in document["rounds"]:
-            for block in item["blocks"]:
+        for round_ in document["rounds"]:
+            for block in round_["blocks"]:
                 if block["mode"] == "xla":
                     for name in ("elapsed_ns", "enqueue_ns"):
                         block[name] = int(block[name] * factor)
@@ -130,8 +130,8 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
 def test_a_mode_is_what_its_name_says_unless_keras_chooses(
     label: str, name: str, allowed: set[bool]
 ) -> None:
-    found = {value for value in (True, False) if not [*proof(label, {name: value})]}
-    assert found == allowed
+    accepted = {value for value in (True, False) if not [*proof(label, {name: value})]}
+    assert accepted == allowed
 
 
 def folder_with(tmp_path: Path, text: bytes) -> Path:

@@ -74,7 +74,7 @@ class StoredRun:
     @property
     def config(self) -> dict[str, Any]:
         """The config as a person set it."""
-        return {key: item["value"] for key, item in self.raw_config.items() if key != "_wandb"}
+        return {key: entry["value"] for key, entry in self.raw_config.items() if key != "_wandb"}
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -300,29 +300,29 @@ class Backend:
         return {"createRunFiles": {"runID": run.id, "uploadHeaders": [], "files": files}}
 
     def _upsert_sweep(self, variables: Variables) -> dict[str, Any]:
-        known = next(
+        stored = next(
             (sweep for sweep in self.sweeps.values() if sweep.name == variables.get("id")), None
         )
-        if known is None:
+        if stored is None:
             config = yaml.safe_load(variables["config"])
             names = list(config["parameters"])
             choices = [_choices(config["parameters"][name]) for name in names]
             waiting = [
                 dict(zip(names, values, strict=True)) for values in itertools.product(*choices)
             ]
-            known = StoredSweep(
+            stored = StoredSweep(
                 entity=variables.get("entityName") or ENTITY,
                 project=variables.get("projectName") or "uncategorized",
                 name=f"sweep{next(self._numbers)}",
                 config=config,
                 waiting=waiting[: config.get("run_cap")],
             )
-            self.sweeps[known.name] = known
-        known.state = variables.get("state") or known.state
-        project = {"id": "1", "name": known.project, "entity": {"id": "1", "name": known.entity}}
+            self.sweeps[stored.name] = stored
+        stored.state = variables.get("state") or stored.state
+        project = {"id": "1", "name": stored.project, "entity": {"id": "1", "name": stored.entity}}
         return {
             "upsertSweep": {
-                "sweep": {"name": known.name, "project": project},
+                "sweep": {"name": stored.name, "project": project},
                 "configValidationWarnings": [],
             }
         }
@@ -368,8 +368,8 @@ class Backend:
         elif not busy and sweep.resumes:
             run = self.runs[sweep.resumes.pop(0)]
             config = {
-                key: {"value": item["value"]}
-                for key, item in run.raw_config.items()
+                key: {"value": entry["value"]}
+                for key, entry in run.raw_config.items()
                 if key != "_wandb"
             }
             commands.append(

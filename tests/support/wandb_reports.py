@@ -65,6 +65,6 @@ def uploaded(server: WandbServer) -> dict[str, bytes]:
     """The files of all artifacts by name."""
     return {
         name: content
-        for item in server.pages.artifacts.values()
-        for name, content in item.files.items()
+        for artifact in server.pages.artifacts.values()
+        for name, content in artifact.files.items()
     }

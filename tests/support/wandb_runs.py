@@ -79,8 +79,8 @@ def rows_of(*records: Record) -> list[dict[str, Any]]:
     modes = FIRST.trial.modes
     return [
         row
-        for item in records
-        for row in history_rows(item.replicate, item.rounds, batch_size=4, modes=modes)
+        for record in records
+        for row in history_rows(record.replicate, record.rounds, batch_size=4, modes=modes)
     ]
 
 
@@ -99,17 +99,19 @@ def inspected(results_dir: Path) -> list[dict[str, Any]]:
 
 def marked(mark: str) -> set[str]:
     """Command lines of processes whose helper's mark begins so, W&B's own service among them."""
-    found = set()
+    command_lines = set()
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
             if any(
                 line.startswith(f"{MARK}={mark}".encode())
                 for line in path.read_bytes().split(b"\0")
             ):
-                found.add(path.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode())
+                command_lines.add(
+                    path.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode()
+                )
         except OSError:
             continue
-    return found
+    return command_lines
 
 
 def assert_repaired(server: WandbServer, head: RunHeader, log: Path) -> None:

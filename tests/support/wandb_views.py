@@ -149,33 +149,38 @@ class Views:
         return {"result": {"project": made, "model": made, "inserted": True}}
 
     def _project_id(self, variables: Variables) -> dict[str, Any]:
-        known = (variables["entityName"], variables["projectName"]) in self._known()
-        return {"project": {"id": "1", "internalId": "42"} if known else None}
+        exists = (variables["entityName"], variables["projectName"]) in self._known()
+        return {"project": {"id": "1", "internalId": "42"} if exists else None}
 
     def _list_runs(self, variables: Variables) -> dict[str, Any]:
         place = (variables["entity"], variables["project"])
         if place not in self._known():
             return {"project": None}
         job_type = json.loads(variables.get("filters") or "{}").get("jobType")
-        found = [
+        selected = [
             run
             for run in self._runs()
             if (run.entity, run.project) == place and job_type in (None, run.job_type)
         ]
         edges = [
-            {"node": {**run.describe(), "projectId": "1"}, "cursor": run.name} for run in found
+            {"node": {**run.describe(), "projectId": "1"}, "cursor": run.name} for run in selected
         ]
         page = {"endCursor": None, "hasNextPage": len(edges) > variables["perPage"]}
         runs = {"edges": edges[: variables["perPage"]], "pageInfo": page}
         return {
-            "project": {"internalId": "42", "runCount": len(found), "readOnly": False, "runs": runs}
+            "project": {
+                "internalId": "42",
+                "runCount": len(selected),
+                "readOnly": False,
+                "runs": runs,
+            }
         }
 
     def _upsert(self, variables: Variables) -> dict[str, Any]:
-        known = self.views.get(variables.get("id") or "")
-        if known is None:
+        view = self.views.get(variables.get("id") or "")
+        if view is None:
             number = next(self._numbers)
-            known = StoredView(
+            view = StoredView(
                 id=base64.b64encode(f"View:{number:06d}".encode()).decode(),
                 entity=variables["entityName"],
                 project=variables["projectName"],
@@ -187,11 +192,11 @@ class Views:
                 created_at=f"2026-01-01T00:00:{number:02d}Z",
                 saved=0,
             )
-            self.views[known.id] = known
-        known.name, known.display_name = variables["name"], variables["displayName"]
-        known.description, known.spec = variables["description"], json.loads(variables["spec"])
-        known.saved += 1
-        return {"upsertView": {"view": known.describe(), "inserted": known.saved == 1}}
+            self.views[view.id] = view
+        view.name, view.display_name = variables["name"], variables["displayName"]
+        view.description, view.spec = variables["description"], json.loads(variables["spec"])
+        view.saved += 1
+        return {"upsertView": {"view": view.describe(), "inserted": view.saved == 1}}
 
     def _workspaces(self, variables: Variables) -> dict[str, Any]:
         return self._listed(
@@ -225,10 +230,10 @@ class Views:
     def _create_artifact(self, variables: Variables) -> dict[str, Any]:
         given = variables["input"]
         name, digest = given["artifactCollectionName"], given["digest"]
-        versions = [item for item in self.artifacts.values() if item.name == name]
-        known = next((item for item in versions if item.digest == digest), None)
-        if known is None:
-            known = StoredArtifact(
+        versions = [artifact for artifact in self.artifacts.values() if artifact.name == name]
+        artifact = next((version for version in versions if version.digest == digest), None)
+        if artifact is None:
+            artifact = StoredArtifact(
                 id=f"artifact{next(self._numbers)}",
                 name=name,
                 type=given["artifactTypeName"],
@@ -236,11 +241,11 @@ class Views:
                 run=given.get("runName") or "",
                 version=len(versions),
             )
-            self.artifacts[known.id] = known
+            self.artifacts[artifact.id] = artifact
         latest = {"id": versions[-1].id} if versions else None
         described = {
-            "id": known.id,
-            "state": known.state,
+            "id": artifact.id,
+            "state": artifact.state,
             "artifactSequence": {"id": name, "latestArtifact": latest},
         }
         return {"createArtifact": {"artifact": described}}
@@ -259,13 +264,13 @@ class Views:
     def _create_files(self, variables: Variables) -> dict[str, Any]:
         nodes: list[dict[str, Any]] = [
             {
-                "storagePath": f"{item['artifactID']}/{item['name']}",
+                "storagePath": f"{file['artifactID']}/{file['name']}",
                 "uploadHeaders": [],
                 "uploadMultipartUrls": None,
-                "uploadUrl": f"{self._url()}/artifact/{item['artifactID']}/{item['name']}",
-                "artifact": {"id": item["artifactID"]},
+                "uploadUrl": f"{self._url()}/artifact/{file['artifactID']}/{file['name']}",
+                "artifact": {"id": file["artifactID"]},
             }
-            for item in variables["input"]["artifactFiles"]
+            for file in variables["input"]["artifactFiles"]
         ]
         return {"createArtifactFiles": {"files": {"edges": [{"node": node} for node in nodes]}}}
 
@@ -274,21 +279,21 @@ class Views:
 
     def _membership(self, variables: Variables) -> dict[str, Any]:
         name = variables["name"].partition(":")[0]
-        found = [
-            item
-            for item in self.artifacts.values()
-            if (item.name, item.state) == (name, "COMMITTED")
+        committed = [
+            artifact
+            for artifact in self.artifacts.values()
+            if (artifact.name, artifact.state) == (name, "COMMITTED")
         ]
-        if not found:
+        if not committed:
             return {"project": {"artifactCollectionMembership": None}}
-        described = _described(found[-1])
+        described = _described(committed[-1])
         collection = {**described["artifactSequence"], "description": None, "tags": {"edges": []}}
         member = {
             "__typename": "ArtifactCollectionMembership",
             "id": "1",
             "artifact": described,
             "artifactCollection": collection,
-            "versionIndex": found[-1].version,
+            "versionIndex": committed[-1].version,
             "aliases": [],
             "createdAt": "2026-01-01T00:00:00Z",
         }
@@ -300,16 +305,16 @@ class Views:
         return {"commitArtifact": {"artifact": {"id": artifact.id, "digest": artifact.digest}}}
 
 
-def _described(item: StoredArtifact) -> dict[str, Any]:
+def _described(artifact: StoredArtifact) -> dict[str, Any]:
     project = {"id": "1", "internalId": "42", "name": "p", "entity": {"name": "tester"}}
     return {
         "__typename": "Artifact",
-        "id": item.id,
-        "versionIndex": item.version,
-        "artifactType": {"name": item.type},
+        "id": artifact.id,
+        "versionIndex": artifact.version,
+        "artifactType": {"name": artifact.type},
         "artifactSequence": {
             "__typename": "ArtifactSequence",
-            "name": item.name,
+            "name": artifact.name,
             "project": project,
         },
         "description": None,
@@ -318,9 +323,9 @@ def _described(item: StoredArtifact) -> dict[str, Any]:
         "ttlIsInherited": True,
         "tags": [],
         "historyStep": None,
-        "state": item.state,
+        "state": artifact.state,
         "size": 1,
-        "digest": item.digest,
+        "digest": artifact.digest,
         "digestAlgorithm": "MANIFEST_MD5",
         "commitHash": "0",
         "fileCount": 1,

@@ -236,13 +236,13 @@ def test_the_drivers_time_estimate_is_a_range_around_the_time_of_a_replicate(
     judge = Judge(backlog, warn=Notes().warn, record_death=None, rematch=None)
     progress = Progress(Notes(), launcher, backlog, judge, {"m": 10.0})
     assert progress.left_s({}) == (0.0, 0.0)
-    backlog.extend([replace_wanted(item, 2) for item in tasks_of(tmp_path, ["a=ok", "b=ok"])])
+    backlog.extend([replace_wanted(queued, 2) for queued in tasks_of(tmp_path, ["a=ok", "b=ok"])])
     assert progress.left_s({}) == pytest.approx((18.0, 22.0))
 
 
-def replace_wanted(item: Task, wanted: int) -> Task:
-    item.wanted = wanted
-    return item
+def replace_wanted(queued: Task, wanted: int) -> Task:
+    queued.wanted = wanted
+    return queued
 
 
 def wait_for_claims(results: Path, names: str) -> None:

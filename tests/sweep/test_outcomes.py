@@ -92,9 +92,9 @@ def measured(trial: str, count: int = 1, slot: str = "n0") -> Ended:
 
 def test_a_model_that_changes_while_a_sweep_runs_is_measured_again(tmp_path: Path) -> None:
     def answer(trial: str, attempt: int) -> Ended:
-        found = record(trial, "ok", {})
-        found = replace(found, model=replace(found.model, params=1 if attempt < 3 else 2))
-        return Ended(how=End.FINISHED, slot="n0", records=(found.to_json(),))
+        made = record(trial, "ok", {})
+        made = replace(made, model=replace(made.model, params=1 if attempt < 3 else 2))
+        return Ended(how=End.FINISHED, slot="n0", records=(made.to_json(),))
 
     cluster = Cluster(answer)
     drive(cluster, Store(tmp_path), "a=ok*3")
@@ -104,9 +104,9 @@ def test_a_model_that_changes_while_a_sweep_runs_is_measured_again(tmp_path: Pat
 def test_a_model_that_each_process_builds_otherwise_is_given_up(tmp_path: Path) -> None:
     def answer(trial: str, attempt: int) -> Ended:
         assert attempt < 20, "measured for ever"
-        found = record(trial, "ok", {})
-        found = replace(found, model=replace(found.model, params=attempt))
-        return Ended(how=End.FINISHED, slot="n0", records=(found.to_json(),))
+        made = record(trial, "ok", {})
+        made = replace(made, model=replace(made.model, params=attempt))
+        return Ended(how=End.FINISHED, slot="n0", records=(made.to_json(),))
 
     cluster = Cluster(answer)
     outcome, _ = drive(cluster, Store(tmp_path), "a=ok*2", "b=ok")

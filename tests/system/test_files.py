@@ -36,10 +36,10 @@ def test_a_file_is_replaced_completely_or_not_at_all(tmp_path: Path) -> None:
     (taken / "inner").mkdir(parents=True)
     with pytest.raises(OSError, match="not a regular file"):
         replace_whole(taken, b"x")
-    assert sorted(item.name for item in tmp_path.iterdir()) == ["folder", "made"], (
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "made"], (
         "no temporary file is left"
     )
-    assert [item.name for item in path.parent.iterdir()] == ["file"]
+    assert [entry.name for entry in path.parent.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "folder", "large"])

@@ -232,12 +232,12 @@ def test_a_parent_with_older_software_ends_and_a_new_one_forks(
 
 
 def test_a_parent_that_has_a_thread_forks_nothing() -> None:
-    known, ended = forking.threads(), threading.Event()
+    threads_before, ended = forking.threads(), threading.Event()
     thread = threading.Thread(target=ended.wait)
     thread.start()
     try:
         with pytest.raises(SystemExit, match="the parent has 1 thread besides BLAS's"):
-            forking.check_threads(known)
+            forking.check_threads(threads_before)
     finally:
         ended.set()
         join(thread)

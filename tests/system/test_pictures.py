@@ -33,12 +33,12 @@ def complaint(path: Path) -> str:
 def test_the_records_of_all_files_are_counted(tmp_path: Path) -> None:
     write(tmp_path / "a.tfrecord", [b"one", b"", b"three"])
     write(tmp_path / "b.tfrecord-00001", [b"four"])
-    found = pictures.find(str(tmp_path))
-    assert (found.form, found.count) == ("tfrecord", 4)
-    assert [Path(name).name for name in found.files] == ["a.tfrecord", "b.tfrecord-00001"]
+    dataset = pictures.find(str(tmp_path))
+    assert (dataset.form, dataset.count) == ("tfrecord", 4)
+    assert [Path(name).name for name in dataset.files] == ["a.tfrecord", "b.tfrecord-00001"]
     alone = pictures.find(str(tmp_path / "a.tfrecord"))
     assert alone.count == 3
-    assert alone.fingerprint != found.fingerprint
+    assert alone.fingerprint != dataset.fingerprint
 
 
 def test_a_folder_for_each_class(tmp_path: Path) -> None:
@@ -46,9 +46,9 @@ def test_a_folder_for_each_class(tmp_path: Path) -> None:
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"x")
-    found = pictures.find(str(tmp_path))
-    assert (found.form, found.classes, found.labels) == ("folder", ("cat", "dog"), (0, 0, 1))
-    assert [Path(name).name for name in found.files] == ["0.jpg", "1.jpeg", "2.JPG"]
+    dataset = pictures.find(str(tmp_path))
+    assert (dataset.form, dataset.classes, dataset.labels) == ("folder", ("cat", "dog"), (0, 0, 1))
+    assert [Path(name).name for name in dataset.files] == ["0.jpg", "1.jpeg", "2.JPG"]
 
 
 def test_the_content_counts_and_not_the_path(tmp_path: Path) -> None:

@@ -68,14 +68,14 @@ def test_a_tree_ends_with_the_members_that_left_the_group() -> None:
     )
     process = subprocess.Popen([sys.executable, "-c", child])
     deadline = time.monotonic() + 120
-    while not (found := descendants(process.pid)) and time.monotonic() < deadline:
+    while not (members := descendants(process.pid)) and time.monotonic() < deadline:
         time.sleep(0.05)
     kill_tree(process.pid)
     process.wait(120)
-    assert len(found) == 1
-    while any(map(alive, found)) and time.monotonic() < deadline:
+    assert len(members) == 1
+    while any(map(alive, members)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not any(map(alive, found))
+    assert not any(map(alive, members))
 
 
 def alive(pid: int) -> bool:

@@ -62,7 +62,7 @@ def test_a_trials_options_are_in_force_in_its_process(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, **child}, capture_output=True, check=True
     )
-    found = msgspec.json.decode(done.stdout.splitlines()[-1])
-    assert (found["intra_op_threads"], found["inter_op_threads"]) == (5, 3)
-    assert found["onednn"] is False
-    assert found["xla_flags"].split()[-1] == "--xla_cpu_enable_fast_math=true"
+    settings = msgspec.json.decode(done.stdout.splitlines()[-1])
+    assert (settings["intra_op_threads"], settings["inter_op_threads"]) == (5, 3)
+    assert settings["onednn"] is False
+    assert settings["xla_flags"].split()[-1] == "--xla_cpu_enable_fast_math=true"

@@ -37,8 +37,8 @@ def shown(preload: str) -> dict[str, str]:
         check=True,
         text=True,
     )
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    libraries: dict[str, str] = json.loads(done.stdout)
+    return libraries
 
 
 def test_a_library_that_is_loaded_tells_its_own_version(cudnn: Path) -> None:

@@ -56,10 +56,10 @@ def test_what_calls_allocate_is_traced_where_it_is_not_counted() -> None:
         capture_output=True,
         check=True,
     )
-    found = msgspec.json.decode(done.stdout.splitlines()[-1])
-    assert found.pop("counted") is None
-    assert found.pop("unseen") <= 3.01
-    assert found == pytest.approx(
+    megabytes = msgspec.json.decode(done.stdout.splitlines()[-1])
+    assert megabytes.pop("counted") is None
+    assert megabytes.pop("unseen") <= 3.01
+    assert megabytes == pytest.approx(
         {
             "eager": 3,  # both operands and their sum
             "graph": 2,  # the sum takes the place of an operand

@@ -62,13 +62,13 @@ BUILDS = [(name, source) for name, entry in ENTRIES.items() for source in entry.
 
 def _smallest() -> list[tuple[str, str]]:
     """The model of fewest parameters of each family in each source that builds models itself."""
-    found: dict[tuple[str, str], tuple[float, str]] = {}
+    smallest: dict[tuple[str, str], tuple[float, str]] = {}
     for name, source in BUILDS:
         entry, published = ENTRIES[name], ENTRIES[name].published_in(source)
         if source != "hub" and published:
             size = (published.params_million, name)
-            found[entry.family, source] = min(found.get((entry.family, source), size), size)
-    return [(name, source) for (_, source), (_, name) in sorted(found.items())]
+            smallest[entry.family, source] = min(smallest.get((entry.family, source), size), size)
+    return [(name, source) for (_, source), (_, name) in sorted(smallest.items())]
 
 
 SMALLEST = _smallest()
@@ -128,7 +128,11 @@ def build(
 def _counts(model: Any) -> tuple[int, int]:
     """Parameters of a Keras model, all and trainable."""
     total, trainable = (
-        sum(math.prod(item.shape) for item in variables if "seed_generator" not in item.path)
+        sum(
+            math.prod(variable.shape)
+            for variable in variables
+            if "seed_generator" not in variable.path
+        )
         for variables in (model.variables, model.trainable_variables)
     )
     return total, trainable
@@ -271,10 +275,12 @@ def test_calibration_reaches_batch_normalization_inside_other_layers(source: str
     built = build("efficientnetv2b0", 96, source=source)
     models.calibrate(built, images(built))
     variances = [
-        item for item in built.loaded.keras_model.variables if item.path.endswith("moving_variance")
+        variable
+        for variable in built.loaded.keras_model.variables
+        if variable.path.endswith("moving_variance")
     ]
     assert len(variances) > 40
-    assert [item.path for item in variances if np.all(np.asarray(item) == 1)] == []
+    assert [variable.path for variable in variances if np.all(np.asarray(variable) == 1)] == []
 
 
 def test_calibration_leaves_the_layers_as_they_were_and_the_head_gives_logits() -> None:

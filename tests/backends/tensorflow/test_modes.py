@@ -51,8 +51,8 @@ def test_every_mode_is_proved_to_be_in_force(mode: Mode) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_computes_the_same(mode: Mode) -> None:
     expected = np.asarray(network(INPUTS[1]))
-    (found,) = prepared(mode).outputs(1)
-    assert found == pytest.approx(expected, abs=1e-5)
+    (output,) = prepared(mode).outputs(1)
+    assert output == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ CPU_0, GPU_0 = "/job:localhost/device:CPU:0", "/job:localhost/device:GPU:0"
 def test_an_integer_in_host_memory_is_no_proof_of_a_wrong_device(
     outputs: list[tuple[str, bool]], wrong: bool, elsewhere: list[str]
 ) -> None:
-    problems, found = modes.misplaced(outputs, device="/device:GPU:0")
-    assert (bool(problems), found) == (wrong, elsewhere)
+    problems, found_elsewhere = modes.misplaced(outputs, device="/device:GPU:0")
+    assert (bool(problems), found_elsewhere) == (wrong, elsewhere)
 
 
 TWO_CPUS = """

@@ -44,9 +44,9 @@ def batches(made: Pictures, **options: Any) -> list[tuple[np.ndarray, np.ndarray
 
 def test_an_epoch_holds_each_picture_once_and_its_last_batch_is_smaller(made: Pictures) -> None:
     assert made.count == IMAGES
-    found = batches(made)
-    assert [images.shape for images, _ in found] == [(4, 32, 32, 3), (4, 32, 32, 3), (2, 32, 32, 3)]
-    labels = sorted(int(label) for _, some in found for label in some)
+    epoch = batches(made)
+    assert [images.shape for images, _ in epoch] == [(4, 32, 32, 3), (4, 32, 32, 3), (2, 32, 32, 3)]
+    labels = sorted(int(label) for _, some in epoch for label in some)
     assert labels == sorted(number % CLASSES for number in range(IMAGES))
     assert [len(labels) for _, labels in batches(made, drop_remainder=True)] == [4, 4]
 

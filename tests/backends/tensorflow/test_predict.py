@@ -55,11 +55,11 @@ class NoXla(keras.layers.Layer):
 
 def model_of(library: Any, *layers: Any) -> Any:
     inputs = library.Input(SHAPE)
-    found = library.layers.Conv2D(4, 3, activation="relu")(inputs)
+    outputs = library.layers.Conv2D(4, 3, activation="relu")(inputs)
     for layer in layers:
-        found = layer(found)
-    found = library.layers.Flatten()(found)
-    return library.Model(inputs, library.layers.Dense(3)(found))
+        outputs = layer(outputs)
+    outputs = library.layers.Flatten()(outputs)
+    return library.Model(inputs, library.layers.Dense(3)(outputs))
 
 
 def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> PredictBench:
@@ -195,7 +195,9 @@ def test_a_setting_that_keras_reports_but_does_not_use_is_caught(bench: PredictB
 @pytest.fixture
 def planted(bench: PredictBench) -> Iterator[PredictBench]:
     layer = next(
-        item for item in bench.built.loaded.keras_model.layers if isinstance(item, Planted)
+        candidate
+        for candidate in bench.built.loaded.keras_model.layers
+        if isinstance(candidate, Planted)
     )
     layer.wrong = True
     yield bench

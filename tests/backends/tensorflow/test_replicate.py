@@ -106,15 +106,18 @@ def test_a_replicate_keeps_what_a_later_analysis_needs() -> None:
     attempt, _ = measured("eager", "graph", "xla")
     assert 0 < attempt.sync["empty_s"] < 0.1
     assert attempt.seconds["import"] > 0.1
-    for item in attempt.rounds:
-        assert item.load == LOAD
-        assert all(block.cpu_ns is not None and block.cpu_ns > 0 for block in item.blocks)
+    for round_ in attempt.rounds:
+        assert round_.load == LOAD
+        assert all(block.cpu_ns is not None and block.cpu_ns > 0 for block in round_.blocks)
     for outcome in attempt.modes.values():
         assert sum(outcome.warmup_block_calls) == outcome.warmup_calls
         assert len(outcome.warmup_block_ns) == len(outcome.warmup_block_calls) > 0
         assert outcome.warmup_trend is not None
         assert len(outcome.latency_enqueue_ns) == len(outcome.latencies_s)
-        assert sum(item.calls for item in outcome.latency_passes) in (0, len(outcome.latencies_s))
+        assert sum(latency_pass.calls for latency_pass in outcome.latency_passes) in (
+            0,
+            len(outcome.latencies_s),
+        )
 
 
 def test_predict_is_measured_beside_what_people_call_instead() -> None:
@@ -123,8 +126,8 @@ def test_predict_is_measured_beside_what_people_call_instead() -> None:
     assert {label: outcome.status for label, outcome in attempt.modes.items()} == dict.fromkeys(
         modes, Status.OK
     )
-    for item in attempt.rounds:
-        assert {block.mode for block in item.blocks} == set(modes)
+    for round_ in attempt.rounds:
+        assert {block.mode for block in round_.blocks} == set(modes)
     assert sorted(attempt.modes["graph_host"].copies_s) == ["input", "output"]
     assert not attempt.modes["predict"].copies_s
     settings = {label: attempt.modes[label].effective["jit_compile"] for label in modes[1:]}
@@ -137,11 +140,11 @@ def test_predict_is_measured_beside_what_people_call_instead() -> None:
 def test_no_round_begins_while_the_progress_before_it_is_shown() -> None:
     attempt, shown = measured("eager", "graph", "xla")
     assert shown
-    later = [item for item in attempt.rounds if item.round >= 4]
+    later = [round_ for round_ in attempt.rounds if round_.round >= 4]
     assert later
     for measured_before, at_ns in shown:
-        rounds = [item for item in attempt.rounds if item.round >= measured_before]
-        assert all(item.started_ns > at_ns for item in rounds)
+        rounds = [round_ for round_ in attempt.rounds if round_.round >= measured_before]
+        assert all(round_.started_ns > at_ns for round_ in rounds)
 
 
 @pytest.mark.parametrize("onednn", ["0", "1"])  # without it TensorFlow's allocator does not count
@@ -160,8 +163,8 @@ def test_copies_apart_compute_the_same_in_two_processes_that_take_turns() -> Non
     one, other = (result.modes[label] for label in ("graph", "graph_2"))
     assert one.status is other.status is Status.OK
     assert one.first_call_s != other.first_call_s
-    assert all(set(item.order) == {"graph", "graph_2"} for item in result.rounds)
-    idle_ns = [block.idle_cpu_ns for item in result.rounds for block in item.blocks]
+    assert all(set(round_.order) == {"graph", "graph_2"} for round_ in result.rounds)
+    idle_ns = [block.idle_cpu_ns for round_ in result.rounds for block in round_.blocks]
     assert all(used_ns is not None for used_ns in idle_ns)
 
 

@@ -66,8 +66,8 @@ def build(spec: ModelSpec, **changes: Any) -> models.BuiltModel:
 
 def outputs(built: models.BuiltModel, count: int = 2) -> list[np.ndarray]:
     return [
-        np.asarray(item)
-        for item in tf.nest.flatten(
+        np.asarray(output)
+        for output in tf.nest.flatten(
             built.call(models.draw(built.inputs, count, np.random.default_rng(0)))
         )
     ]
@@ -85,8 +85,8 @@ def test_a_detector_returns_its_heads_or_the_boxes_after_suppression() -> None:
     boxes, classes = outputs(build(spec))
     assert boxes.shape == (2, 84, 64)
     assert classes.shape == (2, 84, 20)
-    found, confidences, labels, counts = outputs(build(spec, step=DetectBench.step))
-    assert found.shape == (2, 100, 4)
+    boxes_kept, confidences, labels, counts = outputs(build(spec, step=DetectBench.step))
+    assert boxes_kept.shape == (2, 100, 4)
     assert confidences.shape == labels.shape == (2, 100)
     assert (counts > 10).all(), "nothing is thrown away before suppression"
 
@@ -111,11 +111,11 @@ def test_suppression_keeps_no_two_boxes_of_a_class_that_overlap() -> None:
 def test_the_example_of_fusion_sums_each_sample_in_both_precisions() -> None:
     spec = of_catalog("fusion_example", "examples", 16)
     built = build(spec)
-    assert [(item.name, item.shape) for item in built.inputs] == [
+    assert [(tensor.name, tensor.shape) for tensor in built.inputs] == [
         (name, (16, 16)) for name in "xyz"
     ]
     batch = models.draw(built.inputs, 3, np.random.default_rng(0))
-    x, y, z = (np.asarray(item, dtype=np.float64) for item in batch)
+    x, y, z = (np.asarray(values, dtype=np.float64) for values in batch)
     wanted = (x + y * z).sum(axis=(1, 2))
     assert built.call(batch).numpy() == pytest.approx(wanted, rel=1e-5)
     (reference,) = models.float64_reference(spec, built, batch)
@@ -155,11 +155,11 @@ def test_examples_made_of_layers_compute_in_the_asked_precision(
         first = built.loaded.keras_model.layers[1]
         assert (first.compute_dtype, first.variable_dtype) == (half, "float32")
         batch = models.draw(built.inputs, 2, np.random.default_rng(0))
-        found = built.call(batch)
-        assert found.dtype == tf.float32
-        assert np.ptp(found.numpy()) > 1e-5  # else nothing could be verified
+        outputs_of_call = built.call(batch)
+        assert outputs_of_call.dtype == tf.float32
+        assert np.ptp(outputs_of_call.numpy()) > 1e-5  # else nothing could be verified
         (reference,) = models.float64_reference(spec, built, batch)
-        error = np.abs(found.numpy() - reference).max() / np.abs(reference).max()
+        error = np.abs(outputs_of_call.numpy() - reference).max() / np.abs(reference).max()
         assert 0 < error < agreement.TOLERANCE[precision]
 
 
@@ -268,7 +268,7 @@ def test_a_signature_is_called_by_name_and_gives_outputs_by_name(tmp_path: Path)
     module = Signed()
     tf.saved_model.save(module, str(tmp_path / "m"), signatures={"serving_default": module.both})
     built = build(own(str(tmp_path / "m")))
-    assert [item.name for item in built.inputs] == ["a", "b"]
+    assert [tensor.name for tensor in built.inputs] == ["a", "b"]
     assert np.allclose(built.call((tf.ones((2, 4)) * 5, tf.ones((2, 4))))["less"], 4.0)
 
 
@@ -441,11 +441,11 @@ def test_a_twin_that_stays_in_float32_is_not_a_reference() -> None:
 
 def test_several_inputs_are_read_from_the_model_and_reach_it_by_name() -> None:
     built = build(own("own_models:two_inputs"))
-    assert {item.name: (item.shape, item.dtype) for item in built.inputs} == {
+    assert {tensor.name: (tensor.shape, tensor.dtype) for tensor in built.inputs} == {
         "tokens": ((16,), "int32"),
         "image": ((32, 32, 3), "float32"),
     }
-    assert [item.shape for item in outputs(built)] == [(2, 4), (2, 8)]
+    assert [output.shape for output in outputs(built)] == [(2, 4), (2, 8)]
     count = models.macs(built)
     assert count.total == 30 * 30 * 8 * 27 + 16 * 4
     assert not count.at_least
@@ -457,8 +457,8 @@ def test_inputs_that_are_given_by_name_reach_the_model_by_name_in_whatever_order
         {"shape": [16], "dtype": "int32", "low": 1, "high": 2, "name": "tokens"},
     ]
     built = build(own("own_models:two_inputs", input_spec=given))
-    assert [item.name for item in built.inputs] == ["image", "tokens"]
-    assert [item.shape for item in outputs(built)] == [(2, 4), (2, 8)]
+    assert [tensor.name for tensor in built.inputs] == ["image", "tokens"]
+    assert [output.shape for output in outputs(built)] == [(2, 4), (2, 8)]
 
 
 def test_a_model_of_any_size_requires_a_resolution() -> None:

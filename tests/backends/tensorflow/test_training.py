@@ -63,14 +63,16 @@ def outcomes(bench: TrainBench, *modes: str) -> dict[str, ModeOutcome]:
 
 def test_every_mode_is_proved_and_trains_as_eager_does(of: Callable[..., TrainBench]) -> None:
     publish = replace(TRAIN, effort=replace(TRAIN.effort, always_reference=True))
-    found = outcomes(of(lambda: network(keras.layers.BatchNormalization()), publish))
-    assert {label: item.status for label, item in found.items()} == dict.fromkeys(MODES, Status.OK)
-    assert found["graph"].effective["jit_compile"] is False
-    assert found["xla"].effective["jit_compile"] is True
-    for item in found.values():
-        assert item.agreement is not None
-        assert item.agreement.rmse_ref_rel is not None
-        assert item.agreement.rmse_ref_rel < 1e-5
+    by_mode = outcomes(of(lambda: network(keras.layers.BatchNormalization()), publish))
+    assert {label: outcome.status for label, outcome in by_mode.items()} == dict.fromkeys(
+        MODES, Status.OK
+    )
+    assert by_mode["graph"].effective["jit_compile"] is False
+    assert by_mode["xla"].effective["jit_compile"] is True
+    for outcome in by_mode.values():
+        assert outcome.agreement is not None
+        assert outcome.agreement.rmse_ref_rel is not None
+        assert outcome.agreement.rmse_ref_rel < 1e-5
 
 
 class Planted(keras.layers.Layer):
@@ -99,9 +101,9 @@ class Planted(keras.layers.Layer):
 def test_a_step_with_a_wrong_gradient_is_refused(
     of: Callable[..., TrainBench], factor: float
 ) -> None:
-    found = outcomes(of(lambda: network(Planted(factor))))
-    assert found["graph"].status is Status.OK
-    wrong = found["xla"]
+    by_mode = outcomes(of(lambda: network(Planted(factor))))
+    assert by_mode["graph"].status is Status.OK
+    wrong = by_mode["xla"]
     assert wrong.status is Status.WRONG_RESULT
     assert wrong.failure is not None
     assert "the first step changes dense" in wrong.failure.message
@@ -180,7 +182,7 @@ def test_a_trial_with_dropout_says_that_xla_draws_other_numbers() -> None:
         heard = Heard()
         layer = keras.layers.Dropout(rate)
         bench_of(partial(network, layer), TRAIN, heard)
-        flags = [item.flagged for item in heard.events if isinstance(item, protocol.Caveat)]
+        flags = [event.flagged for event in heard.events if isinstance(event, protocol.Caveat)]
         assert flags == expected
 
 
@@ -228,10 +230,10 @@ def finished(reply: protocol.Reply) -> Mapping[str, protocol.Spoilt]:
 
 
 def test_weights_that_run_away_verify_no_mode(of: Callable[..., TrainBench]) -> None:
-    found = outcomes(of(trial=replace(TRAIN, training=Training(learning_rate=1e38))), "graph")
-    assert found["graph"].status is Status.WRONG_RESULT
-    assert found["graph"].failure is not None
-    assert found["graph"].failure.message == (
+    by_mode = outcomes(of(trial=replace(TRAIN, training=Training(learning_rate=1e38))), "graph")
+    assert by_mode["graph"].status is Status.WRONG_RESULT
+    assert by_mode["graph"].failure is not None
+    assert by_mode["graph"].failure.message == (
         "refused: eager's own loss or gradients are not finite"
     )
 
@@ -272,10 +274,10 @@ def test_keras_trains_as_eager_does_and_says_what_it_made_of_jit_compile(
 ) -> None:
     bench = of(lambda: network(keras.layers.BatchNormalization()))
     ready = prepared(bench, *KERAS)
-    found = {label: entry.outcome for label, entry in ready.items()}
-    assert [item.status for item in found.values()] == [Status.OK] * 3
-    asked = [item.effective["jit_compile_asked"] for item in found.values()]
-    in_force = [item.effective["jit_compile"] for item in found.values()]
+    by_mode = {label: entry.outcome for label, entry in ready.items()}
+    assert [outcome.status for outcome in by_mode.values()] == [Status.OK] * 3
+    asked = [outcome.effective["jit_compile_asked"] for outcome in by_mode.values()]
+    in_force = [outcome.effective["jit_compile"] for outcome in by_mode.values()]
     assert asked == ["auto", False, True]
     assert in_force == [False, False, True]
     for entry in ready.values():
@@ -313,8 +315,8 @@ def test_a_setting_that_keras_lowers_is_not_in_force(of: Callable[..., TrainBenc
 
 
 def test_a_wrong_gradient_in_keras_own_step_is_refused(of: Callable[..., TrainBench]) -> None:
-    found = outcomes(of(lambda: network(Planted(0.99))), "train_on_batch_xla")
-    assert found["train_on_batch_xla"].status is Status.WRONG_RESULT
+    by_mode = outcomes(of(lambda: network(Planted(0.99))), "train_on_batch_xla")
+    assert by_mode["train_on_batch_xla"].status is Status.WRONG_RESULT
 
 
 def test_probabilities_and_logits_get_the_loss_of_their_kind(of: Callable[..., TrainBench]) -> None:

@@ -44,11 +44,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def trial_of(folder: str, *, drop_remainder: bool = False, **changes: Any) -> Trial:
     inputs = (InputSpec(shape=(SIDE, SIDE, 3), low=-1, high=1),)
-    found = find(folder)
+    pictures = find(folder)
     data = Data(
         path=folder,
-        pictures=found.count,
-        fingerprint=found.fingerprint,
+        pictures=pictures.count,
+        fingerprint=pictures.fingerprint,
         drop_remainder=drop_remainder,
     )
     trial = replace(
@@ -89,9 +89,11 @@ def measured(folder: str) -> tuple[TrainBench, dict[str, Ready]]:
 def test_every_mode_trains_on_pictures_as_eager_does(
     measured: tuple[TrainBench, dict[str, Ready]],
 ) -> None:
-    found = {label: entry.outcome for label, entry in measured[1].items()}
-    assert {label: item.status for label, item in found.items()} == dict.fromkeys(MODES, Status.OK)
-    assert found["fit_xla"].effective["jit_compile"] is True
+    by_mode = {label: entry.outcome for label, entry in measured[1].items()}
+    assert {label: outcome.status for label, outcome in by_mode.items()} == dict.fromkeys(
+        MODES, Status.OK
+    )
+    assert by_mode["fit_xla"].effective["jit_compile"] is True
 
 
 def test_an_epoch_of_every_mode_has_all_batches_the_last_one_smaller(
@@ -113,17 +115,17 @@ def test_an_epoch_of_every_mode_has_all_batches_the_last_one_smaller(
 def test_compiling_for_the_last_batch_is_told_apart(
     measured: tuple[TrainBench, dict[str, Ready]],
 ) -> None:
-    found = {
-        label: item.executable.extras().get("last_batch_compile_s")
-        for label, item in measured[1].items()
+    compile_s = {
+        label: entry.executable.extras().get("last_batch_compile_s")
+        for label, entry in measured[1].items()
     }
-    assert found["input"] is None
+    assert compile_s["input"] is None
     for label in ("xla", "fit_xla"):
-        executable, seconds = measured[1][label].executable, found[label]
+        executable, seconds = measured[1][label].executable, compile_s[label]
         assert isinstance(executable, Epoch)
         assert seconds is not None
         assert seconds > 0.5 * executable.last_batch_s, "most of the first step is compilation"
-    assert all(seconds is not None for label, seconds in found.items() if label != "input")
+    assert all(seconds is not None for label, seconds in compile_s.items() if label != "input")
 
 
 def test_without_the_last_batch_all_are_of_one_size(folder: str) -> None:

@@ -45,15 +45,17 @@ def measured() -> tuple[TrainBench, dict[str, Ready]]:
 def test_every_mode_of_fit_is_proved_and_trains_as_eager_does(
     measured: tuple[TrainBench, dict[str, Ready]],
 ) -> None:
-    found = {label: entry.outcome for label, entry in measured[1].items()}
-    assert {label: item.status for label, item in found.items()} == dict.fromkeys(MODES, Status.OK)
-    proofs = {label: found[label].effective.get("jit_compile") for label in MODES}
+    by_mode = {label: entry.outcome for label, entry in measured[1].items()}
+    assert {label: outcome.status for label, outcome in by_mode.items()} == dict.fromkeys(
+        MODES, Status.OK
+    )
+    proofs = {label: by_mode[label].effective.get("jit_compile") for label in MODES}
     assert proofs["fit_xla"] is proofs["xla"] is True
     assert proofs["fit_graph"] is proofs["fit_auto"] is proofs["graph"] is False
-    assert found["fit_eager"].effective["executing_eagerly"]
-    for label, item in found.items():
-        assert item.agreement is not None
-        assert (item.agreement.rmse_rel is None) is (label == "input")
+    assert by_mode["fit_eager"].effective["executing_eagerly"]
+    for label, outcome in by_mode.items():
+        assert outcome.agreement is not None
+        assert (outcome.agreement.rmse_rel is None) is (label == "input")
 
 
 def test_an_epoch_of_every_mode_trains_on_the_same_batches(

@@ -72,8 +72,8 @@ def test_the_page_knows_the_addresses_of_its_trials_runs_and_of_no_others(tmp_pa
     marks = folder / "published" / "api.wandb.ai_me_xla"
     marks.mkdir(parents=True)
 
-    def note(trial: str, **known: str) -> None:
-        run = {"replicates": [0], "confirmed": [0], **known}
+    def note(trial: str, **address_parts: str) -> None:
+        run = {"replicates": [0], "confirmed": [0], **address_parts}
         (marks / f"{trial}.json").write_text(json.dumps({"runs": {"1": run}}))
 
     note(TRIAL_ID)  # as before addresses were noted

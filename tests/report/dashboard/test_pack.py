@@ -71,15 +71,15 @@ def test_the_codes_of_many_values_take_two_and_four_bytes() -> None:
 def test_numbers_are_packed_with_four_and_a_half_digits(values: list[float | None]) -> None:
     column = np.array([math.nan if value is None else value for value in values], dtype=np.float64)
     columns, _ = unpack(pack({"x": column}, {}))
-    for value, found in zip(values, columns["x"], strict=True):
+    for value, restored in zip(values, columns["x"], strict=True):
         if value is None or abs(value) > 1.01 * LARGEST:
-            assert found is None
+            assert restored is None
         elif abs(value) >= LARGEST:
-            assert found is None or found == pytest.approx(value, rel=2**-15)
+            assert restored is None or restored == pytest.approx(value, rel=2**-15)
         elif abs(value) >= SMALLEST:
-            assert found == pytest.approx(value, rel=2**-16 + 2**-23, abs=0)
+            assert restored == pytest.approx(value, rel=2**-16 + 2**-23, abs=0)
         else:
-            assert found == pytest.approx(0.0, abs=2 * SMALLEST)
+            assert restored == pytest.approx(0.0, abs=2 * SMALLEST)
 
 
 @given(some.lists(some.text(some.characters(codec="utf-8"))))

@@ -12,7 +12,7 @@ from xla_sweeps.report.terminal.changes import show_difference
 
 def test_each_scenario_has_its_own_table_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
     training = config_of("train_step", "graph")
-    found = [
+    sides = [
         side(
             trial({"graph": 0.2, "xla": 0.1}, seed=seed),
             trial({"graph": step_s}, seed=seed + 50, config=training, asked="q2"),
@@ -20,7 +20,7 @@ def test_each_scenario_has_its_own_table_and_counts(capsys: pytest.CaptureFixtur
         )
         for title, seed, step_s in (("A", 10, 0.2), ("B", 20, 0.4))
     ]
-    show_difference(difference_of(*found))
+    show_difference(difference_of(*sides))
     out = capsys.readouterr().out
     calls, _, steps = out.partition("scenario=train_step\n")
     assert "xla throughput" in calls.partition("scenario=call\n")[2]

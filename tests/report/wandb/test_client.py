@@ -142,7 +142,7 @@ def test_when_the_command_is_killed_its_helper_finishes_the_run_and_exits(
     if name == "wandb":
         assert server.runs[TRIAL_ID].exit_code == 137
     else:
-        assert sum(item["type"] == "history" for item in inspected(tmp_path / "r")) == len(
+        assert sum(entry["type"] == "history" for entry in inspected(tmp_path / "r")) == len(
             FIRST.rounds
         )
 

@@ -42,14 +42,14 @@ def test_the_summary_has_the_published_studys_keys_too() -> None:
 
 def test_the_mean_of_the_logged_logarithms_is_the_geometric_mean() -> None:
     """W&B's panels take arithmetic means: of 2× and ½× that is 1.25×, of their logarithms 1×."""
-    found = []
+    summaries = []
     for xla_s in (0.1, 0.4):
         records = [make_record({"graph": 0.2, "xla": xla_s})]
-        found.append(run_summary(records, summarize(records)))
-    assert [keys["speedup_log2"] for keys in found] == pytest.approx([1.0, -1.0])
-    assert sum(keys["speedup_log2"] for keys in found) == pytest.approx(0.0)
+        summaries.append(run_summary(records, summarize(records)))
+    assert [keys["speedup_log2"] for keys in summaries] == pytest.approx([1.0, -1.0])
+    assert sum(keys["speedup_log2"] for keys in summaries) == pytest.approx(0.0)
     assert "speedup_log2" in SUMMARY_KEYS, "else an outdated one would stay"
-    assert result_point(found[0])["result/speedup_log2"] == found[0]["speedup_log2"]
+    assert result_point(summaries[0])["result/speedup_log2"] == summaries[0]["speedup_log2"]
 
 
 def test_a_run_without_a_speedup_still_has_its_status_and_verdict() -> None:

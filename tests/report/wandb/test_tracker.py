@@ -36,11 +36,11 @@ from xla_sweeps.report.wandb.tracker import (
 
 def updates(read: list[dict[str, Any]], kind: str) -> dict[str, Any]:
     """All updates of one kind, merged."""
-    found: dict[str, Any] = {}
-    for item in read:
-        if item["type"] == kind:
-            found.update(item[kind]["update"])
-    return found
+    merged: dict[str, Any] = {}
+    for entry in read:
+        if entry["type"] == kind:
+            merged.update(entry[kind]["update"])
+    return merged
 
 
 def test_an_offline_run_contains_config_history_and_summary(
@@ -54,7 +54,7 @@ def test_an_offline_run_contains_config_history_and_summary(
     assert Path(report.place).name.startswith("offline-run-")
     assert run_urls(tmp_path) == {}
     read = inspected(tmp_path)
-    run = next(item["run"] for item in read if item["type"] == "run")
+    run = next(entry["run"] for entry in read if entry["type"] == "run")
     assert (run["run_id"], run["job_type"], run["run_group"]) == (TRIAL_ID, "nightly", "my-sweep")
     assert (run["display_name"], run["notes"]) == ("mine", "a new driver")
     assert run["tags"] == ["ResNetV1", "applications", "cpu", "night"]
@@ -87,7 +87,7 @@ def test_an_offline_run_contains_config_history_and_summary(
         "flags": "TF_XLA_FLAGS=--a",
         "runtime": "",
     }
-    rows = [item["history"]["item"] for item in read if item["type"] == "history"]
+    rows = [entry["history"]["item"] for entry in read if entry["type"] == "history"]
     shown = [{key: value for key, value in row.items() if key[0] != "_"} for row in rows]
     assert shown[:-1] == rows_of(FIRST)
     assert shown[-1] == result_point(run_summary([FIRST], SUMMARY))
@@ -96,7 +96,7 @@ def test_an_offline_run_contains_config_history_and_summary(
     assert {key: summary[key] for key in wanted} == pytest.approx(wanted)
     assert summary["speedup"] == pytest.approx(2.0, rel=0.02)
     assert summary["latency_histogram/xla"]["_type"] == "histogram"
-    assert next(item["exit"] for item in read if item["type"] == "exit").get("exit_code", 0) == 0
+    assert next(entry["exit"] for entry in read if entry["type"] == "exit").get("exit_code", 0) == 0
 
 
 def test_an_online_run_is_uploaded_completely(server: WandbServer, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_server_that_is_down_from_the_start_leaves_an_offline_run_and_push_rep
     assert len(report.warnings) == 1
     assert "xla-sweeps push" in report.warnings[0]
     assert run_urls(tmp_path) == {}
-    rows = [item for item in inspected(tmp_path) if item["type"] == "history"]
+    rows = [entry for entry in inspected(tmp_path) if entry["type"] == "history"]
     assert len(rows) == len(FIRST.rounds) + 1
     assert published_replicates(head) is None
     assert_repaired(server, head, tmp_path / "push.log")

@@ -21,8 +21,8 @@ def test_no_mean_mixes_devices_sizes_or_batches() -> None:
         pair(3, 8.0, device="B", batch_size=32),
         pair(4, 8.0, device="B", batch_size=32),
     ]
-    found = {key: text_of(key, rows) for key in ("answer", "where", "compare")}
-    assert "faster than graph in 5 of 7 pairs, slower in 2.\n" in found["answer"]
+    texts = {key: text_of(key, rows) for key in ("answer", "where", "compare")}
+    assert "faster than graph in 5 of 7 pairs, slower in 2.\n" in texts["answer"]
     for setting, speedup, models in (
         ("A, 224 px, batch 4, float32", "4.00×", 2),
         ("B, 224 px, batch 32, float32", "2.00×", 3),
@@ -30,16 +30,16 @@ def test_no_mean_mixes_devices_sizes_or_batches() -> None:
         assert (
             f"- {setting}: XLA is typically {speedup} as fast as graph (geometric mean over "
             f"{models} models)."
-        ) in found["answer"]
-    assert found["answer"].count("typically") == 2
-    assert "### A, 224 px, batch 4, float32" in found["where"]
-    assert "| 2 | 2 | 0 | 4.00× | 0% |" in found["where"]
-    assert "| 3 | 3 | 0 | 2.00× | 33% |" in found["where"]
-    assert found["where"].count("×") == 2
-    assert "| A | 224 | 4 | float32 | 2 | 2 | 0 | 4.00× | 0% | — |" in found["compare"]
-    assert "| A | 384 | 4 | float32 | 1 | 1 | 0 | 0.25× | 100% | — |" in found["compare"]
-    assert "| B | 224 | 4 | float32 | 1 | 1 | 0 | 2.00× | 0% | — |" in found["compare"]
-    assert "No model was measured in every row" in found["compare"]
+        ) in texts["answer"]
+    assert texts["answer"].count("typically") == 2
+    assert "### A, 224 px, batch 4, float32" in texts["where"]
+    assert "| 2 | 2 | 0 | 4.00× | 0% |" in texts["where"]
+    assert "| 3 | 3 | 0 | 2.00× | 33% |" in texts["where"]
+    assert texts["where"].count("×") == 2
+    assert "| A | 224 | 4 | float32 | 2 | 2 | 0 | 4.00× | 0% | — |" in texts["compare"]
+    assert "| A | 384 | 4 | float32 | 1 | 1 | 0 | 0.25× | 100% | — |" in texts["compare"]
+    assert "| B | 224 | 4 | float32 | 1 | 1 | 0 | 2.00× | 0% | — |" in texts["compare"]
+    assert "No model was measured in every row" in texts["compare"]
 
 
 def test_settings_are_compared_over_the_models_that_all_have() -> None:
@@ -58,8 +58,8 @@ def test_settings_are_compared_over_the_models_that_all_have() -> None:
 
 def test_the_commonest_setting_is_that_with_the_most_pairs_of_each_device() -> None:
     rows = [pair(1), pair(2, batch_size=32), pair(3, batch_size=32), pair(4, device="A")]
-    found = {str(setting): len(mine) for setting, mine in commonest(rows).items()}
-    assert found == {
+    pairs = {str(setting): len(mine) for setting, mine in commonest(rows).items()}
+    assert pairs == {
         "Some CPU, 224 px, batch 32, float32": 2,
         "A, 224 px, batch 4, float32": 1,
     }
@@ -91,15 +91,15 @@ def test_contaminated_and_preliminary_figures_look_so() -> None:
 
 
 def test_the_header_says_what_was_measured_when_and_with_which_software() -> None:
-    known: dict[str, Any] = {
+    software: dict[str, Any] = {
         "software": "TensorFlow 2.21.0",
         "driver": "550.54",
         "environment_flags": "",
     }
     rows = [
-        pair(1, **known, measured_at="2026-11-05T10:00:00+00:00"),
-        pair(2, **known, device="B", measured_at="2026-11-01T10:00:00+00:00"),
-        pair(3, **known, status="interrupted", measured_at=""),
+        pair(1, **software, measured_at="2026-11-05T10:00:00+00:00"),
+        pair(2, **software, device="B", measured_at="2026-11-01T10:00:00+00:00"),
+        pair(3, **software, status="interrupted", measured_at=""),
         pair(4, origin="imported", device="published elsewhere"),
     ]
     text = environment(rows, FACTS)

@@ -103,14 +103,14 @@ def test_report_workspace_and_summary_run_are_uploaded_completely(
         "Everything",
     ]
     assert "| devices | Some CPU |" in texts(view)
-    found = overview(rows_of(load(made.results_dir).table))
-    assert overall_answer(found) in texts(view)
+    figures = overview(rows_of(load(made.results_dir).table))
+    assert overall_answer(figures) in texts(view)
     assert "This project has 0 runs of trials." in texts(view)
 
     assert (run.job_type, run.state, run.exit_code) == ("summary", "finished", 0)
-    assert run.summary["geomean"] == pytest.approx(found.geomean)
-    assert (run.summary["faster"], run.summary["trials"]) == (found.faster, 3)
-    assert {(item.type, item.state) for item in server.pages.artifacts.values()} == {
+    assert run.summary["geomean"] == pytest.approx(figures.geomean)
+    assert (run.summary["faster"], run.summary["trials"]) == (figures.faster, 3)
+    assert {(artifact.type, artifact.state) for artifact in server.pages.artifacts.values()} == {
         ("run_table", "COMMITTED"),
         ("dataset", "COMMITTED"),
         ("report", "COMMITTED"),
@@ -143,17 +143,20 @@ def test_panels_use_keys_that_runs_have_and_show_trials_alone(
         environment={},
         results_dir=tmp_path,
     ).scalars
-    known = {f"config:{name}.value" for name in scalars} | {f"{name}.value" for name in scalars}
-    known |= {f"summary:{name}" for name in SUMMARY_KEYS} | set(SUMMARY_KEYS)
-    known |= {"summary:throughput_graph", "throughput_graph", "run:displayName"}
+    keys = {f"config:{name}.value" for name in scalars} | {f"{name}.value" for name in scalars}
+    keys |= {f"summary:{name}" for name in SUMMARY_KEYS} | set(SUMMARY_KEYS)
+    keys |= {"summary:throughput_graph", "throughput_graph", "run:displayName"}
     filters, shown = [], []
     for grid in blocks(only(server.pages.of_type("runs")), "panel-grid"):
         for runset in grid["metadata"]["runSets"]:
             filters.append(
-                {item["key"]["name"]: item["value"] for item in runset["filters"]["filters"]}
+                {
+                    condition["key"]["name"]: condition["value"]
+                    for condition in runset["filters"]["filters"]
+                }
             )
             assert runset["grouping"] == []
-            assert set(runset["runFeed"]["columnOrder"]) <= known
+            assert set(runset["runFeed"]["columnOrder"]) <= keys
             assert runset["project"] == {"name": "xla-sweeps", "entityName": "tester", "id": "42"}
         shown += grid["metadata"]["panelBankSectionConfig"]["panels"]
     for panel in shown:
@@ -165,14 +168,17 @@ def test_panels_use_keys_that_runs_have_and_show_trials_alone(
             *config.get("metrics", []),
         ]
         used += [column["accessor"] for column in config.get("columns", [])]
-        assert {name for name in used if name} <= known
+        assert {name for name in used if name} <= keys
         if panel["viewType"] == "Bar Chart":
             assert config.get("limit") == 25 or config["groupBy"]
         if panel["viewType"] == "Scatter Plot":
             below_0 = config["yAxis"].endswith("speedup_log2")
             assert bool(config.get("yAxisLogScale")) != below_0
     assert len(shown) == 9, "eight, and the table of the summary run"
-    assert all(found["jobType"] == "trial" or found == {"jobType": "summary"} for found in filters)
+    assert all(
+        runset_filter["jobType"] == "trial" or runset_filter == {"jobType": "summary"}
+        for runset_filter in filters
+    )
 
 
 def test_the_first_charts_show_the_best_and_the_worst(publish_once: PublishOnce) -> None:
@@ -199,15 +205,17 @@ def test_panels_with_means_show_runs_of_one_setting(publish_once: PublishOnce) -
     ]
     means.append(views[1].spec["section"]["runSets"][0]["filters"]["filters"])
     assert len(means) == 2, "the one of families, and the workspace"
-    for found in means:
+    for conditions in means:
         setting = {
-            item["key"]["name"].removesuffix(".value"): item["value"]
-            for item in found
-            if item["key"]["section"] == "config"
+            condition["key"]["name"].removesuffix(".value"): condition["value"]
+            for condition in conditions
+            if condition["key"]["section"] == "config"
         }
         assert set(setting) == {"accelerator", "resolution", "batch_size", "precision", "scenario"}
         assert setting == {name: run.config[name] for name in setting}
-        summary = {i["key"]["name"]: i["value"] for i in found if i["key"]["section"] == "summary"}
+        summary = {
+            i["key"]["name"]: i["value"] for i in conditions if i["key"]["section"] == "summary"
+        }
         assert (summary["baseline"], summary["candidate"]) == ("graph", "xla")
         assert run.summary["baseline"] == "graph"
     sort = views[1].spec["section"]["runSets"][0]["sort"]["keys"][0]["key"]
@@ -242,15 +250,18 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
     grid, *others = [block for block in blocks if block["type"] == "panel-grid"]
     for other, scenario in zip(others, ("train_step", "predict", "predict"), strict=True):
         filters = other["metadata"]["runSets"][0]["filters"]["filters"]
-        found = {item["key"]["name"]: item["value"] for item in filters}
-        assert found["scenario.value"] == scenario
-        assert found["candidate"] == ("predict_xla" if scenario == "predict" else "xla")
+        values = {condition["key"]["name"]: condition["value"] for condition in filters}
+        assert values["scenario.value"] == scenario
+        assert values["candidate"] == ("predict_xla" if scenario == "predict" else "xla")
     saved = spec["workspace"]["spec"]["section"]
     for runset in (grid["metadata"]["runSets"][0], saved["runSets"][0]):
-        found = {item["key"]["name"]: item["value"] for item in runset["filters"]["filters"]}
-        assert found["accelerator.value"] == device
-        assert found["batch_size.value"] == 1
-        assert (found["scenario.value"], found["candidate"]) == ("call", "xla")
+        values = {
+            condition["key"]["name"]: condition["value"]
+            for condition in runset["filters"]["filters"]
+        }
+        assert values["accelerator.value"] == device
+        assert values["batch_size.value"] == 1
+        assert (values["scenario.value"], values["candidate"]) == ("call", "xla")
 
 
 def test_the_same_report_again_adds_nothing_and_new_results_update_it_and_no_other(
@@ -263,7 +274,7 @@ def test_the_same_report_again_adds_nothing_and_new_results_update_it_and_no_oth
     capsys.readouterr()
     assert {name: view.spec for name, view in server.pages.views.items()} == first
     assert {view.saved for view in server.pages.views.values()} == {2}
-    assert sorted(item.type for item in server.pages.artifacts.values()) == [
+    assert sorted(artifact.type for artifact in server.pages.artifacts.values()) == [
         "dataset",
         "report",
         "run_table",
@@ -280,7 +291,7 @@ def test_the_same_report_again_adds_nothing_and_new_results_update_it_and_no_oth
         created_at="2025-01-01T00:00:00Z",
         spec={"blocks": []},
     )
-    server.pages.views |= {item.id: item for item in (copied, own)}
+    server.pages.views |= {view.id: view for view in (copied, own)}
     measure(tmp_path / "r", "c", day=2)
     report(tmp_path / "r")
     assert capsys.readouterr().out.count("(updated)") == 1
@@ -351,7 +362,10 @@ def test_too_many_rows_for_a_page_omit_the_page(
         "warning: the summary run gets no page: dashboard: 3 rows are more than a page holds"
         in capsys.readouterr().err
     )
-    assert sorted(item.type for item in server.pages.artifacts.values()) == ["dataset", "run_table"]
+    assert sorted(artifact.type for artifact in server.pages.artifacts.values()) == [
+        "dataset",
+        "run_table",
+    ]
 
 
 def test_a_dry_run_needs_no_account_and_no_network(server: WandbServer, tmp_path: Path) -> None:

@@ -51,10 +51,10 @@ HOSTILE = [
 
 def kinds(source: str) -> set[str]:
     """The kinds of tokens that Markdown with tables finds in a text."""
-    found = set()
+    types = set()
     for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(source):
-        found |= {token.type, *(child.type for child in token.children or ())}
-    return found
+        types |= {token.type, *(child.type for child in token.children or ())}
+    return types
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -121,13 +121,13 @@ def test_the_questions_are_those_of_the_page_in_its_order() -> None:
 
 def test_the_answer_is_that_of_the_overview() -> None:
     rows = [pair(1, 2.0), pair(2, 0.5), pair(3, 4.0, family="Other"), failed(4)]
-    found = overview(rows)
+    figures = overview(rows)
     text = text_of("answer", rows)
-    assert text.startswith(overall_answer(found))
-    for item in found.families:
+    assert text.startswith(overall_answer(figures))
+    for family in figures.families:
         assert (
-            f"| {item.family} | {item.n} | {item.models} | {item.failed} | {item.geomean:.2f}× |"
-            in text_of("where", rows)
+            f"| {family.family} | {family.n} | {family.models} | {family.failed} | "
+            f"{family.geomean:.2f}× |" in text_of("where", rows)
         )
 
 
@@ -154,19 +154,19 @@ def test_each_scenario_has_its_own_answers() -> None:
         *(pair(number, 2.0) for number in (2, 3, 4)),
         *(pair(number, 3.0, **keras) for number in (5, 6)),
     ]
-    found = {(item.key, item.scenario): item for item in sections(rows, FACTS)}
-    questions = [item.question for (key, _), item in found.items() if key == "answer"]
+    by_key = {(section.key, section.scenario): section for section in sections(rows, FACTS)}
+    questions = [section.question for (key, _), section in by_key.items() if key == "answer"]
     assert questions == [
         f"Should I turn XLA on? ({name})" for name in ("call", "predict", "train_step")
     ]
-    answers = {name: found["answer", name].text for name in ("call", "predict", "train_step")}
+    answers = {name: by_key["answer", name].text for name in ("call", "predict", "train_step")}
     assert answers["call"].startswith("Yes. XLA is faster than graph in 3 of 3 pairs.")
     assert "predict_xla is faster than predict_graph in 2 of 2 pairs" in answers["predict"]
     assert "with XLA (`predict_xla`: `compile(jit_compile=True)`)" in answers["predict"]
     assert "model=NAME scenario=predict" in answers["predict"]
     assert answers["train_step"].startswith("No. XLA is faster than graph in 0 of 1 pair")
-    assert "net1" not in found["fastest", "call"].text
-    assert "net1" in found["fastest", "train_step"].text
+    assert "net1" not in by_key["fastest", "call"].text
+    assert "net1" in by_key["fastest", "train_step"].text
     alone = sections([pair(1)], FACTS)
     assert alone[0].question == "Should I turn XLA on?"
 

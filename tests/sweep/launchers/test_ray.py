@@ -107,8 +107,8 @@ def test_a_stop_ends_the_running_trials_and_leaves_no_process(cluster: Any, tmp_
     wait_for(lambda: begun.read_text().split().count("claim.after") == 3)
     launcher.stop(now=False)
     ended = [future.result(300) for future in futures]
-    assert {item.how for item in ended} == {End.STOPPED}
-    assert sum(bool(item.records) for item in ended) == 3, "what ran was saved"
+    assert {result.how for result in ended} == {End.STOPPED}
+    assert sum(bool(result.records) for result in ended) == 3, "what ran was saved"
     launcher.close()
 
 
@@ -150,15 +150,15 @@ def test_trials_run_on_their_nodes_are_copied_back_and_survive_a_node(
     def kill_a_node() -> None:
         wait_for(lambda: bool(notes.where))
         running = notes.where[-1].rpartition(":")[2]
-        victim = next(item for item in cluster.worker_nodes if item.node_id.startswith(running))
+        victim = next(node for node in cluster.worker_nodes if node.node_id.startswith(running))
         cluster.remove_node(victim, allow_graceful=False)
         gate.touch()  # only now do the other trials end
 
     killer = threading.Thread(target=kill_a_node)
     killer.start()
     tasks = [ray_task(f"u{number}", "gate", tmp_path) for number in range(4)]
-    for item in tasks:
-        item.words += (f"until={gate}",)
+    for waiting in tasks:
+        waiting.words += (f"until={gate}",)
     tasks.append(ray_task("dead", "die", tmp_path))
     outcome, _ = drive(cluster.address, tmp_path, tasks, notes)
     killer.join()

@@ -29,29 +29,32 @@ def test_operations_that_run_at_once_share_the_time() -> None:
 
 
 def test_the_parts_of_a_call_add_up_to_it() -> None:
-    found = mode_time(
+    time = mode_time(
         "xla", call(("conv", 2, 6), ("deep", 5, 9), ("copy", 12, 13), ("odd", 13, 14)), calls=3
     )
-    assert found.by_kind == pytest.approx(
+    assert time.by_kind == pytest.approx(
         {Kind.CONVOLUTION: 3.5, Kind.DEPTHWISE: 3.5, Kind.COPY: 1.0, Kind.OTHER: 1.0}
     )
-    assert found.gaps_s == pytest.approx(3.0)
-    assert found.host_s == pytest.approx(2.0 + 6.0)
-    assert sum(found.by_kind.values()) + found.gaps_s + found.host_s == pytest.approx(found.call_s)
-    assert found.calls == 3
+    assert time.gaps_s == pytest.approx(3.0)
+    assert time.host_s == pytest.approx(2.0 + 6.0)
+    assert sum(time.by_kind.values()) + time.gaps_s + time.host_s == pytest.approx(time.call_s)
+    assert time.calls == 3
 
 
 def test_a_call_in_which_no_operation_was_seen_is_the_hosts() -> None:
-    found = mode_time("graph", call(), calls=1)
-    assert (found.by_kind, found.gaps_s, found.host_s) == ({}, 0.0, 20.0)
+    time = mode_time("graph", call(), calls=1)
+    assert (time.by_kind, time.gaps_s, time.host_s) == ({}, 0.0, 20.0)
 
 
 def test_lost_time_is_told_by_layer_and_a_fusion_is_shared_among_its_layers() -> None:
     graph = call(("conv", 0, 4), ("deep", 4, 5), ("relu", 5, 6))
     compiled = call(("conv", 0, 3), ("deep", 3, 10), ("fusion", 10, 14))
-    found = {item.layer: (item.kind, item.graph_s, item.xla_s) for item in lost(graph, compiled)}
-    assert found == {
+    lost_by_layer = {
+        layer_time.layer: (layer_time.kind, layer_time.graph_s, layer_time.xla_s)
+        for layer_time in lost(graph, compiled)
+    }
+    assert lost_by_layer == {
         "deep (DepthwiseConv2D)": (Kind.DEPTHWISE, 1, 7),
         "bn (BatchNormalization)": (Kind.ELEMENTWISE, 0, 3),
     }
-    assert next(iter(found)) == "deep (DepthwiseConv2D)"
+    assert next(iter(lost_by_layer)) == "deep (DepthwiseConv2D)"

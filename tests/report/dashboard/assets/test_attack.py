@@ -120,8 +120,8 @@ def test_a_run_is_linked_only_by_https(browser: Browser, tmp_path: Path) -> None
         base_row(trial_id=number * 16, batch_size=int(number)) | compared(100.0, 120.0, 0.02)
         for number in (*runs, "8")
     ]
-    known = {"results": {number * 16: address for number, address in runs.items()}}
-    page = write_page(tmp_path / "page.html", rows, runs=known)
+    addresses = {"results": {number * 16: address for number, address in runs.items()}}
+    page = write_page(tmp_path / "page.html", rows, runs=addresses)
     links = "[...document.querySelectorAll('main a[href]')].map((link) => link.href)"
     for filters, place in (((), ".grid"), ([("batch_size", "1")], "#answer-rows")):
         visit(browser, page, filters)

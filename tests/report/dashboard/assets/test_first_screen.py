@@ -249,11 +249,11 @@ def test_the_page_and_the_terminal_give_the_same_answer(
     ]
     page = write_page(tmp_path / "page.html", rows)
     visit(browser, page)
-    found = build.sums(table_of(rows))
+    figures = build.sums(table_of(rows))
     word = browser.evaluate("document.querySelector('#answer-sentence b').innerText.trim()")
-    assert word == overall_word(found)
+    assert word == overall_word(figures)
     said = browser.evaluate("document.getElementById('answer-sentence').innerText")
-    if found.geomean is None:
+    if figures.geomean is None:
         assert f"XLA is faster than graph in 0 of {len(rates)} configurations, failed in" in said
     else:
-        assert typically(found).rstrip(".").split("× ")[1] in said
+        assert typically(figures).rstrip(".").split("× ")[1] in said

@@ -70,7 +70,11 @@ def check_picture(browser: Browser, chart: str) -> None:
     assert "xla_sweeps" in words
     assert "TensorFlow" in words
     assert "2026-11-" in words
-    assert not {item.tag for item in root.iter()} & {f"{SVG}style", f"{SVG}image", f"{SVG}script"}
+    assert not {element.tag for element in root.iter()} & {
+        f"{SVG}style",
+        f"{SVG}image",
+        f"{SVG}script",
+    }
     assert root[0].tag == f"{SVG}rect", "a background, so that it can lie on any page"
 
 

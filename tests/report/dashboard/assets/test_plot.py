@@ -38,5 +38,5 @@ def test_notices_are_at_the_head_and_every_licence_beside_the_library() -> None:
 
 
 def test_no_other_chart_library_is_left() -> None:
-    assert sorted(item.name for item in (ASSETS / "licenses").iterdir()) == ["plot.LICENSES"]
-    assert not [item.name for item in ASSETS.iterdir() if "echarts" in item.name]
+    assert sorted(path.name for path in (ASSETS / "licenses").iterdir()) == ["plot.LICENSES"]
+    assert not [path.name for path in ASSETS.iterdir() if "echarts" in path.name]

@@ -162,14 +162,14 @@ def check_chip(browser: Browser, page: Study, verdict: str) -> None:
     chip = f"#verdicts [data-verdict={verdict}]"
     expected = selected(page.rows, [("verdict", verdict)])
     answers = page_oracle.answers(page.rows[place] for place in selected(page.rows, ()))
-    found = sum(row["verdict"] == verdict for row in answers)
-    assert browser.evaluate(f"document.querySelector('{chip} b').textContent") == f"{found:,}"
+    count = sum(row["verdict"] == verdict for row in answers)
+    assert browser.evaluate(f"document.querySelector('{chip} b').textContent") == f"{count:,}"
     browser.click(chip)
     assert browser.evaluate("xlaSweeps.filtered()") == expected
     assert address(browser) == [("verdict", verdict)]
-    assert browser.evaluate(f"xlaSweeps.overview().{verdict}") == found
+    assert browser.evaluate(f"xlaSweeps.overview().{verdict}") == count
     assert browser.evaluate("document.getElementById('shown').innerText").startswith(
-        f"{found:,} of {len(answers):,} configurations"
+        f"{count:,} of {len(answers):,} configurations"
     )
     browser.click(chip)
     assert address(browser) == []
@@ -222,7 +222,7 @@ def test_a_failures_command_is_copied(browser: Browser, study: Studies) -> None:
     browser.click("#copied")
     browser.wait("document.getElementById('toast').textContent === 'Command copied'")
     command = pasted(browser)
-    (found,) = {
+    (expected,) = {
         row["command"]
         for row in page.rows
         if row["verdict"] == "failed"
@@ -232,7 +232,7 @@ def test_a_failures_command_is_copied(browser: Browser, study: Studies) -> None:
             f"{row['device']}"
         )
     }
-    assert command == found
+    assert command == expected
 
 
 @pytest.mark.each_browser

@@ -78,8 +78,8 @@ def check_order(browser: Browser, page: Study, column: str, numeric: bool) -> No
     """After a click on a column's head, and after another."""
     button = f"th[data-column='{column}'] button"
     rows = [page.rows[place] for place in selected(page.rows, ())]
-    known = [row[column] for row in rows if row[column] not in (None, "")]
-    assert (len(known) < len(rows)) == numeric, "some rows have no such number"
+    values = [row[column] for row in rows if row[column] not in (None, "")]
+    assert (len(values) < len(rows)) == numeric, "some rows have no such number"
     seen = []
     for _ in range(2):
         browser.evaluate(
@@ -93,14 +93,14 @@ def check_order(browser: Browser, page: Study, column: str, numeric: bool) -> No
         )
         order = table_order(browser, column, len(rows), page.rows)
         sorted_known = sorted(
-            known, reverse=direction == "descending", key=None if numeric else natural
+            values, reverse=direction == "descending", key=None if numeric else natural
         )
         assert (
-            order[: len(known)] == pytest.approx(sorted_known)
+            order[: len(values)] == pytest.approx(sorted_known)
             if numeric
-            else order[: len(known)] == sorted_known
+            else order[: len(values)] == sorted_known
         )
-        assert all(value in (None, "") for value in order[len(known) :]), (
+        assert all(value in (None, "") for value in order[len(values) :]), (
             "rows without a value come last"
         )
         seen.append(direction)
@@ -125,5 +125,5 @@ def table_order(
     assert len(lines) == count
     first = browser.evaluate("document.querySelector('table.grid tbody th').textContent")
     assert first == lines[0]["model"], column
-    found = {(row["trial_id"], row["candidate"], row["baseline"]): row for row in rows}
-    return [found[line["trial_id"], line["candidate"], line["baseline"]][column] for line in lines]
+    by_key = {(row["trial_id"], row["candidate"], row["baseline"]): row for row in rows}
+    return [by_key[line["trial_id"], line["candidate"], line["baseline"]][column] for line in lines]

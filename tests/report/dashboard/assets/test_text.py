@@ -203,12 +203,12 @@ def test_the_csv_file_contains_the_texts_but_no_formula(browser: Browser, tmp_pa
     visit(browser, write_page(tmp_path / "csv.html", rows))
     bring(browser, "#csv")
     _, content = browser.download(lambda: browser.click("#csv"))
-    found = {
+    notes = {
         line["trial_id"]: line["note"]
         for line in csv.DictReader(io.StringIO(content.decode(), newline=""))
     }
     for n, text in enumerate(texts):
-        assert found[f"{n:016}"] == (f"'{text}" if text[0] in "=+-@\t\r" else text)
+        assert notes[f"{n:016}"] == (f"'{text}" if text[0] in "=+-@\t\r" else text)
 
 
 def test_the_address_restores_a_filter_with_special_characters(
