@@ -77,12 +77,12 @@ class Pair:
 
     @property
     def wrong(self) -> bool:
-        """Whether the copies are called different."""
+        """True if the copies are called different."""
         return self.verdict in (Verdict.FASTER, Verdict.SLOWER)
 
     @property
     def holds(self) -> bool:
-        """Whether the interval contains the truth."""
+        """True if the interval contains the truth."""
         return self.low <= 1 <= self.high
 
 

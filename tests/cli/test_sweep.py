@@ -231,7 +231,7 @@ def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(
 
 def test_a_quick_trial_is_forked_once_and_what_must_be_independent_is_fresh(tmp_path: Path) -> None:
     def started() -> dict[str, list[str]]:
-        """How each replicate's process was started, by the trial's last mode."""
+        """Ways to start the replicates' processes that were taken, by the trial's last mode."""
         processes: dict[str, list[str]] = {}
         for record in sorted(records(tmp_path), key=lambda record: record.replicate):
             processes.setdefault(record.trial.modes[-1], []).append(record.process)

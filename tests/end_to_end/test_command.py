@@ -70,7 +70,7 @@ EARLY = [
     for kind, line in KINDS.items()
     if not any(key in line for key in ("own", "effort.", 'effort":', "model.", "-cd"))
 ]
-"""What a record without its words can tell."""
+"""Kinds of command lines that a record without its words can tell."""
 
 
 @dataclass

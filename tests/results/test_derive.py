@@ -183,7 +183,7 @@ def test_each_scenario_has_a_floor_of_its_own(tmp_path: Path) -> None:
 
 
 def alike(records: Sequence[Record]) -> tuple[str, ...]:
-    """What trials have in common that learn from each other."""
+    """Facts that are equal in trials that learn from each other."""
     trial, device = records[0].trial, str(records[0].device["name"])
     environment = str(records[-1].environment.get("id", ""))
     return (

@@ -83,7 +83,7 @@ def from_records(folder: Path) -> list[ComparisonRow]:
 
 
 def like(records: list[Record]) -> tuple[object, ...]:
-    """What trials share that learn from each other."""
+    """Facts that are equal in trials that learn from each other."""
     return records[0].trial.effort.name, records[0].device["name"]
 
 

@@ -77,7 +77,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
 
 
 def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """What code may decide by, with its line: names, and texts that are no sentences."""
+    """Names, and texts that are no sentences, by which code may decide, with their lines."""
     sentences = {id(part) for node in ast.walk(tree) for part in _documentation(node)}
     patterns = {id(part) for node in ast.walk(tree) for part in _pattern(node)}
     for node in ast.walk(tree):

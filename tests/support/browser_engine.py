@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 TIMEOUT_S = 120.0
-"""For one command: a page of 100,000 rows on a busy machine blocks its thread for seconds."""
+"""Limit of one command: a page of 100,000 rows on a busy machine blocks its thread for seconds."""
 
 
 class BrowserError(Exception):

@@ -257,4 +257,4 @@ COMPARISON: dict[str, Any] = {
         )
     ],
 }
-"""What goes into a page that compares two results folders."""
+"""Metadata of a page that compares two results folders."""

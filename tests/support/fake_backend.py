@@ -52,7 +52,7 @@ BACKEND = Backend(
 
 
 def declare() -> None:
-    """What a new backend adds to `schema.backend` and `schema.modes`."""
+    """Declare a new backend in `schema.backend` and `schema.modes`."""
     BACKENDS["fake"] = f"{__name__}:BACKEND"
     for execution in (Execution.GRAPH, Execution.XLA):
         mode = str.__new__(Mode, f"fake_{execution}")

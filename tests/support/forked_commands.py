@@ -26,12 +26,12 @@ TRIAL = (sys.executable, str(SUPPORT / "fake_trial.py"))
 SWEEP = (sys.executable, str(SUPPORT / "fake_sweep.py"))
 
 MEMORY_BYTES = 4 * 2**30
-"""What a case may allocate."""
+"""Most memory that a case may allocate."""
 
 OUTPUT_BYTES = 2**20
 
 Content = bytes | str | None
-"""What a path of a case is: a file's bytes, the target of a link, or None for a pipe."""
+"""Content of a path of a case: a file's bytes, the target of a link, or None for a pipe."""
 
 
 @dataclass(frozen=True, kw_only=True)

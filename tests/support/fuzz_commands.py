@@ -49,7 +49,7 @@ FORBIDDEN = {"--open", "--force", "--seconds", "--launcher", "--ops"}
 """Flags that a case gets only as `_command` writes them."""
 
 ALLOWED_WRITING = re.compile(r"\w+/(cache|quarantine)(/|$)")
-"""What becomes of the records that were read, also by a command that is then refused."""
+"""Folders that reading records may change, also by a command that is then refused."""
 
 
 class Generator:

@@ -23,7 +23,7 @@ PATHS = (
     *("results", "other", "f", "loop", "pipe", "", ".", "é", "a b", "x" * 300, "/dev/null"),
     *("/proc/x", "f/g", "loop/x", "\x1b[31m", "\udcff", "x/" * 3000, "results/records", "link"),
 )
-"""For what is written: nothing outside the case's folder, and no pipe that nobody reads."""
+"""Paths; a case writes to none outside its folder, and to no pipe that nobody reads."""
 
 YAML = (
     *("!!python/object/apply:os.system [id]", "&a [*a]", "*a", "{[a]: 1}", "<<: 3", "---", "..."),

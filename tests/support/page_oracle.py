@@ -83,7 +83,7 @@ def answers(rows: Iterable[Row]) -> list[Row]:
 def ranked(
     rows: Iterable[Row], value: Callable[[Row], tuple[float | None, float | None, float | None]]
 ) -> list[tuple[int | None, Row]]:
-    """Best first, with ranks that are shared while an interval reaches that of its group's leader.
+    """Ranks and rows, the best first; None where there is no interval.
 
     A rank is shared while an interval reaches that of its group's leader.
     """

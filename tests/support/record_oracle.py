@@ -224,7 +224,7 @@ def _configuration(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _words(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
-    """They become a command, which people paste into a terminal."""
+    """The words become a command, which people paste into a terminal."""
     words = document.get("words") or []
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         yield "words is not a list of texts"

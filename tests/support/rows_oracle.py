@@ -222,7 +222,7 @@ def _status(documents: Sequence[_Document], label: str) -> str:
 def _counting(
     documents: Sequence[_Document], *labels: str
 ) -> tuple[list[list[tuple[float, ...]]], bool]:
-    """Seconds a call of the rounds that count, by replicate; whether they are contaminated."""
+    """Seconds a call of the rounds that count, by replicate; True if they are contaminated."""
     quiet = [
         (document["status"] == "contaminated", _calls(document, labels, dirty=False))
         for document in documents

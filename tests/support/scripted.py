@@ -14,7 +14,7 @@ from xla_sweeps.schema.backend import Backend, default_backend
 FAKE_WORKER = (sys.executable, str(SUPPORT / "fake_worker.py"))
 
 BACKEND: Backend
-"""Declared by `use`."""
+"""The backend that `use` has declared."""
 
 
 def scripted(*script: str, parent: tuple[str, ...] = ()) -> Backend:

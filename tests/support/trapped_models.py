@@ -249,7 +249,7 @@ CASES: dict[str, Case] = {
         compiles=False,
     ),
 }
-"""What `explain` must find, by name."""
+"""Models with what `explain` must find in each, by name."""
 
 COMPILING: dict[str, Callable[[Any], Any]] = {
     "unique": lambda image: tf.unique(tf.reshape(tf.cast(image, tf.int32), (-1,))).y,
@@ -266,7 +266,7 @@ COMPILING: dict[str, Callable[[Any], Any]] = {
     )[0],
     "unused_text_in_a_function": lambda image: tf.function(_unused_text)(image) * 2,
 }
-"""What the public list of 2018 does not have, and compiles; and an operation that nothing needs."""
+"""Functions that compile but are not in the public list of 2018, and one that nothing needs."""
 
 
 def keras_model(function: Callable[[Any], Any], **named: Any) -> keras.Model:

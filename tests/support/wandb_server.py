@@ -26,7 +26,7 @@ from wandb_graphql import Backend, GraphQLError, StoredRun
 from wandb_views import Views
 
 API_KEY = "local-" + "5ec7e7" * 7
-"""In the form that the client accepts: a prefix and at least forty characters."""
+"""A key in the form that the client accepts: a prefix and at least forty characters."""
 
 
 @contextlib.contextmanager
@@ -232,6 +232,6 @@ def _handler_of(server: WandbServer) -> type[BaseHTTPRequestHandler]:
         do_GET = do_PUT = do_POST
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing on the terminal."""
+            """Print nothing on the terminal."""
 
     return Handler

@@ -50,7 +50,7 @@ def group_of(nodeid: str) -> str:
 
 
 def place_of(item: pytest.Item) -> int:
-    """When a test's group begins, for sorting."""
+    """Place of a test's group in the order, for sorting."""
     group = group_of(item.nodeid)
     if group in LONGEST:
         return LONGEST.index(group)

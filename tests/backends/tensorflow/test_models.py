@@ -83,7 +83,7 @@ EACH_LIBRARY = {
     ("resnet18", "keras_hub"),
     ("deit_tiny_distilled_patch16_224", "keras_hub"),
 }
-"""What is always built; the rest of the catalog is `exhaustive`."""
+"""Models that are always built; the rest of the catalog is `exhaustive`."""
 
 EACH_KIND = {
     ("mobilenet_v1", "applications"),

@@ -152,7 +152,7 @@ def test_a_chart_comes_back_with_the_rows_it_needs(browser: Browser, study: Stud
 def test_a_part_that_is_moved_away_and_back_between_two_frames_is_drawn(
     browser: Browser, study: Studies
 ) -> None:
-    """What is drawn above it moves a part, a scroll moves it back: no observer reports that."""
+    """Drawing above it moves a part, a scroll moves it back: no observer reports that."""
     visit(browser, study(300))
     browser.evaluate(
         """(async () => {

@@ -1,4 +1,4 @@
-"""What a sweep says at its end."""
+"""The summary that a sweep shows at its end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from xla_sweeps.schema.row import ComparisonRow
 
 
 def shown(rows: Sequence[ComparisonRow], capsys: pytest.CaptureFixture[str]) -> str:
-    """What is shown of a sweep with these rows."""
+    """Text that is shown of a sweep with these rows."""
     show_sweep(
         "mine",
         rows=rows,
