@@ -229,43 +229,6 @@ def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(
     assert [place for place, what in enumerate(started) if what == "anchor"] == [0, 13]
 
 
-def test_a_quick_trial_is_forked_once_and_what_must_be_independent_is_fresh(tmp_path: Path) -> None:
-    def started() -> dict[str, list[str]]:
-        """Ways to start the replicates' processes that were taken, by the trial's last mode."""
-        processes: dict[str, list[str]] = {}
-        for record in sorted(records(tmp_path), key=lambda record: record.replicate):
-            processes.setdefault(record.trial.modes[-1], []).append(record.process)
-        return processes
-
-    definition(tmp_path, model={"value": "resnet50"}, modes={"values": [["xla"], ["autocluster"]]})
-    first = sweep(tmp_path)
-    assert first.returncode == 0
-    assert started() == {"xla": ["forked"], "autocluster": ["fresh"]}, "it has a flag of its own"
-    (said,) = re.findall("fresh process, which takes longer; (.+) says why", first.stderr)
-    assert "not forked: the parent has other variables\n" in (tmp_path / said).read_text()
-    assert sweep(tmp_path, "--rerun", "model=resnet50").returncode == 0
-    assert started() == {"xla": ["forked", "fresh"], "autocluster": ["fresh", "fresh"]}
-    shutil.rmtree(tmp_path / "results")
-    asked = sweep(tmp_path, "--fresh-processes")
-    assert (asked.returncode, "fresh process" in asked.stderr) == (0, False)
-    assert started() == {"xla": ["fresh"], "autocluster": ["fresh"]}
-
-
-def test_a_trial_of_copies_of_a_mode_is_not_forked(tmp_path: Path) -> None:
-    definition(tmp_path, model={"value": "resnet50"}, modes={"value": ["graph", "graph"]})
-    assert sweep(tmp_path).returncode == 0
-    assert [record.process for record in records(tmp_path)] == ["fresh"]
-
-
-@pytest.mark.parametrize("word", ["hydra.run.dir=elsewhere", "hydra.sweep.dir=elsewhere"])
-def test_an_option_of_hydra_that_would_have_no_effect_is_refused(tmp_path: Path, word: str) -> None:
-    definition(tmp_path, model={"value": "resnet50"})
-    refused = sweep(tmp_path, word)
-    assert refused.returncode == 2
-    assert "a sweep on this machine runs its trials without Hydra; omit it" in refused.stderr
-    assert len(refused.stderr.splitlines()) == 1
-
-
 def test_contaminated_trials_are_measured_four_times_unless_they_are_accepted(
     tmp_path: Path,
 ) -> None:
@@ -430,7 +393,6 @@ def test_a_device_cannot_be_swept_because_the_launcher_assigns_it(
         ["mine.yaml", "--launcher", "slurm", "--slurm", "partition=a b", "--chunk", "2"],
         ["mine.yaml", "--rerun", "verdict=ambiguous"],
         ["mine.yaml", "--accept-contaminated"],
-        ["mine.yaml", "--fresh-processes"],
     ],
 )
 def test_the_command_that_resumes_has_the_options_of_the_one_that_was_stopped(

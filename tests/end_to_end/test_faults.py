@@ -63,8 +63,6 @@ REPETITIONS = int(os.environ.get("FAULT_REPETITIONS", "1"))
 
 FAKE = (sys.executable, str(SUPPORT / "fake_trial.py"))
 
-FAKE_PARENT = (sys.executable, str(SUPPORT / "fake_parent.py"), "")
-
 IN_DRIVER = ("plan.loaded", "driver.submit", "driver.ended")
 
 IN_QUICK_TRIAL = (

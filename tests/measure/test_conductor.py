@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -24,35 +23,18 @@ from xla_sweeps.measure.replicate import ReplicateResult, Setting
 from xla_sweeps.measure.workers import LOG_LIMIT_BYTES, Stop
 from xla_sweeps.schema.measurement import Block, Flagged, Phase, Round, Status
 from xla_sweeps.schema.trial import Copies, ReplicateJob
-from xla_sweeps.system.forking import Parent
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.system.process import children
 
 WORKER = str(SUPPORT / "fake_worker.py")
 
-PARENT = (sys.executable, str(SUPPORT / "fake_parent.py"), "any")
-
 EIGHT = replace(EFFORT, rounds_min=8)
 
 
-@pytest.fixture(scope="module")
-def parent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parent]:
-    """Forks measuring processes."""
-    log = tmp_path_factory.mktemp("parent") / "log"
-    made = Parent(PARENT, environment=os.environ, cores=(), log=log)
-    yield made
-    made.close()
-
-
-@pytest.fixture(params=["fresh", "forked"], autouse=True)
-def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command by which `conduct` starts measuring processes."""
-    forks = request.getfixturevalue("parent") if request.param == "forked" else None
-    monkeypatch.setattr(sys.modules[__name__], "START", forks)
+@pytest.fixture(autouse=True)
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "TERM_GRACE_S", 0.5)  # some ignore SIGTERM
 
-
-START: Parent | None = None
 
 STAGE_S, WAIT_S = 2.0, 3.0
 """A deadline that a busy machine keeps, and a longer wait."""
@@ -75,29 +57,25 @@ def conduct(
     trial = replace(TRIAL, timeouts=limits, modes=modes, copies=copies, effort=EIGHT)
     machine = machine or QuietMachine()
     own_stop = Stop()
-    connection = START.connection() if START else None
     try:
         result = conductor.measure(
             ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1),
             Setting(
                 backend=scripted(*script),
-                environment=os.environ | {"XLA_SWEEPS_FAKE_WORKER": " ".join(script)},
+                environment=os.environ,
                 log=tmp_path / "child.log",
                 watch=machine.watch,
                 stop=stop or own_stop,
                 leases=leases or Leases((), holder="test"),
                 quiet_s=quiet_s,
-                parent=connection,
             ),
             notes or Notes(),
         )
-        if machine.pids and len(trial.workers) == 1:
-            assert result.process == ("forked" if START else "fresh")
+        if machine.pids:
+            assert result.process == "fresh"
         return result
     finally:
         own_stop.close()
-        if connection:
-            connection.close()
         if leases:
             leases.close()
         assert not any(map(alive, machine.pids))

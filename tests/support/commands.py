@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
+import multiprocessing
 import os
 import subprocess
 import sys
 import tempfile
 import termios
 from collections.abc import Mapping
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from subprocess import CompletedProcess
+from unittest import mock
 
+import forked_command
 from paths import ROOT, SUPPORT
-
-from xla_sweeps.system import forking
 
 TIMEOUT_S = 600.0
 
@@ -49,41 +51,30 @@ def _environment(cwd: Path, more: Mapping[str, str]) -> dict[str, str]:
 def forked(
     program: str, *arguments: str, cwd: Path, environment: Mapping[str, str]
 ) -> CompletedProcess[str]:
-    """Output and exit code of a forked process; `program` as in `command_parent.py`."""
-    connection = _parent().connection()
-    assert connection is not None, "command_parent.py does not start"
-    order = forking.Order(
-        environment=dict(environment), cores=(), arguments=(program, str(cwd), *arguments)
-    )
-    with connection, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        streams = (output, errors)
-        with forking.fork(
-            connection,
-            order,
-            output=errors.fileno(),
-            descriptors=[stream.fileno() for stream in streams],
-            patience_s=TIMEOUT_S,
-        ) as process:
-            process.stdin.close()
-            code = process.wait(TIMEOUT_S)
-        for stream in streams:
-            stream.seek(0)
-        said, complained = (stream.read().decode().replace("\r\n", "\n") for stream in streams)
-    return CompletedProcess([program, *arguments], code, said, complained)
+    """Output and exit code of a forked process; `program` as in `forked_command.py`."""
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = [Path(folder) / name for name in ("stdout", "stderr")]
+        process = _server().Process(
+            target=forked_command.run,
+            args=(program, str(cwd), dict(environment), list(map(str, outputs)), arguments),
+        )
+        process.start()
+        process.join(TIMEOUT_S)
+        assert process.exitcode is not None, f"{program} does not end"
+        said, complained = (path.read_bytes().decode().replace("\r\n", "\n") for path in outputs)
+    return CompletedProcess([program, *arguments], process.exitcode, said, complained)
 
 
 @functools.cache
-def _parent() -> forking.Parent:
-    """The process that forks them, for as long as this one lives."""
+def _server() -> ForkServerContext:
+    """Starts the process that forks them, which lives as long as this one."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["forked_command"])
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    parent = forking.Parent(
-        [sys.executable, str(SUPPORT / "command_parent.py")],
-        environment={**kept, "PYTHONPATH": os.pathsep.join([str(ROOT), str(SUPPORT)])},
-        cores=(),
-        log=Path(os.devnull),
-    )
-    atexit.register(parent.close)
-    return parent
+    paths = os.pathsep.join([str(ROOT), str(SUPPORT)])
+    with mock.patch.dict(os.environ, {**kept, "PYTHONPATH": paths}, clear=True):
+        forkserver.ensure_running()
+    return context
 
 
 def in_terminal(*arguments: str, cwd: Path, columns: int) -> list[str]:

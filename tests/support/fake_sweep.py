@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -15,15 +14,11 @@ from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
 
 def use_scripts() -> None:
     """Have this process's sweeps start such trials."""
-    here = Path(__file__)
-    parent = (sys.executable, str(here.with_name("fake_parent.py")), "")
-    scripted.use(scripted.scripted(parent=parent))
-    parents = {"trials": (sys.executable, str(here.with_name("fake_trials.py")))}
-    for launcher, more in ((LocalLauncher, parents), (SlurmLauncher, {})):
+    scripted.use(scripted.scripted())
+    for launcher in (LocalLauncher, SlurmLauncher):
         defaults = launcher.__init__.__kwdefaults__
         assert defaults is not None
-        defaults.update(command=(sys.executable, str(here.with_name("fake_trial.py"))), **more)
-    os.environ["XLA_SWEEPS_FAKE_WORKER"] = os.environ.get("FAKE_WORKER", "")
+        defaults["command"] = (sys.executable, str(Path(__file__).with_name("fake_trial.py")))
 
 
 if __name__ == "__main__":

@@ -182,8 +182,7 @@ class Scripted:
 
 def main() -> None:
     *script, parent, descriptor = sys.argv[1:]
-    if int(parent):  # else it was forked, which has arranged for that
-        die_with_parent(int(parent))
+    die_with_parent(int(parent))
     server.serve(int(descriptor), partial(Scripted, script, int(descriptor)))
     if "linger" in script:
         time.sleep(600)

@@ -90,7 +90,6 @@ def warm_up() -> None:
     defaults = LocalLauncher.__init__.__kwdefaults__
     assert defaults is not None
     defaults["command"] = TRIAL
-    defaults["fresh"], defaults["trials"] = True, ()
 
 
 def run(case: Case, folder: Path, *, limit_s: float, forked: bool = True) -> Ended:

@@ -17,15 +17,14 @@ BACKEND: Backend
 """The backend that `use` has declared."""
 
 
-def scripted(*script: str, parent: tuple[str, ...] = ()) -> Backend:
+def scripted(*script: str) -> Backend:
     """A backend whose worker follows a script of `fake_worker.py`."""
-    return started_by(*FAKE_WORKER, *script, parent=parent)
+    return started_by(*FAKE_WORKER, *script)
 
 
-def started_by(*worker: str, parent: tuple[str, ...] = ()) -> Backend:
+def started_by(*worker: str) -> Backend:
     """A backend whose worker is another command."""
-    programs = {"worker": worker, **({"parent": parent} if parent else {})}
-    return replace(default_backend(), programs=programs)
+    return replace(default_backend(), programs={"worker": worker})
 
 
 def use(declared: Backend) -> None:

@@ -2,9 +2,9 @@
 
 A few replicates of one trial say little of how replicates differ; many trials together say much.
 
-Only fresh processes say it: forks of one process share its layout of memory, so they differ less,
-and they may differ from fresh ones in other ways. A trial with a forked replicate learns from
-others, and they nothing from it.
+Only fresh processes say it. Older records may be of processes that were forked from one: they share
+its layout of memory, and differ less. A trial with such a replicate learns from others, and they
+nothing from it.
 """
 
 from __future__ import annotations

@@ -291,7 +291,6 @@ def _driver(
         source=source,
         anchors=anchors,
         late_anchors=quick,
-        document=composer.document if launcher.takes_documents else None,
         record_death=_death_recorder(request),
         rematch=lambda task: assign_records(
             [task], load_runs(store), software=composer.software, retry=()
@@ -356,9 +355,6 @@ def _trial_overrides(options: Options) -> tuple[str, ...]:
     device = next((word for word in options.overrides if word.startswith("device=")), None)
     if device and not options.entry.on_devices:
         raise ConfigError(f"{device} with --launcher {options.launcher}: {DEVICE_RULE}")
-    own = next((word for word in options.overrides if word.startswith("hydra")), None)
-    if own and options.entry.on_devices:
-        raise ConfigError(f"{own}: a sweep on this machine runs its trials without Hydra; omit it")
     return tuple(word for word in options.overrides if not word.startswith("device="))
 
 

@@ -176,19 +176,6 @@ def trial_command(arguments: list[str]) -> int:
     return (_run_several if asked.multirun else _run_one)(asked, assignment)
 
 
-def composed_trial(words: Sequence[str], document: dict[str, Any], assignment: Assignment) -> int:
-    """Run a trial that a sweep has composed, without Hydra.
-
-    Args:
-        words: its overrides.
-        document: the configuration that they come to.
-        assignment: what the sweep wants of it.
-    """
-    job = _Job(tuple(words), document, None)
-    _check([job], assignment)
-    return _ended(job, assignment, "")[0]
-
-
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The overrides, and the options of Hydra that can be used.
 

@@ -35,7 +35,6 @@ from xla_sweeps.schema.measurement import (
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import leases as leasing
 from xla_sweeps.system.faults import fault_point
-from xla_sweeps.system.forking import NotForked
 from xla_sweeps.system.process import adopting_orphans
 
 
@@ -130,7 +129,6 @@ class _Conductor:
     def __post_init__(self) -> None:
         self.labels = [list(labels) for labels in self.job.trial.workers]
         """Labels still to be measured, of each worker."""
-        self.parent = self.setting.parent if len(self.labels) == 1 else None
         say = self.follower.contaminated_by
         self.quiet = QuietWait(self.watcher.disturbance, self.setting.quiet_s, say)
         self.clocks = [ClockCheck() for _ in self.labels]
@@ -199,28 +197,16 @@ class _Conductor:
             labels=tuple(self.labels[index]),
             timeouts=trial.timeouts,
             memory_limit_bytes=trial.memory_limit_bytes,
-            parent=self.parent,
-        )
-        start = partial(
-            workers.start,
-            mark=self.mark,
-            stop=setting.stop,
-            on_event=partial(self._take, index),
-            patience_s=trial.timeouts.build_s,
         )
         fault_point("spawn.before")
-        try:
-            worker = start(launch)
-        except NotForked as why:
-            self.parent = None
-            if not setting.stop.requested:
-                self.follower.warn(f"not forked: {why}")
-            worker = start(replace(launch, parent=None))
+        worker = workers.start(
+            launch, mark=self.mark, stop=setting.stop, on_event=partial(self._take, index)
+        )
         fault_point("spawn.after")
         if worker is None:
             raise self._interrupted()
         self.started.enter_context(worker)
-        self.result.process = worker.started
+        self.result.process = "fresh"
         self.watcher.add(worker.pid, worker.memory.request)
         return worker
 

@@ -38,7 +38,7 @@ def spending(root: Path, measured: Sequence[int]) -> Spending:
 
     Args:
         root: the folder that holds `proc`.
-        measured: ids of the measuring processes, which another process may have forked.
+        measured: ids of the measuring processes.
     """
     own = {pid for first in (os.getpid(), *measured) for pid in (first, *descendants(first))}
     spent_by_process: dict[tuple[int, int], Spent] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -92,8 +91,6 @@ class Setting:
         stop: ends the replicate early.
         leases: of the device; taken before anything is timed.
         quiet_s: how long to wait for a quiet machine before anything is timed.
-        parent: a connection to a process that has loaded the framework and forks a worker
-            instead, where the replicate has just one.
     """
 
     backend: Backend
@@ -103,7 +100,6 @@ class Setting:
     stop: Stop
     leases: Leases
     quiet_s: float = 0.0
-    parent: socket.socket | None = None
 
 
 @dataclass

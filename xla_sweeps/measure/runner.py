@@ -5,11 +5,9 @@ A record is saved after every replicate, however it ended.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import os
 import signal
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -97,7 +95,6 @@ class _Session:
     stop: Stop
     signals: StopSignals
     assignment: Assignment
-    parent: socket.socket | None = None
     records: list[Record] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
     logs: list[Path] = field(default_factory=list)
@@ -185,7 +182,6 @@ def run_trial(
             stop=stop,
             signals=signals,
             assignment=assignment,
-            parent=_parent_of(assignment),
         )
         tracker.open(header)
         _run_all(session, replicates)
@@ -275,7 +271,6 @@ def _conducted(
                     stop=session.stop,
                     leases=leases,
                     quiet_s=quiet.LIMIT_S if _was_contaminated(session) else 0.0,
-                    parent=session.parent,
                 ),
                 follower,
             )
@@ -286,16 +281,6 @@ def _conducted(
     if together and result.rounds:
         result.flag(Flagged(Flag.TOOK_TURNS))
     return result
-
-
-def _parent_of(assignment: Assignment) -> socket.socket | None:
-    """The connection to the process that forks measuring processes, if the launcher has one."""
-    with contextlib.suppress(OSError):
-        if assignment.warm >= 0:
-            parent = socket.socket(fileno=assignment.warm)
-            parent.set_inheritable(False)
-            return parent
-    return None
 
 
 def _was_contaminated(session: _Session) -> bool:

@@ -11,7 +11,6 @@ import contextlib
 import os
 import selectors
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,10 +24,8 @@ from xla_sweeps.measure.contender import ContendersLost
 from xla_sweeps.measure.failures import ProcessEnd, diagnose_end, diagnose_exception
 from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.measurement import Failure, Phase, Status
-from xla_sweeps.schema.record import ProcessStart
 from xla_sweeps.schema.trial import Timeouts
 from xla_sweeps.system.files import tail, trim
-from xla_sweeps.system.forking import Child, Order, fork
 from xla_sweeps.system.leases import Readable
 from xla_sweeps.system.process import signal_group
 from xla_sweeps.system.text import redacted
@@ -131,8 +128,6 @@ class Launch:
         labels: the modes that it measures.
         timeouts: of its stages, seconds.
         memory_limit_bytes: resident memory past which it is stopped.
-        parent: a connection to a process that has loaded the framework and forks the worker
-            instead, where it can.
     """
 
     backend: Backend
@@ -142,7 +137,6 @@ class Launch:
     labels: tuple[str, ...]
     timeouts: Timeouts
     memory_limit_bytes: int
-    parent: socket.socket | None = None
 
 
 class Worker:
@@ -152,7 +146,6 @@ class Worker:
         launch: how it was started.
         process: its process.
         channel: what it sends.
-        started: whether it was forked or started afresh.
         stop: ends every request early.
         on_event: called with every event, between blocks.
 
@@ -164,14 +157,13 @@ class Worker:
     def __init__(
         self,
         launch: Launch,
-        process: Child,
+        process: subprocess.Popen[bytes],
         channel: FileIO,
         *,
-        started: ProcessStart,
         stop: Stop,
         on_event: Callable[[protocol.Event], None],
     ) -> None:
-        self.started, self.labels, self.memory = started, launch.labels, Stop()
+        self.labels, self.memory = launch.labels, Stop()
         self.stage = protocol.Stage(phase=Phase.IMPORT)
         self._launch, self._process, self._channel = launch, process, channel
         self._stops: Mapping[str, Readable] = {"memory": self.memory, "interrupt": stop}
@@ -345,7 +337,6 @@ def start(
     mark: Mapping[str, str],
     stop: Stop,
     on_event: Callable[[protocol.Event], None],
-    patience_s: float,
 ) -> Worker | None:
     """Start a worker; None where a stop was requested meanwhile.
 
@@ -354,10 +345,8 @@ def start(
         mark: variables by which orphans are found.
         stop: ends the start, and every request.
         on_event: called with every event.
-        patience_s: how long to wait for a parent that still loads the framework.
 
     Raises:
-        NotForked: the parent cannot fork it; to be started again without one.
         OSError: it cannot be started, or its log cannot be written.
     """
     if stop.requested:
@@ -367,34 +356,21 @@ def start(
     channel = os.fdopen(read_end, "rb", buffering=0)
     try:
         with launch.log.open("ab", buffering=0) as output:
-            process: Child
-            if launch.parent is not None:
-                cores = tuple(sorted(os.sched_getaffinity(0)))
-                process = fork(
-                    launch.parent,
-                    Order(environment=dict(launch.environment), cores=cores),
-                    output=output.fileno(),
-                    descriptors=[write_end],
-                    patience_s=patience_s,
-                    stops=[stop],
-                )
-            else:
-                process = subprocess.Popen(
-                    [*launch.command, str(os.getpid()), str(write_end)],
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=output,
-                    env={**launch.environment, **mark},
-                    pass_fds=[write_end],
-                    start_new_session=True,
-                )
+            process = subprocess.Popen(
+                [*launch.command, str(os.getpid()), str(write_end)],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env={**launch.environment, **mark},
+                pass_fds=[write_end],
+                start_new_session=True,
+            )
     except BaseException:
         channel.close()
         raise
     finally:
         os.close(write_end)
-    started: ProcessStart = "forked" if launch.parent is not None else "fresh"
-    return Worker(launch, process, channel, started=started, stop=stop, on_event=on_event)
+    return Worker(launch, process, channel, stop=stop, on_event=on_event)
 
 
 def stage_of(request: protocol.Request) -> protocol.Stage:
@@ -422,7 +398,7 @@ def limit_of(phase: Phase, timeouts: Timeouts) -> float:
 
 
 @contextlib.contextmanager
-def end_of(process: Child) -> Iterator[int | None]:
+def end_of(process: subprocess.Popen[bytes]) -> Iterator[int | None]:
     """A descriptor that is readable once the process has ended; None on an old kernel."""
     try:
         descriptor = os.pidfd_open(process.pid)
@@ -435,7 +411,7 @@ def end_of(process: Child) -> Iterator[int | None]:
         os.close(descriptor)
 
 
-def end_group(process: Child) -> bool:
+def end_group(process: subprocess.Popen[bytes]) -> bool:
     """Let a process end by itself if it is about to; returns whether it did.
 
     Otherwise SIGTERM, then SIGKILL, to its whole group.

@@ -46,8 +46,8 @@ class Backend:
         name: as in `Mode.backend`.
         title: as people write it.
         programs: commands that start a process of it: `worker`, which measures (`worker.server`).
-            Optional: `parent`, which forks workers; `flags`, which reads the flags and ends;
-            `toolchain`, `explain`, `ops`, `make_data`, `replicas`.
+            Optional: `flags`, which reads the flags and ends; `toolchain`, `explain`, `ops`,
+            `make_data`, `replicas`.
         packages: what is installed of it, each under the names that it may have, for the record.
         identity: packages whose versions are part of a trial's identity.
         shown: what a worker tells of its versions and people are shown, by key.

@@ -493,8 +493,8 @@ class ProvenanceColumns:
     )
     host: str = as_column("the machine, as a hash", shown=PAGE, default="")
     process: str = as_column(
-        "how the measuring processes were started: `fresh`, `forked` from one that had loaded "
-        "TensorFlow, or `forked,fresh`; empty in older records",
+        "how the measuring processes were started: `fresh`; of older records also `forked` from "
+        "one that had loaded TensorFlow, `forked,fresh`, or empty",
         default="",
     )
     log: str = as_column(

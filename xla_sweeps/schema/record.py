@@ -161,8 +161,8 @@ class Record:
         log: the replicate's log file, relative to the results folder.
         request_id: of what was asked for, whatever device measured it; "" in older records.
         words: arguments of the command that measures the trial again; None in older records.
-        process: whether the measuring process was started afresh, or forked from one that had
-            loaded TensorFlow.
+        process: whether the measuring process was started afresh, or, in older records, forked from
+            one that had loaded TensorFlow.
         tracker: where its run went.
     """
 

@@ -26,7 +26,7 @@ from xla_sweeps.results.derive import software_of
 from xla_sweeps.schema import options
 from xla_sweeps.schema.backend import backend_of, backends
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import DEFAULT_BACKEND, mode_of
+from xla_sweeps.schema.modes import DEFAULT_BACKEND
 from xla_sweeps.schema.overrides import flattened, keys_of, overrides, repeating
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.system import devices, environment
@@ -65,8 +65,6 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         accepted: statuses of the replicates that count as measured.
         wanted: replicates that are still to be measured.
         timed_s: the most seconds that a replicate is timed, by the limits of its effort.
-        forks: whether its first measuring process may be forked: it is quick, has no copies of a
-            mode, from which others learn, and runs no code of the user.
         silent_s: seconds without a line of output after which its command has hung.
         backend: the framework that runs it.
     """
@@ -87,7 +85,6 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     wanted: int = 0
     silent_s: float = math.inf
     timed_s: float = 0.0
-    forks: bool = False
     backend: str = DEFAULT_BACKEND
 
 
@@ -147,16 +144,6 @@ class Composer:
             [*(word for word in kept if not word.startswith("tracker.tags")), *words]
         )
 
-    def document(self, words: Sequence[str]) -> dict[str, Any] | None:
-        """The configuration of a task's words as plain data, as Hydra composes it.
-
-        None where only the trial itself does that: with a folder of configuration files.
-
-        Args:
-            words: the task's, and further ones.
-        """
-        return None if self._config_dir is not None else self._document(words)
-
     def settings(self, words: Sequence[str]) -> Settings:
         """The settings of a trial's words on the first of the places.
 
@@ -210,11 +197,6 @@ class Composer:
             silent_s=trial.timeouts.total_s + SILENT_MARGIN_S,
             timed_s=trial.effort.timed_s(len(trial.modes)),
             backend=backend_of(trial).name,
-            forks=trial.effort.name == "quick"
-            and trial.effort.replicates == 1
-            and len(set(map(mode_of, trial.modes))) == len(trial.modes)
-            and trial.model.source != "local"
-            and self._config_dir is None,
         )
 
     def _matching(self, accelerator: str | None) -> list[Place]:

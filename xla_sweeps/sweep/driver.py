@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.overrides import key_of, keys_of
@@ -39,8 +38,6 @@ from xla_sweeps.system.process import StopSignals
 
 POLL_S = 0.25
 
-Composes = Callable[[Sequence[str]], Mapping[str, Any] | None]
-
 
 class Driver:
     """Runs tasks until none wants a replicate.
@@ -58,7 +55,6 @@ class Driver:
         source: proposes further tasks.
         record_death: records that a trial's process died, where the device is known.
         rematch: reads a task's records again, where its trial ids are not known.
-        document: composes the configuration of a job's words, for a launcher that can use it.
     """
 
     def __init__(
@@ -75,7 +71,6 @@ class Driver:
         source: Search | None = None,
         record_death: Callable[[Task, str], Record] | None = None,
         rematch: Callable[[Task], None] | None = None,
-        document: Composes | None = None,
     ) -> None:
         self._launcher = launcher
         self._backlog = Backlog(anchors, source, late_anchors=late_anchors)
@@ -85,7 +80,7 @@ class Driver:
         )
         self._watch = SlotWatch(launcher, screen.warn)
         self._progress = Progress(screen, launcher, self._backlog, self._judge, costs or {})
-        self._extra, self._logs, self._document = tuple(extra), logs, document
+        self._extra, self._logs = tuple(extra), logs
         self._numbers = itertools.count(1)
         self._running: dict[Future[Ended], Run] = {}
         self._ended: queue.Queue[Future[Ended]] = queue.Queue()
@@ -172,10 +167,7 @@ class Driver:
             self._backlog.add_later(task, at=time.monotonic() + LOCKED_WAIT_S)
             return
         known_records = max(len(stored), len(task.seen))
-        # Forks share one layout of memory: they are not independent, as replicates have to be.
-        independent = known_records or self._backlog.anchors.includes(task)
-        forks = self._launcher.forks and task.forks and not independent
-        job = self._job(task, slot, known_records, forks)
+        job = self._job(task, slot, known_records)
         fault_point("driver.submit")
         future = self._launcher.submit(job)
         self._running[future] = Run(task, job, stored, time.monotonic())
@@ -215,21 +207,19 @@ class Driver:
             return
         run.ended = settled(run.ended, new, stopping=self._stopping)
         if not self._stop.number:
-            self._watch.note(run.job, run.ended, new)
+            self._watch.note(run.ended, new)
         word = self._judge.judge(run.task, run.ended, new)
         self._progress.ended(run, word, new)
 
-    def _job(self, task: Task, slot: str | None, known_records: int, forks: bool) -> Job:
+    def _job(self, task: Task, slot: str | None, known_records: int) -> Job:
         """The job of a task's next replicate; its log is numbered."""
         given = keys_of(task.words)
         words = (*task.words, *(word for word in self._extra if key_of(word) not in given))
         return Job(
             arguments=words,
-            document=self._document(words) if self._document else None,
             known_records=known_records,
             accelerator=task.accelerator,
             slot=slot,
             silent_s=task.silent_s,
-            forks=task.backend if forks else "",
             log=self._logs / f"{next(self._numbers):05d}-{os.getpid()}.log",
         )

@@ -306,17 +306,10 @@ class SlotWatch:
         self._launcher, self._warn = launcher, warn
         self._breaker = Breaker(together_s=0.0 if launcher.targets else TOGETHER_S)
         self._drained: set[str] = set()
-        self._fresh: set[str] = set()
         self.broken = ""
 
-    def note(self, job: Job, ended: Ended, new: Sequence[Record]) -> None:
+    def note(self, ended: Ended, new: Sequence[Record]) -> None:
         """A job ended on its slot and left these records."""
-        if job.forks and ended.slot not in self._fresh and any(r.process == "fresh" for r in new):
-            self._fresh.add(ended.slot)
-            self._warn(
-                f"{ended.slot}: a trial was measured in a fresh process, which takes longer; "
-                f"{job.log} says why"
-            )
         slot = ended.slot if self._launcher.targets else ""
         lost = ended.how in (End.DIED, End.BROKEN, End.LOST, End.FAILED) or any(
             record.status is Status.INFRA for record in new

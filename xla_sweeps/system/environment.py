@@ -252,22 +252,6 @@ def versions() -> dict[str, str]:
     return installed
 
 
-def software_stamp(package: Path = Path(__file__).parents[1]) -> str:
-    """Tells the software that a process loads if it starts now from what it would load later.
-
-    Args:
-        package: the folder of this package's own code.
-
-    Returns:
-        A digest of the `versions` and of when the code was written.
-    """
-    written = []
-    for path in sorted(package.rglob("*.py")):
-        with contextlib.suppress(OSError):
-            written.append((str(path.relative_to(package)), path.stat().st_mtime_ns))
-    return hashlib.sha256(json.dumps([versions(), written]).encode()).hexdigest()[:16]
-
-
 _CPU_MODEL = re.compile(
     r"^(vendor_id|cpu family|model|stepping|CPU (?:implementer|architecture|variant|part|revision))"
     r"\s*:\s*(.+)$",

@@ -13,7 +13,7 @@ import time
 import types
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import msgspec
 
@@ -62,8 +62,6 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         together: leases to hold, besides the device's own, while a process measures: of all
             devices that would slow each other down.
         config_dir: a further folder of configuration files, or "".
-        warm: descriptor of a connection to a process that has loaded TensorFlow, which forks the
-            measuring processes (`system.forking`); -1 for none.
     """
 
     parent: int = 0
@@ -71,7 +69,6 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recorded: str = ""
     together: tuple[str, ...] = ()
     config_dir: str = ""
-    warm: int = -1
 
     def environment(self) -> dict[str, str]:
         """The variable that carries it."""
@@ -211,7 +208,6 @@ def start_process(
     output: IO[bytes],
     environment: Mapping[str, str],
     cores: Sequence[int] = (),
-    descriptors: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a process without input, the leader of a group and session of its own.
 
@@ -220,7 +216,6 @@ def start_process(
         output: file for its standard output and error.
         environment: the complete environment.
         cores: numbers of the cores that it may use; empty for all.
-        descriptors: further ones that it inherits.
 
     Raises:
         OSError: it cannot be started.
@@ -231,7 +226,6 @@ def start_process(
         stdout=output,
         stderr=output,
         env=environment,
-        pass_fds=descriptors,
         start_new_session=True,
     )
     if cores:
@@ -240,20 +234,7 @@ def start_process(
     return process
 
 
-class Waitable(Protocol):
-    """A child: what is used of `subprocess.Popen`."""
-
-    returncode: Any
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end."""
-
-
-def ends_within(process: Waitable, seconds: float) -> bool:
+def ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
     """True if a child ends within that time; sleeps meanwhile."""
     try:
         descriptor = os.pidfd_open(process.pid)

@@ -104,7 +104,6 @@ _FAILURES = (
 
 _PROGRAMS = {
     "worker": "worker",
-    "parent": "parent",
     "flags": "flags",
     "toolchain": "toolchain",
     "explain": "explain.worker",

@@ -25,14 +25,10 @@ class Launcher(Protocol):
     Attributes:
         name: as on the command line.
         targets: whether a job can be sent to a slot by its name.
-        takes_documents: whether it uses a job's composed configuration.
-        forks: whether it forks the measuring processes of jobs that allow it.
     """
 
     name: str
     targets: bool = False
-    takes_documents: bool = False
-    forks: bool = False
 
     def slots(self) -> list[str]:
         """Names of the slots that are known, for the screen."""
@@ -157,14 +153,7 @@ LAUNCHERS: Mapping[str, Entry] = {
     "local": Entry(
         module="local",
         on_devices=True,
-        options=(
-            _DEVICES,
-            LauncherOption(
-                name="fresh_processes",
-                default=False,
-                help="load TensorFlow for each trial, also at effort=quick, which else forks them",
-            ),
-        ),
+        options=(_DEVICES,),
     ),
     "ray": Entry(
         module="ray",

@@ -17,12 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from xla_sweeps.errors import BUG_CODE, HELD_CODE, USAGE_CODE
 from xla_sweeps.measure.failures import signal_name
 from xla_sweeps.system.files import folder_in, tail
-from xla_sweeps.system.forking import Child
 from xla_sweeps.system.process import (
     STOP_SIGNALS,
     Assignment,
@@ -72,8 +70,6 @@ class Job:
         slot: name of the slot that it must run on, for a launcher that `targets` them; or None.
         silent_s: seconds without a line in its log after which it is killed: all its stages time
             out sooner. None: never.
-        forks: the backend whose parent may fork its measuring process; "" to start it afresh.
-        document: the composed configuration, for a launcher that `takes_documents`.
     """
 
     arguments: tuple[str, ...]
@@ -82,8 +78,6 @@ class Job:
     known_records: int = 0
     accelerator: str | None = None
     slot: str | None = None
-    forks: str = ""
-    document: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +107,6 @@ def start(
     environment: Mapping[str, str],
     assignment: Assignment | None = None,
     cores: Sequence[int] = (),
-    descriptors: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a job, with its output appended to its log.
 
@@ -124,7 +117,6 @@ def start(
         assignment: what the trial is told; default: to measure one replicate, without the records
             that this very job made before it was preempted.
         cores: numbers of the cores that it may use; empty for all.
-        descriptors: those that it inherits.
 
     Raises:
         OSError: it cannot be started.
@@ -141,12 +133,11 @@ def start(
             output=output,
             environment={**environment, **assignment.environment()},
             cores=cores,
-            descriptors=descriptors,
         )
 
 
 def wait(
-    process: Child,
+    process: subprocess.Popen[bytes],
     job: Job,
     *,
     every_s: float = LOOK_S,
