@@ -64,8 +64,8 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
             raise ConfigError(f"predict-cost: {word}: remove it; {chosen}")
     require_model("predict-cost", options.overrides)
     asked = Options(
-        path=paths[DEFINITIONS[0]],
-        overrides=tuple(options.overrides),
+        file=paths[DEFINITIONS[0]],
+        overrides=options.overrides,
         config_dir=options.config_dir,
         dry_run=options.dry_run,
         accept_contaminated=options.accept_contaminated,

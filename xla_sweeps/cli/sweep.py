@@ -14,7 +14,7 @@ from functools import cached_property
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli.agents import run_agents
-from xla_sweeps.cli.sweep_options import Options, options_of, resume_words
+from xla_sweeps.cli.sweep_options import Options, options_of
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import written
 from xla_sweeps.config.compose import override_values
@@ -100,13 +100,20 @@ class Request:
 
 
 def sweep_command(arguments: Sequence[str]) -> int:
-    """Run or resume a sweep definition."""
+    """Run or resume a sweep definition; returns the exit code.
+
+    Raises:
+        XlaSweepsError: the definition or the request is wrong; nothing was started.
+    """
     if list(arguments) == ["--list"]:
         return _list()
     options = options_of(arguments)
     if not (options.entry.module or options.dry_run):
         return _launch_agents(options)
-    return run(options)
+    slots = slots_of(options) if options.entry.on_devices else None
+    again = ("xla-sweeps", "sweep", *arguments)
+    request = Request(options, _loaded(options), slots, again=again)
+    return measure(request, plan_of(request))
 
 
 def _list() -> int:
@@ -120,19 +127,6 @@ def _list() -> int:
         else:
             print(line)
     return 0
-
-
-def run(options: Options) -> int:
-    """Run or resume a sweep; returns the exit code.
-
-    Raises:
-        XlaSweepsError: the definition or the request is wrong; nothing was started.
-    """
-    sweep = _loaded(options)
-    slots = slots_of(options) if options.entry.on_devices else None
-    again = ("xla-sweeps", *resume_words(options))
-    request = Request(options, sweep, slots, again=again)
-    return measure(request, plan_of(request))
 
 
 def measure(request: Request, plan: Plan) -> int:
@@ -157,12 +151,12 @@ def measure(request: Request, plan: Plan) -> int:
 
 def _loaded(options: Options) -> Sweep:
     """The definition, with its warnings shown and its size checked."""
-    sweep = load_sweep(options.path)
+    sweep = load_sweep(options.file)
     for warning in sweep.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if sweep.trials > options.max_trials:
         raise ConfigError(
-            f"{options.path}: {written(sweep.trials)} trials are more than "
+            f"{options.file}: {written(sweep.trials)} trials are more than "
             f"--max-trials={options.max_trials:,}; raise it if that is intended"
         )
     return sweep
@@ -177,7 +171,7 @@ def plan_of(request: Request) -> Plan:
     options, store = request.options, request.store
     sweeps = (request.sweep, *request.more)
     for sweep in sweeps:
-        check_parameters(sweep, options.path)
+        check_parameters(sweep, options.file)
     with without_collecting():
         runs = load_runs(store)
         for problem in runs.problems:
@@ -202,7 +196,7 @@ def _composed(request: Request) -> list[Task]:
     trials = itertools.chain.from_iterable(
         search.expand(each, seed=options.seed) for each in (sweep, *request.more)
     )
-    tasks = compose_all(request.composer, trials, lines=sweep.lines, where=str(options.path))
+    tasks = compose_all(request.composer, trials, lines=sweep.lines, where=str(options.file))
     return list(_shown(tasks, sweep.trials) if sweep.trials >= _PROGRESS_FROM else tasks)
 
 
@@ -336,12 +330,12 @@ def _launch_agents(options: Options) -> int:
         XlaSweepsError: the definition is wrong, there is no key, or the server refused.
     """
     require_login()
-    request = Request(options, load_sweep(options.path), slots_of(options))
+    request = Request(options, load_sweep(options.file), slots_of(options))
     plan_of(request)  # checks every trial that is known beforehand
-    if command := wandb_agents.other_command(options.path):
-        warn(f"{options.path}: the agents run its own command on every machine: {command}")
+    if command := wandb_agents.other_command(options.file):
+        warn(f"{options.file}: the agents run its own command on every machine: {command}")
     results_dir = request.store.results_dir
-    path = wandb_agents.create(options.path, override_values(options.overrides), results_dir)
+    path = wandb_agents.create(options.file, override_values(options.overrides), results_dir)
     print(
         f"created {path}; to join from another machine: xla-sweeps agents {path}", file=sys.stderr
     )

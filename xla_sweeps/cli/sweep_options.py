@@ -1,9 +1,9 @@
-"""The options of the command `sweep`: read from its arguments, and written as arguments again."""
+"""The options of the command `sweep`."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from xla_sweeps.config.combinations import MAX_TRIALS
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.sweep.launchers import LAUNCHERS, Entry, launchers_by_option
+from xla_sweeps.sweep.launchers import LAUNCHERS, Entry, key_and_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,24 +23,25 @@ class Options:
     """The options of `xla-sweeps sweep`.
 
     Attributes:
+        file: the definition.
         overrides: `key=value` for every trial; they win over the definition.
         config_dir: a further folder of configuration files for every trial.
         launcher: a name in `LAUNCHERS`.
-        launching: the options that this launcher accepts, by name.
+        launching: the options of this launcher that were given, by name.
         retry: statuses whose records do not count.
         rerun: a column of `results` and the value whose trials get one more replicate.
         accept_contaminated: whether contaminated replicates count as measured.
     """
 
-    path: Path
-    overrides: tuple[str, ...] = ()
+    file: Path
+    overrides: Sequence[str] = ()
     config_dir: Path | None = None
     launcher: str = "local"
     launching: Mapping[str, Any] = field(default_factory=dict)
     dry_run: bool = False
     max_trials: int = MAX_TRIALS
     seed: int = 0
-    retry: tuple[Status, ...] = ()
+    retry: Sequence[Status] = ()
     rerun: tuple[str, str] | None = None
     accept_contaminated: bool = False
 
@@ -72,22 +73,19 @@ def options_of(arguments: Sequence[str]) -> Options:
     )
     _add_trials(parser)
     _add_again(parser)
-    _add_launching(parser.add_argument)
-    options = parser.parse_intermixed_args(arguments)
-    _check_launcher(options)
-    return Options(
-        path=options.file,
-        overrides=tuple(options.overrides),
-        config_dir=options.config_dir,
-        launcher=options.launcher,
-        launching=_launching(options),
-        dry_run=options.dry_run,
-        max_trials=options.max_trials,
-        seed=options.seed,
-        retry=_statuses(options.retry),
-        rerun=_pair(options.rerun, "--rerun") if options.rerun else None,
-        accept_contaminated=options.accept_contaminated,
-    )
+    accepting = _add_launching(parser)
+    given = vars(parser.parse_intermixed_args(arguments))
+    del given["list"]
+    launching = {name: given.pop(name) for name in accepting if name in given}
+    driving = [name for name, entry in LAUNCHERS.items() if entry.module]
+    limited = {name: accepting[name] for name in launching}
+    limited |= {"accept-contaminated": driving} if given["accept_contaminated"] else {}
+    for name, launchers in limited.items():
+        if given["launcher"] not in launchers:
+            raise ConfigError(
+                f"--{name} is for --launcher {' or '.join(launchers)}, not for {given['launcher']}"
+            )
+    return Options(**given, launching=launching)
 
 
 def _add_trials(parser: argparse.ArgumentParser) -> None:
@@ -119,31 +117,35 @@ def _add_again(parser: argparse.ArgumentParser) -> None:
     add(
         "--retry",
         action="append",
+        type=_status,
         default=[],
         metavar="STATUS",
         help="measure trials of this status again (repeatable)",
     )
     add(
         "--rerun",
+        type=key_and_value,
         metavar="COLUMN=VALUE",
         help="one more replicate for matching rows of `results`, as in verdict=ambiguous",
     )
     add_accept_contaminated(parser)
 
 
-def _add_launching(add: Callable[..., object]) -> None:
-    """Add the options of launchers."""
-    add("--launcher", choices=LAUNCHERS, default="local", help="where trials run (default: local)")
-    for option, names in launchers_by_option().items():
-        words = f"{', '.join(names)}: {option.help}"
-        if option.default is False:
-            add(option.flag, action="store_true", help=words)
-        elif option.default == ():
-            add(option.flag, action="append", default=[], metavar=option.metavar, help=words)
-        else:
-            kind = str if option.default is None else int
-            default, metavar = option.default, option.metavar
-            add(option.flag, type=kind, default=default, metavar=metavar, help=words)
+def _add_launching(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
+    """Add the options of launchers; returns the names of the launchers that accept each."""
+    parser.add_argument(
+        "--launcher", choices=LAUNCHERS, default="local", help="where trials run (default: local)"
+    )
+    declared: dict[str, Mapping[str, Any]] = {}
+    accepting: dict[str, list[str]] = {}
+    for launcher, entry in LAUNCHERS.items():
+        declared |= entry.options
+        for name in entry.options:
+            accepting.setdefault(name, []).append(launcher)
+    for name, option in declared.items():
+        text = f"{', '.join(accepting[name])}: {option['help']}"
+        parser.add_argument(f"--{name}", **{**option, "default": argparse.SUPPRESS, "help": text})
+    return accepting
 
 
 def _definition(given: str) -> Path:
@@ -156,70 +158,13 @@ def _definition(given: str) -> Path:
     return shipped[given]
 
 
-def _check_launcher(options: argparse.Namespace) -> None:
-    """Refuse an option that the chosen launcher does not accept."""
-    driving = [name for name, entry in LAUNCHERS.items() if entry.module]
-    accepting = [
-        ("--accept-contaminated", driving, options.accept_contaminated),
-        *(
-            (option.flag, names, getattr(options, option.name) not in (option.default, []))
-            for option, names in launchers_by_option().items()
-        ),
-    ]
-    for flag, names, given in accepting:
-        if given and options.launcher not in names:
-            raise ConfigError(
-                f"{flag} is for --launcher {' or '.join(names)}, not for {options.launcher}"
-            )
-
-
-def _launching(options: argparse.Namespace) -> dict[str, Any]:
-    """The values of the chosen launcher's options."""
-    values = {}
-    for option in LAUNCHERS[options.launcher].options:
-        value = getattr(options, option.name)
-        if option.default == ():
-            value = dict(_pair(text, option.flag) for text in value)
-        elif isinstance(value, int) and option.default is not False:
-            value = max(1, value)
-        values[option.name] = value
-    return values
-
-
-def resume_words(options: Options) -> list[str]:
-    """The arguments that resume the sweep: those that gave these options."""
-    words = ["sweep", str(options.path), *options.overrides]
-    defaults = Options(path=options.path)
-    for name in ("config_dir", "launcher", "seed", "max_trials"):
-        if getattr(options, name) != getattr(defaults, name):
-            words += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
-    words += ["--accept-contaminated"] if options.accept_contaminated else []
-    for option in options.entry.options:
-        value = options.launching.get(option.name, option.default)
-        if isinstance(value, Mapping):
-            words += [word for key in value for word in (option.flag, f"{key}={value[key]}")]
-        elif value != option.default:
-            words += [option.flag] if option.default is False else [option.flag, str(value)]
-    for status in options.retry:
-        words += ["--retry", str(status)]
-    return words + (["--rerun", "=".join(options.rerun)] if options.rerun else [])
-
-
-def _statuses(words: Collection[str]) -> tuple[Status, ...]:
-    """The statuses of these names.
+def _status(word: str) -> Status:
+    """The status of that name.
 
     Raises:
-        ConfigError: a word is not a status.
+        ConfigError: there is none.
     """
     names = [str(status) for status in Status]
-    for word in words:
-        if word not in names:
-            raise unknown_name("status", word, names, listed=len(names))
-    return tuple(Status(word) for word in words)
-
-
-def _pair(text: str, option: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise ConfigError(f"{option} {text}: expected KEY=VALUE")
-    return key, value
+    if word not in names:
+        raise unknown_name("status", word, names, listed=len(names))
+    return Status(word)

@@ -6,15 +6,19 @@ is in the records; the driver decides whether to try again, once for every launc
 
 from __future__ import annotations
 
+import argparse
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from xla_sweeps.sweep.launchers.job import Ended, Job
 from xla_sweeps.sweep.launchers.slots import Slot
+
+QUEUE_LIMIT = 1000
+"""The most jobs in a cluster's queue at once, unless it is told otherwise."""
 
 
 class Launcher(Protocol):
@@ -77,32 +81,11 @@ class JobScreen(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LauncherOption:
-    """An option of `xla-sweeps sweep` that only some launchers accept.
-
-    Attributes:
-        name: as in Python; on the command line with `--`, and `-` for `_`.
-        default: where it is not given; its kind follows from it. False: a switch. A number: a
-            number from 1. (): KEY=VALUE, repeatable. None: a text.
-    """
-
-    name: str
-    help: str
-    default: bool | int | tuple[()] | None = None
-    metavar: str | None = None
-
-    @property
-    def flag(self) -> str:
-        """The option as a user writes it."""
-        return f"--{self.name.replace('_', '-')}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """Request for a launcher.
 
     Attributes:
-        options: the launcher's own, by name.
+        options: the launcher's own that were given, by name.
         results_dir: the results folder.
         slots: the devices of this machine that run trials, for a launcher that is `on_devices`.
         warn: called with what a person should know now.
@@ -121,75 +104,70 @@ class Entry:
     Attributes:
         module: has a function `launcher` that takes a `Launch`; "" where a W&B server drives the
             sweep.
-        options: those that only this launcher and some others accept.
+        options: those that only this launcher and some others accept: keyword arguments of
+            `add_argument`, by name.
         on_devices: whether trials run on devices of this machine, which are known beforehand.
     """
 
     module: str = ""
-    options: tuple[LauncherOption, ...] = ()
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     on_devices: bool = False
 
     def launcher(self, launch: Launch) -> Launcher:
         """A launcher of this kind."""
-        defaults = {option.name: option.default for option in self.options}
-        launch = replace(launch, options={**defaults, **launch.options})
         module = importlib.import_module(f"{__name__}.{self.module}")
         return cast(Launcher, module.launcher(launch))
 
 
-_DEVICES = LauncherOption(
-    name="devices",
-    metavar="D,D",
-    help="gpu:0,gpu:1, or cpu:0,cpu:1 to split the cores (default: every GPU, else the CPU as one)",
-)
+def count(text: str) -> int:
+    """A number of trials, at least 1."""
+    return max(1, int(text))
 
-_SLOTS = LauncherOption(
-    name="slots",
-    default=1000,
-    help="the most jobs in the cluster's queue at once (default: 1000)",
-)
+
+def key_and_value(text: str) -> tuple[str, str]:
+    """The two sides of KEY=VALUE.
+
+    Raises:
+        ArgumentTypeError: it is something else.
+    """
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{text}: expected KEY=VALUE")
+    return key, value
+
+
+_DEVICES = {
+    "metavar": "D,D",
+    "help": "gpu:0,gpu:1, or cpu:0,cpu:1 to split the cores (default: every GPU, else the CPU as "
+    "one)",
+}
+
+_SLOTS = {
+    "type": count,
+    "help": f"the most jobs in the cluster's queue at once (default: {QUEUE_LIMIT})",
+}
 
 LAUNCHERS: Mapping[str, Entry] = {
-    "local": Entry(
-        module="local",
-        on_devices=True,
-        options=(_DEVICES,),
-    ),
+    "local": Entry(module="local", on_devices=True, options={"devices": _DEVICES}),
     "ray": Entry(
         module="ray",
-        options=(
-            LauncherOption(
-                name="address",
-                help="the cluster's address (default: start one on this machine)",
-            ),
-            _SLOTS,
-        ),
+        options={
+            "address": {"help": "the cluster's address (default: start one on this machine)"},
+            "slots": _SLOTS,
+        },
     ),
     "slurm": Entry(
         module="slurm",
-        options=(
-            LauncherOption(
-                name="slurm",
-                default=(),
-                metavar="KEY=VALUE",
-                help="an option of sbatch, as in partition=gpu (repeatable)",
-            ),
-            LauncherOption(
-                name="chunk",
-                default=1,
-                help="trials in one task of the job array (default: 1)",
-            ),
-            _SLOTS,
-        ),
+        options={
+            "slurm": {
+                "action": "append",
+                "type": key_and_value,
+                "metavar": "KEY=VALUE",
+                "help": "an option of sbatch, as in partition=gpu (repeatable)",
+            },
+            "chunk": {"type": count, "help": "trials in one task of the job array (default: 1)"},
+            "slots": _SLOTS,
+        },
     ),
-    "wandb": Entry(options=(_DEVICES,)),
+    "wandb": Entry(options={"devices": _DEVICES}),
 }
-
-
-def launchers_by_option() -> dict[LauncherOption, list[str]]:
-    """All options of launchers, each with the names of the launchers that accept it."""
-    accepting: dict[LauncherOption, list[str]] = {}
-    for name, entry in LAUNCHERS.items():
-        for option in entry.options:
-            accepting.setdefault(option, []).append(name)
-    return accepting

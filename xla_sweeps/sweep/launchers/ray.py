@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
-from xla_sweeps.sweep.launchers import Launch, Launcher
+from xla_sweeps.sweep.launchers import QUEUE_LIMIT, Launch, Launcher
 from xla_sweeps.sweep.launchers.job import (
     COMMAND,
     End,
@@ -59,7 +59,7 @@ class RayLauncher(Launcher):
         address: str | None,
         *,
         warn: Callable[[str], None],
-        queue_limit: int = 1000,
+        queue_limit: int = QUEUE_LIMIT,
         command: Sequence[str] = COMMAND,
     ) -> None:
         try:
@@ -195,7 +195,7 @@ class RayLauncher(Launcher):
 
 def launcher(launch: Launch) -> RayLauncher:
     """The launcher of a cluster."""
-    address, slots = launch.options["address"], launch.options["slots"]
+    address, slots = launch.options.get("address"), launch.options.get("slots", QUEUE_LIMIT)
     return RayLauncher(address, warn=launch.warn, queue_limit=slots)
 
 

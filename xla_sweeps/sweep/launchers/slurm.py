@@ -26,7 +26,7 @@ import msgspec
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.results.store import folder_below
-from xla_sweeps.sweep.launchers import Launch, Launcher
+from xla_sweeps.sweep.launchers import QUEUE_LIMIT, Launch, Launcher
 from xla_sweeps.sweep.launchers.job import COMMAND, End, Ended, Job
 from xla_sweeps.sweep.launchers.slurm_task import ListedJob, encoded
 from xla_sweeps.system.text import last_line_of
@@ -92,7 +92,7 @@ class SlurmLauncher(Launcher):
         options: Mapping[str, str],
         warn: Callable[[str], None],
         chunk: int = 1,
-        queue_limit: int = 1000,
+        queue_limit: int = QUEUE_LIMIT,
         command: Sequence[str] = COMMAND,
     ) -> None:
         self._warn = warn
@@ -294,10 +294,10 @@ def launcher(launch: Launch) -> SlurmLauncher:
     """The launcher of a cluster."""
     return SlurmLauncher(
         launch.results_dir,
-        options=dict(launch.options["slurm"]),
+        options=dict(launch.options.get("slurm", ())),
         warn=launch.warn,
-        chunk=launch.options["chunk"],
-        queue_limit=launch.options["slots"],
+        chunk=launch.options.get("chunk", 1),
+        queue_limit=launch.options.get("slots", QUEUE_LIMIT),
     )
 
 
