@@ -29,7 +29,7 @@ class Notes:
     def __init__(self) -> None:
         self.ends: list[tuple[str, str]] = []
         self.warnings: list[str] = []
-        self.busy_with: list[tuple[int, int, str, dict[str, float]]] = []
+        self.busy_with: list[str] = []
         self.where: list[str] = []
         self.where_ended: list[str] = []
 
@@ -50,8 +50,8 @@ class Notes:
     ) -> None:
         pass
 
-    def busy(self, contaminated: int, measured: int, cause: str, **facts: float) -> None:
-        self.busy_with.append((contaminated, measured, cause, facts))
+    def busy(self, text: str) -> None:
+        self.busy_with.append(text)
 
     def tick(self) -> None:
         pass

@@ -54,17 +54,6 @@ class Forecast:
         return max(0.0, total - error) / max(1, slots), (total + error) / max(1, slots)
 
 
-def replicates_left(wanted: int, *, contaminated: float, attempts: int) -> float:
-    """Expected number of replicates until those that are wanted are clean.
-
-    Args:
-        wanted: clean replicates that are still to be measured.
-        contaminated: share of the replicates of this run that were contaminated.
-        attempts: how often a contaminated trial is measured at most, from now on.
-    """
-    return wanted + sum(contaminated**again for again in range(1, attempts))
-
-
 class Breaker:
     """Counts the jobs that a slot loses in a row.
 

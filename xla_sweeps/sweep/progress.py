@@ -11,7 +11,7 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.forecast import Forecast, replicates_left
+from xla_sweeps.sweep.forecast import Forecast
 from xla_sweeps.sweep.launchers import JobScreen, Launcher
 from xla_sweeps.sweep.launchers.job import Ended
 from xla_sweeps.sweep.outcomes import (
@@ -40,28 +40,8 @@ class SweepScreen(JobScreen, Protocol):
     ) -> None:
         """Show how far the sweep is."""
 
-    def busy(
-        self,
-        contaminated: int,
-        measured: int,
-        cause: str,
-        *,
-        kept: bool,
-        attempt: int,
-        attempts: int,
-        again_s: float,
-    ) -> None:
-        """Show how many of the measured trials are contaminated.
-
-        Args:
-            contaminated: number of contaminated trials.
-            measured: number of measured trials.
-            cause: what contaminated the latest, in words, or "".
-            kept: whether they count as measured.
-            attempt: which attempt the next of them to be measured again gets; 0 where none does.
-            attempts: how many it gets at most.
-            again_s: seconds until then; 0 for now.
-        """
+    def busy(self, text: str) -> None:
+        """Show how many trials are contaminated; "" where none is any more."""
 
 
 class Progress:
@@ -135,30 +115,21 @@ class Progress:
         done = sum(not task.wanted or task.key in self._judge.gave_up for task in tasks)
         counts = self.counts()
         self._screen.progress(done, self._backlog.total, counts, left_s=self.left_s(running))
-        self._report_busy(running, counts)
+        if self._contaminated:
+            self._screen.busy(self._busy(counts))
 
-    def _report_busy(self, running: Mapping[Future[Ended], Run], counts: Mapping[str, int]) -> None:
-        """Show how many trials are contaminated, and when the next of them is measured again."""
+    def _busy(self, counts: Mapping[str, int]) -> str:
+        """How many of the measured trials are contaminated, by what, and what follows."""
         contaminated = counts.get(str(Status.CONTAMINATED), 0)
-        if not self._contaminated:
-            return
-        runs = [run.task for run in running.values()]
-        order = [*runs, *self._backlog.waiting]
-        places = (
-            place for place, task in enumerate(order) if task.wanted and _contaminations(task)
-        )
-        place = next(places, None)
-        waits = place is not None and place >= len(runs)
-        before = self._left_s([(task.model, 1) for task in order[:place]]) if waits else None
-        self._screen.busy(
-            contaminated,
-            sum(counts.values()) - counts.get("missing", 0),
-            self._cause,
-            kept=any(Status.CONTAMINATED in task.accepted for task in self._backlog.tasks[:1]),
-            attempt=0 if place is None else _contaminations(order[place]) + 1,
-            attempts=ATTEMPTS[Status.CONTAMINATED],
-            again_s=sum(before) / 2 if before else 0.0,
-        )
+        if not contaminated:
+            return ""
+        measured = sum(counts.values()) - counts.get("missing", 0)
+        text = f"{contaminated} of {measured} contaminated"
+        text += f": {self._cause}" if self._cause else ""
+        if any(Status.CONTAMINATED in task.accepted for task in self._backlog.tasks[:1]):
+            return text
+        attempts = ATTEMPTS[Status.CONTAMINATED]
+        return f"{text}; measured up to {attempts} times; --accept-contaminated keeps them"
 
     def counts(self) -> dict[str, int]:
         """Number of trials by how they ended."""
@@ -168,9 +139,7 @@ class Progress:
         """Seconds that the rest will take, as a range; None where nothing is known."""
         tasks = [*self._backlog.waiting, *(run.task for run in running.values())]
         share = self._contaminated / max(1, self._measured)
-        return self._left_s([(task.model, _expected(task, share)) for task in tasks])
-
-    def _left_s(self, waiting: Sequence[tuple[str, float]]) -> tuple[float, float] | None:
+        waiting = [(task.model, _expected(task, share)) for task in tasks]
         slots = len(self._launcher.slots()) if self._launcher.targets else self._most
         return self._forecast.left_s(waiting, slots=slots)
 
@@ -178,15 +147,14 @@ class Progress:
         return "anchor" if self._backlog.anchors.includes(task) else " ".join(task.words)
 
 
-def _contaminations(task: Task) -> int:
-    """Number of contaminated replicates of a trial in this run, where they are not accepted."""
-    return 0 if Status.CONTAMINATED in task.accepted else task.outcomes.count(Status.CONTAMINATED)
-
-
 def _expected(task: Task, contaminated: float) -> float:
-    """Expected number of replicates of a trial that will still be measured."""
-    accepted = Status.CONTAMINATED in task.accepted
-    attempts = ATTEMPTS[Status.CONTAMINATED] - _contaminations(task)
-    return replicates_left(
-        max(1, task.wanted), contaminated=contaminated, attempts=0 if accepted else attempts
-    )
+    """Expected number of replicates of a trial that will still be measured.
+
+    Args:
+        task: of the trial.
+        contaminated: share of the replicates of this run that were contaminated.
+    """
+    attempts = 0
+    if Status.CONTAMINATED not in task.accepted:
+        attempts = ATTEMPTS[Status.CONTAMINATED] - task.outcomes.count(Status.CONTAMINATED)
+    return max(1, task.wanted) + sum(contaminated**again for again in range(1, attempts))

@@ -89,29 +89,11 @@ class SweepProgress:
         )
         self.tick()
 
-    def busy(
-        self,
-        contaminated: int,
-        measured: int,
-        cause: str,
-        *,
-        kept: bool,
-        attempt: int,
-        attempts: int,
-        again_s: float,
-    ) -> None:
-        """Show the number of contaminated trials, the cause, and the time of the next attempt."""
-        said = self._busy
-        self._busy = ""
-        if contaminated:
-            parts = [f"{contaminated} of {measured} contaminated" + (f": {cause}" if cause else "")]
-            if attempt:
-                when = f"in {duration(again_s)}" if again_s else "now"
-                parts.append(f"again {when}, {_ordinal(attempt)} of {attempts}")
-            parts += [] if kept else ["--accept-contaminated keeps them"]
-            self._busy = displayable("; ".join(parts))
-        if self._busy != said:
-            self._block.line("busy", self._busy or "no longer")
+    def busy(self, text: str) -> None:
+        """Show how many trials are contaminated; "" where none is any more."""
+        if text != self._busy:
+            self._block.line("busy", displayable(text) or "no longer")
+        self._busy = text
         self.tick()
 
     def tick(self) -> None:
@@ -138,7 +120,7 @@ class SweepProgress:
             rows.append(bar(self._done, self._total, count, width=24))
             rows.append(Text(_counted(self._counts), style="dim"))
         if self._busy:
-            rows.append(Text(self._busy, style="yellow"))
+            rows.append(Text(displayable(self._busy), style="yellow"))
         table = Table.grid(padding=(0, 2), expand=True)
         table.add_column(no_wrap=True, style="cyan")
         for share in (3, 2):
@@ -154,10 +136,6 @@ class SweepProgress:
         rows.append(table)
         rows += self._last
         return Group(*rows)
-
-
-def _ordinal(number: int) -> str:
-    return f"{number}{('th', 'st', 'nd', 'rd')[number] if number < 4 else 'th'}"
 
 
 def _counted(counts: Mapping[str, int]) -> str:
