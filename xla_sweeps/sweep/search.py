@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
-import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xla_sweeps.errors import ConfigError, how_to_install
@@ -36,22 +36,21 @@ def expand(sweep: Sweep, *, seed: int = 0) -> Iterator[Values]:
         seed: of a random search: the same seed draws the same trials, so that a sweep can be
             resumed.
     """
-    if sweep.method == "grid":
-        axes = _axes(sweep.parameters)
-        return (_combination(axes, index) for index in range(sweep.trials))
-    return _random(sweep, random.Random(seed))
+    if sweep.method == "random":
+        return _random(sweep, random.Random(seed))
+    axes = [
+        [parameter.value(index) for index in range(min(parameter.count or 0, sweep.trials))]
+        for parameter in sweep.parameters.values()
+    ]
+    combinations = itertools.islice(itertools.product(*axes), sweep.trials)
+    return (dict(zip(sweep.parameters, values, strict=True)) for values in combinations)
 
 
 def sample(parameter: Parameter, source: random.Random) -> Any:
     """One random value."""
     match parameter.distribution:
         case "constant" | "categorical":
-            weights = parameter.probabilities or None
-            return (
-                source.choices(parameter.values, weights)[0]
-                if weights
-                else source.choice(parameter.values)
-            )
+            return source.choices(parameter.values, parameter.probabilities or None)[0]
         case "int_uniform":
             return source.randint(int(parameter.low), int(parameter.high))
         case "uniform":
@@ -79,12 +78,6 @@ def example(sweep: Sweep, *, seed: int) -> Values:
 
 
 def _random(sweep: Sweep, source: random.Random) -> Iterator[Values]:
-    weighted = any(parameter.probabilities for parameter in sweep.parameters.values())
-    if sweep.combinations is not None and not weighted:
-        axes = _axes(sweep.parameters)
-        for index in _indices(sweep.combinations, sweep.trials, source):
-            yield _combination(axes, index)
-        return
     seen: set[str] = set()
     for _ in range(_DRAWS_PER_TRIAL * sweep.trials):
         values = {key: sample(parameter, source) for key, parameter in sweep.parameters.items()}
@@ -93,36 +86,6 @@ def _random(sweep: Sweep, source: random.Random) -> Iterator[Values]:
         if repr(values) not in seen:
             seen.add(repr(values))
             yield values
-
-
-def _indices(combinations: int, count: int, source: random.Random) -> Iterable[int]:
-    """Different numbers below the number of combinations, which may be of any size."""
-    if combinations <= sys.maxsize:
-        return source.sample(range(combinations), count)
-    drawn: dict[int, None] = {}
-    while len(drawn) < count:
-        drawn[source.randrange(combinations)] = None
-    return drawn
-
-
-_Axis = tuple[str, int, int, Callable[[int], Any]]
-"""A key, after how many combinations its value changes, how many values it has, and these."""
-
-
-def _axes(parameters: Mapping[str, Parameter]) -> list[_Axis]:
-    """The axes of a grid: the last parameter's values change first."""
-    axes: list[_Axis] = []
-    repeated = 1
-    for key, parameter in reversed(list(parameters.items())):
-        count = parameter.count or 1
-        axes.append((key, repeated, count, parameter.value))
-        repeated *= count
-    return axes[::-1]
-
-
-def _combination(axes: Iterable[_Axis], index: int) -> Values:
-    """The combination of that number, without expanding those before it."""
-    return {key: value(index // repeated % count) for key, repeated, count, value in axes}
 
 
 class Search:
