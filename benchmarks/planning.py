@@ -26,8 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 from factories import make_record, renamed
 
 from benchmarks.whole_process import Took, machine, markdown, show, timed
-from xla_sweeps.sweep.compose import Composer, Place, compose_all
+from xla_sweeps.sweep.compose import Composer, compose_all
 from xla_sweeps.sweep.definition import parse_sweep
+from xla_sweeps.sweep.launchers.slots import Slot
 from xla_sweeps.sweep.search import expand
 from xla_sweeps.system import devices
 
@@ -51,9 +52,7 @@ def definition(trials: int) -> dict[str, object]:
 def make_records(folder: Path, trials: int) -> None:
     """A record of realistic size for every trial of the sweep."""
     sweep = parse_sweep(definition(trials), where="large.yaml")
-    composer = Composer(
-        ["tracker=none"], places=[Place(devices.devices()[-1], devices.usable_cores())]
-    )
+    composer = Composer(["tracker=none"], slots=[Slot(name="cpu", device=devices.devices()[-1])])
     pattern = make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01)
     text = replace(pattern, trial_id="TRIALTRIALTRIALT").to_json()
     for task in compose_all(composer, expand(sweep), lines={}, where=""):

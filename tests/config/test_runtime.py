@@ -13,7 +13,8 @@ from xla_sweeps.config.settings import Settings, to_settings
 from xla_sweeps.errors import USAGE_CODE, ConfigError
 from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.trial import request_id
-from xla_sweeps.sweep.compose import Composer, Place
+from xla_sweeps.sweep.compose import Composer
+from xla_sweeps.sweep.launchers.slots import Slot
 from xla_sweeps.system import environment, library_flags
 from xla_sweeps.system.devices import resolve_device
 from xla_sweeps.system.library_flags import Flags
@@ -158,8 +159,8 @@ def test_an_absent_option_and_an_empty_one_are_one_request() -> None:
     ],
 )
 def test_a_sweep_varies_them_in_either_notation(values: dict[str, object]) -> None:
-    place = Place(resolve_device("cpu"), 2)
-    task = Composer([], places=[place], environ={}).task({"model": "mobilenet_v2", **values})
+    slot = Slot(name="cpu", device=resolve_device("cpu"))
+    task = Composer([], slots=[slot], environ={}).task({"model": "mobilenet_v2", **values})
     typed = settings(
         "xla_flags.xla_cpu_enable_fast_math=true", "threads.intra=1", "onednn=false"
     ).trial

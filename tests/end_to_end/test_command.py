@@ -20,7 +20,8 @@ from xla_sweeps.measure.replicate import ReplicateResult
 from xla_sweeps.measure.runner import TrialResult
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.sweep.compose import Composer, Place
+from xla_sweeps.sweep.compose import Composer
+from xla_sweeps.sweep.launchers.slots import Slot
 from xla_sweeps.system import devices
 from xla_sweeps.system.environment import environment
 
@@ -243,8 +244,8 @@ def test_an_early_record_names_the_device_where_auto_would_choose_another(
 
 def test_a_sweeps_trial_whose_process_died_has_the_command_of_any_other(again: Again) -> None:
     given = ["results_dir=r", "tracker.group=g", "timeouts.compile=9"]
-    place = Place(device=devices.devices()[-1], cores=devices.usable_cores())
-    composer = Composer(given, places=[place], config_dir=Path("own"))
+    slot = Slot(name="cpu", device=devices.devices()[-1])
+    composer = Composer(given, slots=[slot], config_dir=Path("own"))
     task = composer.task({"model": "tiny", "effort": {"block_s": 0.02}})
     died = record_of(composer.settings(task.words))
     assert died.trial_id in task.trial_ids

@@ -24,7 +24,7 @@ from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import overrides
-from xla_sweeps.sweep.compose import Composer, Place
+from xla_sweeps.sweep.compose import Composer
 from xla_sweeps.sweep.launchers.local import LocalLauncher
 from xla_sweeps.sweep.launchers.slots import Slot
 from xla_sweeps.sweep.plan import INCONCLUSIVE, assign_records, counting, missing
@@ -144,7 +144,7 @@ def real_sweep(
 ) -> list[str]:
     """One trial of the real command with a scripted measuring process, under the real driver."""
     from xla_sweeps.sweep.driver import Driver
-    from xla_sweeps.system.devices import devices, usable_cores
+    from xla_sweeps.system.devices import devices
 
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
@@ -154,7 +154,9 @@ def real_sweep(
         "results_dir": str(results),
         "tracker": "none",
     }
-    composer = Composer([*overrides(values), *given], places=[Place(devices()[-1], usable_cores())])
+    composer = Composer(
+        [*overrides(values), *given], slots=[Slot(name="cpu", device=devices()[-1])]
+    )
     task = composer.task({})
     store, screen = Store(results), _Screen()
     store.check_writable()

@@ -16,12 +16,13 @@ from xla_sweeps.config.settings import to_settings
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.overrides import flattened, overrides
 from xla_sweeps.schema.trial import request_id
-from xla_sweeps.sweep.compose import Composer, Place
+from xla_sweeps.sweep.compose import Composer
 from xla_sweeps.sweep.definition import load_sweep
+from xla_sweeps.sweep.launchers.slots import Slot
 from xla_sweeps.sweep.search import expand
 from xla_sweeps.system import devices, environment
 
-PLACE = Place(devices.devices()[-1], devices.usable_cores())
+SLOT = Slot(name="cpu", device=devices.devices()[-1])
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def test_every_shipped_definition_composes_into_trials(path: Path) -> None:
     sweep = load_sweep(path)
     assert sweep.warnings == ()
     assert path.read_text().startswith("# "), "a line that says what it is for"
-    composer = Composer([], places=[PLACE], environ={})
+    composer = Composer([], slots=[SLOT], environ={})
     keys = (
         {composer.task(values).key for values in expand(sweep)}
         if sweep.method != "bayes"
@@ -71,7 +72,7 @@ def test_every_shipped_definition_composes_into_trials(path: Path) -> None:
 @settings(max_examples=20, deadline=None)
 def test_a_composed_trial_is_the_same_as_of_hydra(model: str, values: dict[str, Any]) -> None:
     chosen = {"model": model, **values}
-    composer = Composer(["weights=random"], places=[PLACE], environ={})
+    composer = Composer(["weights=random"], slots=[SLOT], environ={})
     words = [*overrides(flattened(chosen)), "weights=random"]
     composed = to_settings(
         compose_config(words), explicit={word.partition("=")[0] for word in words}, environ={}
@@ -84,7 +85,7 @@ def test_a_composed_trial_is_the_same_as_of_hydra(model: str, values: dict[str, 
 
 @pytest.mark.parametrize("word", ["model.variant=Own", "seed=${batch_size}", "++seed=4"])
 def test_what_only_hydra_can_set_counts_in_every_trial(word: str) -> None:
-    composer = Composer([word], places=[PLACE], environ={})
+    composer = Composer([word], slots=[SLOT], environ={})
     task = composer.task({"model": "resnet50", "batch_size": 2})
     composed = to_settings(compose_config(["model=resnet50", "batch_size=2", word]), environ={})
     assert task.request_id == request_id(composed.trial)
@@ -97,8 +98,8 @@ def test_the_batches_of_an_epoch_follow_from_their_size(
 ) -> None:
     given = dict(word.split("=") for word in data)
     for composer, values in (
-        (Composer(data, places=[PLACE], environ={}), {}),
-        (Composer([], places=[PLACE], environ={}), given),
+        (Composer(data, slots=[SLOT], environ={}), {}),
+        (Composer([], slots=[SLOT], environ={}), given),
     ):
         for size in (4, 8, 16):
             words = [*data, f"batch_size={size}"]
@@ -106,7 +107,7 @@ def test_the_batches_of_an_epoch_follow_from_their_size(
             task = composer.task({**values, "batch_size": size})
             assert task.request_id == request_id(expected)
             assert composer.of_words(words).request_id == request_id(expected)
-    over = Composer(data, places=[PLACE], environ={})
+    over = Composer(data, slots=[SLOT], environ={})
     if len(data) > 1:
         with pytest.raises(ConfigError, match="batch_size=64: data=pictures has 40 pictures"):
             over.task({"batch_size": 64})
@@ -116,17 +117,17 @@ def test_the_batches_of_an_epoch_follow_from_their_size(
 def test_the_configuration_that_a_job_gets_is_what_hydra_composes_of_its_words(
     given: list[str], tmp_path: Path
 ) -> None:
-    composer = Composer(given, places=[PLACE], environ={})
+    composer = Composer(given, slots=[SLOT], environ={})
     values = {"model": "resnet50", "effort": {"block_s": 0.1}, "modes": ["graph", "xla"]}
     for task in (composer.task(values), composer.anchor(["model=mobilenet_v2", "resolution=96"])):
         words = (*task.words, "ui=plain", "tracker.group='a b'")
         assert composer.document(words) == plain(compose_config(words))
-    own = Composer(given, places=[PLACE], environ={}, config_dir=tmp_path)
+    own = Composer(given, slots=[SLOT], environ={}, config_dir=tmp_path)
     assert own.document(own.task(values).words) is None, "the trial reads the folder itself"
 
 
 def test_a_sweep_shows_its_own_progress_whatever_a_trial_says_of_it() -> None:
-    composer = Composer([], places=[PLACE], environ={})
+    composer = Composer([], slots=[SLOT], environ={})
     values = {"model": "resnet50", "ui": "quiet"}
     for task in (composer.task(values), composer.of_words(overrides(values))):
         assert task.words == ("model=resnet50",)
@@ -136,15 +137,15 @@ def test_a_sweep_shows_its_own_progress_whatever_a_trial_says_of_it() -> None:
     "wrong", [{"batch_size": 0}, {"batch_size": 65_537}, {"seed": 2**31}, {"seed": True}]
 )
 def test_a_wrong_number_is_refused_after_right_ones_too(wrong: dict[str, Any]) -> None:
-    composer = Composer([], places=[PLACE], environ={})
+    composer = Composer([], slots=[SLOT], environ={})
     composer.task({"model": "resnet50", "batch_size": 2, "seed": 1})
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         composer.task({"model": "resnet50", "batch_size": 2, "seed": 1, **wrong})
 
 
 def test_a_number_of_the_command_line_wins_in_every_trial() -> None:
-    composer = Composer(["seed=3"], places=[PLACE], environ={})
-    alone = Composer([], places=[PLACE], environ={})
+    composer = Composer(["seed=3"], slots=[SLOT], environ={})
+    alone = Composer([], slots=[SLOT], environ={})
     for batch_size in (1, 2, 4):
         task = composer.task({"model": "resnet50", "batch_size": batch_size, "seed": 9})
         assert task.words == ("model=resnet50", f"batch_size={batch_size}", "seed=3")

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.overrides import overrides
-from xla_sweeps.sweep.compose import Composer, Place, compose_all
+from xla_sweeps.sweep.compose import Composer, compose_all
 from xla_sweeps.sweep.definition import DISTRIBUTIONS, PARAMETER_KEYS, load_sweep, parse_sweep
+from xla_sweeps.sweep.launchers.slots import Slot
 from xla_sweeps.sweep.search import expand
 from xla_sweeps.system import devices
 
@@ -174,7 +175,7 @@ def test_an_option_of_an_earlier_version_is_ignored_with_a_warning() -> None:
     assert sweep.warnings == ("s.yaml: ignored known_records (of an earlier version)",)
 
 
-PLACE = Place(devices.devices()[-1], devices.usable_cores())
+SLOT = Slot(name="cpu", device=devices.devices()[-1])
 
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
@@ -240,7 +241,7 @@ def test_any_definition_is_a_sweep_or_refused_in_one_line(document: Any) -> None
     assert sweep.trials >= 0
     if sweep.method == "bayes" or sweep.trials > 50:
         return
-    composer = Composer([], places=[PLACE], environ={})
+    composer = Composer([], slots=[SLOT], environ={})
     try:
         list(
             compose_all(

@@ -8,7 +8,7 @@ import itertools
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +22,6 @@ from xla_sweeps.config.values import folder_of, text
 from xla_sweeps.errors import LEFT_CODE, ConfigError
 from xla_sweeps.measure.recording import record_death
 from xla_sweeps.report.terminal.console import paragraph, results_console, warn
-from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_plan, show_sweep
 from xla_sweeps.report.wandb.credentials import require_login
@@ -34,7 +33,7 @@ from xla_sweeps.schema.overrides import override_value
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep import search
 from xla_sweeps.sweep.anchors import ANCHOR, take_turns_if_needed
-from xla_sweeps.sweep.compose import Composer, Place, Task, compose_all
+from xla_sweeps.sweep.compose import Composer, Task, compose_all
 from xla_sweeps.sweep.definition import Sweep, load_sweep
 from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.forecast import Forecast
@@ -54,10 +53,6 @@ from xla_sweeps.sweep.search import Search
 from xla_sweeps.system.collector import without_collecting
 from xla_sweeps.system.devices import gpu_problems
 from xla_sweeps.system.text import file_name
-
-_PROGRESS_EVERY = 64
-_PROGRESS_FROM = 200
-"""Trials from which composing them takes long enough for a progress bar."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +74,9 @@ class Request:
     @cached_property
     def composer(self) -> Composer:
         """Composes its trials."""
-        places = [Place(slot.device, slot.core_count) for slot in self.slots or ()]
-        overrides = _trial_overrides(self.options)
         return Composer(
-            overrides,
-            places=None if self.slots is None else places,
+            _trial_overrides(self.options),
+            slots=self.slots,
             config_dir=self.options.config_dir,
             accepted=self.options.accepted,
         )
@@ -196,17 +189,7 @@ def _composed(request: Request) -> list[Task]:
     trials = itertools.chain.from_iterable(
         search.expand(each, seed=options.seed) for each in (sweep, *request.more)
     )
-    tasks = compose_all(request.composer, trials, lines=sweep.lines, where=str(options.file))
-    return list(_shown(tasks, sweep.trials) if sweep.trials >= _PROGRESS_FROM else tasks)
-
-
-def _shown(tasks: Iterator[Task], total: int) -> Iterator[Task]:
-    """The tasks, with a progress bar while they are composed."""
-    with Steps("planning", total, quiet=True) as steps:
-        for number, task in enumerate(tasks, 1):
-            if number % _PROGRESS_EVERY == 0:
-                steps.end(task.model, count=_PROGRESS_EVERY)
-            yield task
+    return compose_all(request.composer, trials, lines=sweep.lines, where=str(options.file))
 
 
 def _show_plan(request: Request, plan: Plan) -> None:

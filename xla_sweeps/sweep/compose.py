@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import DEFAULT_BACKEND
 from xla_sweeps.schema.overrides import flattened, keys_of, overrides, repeating
 from xla_sweeps.schema.trial import request_id
+from xla_sweeps.sweep.launchers.slots import Slot
 from xla_sweeps.system import devices, environment
 
 SILENT_MARGIN_S = 300.0
@@ -39,16 +40,8 @@ CONFIG_DIR = "--config-dir"
 _PLAIN = frozenset(options.NAMES) - set(options.NESTED) | {"model"}
 """Options that are one plain value each, and the model, which is one file."""
 
-_ELSEWHERE = devices.Device(kind="gpu", index=0, name="")
-"""Stands for a device that is not known yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A device of this machine for trials, and the number of cores that go with it."""
-
-    device: devices.Device
-    cores: int
+_ELSEWHERE = Slot(name="", device=devices.Device(kind="gpu", index=0, name=""))
+"""Stands for a slot that is not known yet."""
 
 
 class Task(msgspec.Struct, kw_only=True, gc=False):
@@ -57,7 +50,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     Attributes:
         words: its overrides, as a person would type them.
         key: equal for tasks that are the same trial.
-        trial_ids: the ids that it has on the places of this machine; empty where it is measured
+        trial_ids: the ids that it has on the slots of this machine; empty where it is measured
             on a cluster.
         outcomes: of its records that count, oldest first; extended while the sweep runs.
         seen: trial and replicate number of each known record, whether it counts or not.
@@ -93,7 +86,7 @@ class Composer:
 
     Args:
         given: overrides of the command line; they win over the definition's.
-        places: where trials may run here; None where that is not known (a cluster).
+        slots: where trials may run here; None where that is not known (a cluster).
         config_dir: a further folder of configuration files, which each trial gets too.
         accepted: statuses of the replicates that count as measured.
     """
@@ -102,7 +95,7 @@ class Composer:
         self,
         given: Sequence[str],
         *,
-        places: Sequence[Place] | None,
+        slots: Sequence[Slot] | None,
         environ: Mapping[str, str] | None = None,
         config_dir: Path | None = None,
         accepted: tuple[Status, ...] = (Status.OK,),
@@ -112,7 +105,9 @@ class Composer:
         self._config_dir = config_dir.resolve() if config_dir else None
         self._place = (f"{CONFIG_DIR}={self._config_dir}",) if config_dir else ()
         self._keys = keys_of(given)
-        self._places = None if places is None else list(dict.fromkeys(places))
+        self._slots: list[Slot] | None = None
+        if slots is not None:  # equal devices give equal trials
+            self._slots = list({(slot.device, slot.core_count): slot for slot in slots}.values())
         self._environ = os.environ if environ is None else environ
         self._facts = environment.environment()
         self._bases: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -145,13 +140,13 @@ class Composer:
         )
 
     def settings(self, words: Sequence[str]) -> Settings:
-        """The settings of a trial's words on the first of the places.
+        """The settings of a trial's words on the first of the slots.
 
         Raises:
             XlaSweepsError: as `settings.to_settings`.
         """
         words = _overrides_of(words)
-        device = self._places[0].device if self._places else _ELSEWHERE
+        device = self._slots[0].device if self._slots else _ELSEWHERE.device
         again = repeating(
             words, config_dir=str(self._config_dir or ""), on_cpu=device.kind == "cpu"
         )
@@ -171,17 +166,17 @@ class Composer:
         document, explicit = self._document(words), keys_of(words)
         check_accelerator_name(document["accelerator"])
         accelerator = None if document["accelerator"] is None else str(document["accelerator"])
-        places = self._matching(accelerator)
+        slots = self._matching(accelerator)
         several = [
-            settings_of(document, explicit=explicit, environ=self._environ, device=place.device)
-            for place in places
+            settings_of(document, explicit=explicit, environ=self._environ, device=slot.device)
+            for slot in slots
         ]
         settings = several[0]
         ids = (
-            identify(one, self._facts, cores=place.cores)
-            for one, place in zip(several, places, strict=True)
+            identify(one, self._facts, cores=slot.core_count)
+            for one, slot in zip(several, slots, strict=True)
         )
-        trial_ids = () if self._places is None else tuple(dict.fromkeys(ids))
+        trial_ids = () if self._slots is None else tuple(dict.fromkeys(ids))
         trial, request = settings.trial, request_id(settings.trial)
         return Task(
             words=(*self._place, *(word for word in words if not word.startswith("ui="))),
@@ -199,17 +194,17 @@ class Composer:
             backend=backend_of(trial).name,
         )
 
-    def _matching(self, accelerator: str | None) -> list[Place]:
-        """The places with that accelerator; one that stands for all where they are not known."""
-        if self._places is None:
-            return [Place(_ELSEWHERE, 0)]
+    def _matching(self, accelerator: str | None) -> list[Slot]:
+        """The slots with that accelerator; one that stands for all where they are not known."""
+        if self._slots is None:
+            return [_ELSEWHERE]
         matching = [
-            place
-            for place in self._places
-            if accelerator is None or devices.is_accelerator(place.device.name, accelerator)
+            slot
+            for slot in self._slots
+            if accelerator is None or devices.is_accelerator(slot.device.name, accelerator)
         ]
         if not matching:
-            names = ", ".join(dict.fromkeys(place.device.name for place in self._places))
+            names = ", ".join(dict.fromkeys(slot.device.name for slot in self._slots))
             raise DeviceError(
                 f"accelerator={accelerator}: this machine has {names}; use --launcher ray or slurm"
             )
@@ -260,7 +255,7 @@ def _overrides_of(words: Sequence[str]) -> list[str]:
 
 def compose_all(
     composer: Composer, trials: Iterable[Mapping[str, Any]], *, lines: Mapping[str, int], where: str
-) -> Iterator[Task]:
+) -> list[Task]:
     """Compose the trials of a sweep, each once, so that all are checked before any runs.
 
     Args:
@@ -272,15 +267,14 @@ def compose_all(
     Raises:
         ConfigError: with the file, and the line of the wrong parameter.
     """
-    seen: set[str] = set()
+    tasks: dict[str, Task] = {}
     for values in trials:
         try:
             task = composer.task(values)
         except XlaSweepsError as error:
             raise ConfigError(f"{_location(error, values, lines, where)}: {error}") from error
-        if task.key not in seen:
-            seen.add(task.key)
-            yield task
+        tasks.setdefault(task.key, task)
+    return list(tasks.values())
 
 
 def _location(

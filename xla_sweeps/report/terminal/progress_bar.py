@@ -57,9 +57,9 @@ class Steps:
         self._started = time.monotonic()
         self._progress.update(self._task, description=f"{self._title}: {displayable(name)}")
 
-    def end(self, name: str, *, count: int = 1) -> None:
-        """One or more steps ended."""
-        self._progress.advance(self._task, count)
+    def end(self, name: str) -> None:
+        """A step ended."""
+        self._progress.advance(self._task)
         if not self._live and not self._quiet:
             took = duration(time.monotonic() - self._started)
             say(self._console, f"{self._title}: {displayable(name)}  {took}")
