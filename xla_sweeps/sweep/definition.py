@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from xla_sweeps.config.foreign import read_yaml
 from xla_sweeps.config.yaml_values import read_values
@@ -69,10 +69,7 @@ COUNTABLE = ("constant", "categorical", "int_uniform", "q_uniform")
 LARGEST = 10**15
 """The largest number of a distribution; a step `q` is at least its inverse."""
 
-METRIC_GOALS: Mapping[str, Literal["minimize", "maximize"]] = {
-    "minimize": "minimize",
-    "maximize": "maximize",
-}
+GOALS = ("minimize", "maximize")
 
 Locate = Callable[..., str]
 """Gives `file:line` of a path of keys of the definition."""
@@ -122,7 +119,7 @@ class Metric:
     """Objective of a search: a key of the W&B summary or a column of `results`."""
 
     name: str
-    goal: Literal["minimize", "maximize"]
+    goal: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,15 +170,9 @@ def parse_sweep(
     line_of = lines or {}
 
     def at(*path: str) -> str:
-        line = next(
-            (
-                line_of[path[:length]]
-                for length in range(len(path), 0, -1)
-                if path[:length] in line_of
-            ),
-            None,
-        )
-        return where if line is None else f"{where}:{line}"
+        while path and path not in line_of:
+            path = path[:-1]
+        return f"{where}:{line_of[path]}" if path else where
 
     if not isinstance(document, Mapping):
         raise ConfigError(f"{where}: a sweep definition is a mapping with method and parameters")
@@ -208,7 +199,7 @@ def parse_sweep(
     flat = {}
     for path, parameter in _flatten(parameters, (), at):
         if path[0] in RETIRED:
-            warnings.append(f"{at('parameters', *path)}: ignored {path[0]} (of an earlier version)")
+            warnings.append(f"{at(*_place(path))}: ignored {path[0]} (of an earlier version)")
         else:
             flat[path] = parameter
     if method == "grid":
@@ -220,11 +211,7 @@ def parse_sweep(
         run_cap=run_cap,
         metric=_metric(document.get("metric"), required=method == "bayes", at=at),
         warnings=tuple(warnings),
-        lines={
-            ".".join(path): line
-            for path in flat
-            if (line := line_of.get(("parameters", *path))) is not None
-        },
+        lines={".".join(path): line_of[_place(path)] for path in flat if _place(path) in line_of},
     )
 
 
@@ -245,26 +232,23 @@ def _flatten(
             nested = value["parameters"]
             if not isinstance(nested, Mapping) or not nested:
                 raise ConfigError(
-                    f"{at('parameters', *inner)}: parameters.{'.'.join(inner)}.parameters: "
+                    f"{at(*_place(inner))}: parameters.{'.'.join(inner)}.parameters: "
                     "expected at least one"
                 )
-            flat += _flatten(nested, inner, lambda *keys: at(*_nested(keys)))
+            flat += _flatten(nested, inner, at)
         else:
             flat.append((inner, _parameter(value, inner, at)))
     return flat
 
 
-def _nested(keys: tuple[str, ...]) -> tuple[str, ...]:
-    return (
-        keys
-        if len(keys) < 3
-        else (*keys[:2], *(word for key in keys[2:] for word in ("parameters", key)))
-    )
+def _place(path: tuple[str, ...]) -> tuple[str, ...]:
+    """The keys of the file that lead to a parameter."""
+    return tuple(word for key in path for word in ("parameters", key))
 
 
 def _parameter(given: Any, path: tuple[str, ...], at: Locate) -> Parameter:
     """One parameter; as in W&B, values imply categorical and integer bounds int_uniform."""
-    location = f"{at('parameters', *path)}: parameters.{'.'.join(path)}"
+    location = f"{at(*_place(path))}: parameters.{'.'.join(path)}"
     if not isinstance(given, Mapping):
         raise ConfigError(f"{location}: expected value: X, values: [X, Y], or min: and max:")
     for key in given:
@@ -363,7 +347,7 @@ def _require_countable(parameters: Mapping[tuple[str, ...], Parameter], at: Loca
     for path, parameter in parameters.items():
         if parameter.count is None:
             raise ConfigError(
-                f"{at('parameters', *path)}: parameters.{'.'.join(path)}: a grid needs values that "
+                f"{at(*_place(path))}: parameters.{'.'.join(path)}: a grid needs values that "
                 f"can be counted ({', '.join(COUNTABLE)}), not {parameter.distribution}; list "
                 "values, or use method: random"
             )
@@ -375,11 +359,9 @@ def _metric(given: Any, *, required: bool, at: Locate) -> Metric | None:
     if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
         raise ConfigError(f"{at('metric')}: metric: expected {{name: speedup, goal: maximize}}")
     goal = given.get("goal", "minimize")
-    if not isinstance(goal, str) or goal not in METRIC_GOALS:
-        raise ConfigError(
-            f"{at('metric', 'goal')}: {unknown_name('goal', str(goal), METRIC_GOALS)}"
-        )
-    return Metric(name=given["name"], goal=METRIC_GOALS[goal])
+    if goal not in GOALS:
+        raise ConfigError(f"{at('metric', 'goal')}: {unknown_name('goal', str(goal), GOALS)}")
+    return Metric(name=given["name"], goal=goal)
 
 
 def load_sweep(path: Path) -> Sweep:

@@ -6,13 +6,13 @@ command resumes.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import queue
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing
 from pathlib import Path
 
 from xla_sweeps.results.store import Store
@@ -72,9 +72,9 @@ class Driver:
         record_death: Callable[[Task, str], Record] | None = None,
         rematch: Callable[[Task], None] | None = None,
     ) -> None:
-        self._launcher = launcher
+        self._launcher, self._screen = launcher, screen
         self._backlog = Backlog(anchors, source, late_anchors=late_anchors)
-        self._collector = Collector(store, screen.warn)
+        self._collector = Collector(store, screen.warn, lambda: self._stopping)
         self._judge = Judge(
             self._backlog, warn=screen.warn, record_death=record_death, rematch=rematch
         )
@@ -99,11 +99,8 @@ class Driver:
                     else:
                         self._submit_ready()
                     self._progress.show(self._running)
-                    self._wait()
-                    self._collect_waiting()
-                self._take_ended()
-                self._collect_waiting()
-                self._collector.give_up()
+                    self._collect_ended(wait_s=POLL_S)
+                self._collect_ended(wait_s=0.0)
                 self._progress.report(self._running)
             finally:
                 self._launcher.close()
@@ -124,7 +121,7 @@ class Driver:
             return False  # closing the launcher kills what runs
         if self._stopping:
             return bool(self._running)
-        if self._running or self._collector.waiting or not self._backlog.empty:
+        if self._running or not self._backlog.empty:
             return True
         if self._backlog.anchors.owed:
             self._backlog.call_anchors(self._launcher, now=time.monotonic())
@@ -138,7 +135,9 @@ class Driver:
         self._asked = True
         self._launcher.stop(now=False)
         if self._stop.number:
-            self._progress.stopping()
+            self._screen.warn(
+                "stopping: running trials are being saved; press Ctrl-C again to kill them"
+            )
 
     def _submit_ready(self) -> None:
         """Give every idle slot the first task that may run on it."""
@@ -147,7 +146,7 @@ class Driver:
         if not free or self._backlog.empty or not self._collector.has_space():
             return
         ready = self._backlog.ready(self._launcher, self._is_running, now=time.monotonic())
-        with closing(ready):
+        with contextlib.closing(ready):
             for task, slot in ready:
                 self._submit(task, slot)
                 if self._stop.number:
@@ -176,32 +175,19 @@ class Driver:
     def _is_running(self, task: Task) -> bool:
         return any(run.task is task for run in self._running.values())
 
-    def _wait(self) -> None:
-        """Wait for a job to end, and take all that have."""
-        try:
-            self._take(self._ended.get(timeout=POLL_S))
-        except queue.Empty:
-            return
-        self._take_ended()
+    def _collect_ended(self, *, wait_s: float) -> None:
+        """Collect all jobs that have ended, after a wait for the first of them."""
+        with contextlib.suppress(queue.Empty):
+            self._collect(self._ended.get(timeout=wait_s))
+            while True:
+                self._collect(self._ended.get_nowait())
 
-    def _take_ended(self) -> None:
-        while not self._ended.empty():
-            self._take(self._ended.get_nowait())
-
-    def _take(self, future: Future[Ended]) -> None:
+    def _collect(self, future: Future[Ended]) -> None:
+        """Store the records of a job that ended, and act on how it ended."""
         run = self._running.pop(future)
         run.ended = future.result()
         run.unsaved.extend(run.ended.records)
         fault_point("driver.ended")
-        self._collect(run)
-
-    def _collect_waiting(self) -> None:
-        waiting, self._collector.waiting = self._collector.waiting, []
-        for run in waiting:
-            self._collect(run)
-
-    def _collect(self, run: Run) -> None:
-        """Store the records of a run that ended, and act on how it ended."""
         new = self._collector.collect(run)
         if new is None:
             return

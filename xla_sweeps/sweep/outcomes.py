@@ -38,6 +38,8 @@ MAX_CHANGES = 3
 
 LOCKED_WAIT_S = 2.0
 
+SPACE_POLL_S = 0.25
+
 SPACE_WAIT_S = 5.0
 """Seconds between two warnings that the store takes no records."""
 
@@ -94,15 +96,14 @@ class Collector:
     Args:
         store: where records are kept.
         warn: called with what cannot be read or saved.
-
-    Attributes:
-        waiting: runs whose records the store did not take; to be tried again.
+        stopping: whether the sweep was asked to stop.
     """
 
-    def __init__(self, store: Store, warn: Callable[[str], None]) -> None:
-        self._store, self._warn = store, warn
+    def __init__(
+        self, store: Store, warn: Callable[[str], None], stopping: Callable[[], bool]
+    ) -> None:
+        self._store, self._warn, self._stopping = store, warn, stopping
         self._warned = -SPACE_WAIT_S
-        self.waiting: list[Run] = []
 
     def known(self, task: Task) -> Known:
         """The task's records in the store, unread, where its trial ids are known."""
@@ -122,16 +123,15 @@ class Collector:
         return [record for part in loaded for group in part.records.values() for record in group]
 
     def collect(self, run: Run) -> list[Record] | None:
-        """The records of a run that ended, stored.
+        """The records of a run that ended, stored; waits while the store is full.
 
-        None where the store is full: the run is then `waiting`.
+        None where the sweep was stopped before they were.
         """
-        try:
-            self._save(run)
-        except StoreError as error:
-            self.waiting.append(run)
-            self._warn_of_store(error)
-            return None
+        while not self._takes(lambda: self._save(run)):
+            if self._stopping():
+                self._warn(f"could not save results from {run.ended.slot}; rerun the sweep")
+                return None
+            time.sleep(SPACE_POLL_S)
         if run.ended.records:
             return run.saved
         paths = run.ended.paths
@@ -140,17 +140,7 @@ class Collector:
 
     def has_space(self) -> bool:
         """True if the store takes records; where it does not, the sweep waits and does not fail."""
-        try:
-            self._store.check_space()
-        except StoreError as error:
-            self._warn_of_store(error)
-            return False
-        return not self.waiting
-
-    def give_up(self) -> None:
-        """Warn of each run whose records could not be saved."""
-        for run in self.waiting:
-            self._warn(f"could not save results from {run.ended.slot}; rerun the sweep")
+        return self._takes(self._store.check_space)
 
     def _save(self, run: Run) -> None:
         while run.unsaved:
@@ -160,10 +150,16 @@ class Collector:
                 self._warn(f"ignored an invalid record from {run.ended.slot}: {error}")
             run.unsaved.popleft()
 
-    def _warn_of_store(self, error: StoreError) -> None:
-        if time.monotonic() > self._warned + SPACE_WAIT_S:
-            self._warned = time.monotonic()
-            self._warn(f"{str(error).removesuffix('.')}. The sweep is paused until then.")
+    def _takes(self, attempt: Callable[[], None]) -> bool:
+        """True if the store takes it; warns where it is full."""
+        try:
+            attempt()
+        except StoreError as error:
+            if time.monotonic() > self._warned + SPACE_WAIT_S:
+                self._warned = time.monotonic()
+                self._warn(f"{str(error).removesuffix('.')}. The sweep is paused until then.")
+            return False
+        return True
 
 
 class Judge:

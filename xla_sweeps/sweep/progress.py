@@ -87,12 +87,6 @@ class Progress:
             self.report(running)
             self._screen.tick()
 
-    def stopping(self) -> None:
-        """The sweep was asked to stop."""
-        self._screen.warn(
-            "stopping: running trials are being saved; press Ctrl-C again to kill them"
-        )
-
     def ended(self, run: Run, word: str, new: Sequence[Record]) -> None:
         """Show how a run ended, as it was judged."""
         self._slots.pop(id(run), None)

@@ -6,14 +6,13 @@ import os
 import signal
 import subprocess
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent import futures
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.measure.failures import error_line
-from xla_sweeps.measure.workers import Stop
 from xla_sweeps.sweep.launchers import Launch, Launcher
 from xla_sweeps.sweep.launchers.job import (
     COMMAND,
@@ -37,8 +36,6 @@ class _Running:
     job: Job
     slot: Slot
     process: subprocess.Popen[bytes] | None = None
-    stop: Stop = field(default_factory=Stop)
-    ended: threading.Event = field(default_factory=threading.Event)
 
 
 class LocalLauncher(Launcher):
@@ -61,6 +58,7 @@ class LocalLauncher(Launcher):
         self._command = tuple(command)
         self._lock = threading.Lock()
         self._running: dict[Future[Ended], _Running] = {}
+        self._stopping = False
 
     def slots(self) -> list[str]:
         """The names of the slots."""
@@ -114,20 +112,18 @@ class LocalLauncher(Launcher):
     def stop(self, *, now: bool) -> None:
         """Ask the jobs to save and end, and kill them after a grace period; `now`: kill them."""
         with self._lock:
-            jobs = list(self._running.values())
-            for running in jobs:
-                running.stop.request()
-        for running in jobs:
-            if running.process is not None:
-                _signal(running.process, signal.SIGKILL if now else signal.SIGTERM)
+            self._stopping = True
+            jobs = dict(self._running)
+        for running in jobs.values():
+            _signal(running.process, signal.SIGKILL if now else signal.SIGTERM)
         if not now and jobs:
             threading.Thread(target=_kill_late, args=(jobs,), daemon=True).start()
 
     def close(self) -> None:
         """Kill what still runs, and wait for it."""
+        left = list(self._running)
         self.stop(now=True)
-        for running in list(self._running.values()):
-            running.ended.wait(5)
+        futures.wait(left, 5)
 
     def _run(self, future: Future[Ended]) -> None:
         """Run one job; the kernel ends its process with this thread, so the thread waits for it."""
@@ -141,13 +137,11 @@ class LocalLauncher(Launcher):
             ended = Ended(how=End.BROKEN, slot=slot.name, detail=detail)
         with self._lock:
             del self._running[future]
-            running.stop.close()
-        running.ended.set()
         future.set_result(ended)
 
     def _supervise(self, running: _Running) -> Ended:
         job, slot = running.job, running.slot
-        if running.stop.requested:
+        if self._stopping:
             return Ended(how=End.STOPPED, slot=slot.name)
         assignment = Assignment(
             parent=os.getpid(), known_records=job.known_records, together=self.together
@@ -159,12 +153,12 @@ class LocalLauncher(Launcher):
             assignment=assignment,
             cores=slot.cores,
         )
-        if running.stop.requested:
+        if self._stopping:
             _signal(process, signal.SIGTERM)
         with process:
             code = wait(process, job)
         ended = ended_with(code, job, slot=slot.name)
-        if running.stop.requested and ended.how is End.DIED:
+        if self._stopping and ended.how is End.DIED:
             return replace(ended, how=End.STOPPED)
         return ended
 
@@ -179,19 +173,16 @@ def launcher(launch: Launch) -> LocalLauncher:
     return LocalLauncher(launch.slots)
 
 
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+def _signal(process: subprocess.Popen[bytes] | None, number: signal.Signals) -> None:
     """Signal a job: SIGKILL its whole group, SIGTERM the command alone, which ends its children."""
+    if process is None:
+        return
     if number is signal.SIGKILL:
         signal_group(process.pid, number)
     elif process.poll() is None:
         signal_process(process.pid, number)
 
 
-def _kill_late(jobs: Sequence[_Running]) -> None:
-    deadline = time.monotonic() + STOP_GRACE_S
-    for running in jobs:
-        if (
-            not running.ended.wait(max(0.0, deadline - time.monotonic()))
-            and running.process is not None
-        ):
-            _signal(running.process, signal.SIGKILL)
+def _kill_late(jobs: Mapping[Future[Ended], _Running]) -> None:
+    for future in futures.wait(jobs, STOP_GRACE_S).not_done:
+        _signal(jobs[future].process, signal.SIGKILL)
