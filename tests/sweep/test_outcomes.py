@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from driving import Notes, counted
-from quick_sweep import tasks_of
+from quick_sweep import slots_of, tasks_of
 from quick_trial import record
 
 from xla_sweeps.errors import StoreError
@@ -26,6 +26,7 @@ from xla_sweeps.sweep import outcomes
 from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.launchers import Launcher
 from xla_sweeps.sweep.launchers.job import End, Ended, Job
+from xla_sweeps.sweep.launchers.local import LocalLauncher
 from xla_sweeps.sweep.outcomes import Outcome
 from xla_sweeps.sweep.plan import assign_records
 
@@ -193,6 +194,33 @@ def test_a_node_that_dies_with_all_its_trials_does_not_stop_the_sweep(tmp_path: 
     assert not outcome.broken
     assert outcome.counts == {"ok": 5}
     assert Counter(end for _, end in notes.ends) == {"lost": 5, "ok": 5}
+
+
+def losses(watch: outcomes.SlotWatch, moments: Sequence[float]) -> list[bool]:
+    """Whether the sweep is broken after a job that was lost at each of these moments."""
+    broken = []
+    for now in moments:
+        watch.note(Ended(how=End.LOST, slot="n0"), [], now=now)
+        broken.append(bool(watch.broken))
+    return broken
+
+
+def test_losses_close_together_are_one_event_and_a_chain_of_them_is_not() -> None:
+    watch = outcomes.SlotWatch(Cluster(lambda trial, attempt: None), Notes().warn)
+    assert not any(losses(watch, [second / 10 for second in range(100)]))
+    assert losses(watch, [10, 15, 19, 20]) == [False, False, False, True]
+
+
+def test_a_job_that_ran_to_its_end_clears_the_losses_of_its_slot() -> None:
+    launcher = LocalLauncher(slots_of(2), command=())
+    watch = outcomes.SlotWatch(launcher, Notes().warn)
+    for slot in ("cpu:0", "cpu:1", "cpu:0", "cpu:1"):
+        watch.note(Ended(how=End.DIED, slot=slot), [], now=0.0)
+    watch.note(measured("a", slot="cpu:0"), [], now=0.0)
+    watch.note(Ended(how=End.DIED, slot="cpu:0"), [], now=0.0)
+    assert launcher.slots() == ["cpu:0", "cpu:1"]
+    watch.note(Ended(how=End.DIED, slot="cpu:1"), [], now=0.0)
+    assert launcher.slots() == ["cpu:0"]
 
 
 def test_one_bad_node_among_good_ones_does_not_stop_the_sweep(

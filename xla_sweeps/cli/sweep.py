@@ -36,7 +36,6 @@ from xla_sweeps.sweep.anchors import ANCHOR, take_turns_if_needed
 from xla_sweeps.sweep.compose import Composer, Task, compose_all
 from xla_sweeps.sweep.definition import Sweep, load_sweep
 from xla_sweeps.sweep.driver import Driver
-from xla_sweeps.sweep.forecast import Forecast
 from xla_sweeps.sweep.launchers import Launch, Launcher, wandb_agents
 from xla_sweeps.sweep.launchers.slots import Slot, slots_for
 from xla_sweeps.sweep.outcomes import Outcome
@@ -49,6 +48,7 @@ from xla_sweeps.sweep.plan import (
     headline_rows,
     plan_sweep,
 )
+from xla_sweeps.sweep.progress import time_left
 from xla_sweeps.sweep.search import Search
 from xla_sweeps.system.collector import without_collecting
 from xla_sweeps.system.devices import gpu_problems
@@ -207,7 +207,7 @@ def _show_plan(request: Request, plan: Plan) -> None:
         search=sweep.trials if sweep.method == "bayes" else None,
         repeated=plan.repeated,
         known=known,
-        left_s=Forecast(plan.costs).left_s(left, slots=request.slot_count) if known else None,
+        left_s=time_left(left, past=plan.costs, slots=request.slot_count) if known else None,
         timed_s=sum(task.timed_s * task.wanted for task in wanted) / request.slot_count,
     )
 

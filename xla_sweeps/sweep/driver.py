@@ -193,7 +193,7 @@ class Driver:
             return
         run.ended = settled(run.ended, new, stopping=self._stopping)
         if not self._stop.number:
-            self._watch.note(run.ended, new)
+            self._watch.note(run.ended, new, now=time.monotonic())
         word = self._judge.judge(run.task, run.ended, new)
         self._progress.ended(run, word, new)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +24,6 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, RecordFormatError, outcome_of
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.forecast import BREAKER, TOGETHER_S, Breaker
 from xla_sweeps.sweep.launchers import Launcher
 from xla_sweeps.sweep.launchers.job import End, Ended, Job
 from xla_sweeps.sweep.plan import INCONCLUSIVE, final_outcome, missing
@@ -42,6 +42,12 @@ SPACE_POLL_S = 0.25
 
 SPACE_WAIT_S = 5.0
 """Seconds between two warnings that the store takes no records."""
+
+BREAKER = 3
+"""Jobs in a row that a slot may lose before it gets no more."""
+
+TOGETHER_S = 10.0
+"""On a cluster, losses within this time are one event: a node that dies loses all its jobs."""
 
 Known = frozenset[tuple[str, int]]
 """Trial and replicate number of records."""
@@ -300,11 +306,13 @@ class SlotWatch:
 
     def __init__(self, launcher: Launcher, warn: Callable[[str], None]) -> None:
         self._launcher, self._warn = launcher, warn
-        self._breaker = Breaker(together_s=0.0 if launcher.targets else TOGETHER_S)
+        self._together_s = 0.0 if launcher.targets else TOGETHER_S
+        self._losses: Counter[str] = Counter()
+        self._since: dict[str, float] = {}
         self._drained: set[str] = set()
         self.broken = ""
 
-    def note(self, ended: Ended, new: Sequence[Record]) -> None:
+    def note(self, ended: Ended, new: Sequence[Record], *, now: float) -> None:
         """A job ended on its slot and left these records."""
         slot = ended.slot if self._launcher.targets else ""
         lost = ended.how in (End.DIED, End.BROKEN, End.LOST, End.FAILED) or any(
@@ -312,11 +320,12 @@ class SlotWatch:
         )
         if not lost:
             if ended.how is End.FINISHED:
-                self._breaker.worked(slot)
+                self._losses.pop(slot, None)
             return
-        if self.broken or slot in self._drained:
-            return
-        if not self._breaker.lost(slot, now=time.monotonic()):
+        if now >= self._since.get(slot, -math.inf) + self._together_s:
+            self._since[slot] = now
+            self._losses[slot] += 1
+        if self.broken or slot in self._drained or self._losses[slot] < BREAKER:
             return
         why = (
             f"{slot or self._launcher.name} failed {BREAKER} times in a row, "

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -11,7 +13,6 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.forecast import Forecast
 from xla_sweeps.sweep.launchers import JobScreen, Launcher
 from xla_sweeps.sweep.launchers.job import Ended
 from xla_sweeps.sweep.outcomes import (
@@ -25,6 +26,12 @@ from xla_sweeps.sweep.outcomes import (
 from xla_sweeps.sweep.plan import ATTEMPTS
 
 DRAW_S = 1.0
+
+_RECENT = 50
+
+_ENOUGH = 4
+
+_UNCERTAINTY = 0.1
 
 
 class SweepScreen(JobScreen, Protocol):
@@ -65,7 +72,8 @@ class Progress:
     ) -> None:
         self._screen, self._launcher, self._backlog = screen, launcher, backlog
         self._judge = judge
-        self._forecast = Forecast(costs)
+        self._costs = costs
+        self._took: deque[float] = deque(maxlen=_RECENT)
         self._slots: dict[int, str] = {}
         self._most = 0
         self._drawn = 0.0
@@ -92,7 +100,7 @@ class Progress:
         self._slots.pop(id(run), None)
         self._ended += 1
         if new:
-            self._forecast.add(time.monotonic() - run.started)
+            self._took.append(time.monotonic() - run.started)
             self._measured += 1
             if new[-1].status is Status.CONTAMINATED:
                 self._contaminated += 1
@@ -135,10 +143,35 @@ class Progress:
         share = self._contaminated / max(1, self._measured)
         waiting = [(task.model, _expected(task, share)) for task in tasks]
         slots = len(self._launcher.slots()) if self._launcher.targets else self._most
-        return self._forecast.left_s(waiting, slots=slots)
+        return time_left(waiting, past=self._costs, took=self._took, slots=slots)
 
     def _what(self, task: Task) -> str:
         return "anchor" if self._backlog.anchors.includes(task) else " ".join(task.words)
+
+
+def time_left(
+    waiting: Sequence[tuple[str, float]],
+    *,
+    past: Mapping[str, float],
+    took: Collection[float] = (),
+    slots: int,
+) -> tuple[float, float] | None:
+    """Seconds that the rest of a sweep will take, as a range; None where nothing is known.
+
+    Args:
+        waiting: model and expected replicates of each trial that is not done.
+        past: seconds that a replicate of a model took before, by model.
+        took: seconds that the replicates of this run took.
+        slots: how many run at once.
+    """
+    took = took or [cost for cost in past.values() if cost > 0]
+    if not took:
+        return None
+    typical = statistics.median(took)
+    total = sum(past.get(model, typical) * max(1, wanted) for model, wanted in waiting)
+    quartiles = statistics.quantiles(took, n=4) if len(took) >= _ENOUGH else [0.0, 0.0, 0.0]
+    error = (quartiles[2] - quartiles[0]) / 2 * len(waiting) ** 0.5 + _UNCERTAINTY * total
+    return max(0.0, total - error) / max(1, slots), (total + error) / max(1, slots)
 
 
 def _expected(task: Task, contaminated: float) -> float:
