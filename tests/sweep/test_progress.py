@@ -19,9 +19,9 @@ from xla_sweeps.schema.measurement import Round, Status
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.launchers.local import LocalLauncher
-from xla_sweeps.sweep.outcomes import Judge, cause_of, figure_of
+from xla_sweeps.sweep.outcomes import Judge
 from xla_sweeps.sweep.plan import assign_records
-from xla_sweeps.sweep.progress import Progress
+from xla_sweeps.sweep.progress import Progress, cause_of, figure_of
 
 
 class Reports(Notes):

@@ -8,25 +8,21 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
-from xla_sweeps.measure.neighbours import FOREIGN, disturbance_of
 from xla_sweeps.results.claim import is_claimed
 from xla_sweeps.results.derive import run_of
-from xla_sweeps.results.store import Store, guarded
+from xla_sweeps.results.store import Store
 from xla_sweeps.schema.build import differ
-from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, RecordFormatError, outcome_of
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.launchers import Launcher
 from xla_sweeps.sweep.launchers.job import End, Ended, Job
-from xla_sweeps.sweep.plan import INCONCLUSIVE, final_outcome, missing
+from xla_sweeps.sweep.plan import missing
 
 MAX_DEATHS = 2
 
@@ -359,59 +355,3 @@ def settled(ended: Ended, new: Sequence[Record], *, stopping: bool) -> Ended:
     if ended.how is End.STOPPED:
         return replace(ended, how=End.BROKEN, detail=ended.detail or "stopped by another process")
     return ended
-
-
-def count_trials(tasks: Iterable[Task], *, gave_up: Mapping[str, str]) -> dict[str, int]:
-    """Number of trials by final status, or `refused`, `died`, `infra` or `missing`.
-
-    Args:
-        tasks: the sweep's, without anchors.
-        gave_up: those that were given up without a record that says why: a word, by key.
-    """
-    words: Counter[str] = Counter()
-    for task in tasks:
-        outcome = final_outcome(task.outcomes)
-        given_up = gave_up.get(task.key, "")
-        if outcome is not None and (not task.wanted or given_up or outcome in INCONCLUSIVE):
-            words[str(outcome)] += 1
-        elif given_up:
-            words[given_up] += 1
-        else:
-            words["missing"] += 1
-    return dict(words)
-
-
-def figure_of(new: Sequence[Record]) -> str:
-    """A job's headline speedup with its interval, or its throughput if there is no other mode."""
-    if not new:
-        return ""
-    summary, _ = guarded(Path(new[-1].trial_id), lambda: summarize(new))
-    if summary is None:
-        return ""
-    for row in (row.speedup for row in summary.comparisons if row.headline):
-        if row.verdict is Verdict.NONE:
-            break
-        if row.value is None:
-            return ""
-        return f"{row.value:.2f}×" + (
-            "" if row.low is None or row.high is None else f" ({row.low:.2f}–{row.high:.2f})"
-        )
-    throughput = summary.modes[0].throughput_samples_per_s if summary.modes else None
-    return "" if throughput is None else f"{throughput.value:.4g}/s"
-
-
-def cause_of(record: Record) -> str:
-    """The cause of a record's contamination, in words, or ""."""
-    reasons = Counter(measured.dirty for measured in record.rounds if measured.dirty)
-    if any(reason.startswith(FOREIGN) for reason in reasons) or not reasons:
-        return disturbance_of(record.contamination)
-    return reasons.most_common(1)[0][0]
-
-
-def detail_of(ended: Ended, new: Sequence[Record]) -> str:
-    """One line on what went wrong, from the job's last record or else from how it ended; or ""."""
-    if not new:
-        return ended.detail
-    failures = [outcome.failure for outcome in new[-1].modes.values() if outcome.failure]
-    failure = new[-1].failure or (failures[0] if failures else None)
-    return failure.message if failure else ""
