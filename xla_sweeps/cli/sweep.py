@@ -8,7 +8,7 @@ import itertools
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -134,8 +134,14 @@ def measure(request: Request, plan: Plan) -> int:
     if source is None:  # a search does not know its trials beforehand
         keep(request.store.results_dir, sweep.name, (task.request_id for task in plan.tasks))
     ui = str(request.composer.base()["ui"])
+    launch = Launch(
+        options=options.launching,
+        results_dir=request.store.results_dir,
+        slots=request.slots or (),
+        warn=warn,
+    )
     with (
-        contextlib.closing(_launcher(request)) as launcher,
+        contextlib.closing(options.entry.launcher(launch)) as launcher,
         SweepProgress(sweep.name, launcher.slots(), ui=ui) as board,
     ):
         outcome = _driver(request, plan, launcher, board, source).run(plan.tasks)
@@ -225,18 +231,6 @@ def _measured(records: Sequence[Record]) -> Mapping[str, object]:
     return run_summary(records, summarize(records))
 
 
-def _launcher(request: Request) -> Launcher:
-    options = request.options
-    return options.entry.launcher(
-        Launch(
-            options=options.launching,
-            results_dir=request.store.results_dir,
-            slots=request.slots or (),
-            warn=warn,
-        )
-    )
-
-
 def _driver(
     request: Request,
     plan: Plan,
@@ -258,6 +252,10 @@ def _driver(
     if len(anchors) > 1:
         take_turns_if_needed(launcher, store, anchors, extra=extra, logs=logs, warn=board.warn)
     quick = all(task.effort == "quick" for task in plan.tasks)
+
+    def died(task: Task, detail: str) -> Record:
+        return record_death(composer.settings(task.words), task.trial_ids[0], store, detail)
+
     return Driver(
         launcher,
         store,
@@ -268,20 +266,10 @@ def _driver(
         source=source,
         anchors=anchors,
         late_anchors=quick,
-        record_death=_death_recorder(request),
+        record_death=died if request.slots else None,
         rematch=lambda task: assign_records(
             [task], load_runs(store), software=composer.software, retry=()
         ),
-    )
-
-
-def _death_recorder(request: Request) -> Callable[[Task, str], Record] | None:
-    """Records that a trial's process died, where the device it ran on is known."""
-    if not request.slots:
-        return None
-    composer, store = request.composer, request.store
-    return lambda task, detail: record_death(
-        composer.settings(task.words), task.trial_ids[0], store, detail
     )
 
 

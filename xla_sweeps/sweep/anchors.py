@@ -12,7 +12,7 @@ from xla_sweeps.analysis.noise import ANCHOR_TAG
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.launchers import Launcher
-from xla_sweeps.sweep.launchers.job import End, Ended, Job
+from xla_sweeps.sweep.launchers.job import End, Job
 
 ANCHOR = (
     "model=mobilenet_v2",
@@ -80,13 +80,10 @@ def take_turns_if_needed(
     extra: Sequence[str],
     logs: Path,
     warn: Callable[[str], None],
-) -> float | None:
+) -> None:
     """Measure the anchor on one slot, then on all at once; take turns if they interfere.
 
     There is an anchor for each slot, since a trial is measured by one process at a time.
-
-    Returns:
-        How many times as long a call took with all slots busy; None where it could not be measured.
     """
     slots = launcher.slots()
 
@@ -102,7 +99,7 @@ def take_turns_if_needed(
                 log=logs / f"interference-{phase}-{name.replace(':', '')}.log",
             )
             futures.append(launcher.submit(job))
-        ended: list[Ended] = [future.result() for future in futures]
+        ends = {future.result().how for future in futures}
         records = [
             record
             for identifier in anchors[0].trial_ids
@@ -111,20 +108,19 @@ def take_turns_if_needed(
             if (record.trial_id, record.replicate) not in before
         ]
         levels = [level for record in records if (level := noise.level_of(record)) is not None]
-        measured = all(end.how is End.FINISHED for end in ended)
-        return levels[0] if levels and measured else None
+        return levels[0] if levels and ends == {End.FINISHED} else None
 
     alone, together = measure(slots[:1], "alone"), measure(slots, "together")
-    longer, bound = None, math.log1p(TOLERANCE)
+    bound = math.log1p(TOLERANCE)
     if alone is None or together is None:
         warn(
             f"could not measure whether {', '.join(slots)} interfere; they take turns at measuring"
         )
     else:
         low, high = noise.change(alone, together)
-        longer = math.exp(together[0] - alone[0])
         if -bound <= low and high <= bound:
-            return longer
+            return
+        longer = math.exp(together[0] - alone[0])
         how = "interfere" if max(low, -high) > bound else "may interfere"
         warn(
             f"{', '.join(slots)} {how}: with all busy a call takes {longer:.2f} "
@@ -132,7 +128,6 @@ def take_turns_if_needed(
             "parallel and take turns at measuring (flag took_turns)"
         )
     launcher.take_turns()
-    return longer
 
 
 def _known_keys(store: Store, task: Task) -> list[tuple[str, int]]:

@@ -38,8 +38,6 @@ ASK_S, ANSWER_S = 1.0, 1.0
 
 LOG_LIMIT = 256 * 1024
 
-_TYPE_RESOURCE = "accelerator_type:"
-
 
 class RayLauncher(Launcher):
     """Submits jobs to a cluster.
@@ -85,7 +83,7 @@ class RayLauncher(Launcher):
                 f"--address={address}: no Ray cluster answers: {str(error).splitlines()[0]}"
             ) from error
         self._owned = address is None
-        self._jobs: dict[Future[Ended], tuple[Any, Any, Job]] = {}
+        self._jobs: dict[Future[Ended], tuple[Any, str]] = {}
         self._warned: set[str] = set()
         self._stopping = self._closed = False
         self._slot_by_key: dict[str, str] = {}
@@ -122,7 +120,7 @@ class RayLauncher(Launcher):
         key = f"{id(job)}-{job.log.name}"
         ref = task.remote(job, list(self._command), key, self._notes)
         future: Future[Ended] = Future()
-        self._jobs[future] = (ref, key, job)
+        self._jobs[future] = (ref, key)
         ref.future().add_done_callback(lambda done: self._finish(future, job, done))
         return future
 
@@ -146,7 +144,7 @@ class RayLauncher(Launcher):
         self._stopping = True
         if self._jobs and not now:
             self._ask()
-        for ref, key, _ in list(self._jobs.values()):
+        for ref, key in list(self._jobs.values()):
             with contextlib.suppress(Exception):
                 if key in self._slot_by_key and not now:
                     self._notes.stop.remote(key)
@@ -187,7 +185,7 @@ class RayLauncher(Launcher):
             first = next(iter(str(error).strip().splitlines()), "")
             detail = f"{type(error).__name__}: {first}"
             ended = Ended(how=End.STOPPED if cancelled else End.LOST, detail=detail)
-        _, key, _ = self._jobs.pop(future)
+        _, key = self._jobs.pop(future)
         with contextlib.suppress(Exception):
             self._notes.ended.remote(key)
         future.set_result(ended)
@@ -315,4 +313,4 @@ def _require_listening(address: str | None) -> None:
 
 
 def _offers(node: dict[str, Any], accelerator: str | None) -> bool:
-    return accelerator is None or f"{_TYPE_RESOURCE}{accelerator}" in node["Resources"]
+    return accelerator is None or f"accelerator_type:{accelerator}" in node["Resources"]

@@ -307,7 +307,7 @@ def script_of(
     """The batch script of an array; it holds no secret.
 
     Args:
-        options: of sbatch, by long name.
+        options: of sbatch, by long name; of `array` only `%N`, the most tasks at once.
         accelerator: replaces `{accelerator}` in their values.
         tasks: number of tasks in the array.
         jobs: the file that lists them.
@@ -321,7 +321,7 @@ def script_of(
         "gres": gres,
         **DEFAULTS,
         **options,
-        "array": f"0-{tasks - 1}" + _limit(options.get("array", "")),
+        "array": "".join([f"0-{tasks - 1}", *options.get("array", "").partition("%")[1:]]),
         "output": str(output / "%A_%a.out"),
         "open-mode": "append",
     }
@@ -338,11 +338,6 @@ def script_of(
     return "\n".join(
         ["#!/bin/bash", *lines, "#SBATCH --requeue", f"exec {shlex.join(command)}", ""]
     )
-
-
-def _limit(array: str) -> str:
-    """`%N` of the array option: the most tasks that run at once."""
-    return f"%{array.partition('%')[2]}" if "%" in array else ""
 
 
 def _queue(arrays: Sequence[str]) -> dict[str, str] | None:

@@ -93,7 +93,25 @@ def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
     folder = folder_below(results_dir, "logs", "sweeps")
     written = folder / f"{file_name(document['name'])}-{os.getpid()}.yaml"
     replace_whole(written, yaml.safe_dump(document, sort_keys=False).encode())
-    return _create(written, document, values)
+    chosen = {
+        key: values.get(f"tracker.{key}") or document.get(key) or os.environ.get(variable)
+        for key, variable in (("project", "WANDB_PROJECT"), ("entity", "WANDB_ENTITY"))
+    }
+    chosen["project"] = chosen["project"] or "xla-sweeps"
+    words = [word for key, name in chosen.items() if name for word in (f"--{key}", str(name))]
+    command = [sys.executable, "-m", "wandb", "sweep", *words, str(written)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    except subprocess.TimeoutExpired:
+        raise XlaSweepsError(
+            "the W&B server did not answer within 120 s; nothing was started"
+        ) from None
+    created = _CREATED.search(done.stdout + done.stderr)
+    if done.returncode or not created:
+        message = last_line_of(done.stderr or done.stdout)
+        raise XlaSweepsError(f"the W&B server rejected the sweep: {message or '(no message)'}")
+    sweep = created[1].strip()
+    return sweep if sweep.count("/") == 2 else f"{chosen['entity'] or ''}/{sweep}"
 
 
 def check_path(path: str) -> None:
@@ -249,31 +267,3 @@ def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
         "name": load_sweep(path).name,
         "parameters": {**document["parameters"], **given},
     }
-
-
-def _create(written: Path, document: Mapping[str, Any], values: Mapping[str, Any]) -> str:
-    """Create the sweep with W&B's own command; returns `ENTITY/PROJECT/ID`."""
-    project = (
-        values.get("tracker.project")
-        or document.get("project")
-        or os.environ.get("WANDB_PROJECT")
-        or "xla-sweeps"
-    )
-    entity = (
-        values.get("tracker.entity") or document.get("entity") or os.environ.get("WANDB_ENTITY")
-    )
-    command = [sys.executable, "-m", "wandb", "sweep", "--project", str(project), str(written)]
-    if entity:
-        command[4:4] = ["--entity", str(entity)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    except subprocess.TimeoutExpired:
-        raise XlaSweepsError(
-            "the W&B server did not answer within 120 s; nothing was started"
-        ) from None
-    created = _CREATED.search(done.stdout + done.stderr)
-    if done.returncode or not created:
-        message = last_line_of(done.stderr or done.stdout)
-        raise XlaSweepsError(f"the W&B server rejected the sweep: {message or '(no message)'}")
-    path = created[1].strip()
-    return path if path.count("/") == 2 else f"{entity or ''}/{path}"
