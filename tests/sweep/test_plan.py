@@ -13,7 +13,7 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.plan import _costs, assign_records, counting, final_outcome, missing
+from xla_sweeps.sweep.plan import assign_records, costs_of, counting, final_outcome, missing
 
 
 def test_what_is_missing_of_a_trial_does_not_depend_on_the_order_of_its_records() -> None:
@@ -41,9 +41,9 @@ def test_contaminated_records_tell_how_long_a_trial_takes_and_unfinished_ones_do
         make_record(status=Status(word)) for word in ("contaminated", "infra", "interrupted")
     ]
     entries = {word: [run_of(record)] for word, record in zip("abc", records, strict=True)}
-    assert _costs(Runs(entries)) == {"resnet50": 60.0}
+    assert costs_of(Runs(entries)) == {"resnet50": 60.0}
     del entries["a"]
-    assert _costs(Runs(entries)) == {}
+    assert costs_of(Runs(entries)) == {}
 
 
 def built(params: int) -> Record:

@@ -6,7 +6,7 @@ Without one, the arguments run a trial.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from xla_sweeps import __version__
 from xla_sweeps.cli import COMMANDS
@@ -17,21 +17,17 @@ _SHOWING = frozenset(COMMANDS) - {"sweep", "agents", "push"}
 """Commands that fail where their output is lost; the others have done what was asked for."""
 
 
-def run(arguments: Sequence[str], command: Callable[[list[str]], int] | None = None) -> int:
+def run(arguments: Sequence[str]) -> int:
     """Run the command line; returns the exit code.
 
     A user's mistake is one line on standard error. So is a defect of ours, whose traceback goes to
     a file.
-
-    Args:
-        arguments: its words.
-        command: what they are for; default: what they say.
     """
     try:
         for word in arguments:
             if not word.isascii() and word != word.encode("utf-8", "replace").decode():
                 raise ConfigError(f"the argument {word!r} is not valid UTF-8")
-        code = (command or _run)(list(arguments))
+        code = _run(list(arguments))
         lost = output_error()
         if lost:
             from xla_sweeps.report.terminal.console import complain

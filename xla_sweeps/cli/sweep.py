@@ -45,8 +45,10 @@ from xla_sweeps.sweep.plan import (
     Plan,
     assign_records,
     check_parameters,
+    costs_of,
     headline_rows,
-    plan_sweep,
+    want_again,
+    with_aa,
 )
 from xla_sweeps.sweep.progress import time_left
 from xla_sweeps.sweep.search import Search
@@ -167,7 +169,7 @@ def plan_of(request: Request) -> Plan:
     Raises:
         XlaSweepsError: the definition or the request is wrong.
     """
-    options, store = request.options, request.store
+    options, store, composer = request.options, request.store, request.composer
     sweeps = (request.sweep, *request.more)
     for sweep in sweeps:
         check_parameters(sweep, options.file)
@@ -176,17 +178,12 @@ def plan_of(request: Request) -> Plan:
         for problem in runs.problems:
             print(f"warning: {problem}", file=sys.stderr)
         asked = sum(sweep.trials for sweep in sweeps if sweep.method != "bayes")
-        tasks = _composed(request) if asked else []
-        return plan_sweep(
-            tasks,
-            request.composer,
-            runs,
-            store.results_dir,
-            repeated=asked - len(tasks),
-            retry=options.retry,
-            rerun=options.rerun,
-            warn=warn,
-        )
+        composed = _composed(request) if asked else []
+        tasks = with_aa(composed, composer.of_words)
+        assign_records(tasks, runs, software=composer.software, retry=options.retry)
+        if options.rerun is not None:
+            want_again(tasks, runs, store.results_dir, *options.rerun, warn=warn)
+        return Plan(tasks=tasks, repeated=asked - len(composed), costs=costs_of(runs))
 
 
 def _composed(request: Request) -> list[Task]:

@@ -260,7 +260,7 @@ def compose_all(
 
     Args:
         composer: of the sweep.
-        trials: their values.
+        trials: the values of each.
         lines: line of each parameter in the definition.
         where: the definition's file.
 

@@ -93,13 +93,7 @@ class Run:
 
 
 class Collector:
-    """Brings the records of ended jobs into the store, and reads those of a task.
-
-    Args:
-        store: where records are kept.
-        warn: called with what cannot be read or saved.
-        stopping: whether the sweep was asked to stop.
-    """
+    """Brings the records of ended jobs into the store, and reads those of a task."""
 
     def __init__(
         self, store: Store, warn: Callable[[str], None], stopping: Callable[[], bool]
@@ -165,13 +159,7 @@ class Collector:
 
 
 class Judge:
-    """Decides what follows for a task from how its job ended.
-
-    Args:
-        backlog: takes the tasks that are to be tried again.
-        warn: called with what cannot be recorded.
-        record_death: records that the trial's process died, where the device is known.
-        rematch: reads a task's records again, where its trial ids are not known.
+    """Decides what follows for a task from how its job ended; the arguments are the driver's.
 
     Attributes:
         gave_up: why, by key of the tasks that were given up.
@@ -209,13 +197,7 @@ class Judge:
             task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.accepted)
 
     def judge(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
-        """Act on how a job ended, as `settled`; returns one word for it.
-
-        Args:
-            task: of the job.
-            ended: how it ended.
-            new: its records, already learned.
-        """
+        """Act on how a job ended, as `settled`, and on its new records; returns one word for it."""
         self.learn(task, new)
         match ended.how:
             case End.FINISHED:
@@ -339,12 +321,7 @@ def settled(ended: Ended, new: Sequence[Record], *, stopping: bool) -> Ended:
     """The end of a job, in view of its records.
 
     Records say more than an exit code. Without any, a command that ran to its end or that somebody
-    else stopped is `BROKEN`.
-
-    Args:
-        ended: how it ended.
-        new: its records.
-        stopping: whether the sweep was asked to stop.
+    else stopped is `BROKEN`; not where the sweep itself is `stopping`.
     """
     if ended.how is End.STOPPED and stopping:
         return ended

@@ -19,7 +19,7 @@ from xla_sweeps.schema.build import newest
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.overrides import flattened, key_of
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
-from xla_sweeps.sweep.compose import Composer, Task
+from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.definition import Parameter, Sweep
 from xla_sweeps.system import devices
 
@@ -31,7 +31,6 @@ class Plan:
     """The trials of a sweep, matched with the records.
 
     Attributes:
-        tasks: every trial once.
         repeated: number of the definition's trials that equal an earlier one.
         costs: seconds that a replicate took before, by model.
     """
@@ -64,36 +63,6 @@ def _settings(key: str, parameter: Parameter) -> Iterator[tuple[str, Any]]:
         yield from flattened({key: value}).items()
 
 
-def plan_sweep(
-    composed: list[Task],
-    composer: Composer,
-    runs: Runs,
-    results_dir: Path,
-    *,
-    repeated: int,
-    retry: Collection[Status],
-    rerun: tuple[str, str] | None,
-    warn: Callable[[str], None],
-) -> Plan:
-    """Match composed trials with the records.
-
-    Args:
-        composed: the definition's trials, each once.
-        composer: composes their A/A twins.
-        runs: of the records.
-        results_dir: folder of the records.
-        repeated: number of the definition's trials that equal an earlier one.
-        retry: statuses whose records do not count.
-        rerun: a column of `results` and the value whose trials get one more replicate.
-        warn: called for records that cannot be read.
-    """
-    tasks = with_aa(composed, composer.of_words)
-    assign_records(tasks, runs, software=composer.software, retry=retry)
-    if rerun is not None:
-        _want_again(tasks, runs, results_dir, *rerun, warn=warn)
-    return Plan(tasks=tasks, repeated=repeated, costs=_costs(runs))
-
-
 def headline_rows(
     results_dir: Path, tasks: Sequence[Task], *, warn: Callable[[str], None]
 ) -> list[ComparisonRow]:
@@ -106,7 +75,7 @@ def headline_rows(
     return table.headlines(loaded.table, ids, requests=requests)
 
 
-def _want_again(
+def want_again(
     tasks: Sequence[Task],
     runs: Runs,
     results_dir: Path,
@@ -131,7 +100,7 @@ def _want_again(
             task.wanted = max(task.wanted, 1)
 
 
-def _costs(runs: Runs) -> dict[str, float]:
+def costs_of(runs: Runs) -> dict[str, float]:
     """The median wall time of a model's replicates."""
     costs: dict[str, list[float]] = {}
     for run in runs.all():
@@ -162,12 +131,7 @@ def twin_words(task: Task) -> list[str]:
 
 
 def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> list[Task]:
-    """The tasks, with an A/A twin after the first above effort quick and each 32nd after it.
-
-    Args:
-        tasks: the sweep's trials.
-        compose: makes a task from overrides.
-    """
+    """The tasks, with an A/A twin after the first above effort quick and each 32nd after it."""
     planned: list[Task] = []
     keys = {task.key for task in tasks}
     count = 0

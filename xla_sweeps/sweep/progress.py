@@ -50,15 +50,7 @@ class SweepScreen(JobScreen, Protocol):
 
 
 class Progress:
-    """Keeps the screen up to date.
-
-    Args:
-        screen: to be updated.
-        launcher: knows where jobs run.
-        backlog: the tasks that wait.
-        judge: knows which tasks were given up.
-        costs: seconds that a replicate of a model took before, by model.
-    """
+    """Keeps the screen up to date; the arguments are the driver's."""
 
     def __init__(
         self,
@@ -176,7 +168,7 @@ def _expected(task: Task, contaminated: float) -> float:
     """Expected number of replicates of a trial that will still be measured.
 
     Args:
-        task: of the trial.
+        task: the trial.
         contaminated: share of the replicates of this run that were contaminated.
     """
     attempts = 0

@@ -33,7 +33,7 @@ class SweepProgress:
     Args:
         title: the sweep's name.
         lanes: devices that are known at the start.
-        ui: `auto`, `live`, `plain` or `quiet` (warnings only).
+        ui: as of `LiveBlock`.
     """
 
     def __init__(self, title: str, lanes: Sequence[str], *, ui: str = "auto") -> None:

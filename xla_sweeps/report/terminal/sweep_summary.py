@@ -166,12 +166,7 @@ def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
 
 
 def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
-    """Show the verdicts of one scenario's rows, the geometric mean of each pair, and the A/A test.
-
-    Args:
-        rows: of one scenario.
-        planned: trials of the sweep.
-    """
+    """Show the verdicts of one scenario's rows, the geometric mean of each pair, and the A/A test."""
     console = results_console()
     _show_verdicts(rows)
     for pair, group in _by_pair(rows).items():
