@@ -20,7 +20,7 @@ from xla_sweeps.schema.overrides import key_of, keys_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.launchers import Launcher
+from xla_sweeps.sweep.launchers import Launcher, Screen
 from xla_sweeps.sweep.launchers.job import Ended, Job
 from xla_sweeps.sweep.outcomes import (
     LOCKED_WAIT_S,
@@ -31,7 +31,7 @@ from xla_sweeps.sweep.outcomes import (
     SlotWatch,
     settled,
 )
-from xla_sweeps.sweep.progress import Progress, SweepScreen
+from xla_sweeps.sweep.progress import Progress
 from xla_sweeps.sweep.search import Search
 from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.process import StopSignals
@@ -61,7 +61,7 @@ class Driver:
         self,
         launcher: Launcher,
         store: Store,
-        screen: SweepScreen,
+        screen: Screen,
         *,
         extra: Sequence[str],
         logs: Path,

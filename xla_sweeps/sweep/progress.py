@@ -8,7 +8,6 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Protocol
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.measure.neighbours import FOREIGN, disturbance_of
@@ -18,7 +17,7 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.launchers import JobScreen, Launcher
+from xla_sweeps.sweep.launchers import Launcher, Screen
 from xla_sweeps.sweep.launchers.job import Ended
 from xla_sweeps.sweep.outcomes import Judge, Run
 from xla_sweeps.sweep.plan import ATTEMPTS, INCONCLUSIVE, final_outcome
@@ -32,29 +31,12 @@ _ENOUGH = 4
 _UNCERTAINTY = 0.1
 
 
-class SweepScreen(JobScreen, Protocol):
-    """Shows a person how a sweep is doing."""
-
-    def progress(
-        self,
-        done: int,
-        total: int,
-        counts: Mapping[str, int],
-        *,
-        left_s: tuple[float, float] | None,
-    ) -> None:
-        """Show how far the sweep is."""
-
-    def busy(self, text: str) -> None:
-        """Show how many trials are contaminated; "" where none is any more."""
-
-
 class Progress:
     """Keeps the screen up to date; the arguments are the driver's."""
 
     def __init__(
         self,
-        screen: SweepScreen,
+        screen: Screen,
         launcher: Launcher,
         backlog: Backlog,
         judge: Judge,

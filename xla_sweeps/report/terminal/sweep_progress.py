@@ -85,7 +85,7 @@ class SweepProgress:
         self._left_at = time.monotonic()
         self._counts = {word: count for word, count in counts.items() if word != "missing"}
         self._block.line(
-            "sweep", f"{done}/{counted(total, 'trial')}  {_counted(self._counts)}{self._eta()}"
+            "sweep", f"{done}/{counted(total, 'trial')}  {words_of(self._counts)}{self._eta()}"
         )
         self.tick()
 
@@ -118,7 +118,7 @@ class SweepProgress:
         if self._total:
             count = f"{self._done}/{counted(self._total, 'trial')}{self._eta()}"
             rows.append(bar(self._done, self._total, count, width=24))
-            rows.append(Text(_counted(self._counts), style="dim"))
+            rows.append(Text(words_of(self._counts), style="dim"))
         if self._busy:
             rows.append(Text(displayable(self._busy), style="yellow"))
         table = Table.grid(padding=(0, 2), expand=True)
@@ -138,7 +138,8 @@ class SweepProgress:
         return Group(*rows)
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def words_of(counts: Mapping[str, int]) -> str:
+    """How many trials ended how, the most first."""
     return "  ".join(
         f"{count} {word}" for word, count in sorted(counts.items(), key=lambda item: -item[1])
     )

@@ -28,6 +28,7 @@ from xla_sweeps.report.terminal.console import (
     results_console,
     say,
 )
+from xla_sweeps.report.terminal.sweep_progress import words_of
 from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
@@ -125,10 +126,8 @@ def show_sweep(
         kept: True if contaminated trials are not measured again.
     """
     console = results_console()
-    statuses = "  ".join(
-        f"{count} {word}" for word, count in sorted(counts.items(), key=lambda item: -item[1])
-    )
-    say(console, f"{displayable(name)}: {counted(planned, 'trial')}: {statuses}", "bold")
+    title = f"{displayable(name)}: {counted(planned, 'trial')}: {words_of(counts)}"
+    say(console, title, "bold")
     show_headlines(rows, results_dir)
     groups = by_scenario(rows)
     for scenario, group in groups.items():
@@ -166,7 +165,7 @@ def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
 
 
 def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
-    """Show the verdicts of one scenario's rows, the geometric mean of each pair, and the A/A test."""
+    """Show one scenario's verdicts, the geometric mean of each pair, and the A/A test."""
     console = results_console()
     _show_verdicts(rows)
     for pair, group in _by_pair(rows).items():

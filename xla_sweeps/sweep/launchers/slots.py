@@ -62,7 +62,10 @@ def slots_for(asked: str | None, *, present: Sequence[Device] | None = None) -> 
             f"--devices={asked}: name each device once, as in --devices=gpu:0,gpu:1 or cpu:0,cpu:1"
         )
     if all(_CPU_SLOT.fullmatch(name) for name in names):
-        return _cpu_slots(names, existing[-1])
+        if len(names) == 1:
+            return [Slot(name=names[0], device=existing[-1])]
+        count = len(names)
+        return _slots(names, [existing[-1]] * count, [os.sched_getaffinity(0)] * count)
     labels = {gpu.label: gpu for gpu in gpus} | {gpu.uuid: gpu for gpu in gpus if gpu.uuid}
     for name in names:
         if name not in labels:
@@ -73,13 +76,6 @@ def slots_for(asked: str | None, *, present: Sequence[Device] | None = None) -> 
                 + f"this machine has {there} and cpu"
             )
     return _gpu_slots([labels[name] for name in names])
-
-
-def _cpu_slots(names: Sequence[str], cpu: Device) -> list[Slot]:
-    """The whole CPU, or one equal part for each name."""
-    if len(names) == 1:
-        return [Slot(name=names[0], device=cpu)]
-    return _slots(names, [cpu] * len(names), [os.sched_getaffinity(0)] * len(names))
 
 
 def _gpu_slots(gpus: Sequence[Device]) -> list[Slot]:

@@ -26,7 +26,7 @@ from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.sweep.definition import load_sweep
-from xla_sweeps.sweep.launchers import JobScreen
+from xla_sweeps.sweep.launchers import Screen
 from xla_sweeps.sweep.launchers.slots import Slot, job_environment
 from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.process import (
@@ -129,7 +129,7 @@ def run(
     *,
     slots: Sequence[Slot],
     results_dir: Path,
-    screen: JobScreen,
+    screen: Screen,
     config_dir: Path | None = None,
     max_failed: int = MAX_FAILED,
 ) -> int:
@@ -196,7 +196,7 @@ def _start(
     return _Agent(slot, process, log)
 
 
-def _wait(agents: Sequence[_Agent], screen: JobScreen, stop: StopSignals) -> int:
+def _wait(agents: Sequence[_Agent], screen: Screen, stop: StopSignals) -> int:
     """Wait for all agents, and stop them on a signal; 1 where one gave up or failed."""
     code = 0
     left = list(agents)
