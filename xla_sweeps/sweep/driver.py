@@ -23,7 +23,6 @@ from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.launchers import Launcher, Screen
 from xla_sweeps.sweep.launchers.job import Ended, Job
 from xla_sweeps.sweep.outcomes import (
-    LOCKED_WAIT_S,
     Collector,
     Judge,
     Outcome,
@@ -153,7 +152,7 @@ class Driver:
                     break
 
     def _submit(self, task: Task, slot: str | None) -> None:
-        """Start a task's next replicate, unless another process measures or has measured it."""
+        """Start a task's next replicate, unless another process has measured it."""
         stored = self._collector.known(task)
         if task.trial_ids:
             task.seen &= stored  # the number of a record in quarantine is used again
@@ -162,9 +161,6 @@ class Driver:
             if not task.wanted:
                 self._backlog.finish(task)
                 return
-        if self._collector.is_held(task):
-            self._backlog.add_later(task, at=time.monotonic() + LOCKED_WAIT_S)
-            return
         known_records = max(len(stored), len(task.seen))
         job = self._job(task, slot, known_records)
         fault_point("driver.submit")
