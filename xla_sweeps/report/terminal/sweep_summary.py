@@ -65,36 +65,27 @@ def show_plan(
     left = [(words, replicates) for words, replicates in trials if replicates]
     for words, _ in left:
         print(shlex.join(["python", "-m", "xla_sweeps", *words]))
-    console = progress_console()
-    if search is not None:
-        console.print(
-            Text(f"{name}: {counted(search, 'trial')}, proposed one by one from earlier results")
-        )
-        _show_time(left_s, timed_s, f"records of the models of {known:,} of {search:,}")
-        return
-    missing = counted(sum(replicates for _, replicates in left), "replicate")
-    done = len(trials) - len(left)
+    count = len(left) if search is None else search
     duplicates = f" ({repeated:,} duplicates ignored)" if repeated else ""
-    say(
-        console,
-        f"{name}: {counted(len(trials), 'trial')}{duplicates}; {done:,} done, {len(left):,} to "
-        f"measure ({missing})",
+    missing = counted(sum(replicates for _, replicates in left), "replicate")
+    text = (
+        f"{name}: {counted(len(trials), 'trial')}{duplicates}; {len(trials) - count:,} done, "
+        f"{count:,} to measure ({missing})"
     )
-    if left:
-        _show_time(left_s, timed_s, f"records of the models of {known:,} of {len(left):,}")
-
-
-def _show_time(left_s: tuple[float, float] | None, timed_s: float, basis: str) -> None:
-    """Show the estimated duration of the trials, or else the limit of their timing."""
-    if left_s is None:
-        text = (
-            f"timing takes at most {duration(timed_s)} in all, by the limits of the effort; "
-            "building and compiling come on top (no records of these models yet)"
-        )
-    else:
-        low, high = (duration(seconds) for seconds in left_s)
-        text = f"about {low} to {high}, estimated from {basis}"
+    if search is not None:
+        text = f"{name}: {counted(search, 'trial')}, proposed one by one from earlier results"
     console = progress_console()
+    say(console, text)
+    if not count:
+        return
+    text = (
+        f"timing takes at most {duration(timed_s)} in all, by the limits of the effort; "
+        "building and compiling come on top (no records of these models yet)"
+    )
+    if left_s is not None:
+        low, high = (duration(seconds) for seconds in left_s)
+        text = f"about {low} to {high}, estimated from records of the models of {known:,} of "
+        text += f"{count:,}"
     say(console, text)
     wait = f"a contaminated trial first waits for a quiet machine, at most {quiet.LIMIT_S:g} s"
     say(console, wait, "dim")

@@ -216,18 +216,11 @@ def _wait(agents: Sequence[_Agent], screen: Screen, stop: StopSignals) -> int:
             text = agent.log.read_text("utf-8", "replace")
             gave_up = _GAVE_UP in text
             failed = gave_up or agent.process.returncode != 0
-            detail = last_line_of(text) if failed else ""
             outcome = "gave up" if gave_up else "failed" if failed else "finished"
-            screen.ended(
-                agent.slot.name,
-                "wandb agent",
-                outcome,
-                f"{detail}  log={agent.log}" if failed else "",
-            )
+            detail = f"{last_line_of(text)}  log={agent.log}" if failed else ""
+            screen.ended(agent.slot.name, "wandb agent", outcome, detail)
             if failed and not stop.number:
-                screen.warn(
-                    f"the agent on {agent.slot.name} {outcome}: {detail or 'see'} {agent.log}"
-                )
+                screen.warn(f"the agent on {agent.slot.name} {outcome}: {detail}")
                 code = 1
     return code
 
