@@ -53,9 +53,6 @@ class Notes:
     def busy(self, text: str) -> None:
         self.busy_with.append(text)
 
-    def tick(self) -> None:
-        pass
-
     def warn(self, message: str) -> None:
         self.warnings.append(message)
 

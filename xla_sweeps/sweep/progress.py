@@ -65,7 +65,6 @@ class Progress:
         if time.monotonic() > self._drawn + DRAW_S:
             self._drawn = time.monotonic()
             self.report(running)
-            self._screen.tick()
 
     def ended(self, run: Run, word: str, new: Sequence[Record]) -> None:
         """Show how a run ended, as it was judged."""

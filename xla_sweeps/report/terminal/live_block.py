@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
 
@@ -22,35 +21,36 @@ class LiveBlock:
     Args:
         ui: `auto`, `live`, `plain` or `quiet` (warnings only).
         draw: makes the block as it is now; only used where it is live.
+        per_second: how often it is drawn in a thread of its own; 0: by `redraw` only.
     """
 
-    def __init__(self, ui: str, draw: Callable[[], RenderableType]) -> None:
+    def __init__(
+        self, ui: str, draw: Callable[[], RenderableType], *, per_second: float = 0
+    ) -> None:
         self._mode = console.ui_mode(ui, os.environ)
         self._console = console.progress_console()
-        self._draw = draw
-        self._live: Live | None = None
-        self._lock = threading.Lock()
+        self._live = Live(
+            get_renderable=draw,
+            console=self._console,
+            auto_refresh=per_second > 0,
+            refresh_per_second=per_second or 1,
+            transient=True,
+        )
 
     def start(self) -> bool:
         """Show the block; returns whether it is live."""
         if self._mode == "live":
-            self._live = Live(
-                self._draw(), console=self._console, auto_refresh=False, transient=True
-            )
-            self._live.start()
-        return self._mode == "live"
+            self._live.start(refresh=True)
+        return self._live.is_started
 
     def redraw(self) -> None:
         """Draw the block again, where it is live."""
-        with self._lock:
-            if self._live is not None:
-                self._live.update(self._draw(), refresh=True)
+        if self._live.is_started:
+            self._live.refresh()
 
     def stop(self) -> None:
         """Remove the block."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        self._live.stop()
 
     def line(self, event: str, text: str) -> None:
         """Print an event as a line with the time, where progress is plain."""

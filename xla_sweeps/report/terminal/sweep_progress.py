@@ -37,7 +37,7 @@ class SweepProgress:
     """
 
     def __init__(self, title: str, lanes: Sequence[str], *, ui: str = "auto") -> None:
-        self._block = LiveBlock(ui, self.block)
+        self._block = LiveBlock(ui, self.block, per_second=1)
         self._title = displayable(title)
         self._started = time.monotonic()
         self._jobs: dict[str, tuple[str, Path, float] | None] = dict.fromkeys(lanes)
@@ -59,7 +59,6 @@ class SweepProgress:
         """A job starts on a device."""
         self._jobs[lane] = (displayable(what), log, time.monotonic())
         self._block.line("start", f"{lane}  {displayable(what)}  log={log}")
-        self.tick()
 
     def ended(self, lane: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
         """A job ended with an outcome and its speedup; the least important words come last."""
@@ -87,18 +86,12 @@ class SweepProgress:
         self._block.line(
             "sweep", f"{done}/{counted(total, 'trial')}  {words_of(self._counts)}{self._eta()}"
         )
-        self.tick()
 
     def busy(self, text: str) -> None:
         """Show how many trials are contaminated; "" where none is any more."""
         if text != self._busy:
             self._block.line("busy", displayable(text) or "no longer")
         self._busy = text
-        self.tick()
-
-    def tick(self) -> None:
-        """Redraw, on a terminal."""
-        self._block.redraw()
 
     def warn(self, message: str) -> None:
         """Print a warning, in every mode."""
@@ -134,7 +127,7 @@ class SweepProgress:
                     lane, Text(job[0]), Text(f"{since}  {displayable(_stage(job[1]))}", style="dim")
                 )
         rows.append(table)
-        rows += self._last
+        rows += list(self._last)
         return Group(*rows)
 
 

@@ -86,9 +86,6 @@ class Screen(Protocol):
     def busy(self, text: str) -> None:
         """Show how many trials are contaminated; "" where none is any more."""
 
-    def tick(self) -> None:
-        """Time has passed."""
-
     def warn(self, message: str) -> None:
         """Show something that a person should know now."""
 

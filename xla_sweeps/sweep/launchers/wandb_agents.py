@@ -203,7 +203,6 @@ def _wait(agents: Sequence[_Agent], screen: Screen, stop: StopSignals) -> int:
     deadline: float | None = None
     while left:
         time.sleep(0.25)
-        screen.tick()
         if stop.number and deadline is None:
             deadline = time.monotonic() + KILL_GRACE_S
             for agent in left:
