@@ -29,13 +29,17 @@ class LiveBlock:
     ) -> None:
         self._mode = console.ui_mode(ui, os.environ)
         self._console = console.progress_console()
+        self._draw = draw
         self._live = Live(
-            get_renderable=draw,
+            self,
             console=self._console,
             auto_refresh=per_second > 0,
             refresh_per_second=per_second or 1,
             transient=True,
         )
+
+    def __rich__(self) -> RenderableType:
+        return self._draw()
 
     def start(self) -> bool:
         """Show the block; returns whether it is live."""
