@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import ROOT
 
-from xla_sweeps.config.compose import compose_config, plain
+from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.identity import identify
 from xla_sweeps.config.settings import to_settings
 from xla_sweeps.errors import ConfigError
@@ -111,19 +111,6 @@ def test_the_batches_of_an_epoch_follow_from_their_size(
     if len(data) > 1:
         with pytest.raises(ConfigError, match="batch_size=64: data=pictures has 40 pictures"):
             over.task({"batch_size": 64})
-
-
-@pytest.mark.parametrize("given", [["weights=random", "ui=quiet"], ["tracker=none", "seed=3"]])
-def test_the_configuration_that_a_job_gets_is_what_hydra_composes_of_its_words(
-    given: list[str], tmp_path: Path
-) -> None:
-    composer = Composer(given, slots=[SLOT], environ={})
-    values = {"model": "resnet50", "effort": {"block_s": 0.1}, "modes": ["graph", "xla"]}
-    for task in (composer.task(values), composer.anchor(["model=mobilenet_v2", "resolution=96"])):
-        words = (*task.words, "ui=plain", "tracker.group='a b'")
-        assert composer.document(words) == plain(compose_config(words))
-    own = Composer(given, slots=[SLOT], environ={}, config_dir=tmp_path)
-    assert own.document(own.task(values).words) is None, "the trial reads the folder itself"
 
 
 def test_a_sweep_shows_its_own_progress_whatever_a_trial_says_of_it() -> None:

@@ -111,9 +111,7 @@ def _ask(
     timeouts, limit = job.trial.timeouts, job.trial.memory_limit_bytes
     with ExitStack() as started:
         mark = started.enter_context(adopting_orphans())
-        worker = workers.start(
-            launch, mark=mark, stop=stop, on_event=on_event, patience_s=timeouts.build_s
-        )
+        worker = workers.start(launch, mark=mark, stop=stop, on_event=on_event)
         if worker is None:
             return
         started.enter_context(worker)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from xla_sweeps.config.foreign import read_yaml
 from xla_sweeps.config.yaml_values import read_values
@@ -119,7 +119,7 @@ class Metric:
     """Objective of a search: a key of the W&B summary or a column of `results`."""
 
     name: str
-    goal: str
+    goal: Literal["minimize", "maximize"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,7 @@ class LocalLauncher(Launcher):
         self._command = tuple(command)
         self._lock = threading.Lock()
         self._running: dict[Future[Ended], _Running] = {}
-        self._stopping = False
+        self._stop_asked = threading.Event()
 
     def slots(self) -> list[str]:
         """The names of the slots."""
@@ -112,7 +112,7 @@ class LocalLauncher(Launcher):
     def stop(self, *, now: bool) -> None:
         """Ask the jobs to save and end, and kill them after a grace period; `now`: kill them."""
         with self._lock:
-            self._stopping = True
+            self._stop_asked.set()
             jobs = dict(self._running)
         for running in jobs.values():
             _signal(running.process, signal.SIGKILL if now else signal.SIGTERM)
@@ -141,7 +141,7 @@ class LocalLauncher(Launcher):
 
     def _supervise(self, running: _Running) -> Ended:
         job, slot = running.job, running.slot
-        if self._stopping:
+        if self._stop_asked.is_set():
             return Ended(how=End.STOPPED, slot=slot.name)
         assignment = Assignment(
             parent=os.getpid(), known_records=job.known_records, together=self.together
@@ -153,12 +153,12 @@ class LocalLauncher(Launcher):
             assignment=assignment,
             cores=slot.cores,
         )
-        if self._stopping:
+        if self._stop_asked.is_set():
             _signal(process, signal.SIGTERM)
         with process:
             code = wait(process, job)
         ended = ended_with(code, job, slot=slot.name)
-        if self._stopping and ended.how is End.DIED:
+        if self._stop_asked.is_set() and ended.how is End.DIED:
             return replace(ended, how=End.STOPPED)
         return ended
 
