@@ -14,7 +14,7 @@ from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow
 
-FACTS = Facts(trials=3, unsent=0, project_runs=3, table_rows=3, headline_rows=3)
+FACTS = Facts(trials=3, unsent=0, table_rows=3, headline_rows=3)
 
 (ROW,) = [
     row

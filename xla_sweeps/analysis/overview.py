@@ -1,4 +1,4 @@
-"""Summarize many comparisons: verdict counts, geometric means, families. Pure.
+"""Summarize many comparisons: verdict counts, geometric means. Pure.
 
 The terminal, the W&B report and the page's header ask here; the page computes the same for what a
 reader filters.
@@ -26,7 +26,7 @@ MIN_FOR_SPREAD = 8
 
 _PREFERENCE = ("replicates", "measured_at", "trial_id")
 
-_TEXTS = ("scenario", "baseline", "candidate", "origin", "family", "model")
+_TEXTS = ("scenario", "baseline", "candidate", "origin", "model")
 
 _FIGURES = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
 
@@ -36,29 +36,6 @@ ASKED = (*QUESTION, *_PREFERENCE)
 Numbers = npt.NDArray[np.float64]
 
 _Words = npt.NDArray[np.object_]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FamilySummary:
-    """One family: never its best variant alone.
-
-    Attributes:
-        n: comparable pairs.
-        models: that these are of.
-        failed: pairs where a side gave no number.
-        geomean: of the speedups (`geometric_mean`); None where nothing is comparable.
-        low, high: where 8 of 10 of these lie (`spread`), or all of fewer than eight models.
-        share_slower: share of the comparable pairs whose verdict is slower.
-    """
-
-    family: str
-    n: int
-    models: int
-    failed: int
-    geomean: float | None
-    low: float | None
-    high: float | None
-    share_slower: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +77,6 @@ class Overview:
     priced: int
     median_break_even_calls: float | None
     never: int
-    families: tuple[FamilySummary, ...]
 
 
 def by_scenario(rows: Iterable[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
@@ -179,7 +155,7 @@ def overview_of(
         & (text["baseline"] == baseline)
         & (text["candidate"] == candidate)
     )
-    family, model = text["family"][chosen], text["model"][chosen]
+    model = text["model"][chosen]
     verdict = np.asarray([str(word) for word in columns["verdict"]], dtype=object)[chosen]
     speedup, p_value, extra, calls = (
         np.asarray(columns[name], dtype=float)[chosen] for name in _FIGURES
@@ -202,7 +178,6 @@ def overview_of(
         discoveries=discoveries(p_value[compared]),
         median_extra_compile_s=float(np.median(extra[costly])) if costly.any() else None,
         **_paid_back(calls[costly & (verdict != str(Verdict.AMBIGUOUS))]),
-        families=_families(family, model, verdict, speedup),
     )
 
 
@@ -264,40 +239,7 @@ def spread(values: Sequence[float] | Numbers, models: int) -> tuple[float | None
     return float(low), float(high)
 
 
-def reach(values: Sequence[float] | Numbers, models: int) -> tuple[float | None, float | None]:
-    """The spread of so many models, of few the lowest and the highest value; None for no value."""
-    if models >= MIN_FOR_SPREAD or not len(values):
-        return spread(values, models)
-    return float(np.min(values)), float(np.max(values))
-
-
 def discoveries(p_values: Numbers) -> int:
     """Number of hypotheses rejected at `stats.FALSE_DISCOVERY_RATE`; NaN is none."""
     q_values = np.array(stats.q_values(p_values[~np.isnan(p_values)].tolist()))
     return int(np.count_nonzero(q_values <= stats.FALSE_DISCOVERY_RATE * (1 + 1e-12)))
-
-
-def _families(
-    family: _Words, model: _Words, verdict: _Words, speedup: Numbers
-) -> tuple[FamilySummary, ...]:
-    summaries = []
-    for name in sorted(set(family.tolist()), key=str):
-        mine = family == name
-        compared = mine & ~np.isnan(speedup)
-        mean, models = geometric_mean(speedup[compared], model[compared])
-        low, high = reach(speedup[compared], models)
-        count = int(np.count_nonzero(compared))
-        slower = int(np.count_nonzero(verdict[compared] == str(Verdict.SLOWER)))
-        summaries.append(
-            FamilySummary(
-                family=str(name),
-                n=count,
-                models=models,
-                failed=int(np.count_nonzero(verdict[mine] == str(Verdict.FAILED))),
-                geomean=mean,
-                low=low,
-                high=high,
-                share_slower=slower / count if count else 0.0,
-            )
-        )
-    return tuple(summaries)

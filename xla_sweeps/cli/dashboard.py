@@ -115,25 +115,23 @@ def report_command(arguments: Sequence[str]) -> int:
     rows = load(options.dir)
     records, summaries = read_trials(options.dir, rows)
     entity, project = build_report.place(records, options.entity, options.project)
-    log = options.dir / "wandb" / "report.log"
+    unsent = (
+        0 if options.dry_run else build_report.unsent_trials(options.dir, records, entity, project)
+    )
+    plan = build_report.plan_document(
+        records, summaries, entity=entity or "", project=project, unsent=unsent
+    )
     if options.dry_run:
-        plan = build_report.plan_document(
-            records, summaries, entity=entity or "", project=project, unsent=0, project_runs=None
-        )
         # Not below the results, which may be read-only; it stays if there is an error.
         log = Path(tempfile.mkdtemp(prefix="xla-sweeps-"), "report.log")
         spec = publish.spec(plan, log=log)
         shutil.rmtree(log.parent)
         export.write_json(spec, options.output)
         return 0
-    unsent = build_report.unsent_trials(options.dir, records, entity, project)
+    log = options.dir / "wandb" / "report.log"
     with build_report.writing(log.parent):
         published = publish.publish(
-            lambda owner, runs: build_report.plan_document(
-                records, summaries, entity=owner, project=project, unsent=unsent, project_runs=runs
-            ),
-            entity=entity,
-            project=project,
+            plan,
             table=build_report.table_rows(summaries),
             log=log,
             attachments=build_report.attachments(options.dir, rows, log.parent, warn=warn),

@@ -8,7 +8,7 @@ from importlib import resources
 from xla_sweeps.report.dashboard.page import PACKAGE, SCRIPTS
 from xla_sweeps.report.labels import TELLING
 from xla_sweeps.report.sentences import SENTENCES
-from xla_sweeps.report.wandb_report.settings import Setting
+from xla_sweeps.report.wandb_report.text import setting_document
 from xla_sweeps.schema.columns import Part
 from xla_sweeps.schema.row import COLUMNS, QUESTION
 
@@ -31,7 +31,7 @@ def test_a_marked_column_is_in_each_list_of_the_question() -> None:
         for name, column in COLUMNS.items()
         if column.asked and column.asked.part is Part.SETTING
     ]
-    assert {*Setting(tuple(settings)).document()} == {*settings}
+    assert {*setting_document(tuple(settings))} == {*settings}
     for name in ("keras", "optimizer", "batches"):
         assert f'"{name}"' not in SOURCE, "listed a second time"
 

@@ -102,10 +102,10 @@ def test_report_workspace_and_summary_run_are_uploaded_completely(
         "What does XLA cost, and when does it pay back?",
         "Everything",
     ]
-    assert "| devices | Some CPU |" in texts(view)
-    figures = overview(rows_of(load(made.results_dir).table))
-    assert overall_answer(figures) in texts(view)
-    assert "This project has 0 runs of trials." in texts(view)
+    assert "- devices: Some CPU" in texts(view)
+    found = overview(rows_of(load(made.results_dir).table))
+    assert overall_answer(found) in texts(view)
+    assert "computed from all 3 trials" in texts(view)
 
     assert (run.job_type, run.state, run.exit_code) == ("summary", "finished", 0)
     assert run.summary["geomean"] == pytest.approx(figures.geomean)
@@ -174,11 +174,8 @@ def test_panels_use_keys_that_runs_have_and_show_trials_alone(
         if panel["viewType"] == "Scatter Plot":
             below_0 = config["yAxis"].endswith("speedup_log2")
             assert bool(config.get("yAxisLogScale")) != below_0
-    assert len(shown) == 9, "eight, and the table of the summary run"
-    assert all(
-        runset_filter["jobType"] == "trial" or runset_filter == {"jobType": "summary"}
-        for runset_filter in filters
-    )
+    assert len(shown) == 11, "ten, and the table of the summary run"
+    assert all(found["jobType"] == "trial" or found == {"jobType": "summary"} for found in filters)
 
 
 def test_the_first_charts_show_the_best_and_the_worst(publish_once: PublishOnce) -> None:
@@ -243,16 +240,25 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
         {**section, "key": "where", "scenario": "call"},
         {**section, "key": "cost", "scenario": "train_step"},
         {**section, "key": "answer", "scenario": "predict"},
+        {**section, "key": "compare", "scenario": "call"},
     ]
     plan = {**dict.fromkeys(names, "x"), "setting": setting, "sections": sections}
     spec = publish.spec(plan, log=tmp_path / "wandb" / "report.log")
     blocks = spec["report"]["spec"]["blocks"]
     grid, *others = [block for block in blocks if block["type"] == "panel-grid"]
+    others, compared = others[:3], others[3:]
     for other, scenario in zip(others, ("train_step", "predict", "predict"), strict=True):
         filters = other["metadata"]["runSets"][0]["filters"]["filters"]
-        values = {condition["key"]["name"]: condition["value"] for condition in filters}
-        assert values["scenario.value"] == scenario
-        assert values["candidate"] == ("predict_xla" if scenario == "predict" else "xla")
+        found = {item["key"]["name"]: item["value"] for item in filters}
+        assert found["scenario.value"] == scenario
+        assert found["candidate"] == ("predict_xla" if scenario == "predict" else "xla")
+    for other, varied in zip(compared, ("accelerator", "resolution", "batch_size"), strict=True):
+        filters = other["metadata"]["runSets"][0]["filters"]["filters"]
+        held = {item["key"]["name"] for item in filters if item["key"]["section"] == "config"}
+        names = {"accelerator", "resolution", "batch_size", "precision", "scenario"}
+        assert held == {f"{name}.value" for name in names - {varied}}
+        (panel,) = other["metadata"]["panelBankSectionConfig"]["panels"]
+        assert panel["config"]["groupBy"] == f"{varied}.value"
     saved = spec["workspace"]["spec"]["section"]
     for runset in (grid["metadata"]["runSets"][0], saved["runSets"][0]):
         values = {
@@ -329,12 +335,6 @@ def test_a_report_of_an_older_version_is_recognized_and_replaced(
     assert only(server.pages.of_type("project-view")).name == "nw-xlasweeps01-v"
 
 
-def test_the_runs_of_the_project_are_counted_on_the_server(publish_once: PublishOnce) -> None:
-    shown = texts(only(publish_once(True).server.pages.of_type("runs")))
-    assert "This project has 3 runs of trials." in shown
-    assert "not known to be here" not in shown
-
-
 def test_a_table_that_is_too_long_is_cut_with_a_note(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -391,7 +391,6 @@ def test_a_dry_run_needs_no_account_and_no_network(server: WandbServer, tmp_path
     spec = json.loads(printed.stdout)
     assert spec["report"]["displayName"] == "XLA on or off - xla-sweeps"
     assert spec["workspace"]["spec"]["section"]["panelBankConfig"]["sections"]
-    assert "the project's number of runs is unknown" in printed.stdout
     assert not (tmp_path / "touched").exists()
     assert server.backend.operations == []
 

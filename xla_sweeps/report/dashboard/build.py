@@ -157,7 +157,7 @@ def sums(table: pyarrow.Table, *, baseline: str = "") -> overview.Overview:
         baseline: of the comparisons; "" for the scenario's own.
     """
     table = answers(table)
-    names = ("scenario", "baseline", "candidate", "origin", "family", "model", "verdict")
+    names = ("scenario", "baseline", "candidate", "origin", "model", "verdict")
     words: dict[str, Any] = {name: table[name].to_pylist() for name in names}
     numbers = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
     columns = words | {name: _floats(table[name]) for name in numbers}

@@ -19,7 +19,6 @@ from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.wandb import push
 from xla_sweeps.report.wandb.tracker import published_replicates
 from xla_sweeps.report.wandb_report import text
-from xla_sweeps.report.wandb_report.settings import by_setting, commonest
 from xla_sweeps.results.rows import Rows
 from xla_sweeps.results.store import folder_below, guarded
 from xla_sweeps.schema.record import Record
@@ -41,24 +40,21 @@ def plan_document(
     entity: str,
     project: str,
     unsent: int,
-    project_runs: int | None,
 ) -> dict[str, Any]:
     """Contents of report, workspace and summary run as plain data.
 
     Args:
         records: of each trial.
         summaries: of each trial.
-        entity: owner of the project.
+        entity: owner of the project; "" for the user's own.
         project: name of the project.
         unsent: trials that are not known to be on the server.
-        project_runs: runs of trials that the project has; None if the server was not asked.
     """
     rows = _sorted_rows(summaries)
     headline = sum(row.headline for row in rows)
     facts = text.Facts(
         trials=len(summaries),
         unsent=unsent,
-        project_runs=project_runs,
         table_rows=min(headline, TABLE_ROWS),
         headline_rows=headline,
     )
@@ -92,13 +88,15 @@ def plan_document(
 
 def _setting(pairs: Sequence[ComparisonRow]) -> dict[str, Any] | None:
     """The setting with the most pairs, whose runs the panels show; None without pairs."""
-    setting = next(iter(commonest(pairs)), None)
-    return None if setting is None else {**setting.document(), "title": displayable(setting)}
+    for setting in text.commonest(pairs):
+        title = displayable(text.setting_title(setting))
+        return {**text.setting_document(setting), "title": title}
+    return None
 
 
 def _figures(pairs: Sequence[ComparisonRow], facts: text.Facts) -> dict[str, int | float | None]:
     """The overview's numbers; no means and medians where devices, sizes or batches differ."""
-    several = len(by_setting(pairs)) > 1
+    several = len(text.by_setting(pairs)) > 1
     figures: dict[str, int | float | None] = {
         name: None if several and isinstance(value, float) else value
         for name, value in asdict(overview(pairs)).items()

@@ -36,6 +36,16 @@ COMPARED = 'Summary("verdict") != "failed"'
 KEYS = {"device": "accelerator", "resolution_px": "resolution"}
 """The key in a run's config for a column of a setting, where it is not the column's name."""
 
+PODIUMS = {
+    "throughput": "Images/s with XLA",
+    "absolute_speedup": "Images/s gained over graph mode",
+    "speedup_percent": "Speedup over graph mode in %",
+}
+"""Summary keys by which runs are ranked, with titles."""
+
+VARIED = {"device": "device", "resolution_px": "resolution", "batch_size": "batch size"}
+"""Columns of a setting that are compared, in words."""
+
 COLUMNS = [
     "config:family.value",
     "config:variant.value",
@@ -146,9 +156,27 @@ def grids(
                 for end, rising in (("highest", False), ("lowest", True))
             ]
         case "fastest" if setting:
-            fastest = _runset(place, "Fastest", here, order="throughput")
-            title = f"Images/s with XLA, the {BAR_RUNS} fastest, {setting['title']}"
-            return [wr.PanelGrid(runsets=[fastest], panels=[_ranked("throughput", title)])]
+            return [
+                wr.PanelGrid(
+                    runsets=[_runset(place, title, here, order=metric)],
+                    panels=[_ranked(metric, f"{title}, the best {BAR_RUNS}, {setting['title']}")],
+                )
+                for metric, title in PODIUMS.items()
+            ]
+        case "compare" if setting:
+            return [
+                wr.PanelGrid(
+                    runsets=[_runset(place, f"By {words}", _all(compared, *at(setting, column)))],
+                    panels=[
+                        _bars(
+                            "speedup_log2",
+                            f"Mean speedup by {words}, log2, otherwise {setting['title']}",
+                            group=KEYS.get(column, column),
+                        )
+                    ],
+                )
+                for column, words in VARIED.items()
+            ]
     shown = panels(key, setting, scenario)
     return [wr.PanelGrid(runsets=[_runset(place, "Trials", here)], panels=shown)] if shown else []
 
@@ -186,13 +214,13 @@ def headline(scenario: str) -> list[str]:
     return [pair, f'Config("scenario.value") == {_literal(scenario)}']
 
 
-def at(setting: Setting) -> list[str]:
-    """The filters of a setting's runs; none for a field that is not set.
+def at(setting: Setting, varied: str = "") -> list[str]:
+    """The filters of a setting's runs; none for a field that is varied or not set.
 
     Nor for `batches` outside `predict` and usual `copies`: runs of earlier versions lack them.
     """
     fields = {name: value for name, value in (setting or {}).items() if value}
-    absent = {"title", "scenario"}
+    absent = {"title", "scenario", varied}
     absent |= {"batches"} if fields.get("scenario") != Scenario.PREDICT else set()
     absent |= {"copies"} if fields.get("copies") == "together" else set()
     return [

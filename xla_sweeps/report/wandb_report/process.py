@@ -66,11 +66,9 @@ class Reporter:
         """The JSON of report and workspace, without a server."""
         return layout.spec(plan)
 
-    def look(self, *, entity: str | None, project: str) -> dict[str, Any]:
-        """The project's entity, and the number of trials among its runs."""
-        api = wandb.Api(timeout=CONNECT_S)
-        entity = entity or api.default_entity
-        return {"entity": entity, "project_runs": _trials_in(api, f"{entity}/{project}")}
+    def look(self) -> dict[str, Any]:
+        """The user's own entity; fails if the server does not answer."""
+        return {"entity": wandb.Api(timeout=CONNECT_S).default_entity}
 
     def summarize(
         self,
@@ -183,16 +181,6 @@ def _is_there(place: str, run: str, digest: str) -> bool:
     return bool(
         api.run(f"{place}/{run}").summary.get(DIGEST_KEY) == digest and api.artifact_exists(table)
     )
-
-
-def _trials_in(api: wandb.Api, path: str) -> int:
-    """Number of trials among a project's runs; 0 if there is no such project."""
-    try:
-        return len(api.runs(path, filters={"jobType": "trial"}, per_page=1))
-    except ValueError as error:
-        if "could not find project" in str(error).lower():
-            return 0
-        raise
 
 
 def _workspace_at(url: str) -> ws.Workspace | None:

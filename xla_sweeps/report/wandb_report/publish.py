@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,10 +86,8 @@ def spec(plan: Mapping[str, Any], *, log: Path) -> dict[str, Any]:
 
 
 def publish(
-    make_plan: Callable[[str, int], Mapping[str, Any]],
+    plan: Mapping[str, Any],
     *,
-    entity: str | None,
-    project: str,
     table: Mapping[str, Any],
     attachments: Sequence[Path],
     log: Path,
@@ -97,9 +95,7 @@ def publish(
     """Write summary run, report and workspace, and replace earlier ones.
 
     Args:
-        make_plan: returns the plan for an entity and the project's number of runs.
-        entity: owner of the project; None for the user's default.
-        project: name of the project; created if it does not exist.
+        plan: from `build.plan_document`; its project is created if it does not exist.
         table: `columns` and `data` of the comparison table.
         attachments: files for the summary run.
         log: file for the client's output.
@@ -113,8 +109,8 @@ def publish(
             raise ReportError(f"another report of {log.parent} is running; wait for it, then rerun")
         helper = Helper(log, module=MODULE)
         stack.callback(helper.end, 0.0)
-        place = _ask(helper, "look", LOOK_S, log, entity=entity, project=project)
-        plan = dict(make_plan(str(place["entity"]), int(place["project_runs"])))
+        owner = _ask(helper, "look", LOOK_S, log)["entity"]
+        plan = {**plan, "entity": plan["entity"] or owner}
         run = _ask(
             helper,
             "summarize",

@@ -1,51 +1,30 @@
-"""Write a report's text in Markdown: the answer, sorted pairs, families, podiums, devices. Pure.
+"""Write a report's text in Markdown: answers in sentences, whose details are in panels. Pure.
 
-W&B's panels can neither sort nor show an interval, so these figures are computed here. The local
-page has everything else.
+W&B's panels show no intervals; the local page has them.
 """
 
 from __future__ import annotations
 
-import math
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
-from xla_sweeps.analysis.overview import (
-    answers,
-    by_scenario,
-    geometric_mean,
-    overview,
-)
-from xla_sweeps.analysis.podium import PodiumKey, podium, podium_figure
-from xla_sweeps.report.advice import (
-    CONTAMINATED,
-    PRELIMINARY,
-    SYMBOLS,
-    marks,
-    overall_answer,
-    overall_counts,
-    typically,
-)
-from xla_sweeps.report.figures import NONE, interval, number, times
-from xla_sweeps.report.labels import distinctions
-from xla_sweeps.report.wandb_report.markdown import escape, table
-from xla_sweeps.report.wandb_report.settings import Setting, by_setting, commonest
-from xla_sweeps.schema.columns import MEASURED
-from xla_sweeps.schema.measurement import UNFINISHED, Status
+from xla_sweeps.analysis.overview import answers, by_scenario, geometric_mean, overview
+from xla_sweeps.report.advice import overall_answer, overall_counts, throughput_unit, typically
+from xla_sweeps.report.figures import NONE, number, times
+from xla_sweeps.schema.columns import MEASURED, Part
+from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import Scenario, headline_of, mode_of
-from xla_sweeps.schema.row import ComparisonRow
-from xla_sweeps.system.text import counted
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
+from xla_sweeps.system.text import counted, displayable
 
 VIEW_RUNS = 1000
 """Maximum number of runs that a W&B view shows."""
 
-SORTED_ROWS = 100
-PODIUM_ROWS = 10
-SETTING_ROWS = 100
 DEVICES = 4
-BAR_CELLS = 12
-BARS_PER_DOUBLING = 4
 
 WORDS = (
     "XLA compiles the operations of a model into fewer, larger kernels. *Graph mode* is "
@@ -64,6 +43,12 @@ COST = (
     "omits pairs that never pay back or are ambiguous."
 )
 
+COMPARE = (
+    "Each panel varies one of device, resolution and batch size, and holds the rest of the setting "
+    "with the most pairs. Its bars may be of different models; the local page compares the same "
+    "ones."
+)
+
 PAGE = (
     "The local page (`dashboard.html` among the summary run's artifacts, or `xla-sweeps "
     "dashboard`) has every row and interval, what XLA costs, what failed and why, how far to trust "
@@ -71,16 +56,35 @@ PAGE = (
 )
 
 PANELS = (
-    "The panels show the runs that W&B shows, without intervals: cite the tables. Their bars are "
-    "of `speedup_log2`: 0 is no change, 1 is twice as fast, -1 half as fast, and the mean of such "
-    "bars is the geometric mean."
+    "The panels show the runs that W&B shows, without intervals: cite the page or the table. Their "
+    "bars are of `speedup_log2`: 0 is no change, 1 is twice as fast, -1 half as fast, and the mean "
+    "of such bars is the geometric mean."
 )
 
-PODIUMS: dict[PodiumKey, tuple[str, str]] = {
-    "throughput": ("Throughput with XLA", "images/s"),
-    "absolute_speedup": ("Throughput gained", "images/s more than graph mode"),
-    "speedup_percent": ("Speedup", "% over graph mode"),
-}
+_SHOWN = ("device", "resolution_px", "batch_size")
+"""Columns of a setting that its name begins with."""
+
+_SETTING = (
+    *_SHOWN,
+    *(
+        name
+        for name, column in COLUMNS.items()
+        if column.asked and column.asked.part is Part.SETTING and name not in _SHOWN
+    ),
+)
+"""Columns of a setting, in the order in which settings are sorted."""
+
+Setting = tuple[Any, ...]
+"""The values of the columns of a setting: only pairs of one setting are averaged."""
+
+Pairs = list[ComparisonRow]
+
+_SPECIAL = re.compile(r"[\\`*_{}\[\]#!|~$^]")
+_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_LINK_PARTS = re.compile(r"(?i)(://|www\.|mailto:|@)")
+
+_BREAK = "\u2060"
+"""An invisible word joiner, which keeps a bare address from becoming a link."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,29 +111,63 @@ class Facts:
     Attributes:
         trials: number of trials in the results.
         unsent: number of those that are not known to be on the server.
-        project_runs: number of trials among the project's runs; None if the server was not asked.
         table_rows: rows of the summary run's table.
         headline_rows: rows that the table would have without a limit.
     """
 
     trials: int
     unsent: int
-    project_runs: int | None
     table_rows: int
     headline_rows: int
 
 
-def scenarios(rows: Iterable[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
+def scenarios(rows: Iterable[ComparisonRow]) -> dict[str, Pairs]:
     """The measured rows of each scenario, the commonest first; no rows of `call` without any."""
     measured = by_scenario(row for row in rows if row.provenance.origin == MEASURED)
     return measured or {str(Scenario.CALL): []}
 
 
-def headline_pairs(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
+def headline_pairs(rows: Sequence[ComparisonRow]) -> Pairs:
     """The measured comparisons of XLA with graph mode, in the commonest scenario."""
     scenario, measured = next(iter(scenarios(rows).items()))
     headline = headline_of(scenario)
     return [row for row in measured if (row.baseline.mode, row.candidate.mode) == headline]
+
+
+def by_setting(pairs: Sequence[ComparisonRow]) -> dict[Setting, Pairs]:
+    """The pairs of each setting, in the settings' order."""
+    groups: dict[Setting, Pairs] = {}
+    for row in pairs:
+        setting = tuple(value_of(row, name) for name in _SETTING)
+        groups.setdefault(setting, []).append(row)
+    return dict(sorted(groups.items()))
+
+
+def commonest(pairs: Sequence[ComparisonRow]) -> dict[Setting, Pairs]:
+    """Each device's setting with the most pairs; the device with the most pairs first."""
+    sizes = Counter(row.trial.device for row in pairs)
+    best: dict[str, tuple[Setting, Pairs]] = {}
+    for setting, rows in by_setting(pairs).items():
+        device = str(setting[0])
+        if len(rows) > len(best.get(device, (setting, []))[1]):
+            best[device] = setting, rows
+    return dict(sorted(best.values(), key=lambda group: -sizes[group[0][0]]))
+
+
+def setting_document(setting: Setting) -> dict[str, Any]:
+    """The values of a setting by column."""
+    return dict(zip(_SETTING, setting, strict=True))
+
+
+def setting_title(setting: Setting) -> str:
+    """A setting in words, without the values that go without saying."""
+    device, pixels, batch_size, *others = setting
+    words = [device, f"{pixels} px" if pixels else "no images", f"batch {batch_size}"]
+    for name, value in zip(_SETTING[len(_SHOWN) :], others, strict=True):
+        asked = COLUMNS[name].asked
+        if asked and (name == "precision" or str(value) != asked.usual):
+            words.append(asked.write(value))
+    return ", ".join(filter(None, words))
 
 
 def sections(rows: Sequence[ComparisonRow], facts: Facts) -> tuple[Section, ...]:
@@ -144,22 +182,26 @@ def sections(rows: Sequence[ComparisonRow], facts: Facts) -> tuple[Section, ...]
     for scenario, group in groups.items():
         suffix = f" ({scenario})" if len(groups) > 1 or scenario != Scenario.CALL else ""
         pairs = headline_pairs(group)
+        texts = [
+            ("answer", "Should I turn XLA on?", _answer(scenario, pairs)),
+            ("where", "Where does it help?", _by_device(pairs, _families)),
+            ("fastest", "Which model is fastest?", _by_device(pairs, _fastest)),
+            ("flops", "Is it just FLOPs?", FLOPS),
+            ("cost", "What does XLA cost, and when does it pay back?", COST),
+        ]
+        if len(by_setting(pairs)) > 1:
+            texts.append(
+                ("compare", "How do devices, resolutions and batches compare?", COMPARE),
+            )
         made += [
             Section(key=key, question=f"{question}{suffix}", text=text, scenario=scenario)
-            for key, question, text in (
-                ("answer", "Should I turn XLA on?", _answer(scenario, pairs)),
-                ("where", "Where does it help?", _by_device(pairs, _families)),
-                ("fastest", "Which model is fastest?", _by_device(pairs, _podiums)),
-                ("flops", "Is it just FLOPs?", FLOPS),
-                ("cost", "What does XLA cost, and when does it pay back?", COST),
-                ("compare", "How do devices, resolutions and batches compare?", _settings(pairs)),
-            )
+            for key, question, text in texts
         ]
     return (*made, Section(key="everything", question="Everything", text=_everything(facts)))
 
 
 def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
-    """A table of devices, software, dates and the number of trials."""
+    """A list of devices, software, dates and the number of trials."""
     measured = [row for row in rows if row.provenance.origin == MEASURED]
     days = sorted({row.provenance.measured_at[:10] for row in measured} - {""})
     values = {
@@ -168,30 +210,27 @@ def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
         "devices": {row.trial.device for row in measured},
         "variables that change it": {row.provenance.environment_flags for row in measured},
     }
-    cells = [[name, escape("; ".join(sorted(texts - {""})))] for name, texts in values.items()]
-    cells += [["measured", " to ".join(dict.fromkeys((days[0], days[-1])))]] if days else []
-    cells += [["trials", f"{facts.trials:,}"]]
+    described = {name: "; ".join(sorted(texts - {""})) for name, texts in values.items()}
+    described["measured"] = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+    described["trials"] = f"{facts.trials:,}"
     unfinished = sum(row.status in UNFINISHED for row in measured)
-    cells += [["left out", f"{counted(unfinished, 'comparison')} that did not finish"]][:unfinished]
-    return table(["what", "of these results"], [cell for cell in cells if cell[1]])
+    if unfinished:
+        described["left out"] = f"{counted(unfinished, 'comparison')} that did not finish"
+    return "\n".join(f"- {name}: {escape(text)}" for name, text in described.items() if text)
 
 
-def limits(facts: Facts) -> str:
-    """The number of runs in the project, and how many of them W&B shows."""
-    if facts.project_runs is None:
-        runs = facts.trials
-        text = f"The results have {runs:,} trials; the project's number of runs is unknown."
-    else:
-        runs = facts.project_runs
-        text = f"This project has {runs:,} runs of trials."
-    if runs > VIEW_RUNS:
-        text += f" A W&B view shows {VIEW_RUNS:,} of them, the first in its own order."
-    if facts.unsent:
-        text += (
-            f" {facts.unsent:,} of the results' {facts.trials:,} trials may be missing here; "
-            "`xla-sweeps push` uploads them."
-        )
-    return f"{text} The tables of this report are computed from all {facts.trials:,} trials."
+def escape(text: object, *, longest: int = 200) -> str:
+    """One line of untrusted text that Markdown shows unchanged: no markup, link, HTML or formula.
+
+    Args:
+        text: any object; its `str` is shown.
+        longest: maximum number of characters; longer text is cut and ends in an ellipsis.
+    """
+    line = " ".join(displayable(text).split())
+    line = line if len(line) <= longest else f"{line[: longest - 1]}…"
+    line = _LINK_PARTS.sub(lambda match: match[0][0] + _BREAK + match[0][1:], line)
+    line = "".join(_HTML.get(character, character) for character in line)
+    return _SPECIAL.sub(lambda match: "\\" + match[0], line)
 
 
 def _answer(scenario: str, pairs: Sequence[ComparisonRow]) -> str:
@@ -205,7 +244,7 @@ def _answer(scenario: str, pairs: Sequence[ComparisonRow]) -> str:
         off=mode_of(baseline).switch,
         scenario="" if scenario == Scenario.CALL else f" scenario={scenario}",
     )
-    return "\n\n".join(filter(None, [_headline(pairs), words, _sorted_pairs(pairs)]))
+    return f"{_headline(pairs)}\n\n{words}"
 
 
 def _headline(pairs: Sequence[ComparisonRow]) -> str:
@@ -213,171 +252,65 @@ def _headline(pairs: Sequence[ComparisonRow]) -> str:
     if len(by_setting(pairs)) < 2:
         return overall_answer(overview(pairs))
     means = [
-        f"- {escape(setting)}: {typically(overview(rows)) or NONE}"
+        f"- {escape(setting_title(setting))}: {typically(overview(rows)) or NONE}"
         for setting, rows in commonest(pairs).items()
     ]
     return "\n".join([overall_counts(overview(pairs)), "", *means])
 
 
-def _sorted_pairs(pairs: Sequence[ComparisonRow]) -> str:
-    """All pairs by speedup, with interval and bar; the middle of a long list is left out."""
-    ranked = sorted(
-        (row for row in pairs if row.speedup.value is not None),
-        key=lambda row: -(row.speedup.value or 0.0),
-    )
-    if not ranked:
-        return ""
-    title, shown = f"All {len(ranked):,} pairs", list(enumerate(ranked, 1))
-    if len(ranked) > SORTED_ROWS:
-        half = SORTED_ROWS // 2
-        title = f"The {half} highest and the {half} lowest of {len(ranked):,} pairs"
-        shown = shown[:half] + shown[-half:]
-    names = _names([row for _, row in shown], "resolution_px", "batch_size", "device")
-    cells = [
-        [
-            str(place),
-            name,
-            str(row.trial.resolution_px),
-            str(row.trial.batch_size),
-            escape(row.trial.device),
-            times(row.speedup.value) + escape(_marks(row)),
-            interval(row.speedup.low, row.speedup.high),
-            _verdict(row),
-            _bar(row.speedup.value or 1.0),
-        ]
-        for (place, row), name in zip(shown, names, strict=True)
-    ]
-    headings = ["#", "model", "px", "batch", "device", "speedup", "95 %", "verdict"]
-    headings.append(f"{BARS_PER_DOUBLING} blocks: twice as fast")
-    marked = "".join(_marks(row) for _, row in shown)
-    notes = [escape(note) for note in (PRELIMINARY, CONTAMINATED) if note[0] in marked]
-    listed = table(headings, cells, right=(0, 2, 3, 5, 6))
-    return "\n\n".join([f"**{title} by speedup over graph mode**", listed, *notes])
-
-
-def _by_device(pairs: Sequence[ComparisonRow], write: Callable[[list[ComparisonRow]], str]) -> str:
-    """Tables of each device's commonest setting: no mean and no ranking mixes settings."""
+def _by_device(pairs: Sequence[ComparisonRow], write: Callable[[Pairs], str]) -> str:
+    """An item for each device's commonest setting: no mean and no ranking mixes settings."""
     settings = commonest(pairs)
-    parts = [
-        f"### {escape(setting)}\n\n{write(rows)}"
+    items = [
+        f"- {escape(setting_title(setting))}: {write(rows)}"
         for setting, rows in islice(settings.items(), DEVICES)
     ]
     if len(settings) > DEVICES:
-        parts.append(f"{DEVICES} of {len(settings)} devices are shown here; the page has all.")
-    return "\n\n".join(parts) or "Nothing was compared yet."
+        items.append(f"- {DEVICES} of {len(settings)} devices are shown here; the page has all.")
+    return "\n".join(items) or "Nothing was compared yet."
 
 
 def _families(rows: Sequence[ComparisonRow]) -> str:
-    cells = [
-        [
-            escape(family.family),
-            str(family.n),
-            str(family.models),
-            str(family.failed),
-            times(family.geomean),
-            f"{family.share_slower:.0%}",
-        ]
-        for family in sorted(overview(rows).families, key=lambda family: -(family.geomean or 0.0))
-    ]
-    headings = ["family", "pairs", "models", "failed", "geometric mean", "slower with XLA"]
-    return table(headings, cells, right=range(1, 6))
+    """The families with the highest and the lowest mean speedup."""
+    groups: dict[str, list[tuple[float, str]]] = {}
+    for row in rows:
+        if row.speedup.value is not None:
+            groups.setdefault(row.trial.family, []).append((row.speedup.value, row.trial.model))
+    means = {family: geometric_mean(*zip(*group, strict=True)) for family, group in groups.items()}
+    ranked = sorted(means.items(), key=lambda entry: -(entry[1][0] or 0.0))
+    words = [f"{escape(family)} ({times(mean)})" for family, (mean, _) in ranked]
+    if len(words) < 2:
+        return "".join(words) or NONE
+    return f"most in {words[0]}, least in {words[-1]} (geometric means of {len(words)} families)"
 
 
-def _podiums(rows: Sequence[ComparisonRow]) -> str:
-    note = "Rows whose intervals overlap share a rank; a row without an interval has none."
-    return "\n\n".join([note, *(_podium(rows, key) for key in PODIUMS)])
-
-
-def _podium(rows: Sequence[ComparisonRow], key: PodiumKey) -> str:
-    title, unit = PODIUMS[key]
-    ranked = podium(rows, key, limit=PODIUM_ROWS)
-    cells = []
-    for (rank, row), name in zip(ranked, _names([row for _, row in ranked]), strict=True):
-        value, low, high = podium_figure(row, key)
-        cells.append(
-            [str(rank or "–"), name, number(value), interval(low, high, number), _verdict(row)]
-        )
-    headings = ["rank", "model", unit, "95 %", "verdict"]
-    return f"**{title}**\n\n{table(headings, cells, right=(0, 2, 3))}"
-
-
-def _settings(pairs: Sequence[ComparisonRow]) -> str:
-    """Every device, size and batch, and the mean over the models that all of them have."""
-    settings = by_setting(pairs)
-    if len(settings) < 2:
-        return "These results have one device, one resolution, one batch size and one precision."
-    shared = set.intersection(
-        *(
-            {row.trial.model for row in rows if row.speedup.value is not None}
-            for rows in settings.values()
-        )
-    )
-    text = (
-        "The last column is the geometric mean over the models that were measured in every row "
-        f"({counted(len(shared), 'model')}): compare rows by that one."
-        if shared
-        else "No model was measured in every row: the rows are of different models, so their means "
-        "do not compare."
-    )
-    cells = [_setting_cells(setting, rows, shared) for setting, rows in settings.items()]
-    headings = ["device", "px", "batch", "other", "pairs", "models", "failed"]
-    headings += ["geometric mean", "slower", "same models"]
-    listed = table(headings, cells[:SETTING_ROWS], right=(1, 2, 4, 5, 6, 7, 8, 9))
-    if len(cells) > SETTING_ROWS:
-        text += f" {SETTING_ROWS} of {len(cells):,} rows are shown."
-    return f"{text}\n\n{listed}"
-
-
-def _setting_cells(setting: Setting, rows: Sequence[ComparisonRow], shared: set[str]) -> list[str]:
-    summary = overview(rows)
-    speedups = [
-        (row.speedup.value, row.trial.model)
+def _fastest(rows: Sequence[ComparisonRow]) -> str:
+    """The model with the highest throughput with XLA."""
+    rates = [
+        (row.candidate.throughput_samples_per_s, escape(row.trial.model))
         for row in rows
-        if row.trial.model in shared and row.speedup.value is not None
+        if row.candidate.throughput_samples_per_s
     ]
-    mean, _ = geometric_mean([value for value, _ in speedups], [model for _, model in speedups])
-    return [
-        escape(setting.device),
-        str(setting.resolution_px),
-        str(setting.batch_size),
-        escape(setting.other),
-        str(summary.pairs),
-        str(summary.models),
-        str(summary.failed),
-        times(summary.geomean),
-        f"{summary.slower / summary.pairs:.0%}" if summary.pairs else NONE,
-        times(mean),
-    ]
+    if not rates:
+        return NONE
+    rate, model = max(rates)
+    unit = throughput_unit(rows[0].trial.task, rows[0].trial.resolution_px)
+    return f"{model}, {number(rate)} {unit} with XLA"
 
 
 def _everything(facts: Facts) -> str:
-    parts = [PAGE, limits(facts), PANELS]
+    limits = (
+        f"The sentences of this report are computed from all {facts.trials:,} trials. A W&B view "
+        f"shows at most {VIEW_RUNS:,} runs, the first in its own order."
+    )
+    if facts.unsent:
+        limits += (
+            f" {facts.unsent:,} of the trials may be missing here; `xla-sweeps push` uploads them."
+        )
+    parts = [PAGE, limits, PANELS]
     if facts.table_rows < facts.headline_rows:
         parts.append(
             f"The table has the first {facts.table_rows:,} of {facts.headline_rows:,} rows, the "
             "Parquet file among the artifacts has all."
         )
     return "\n\n".join(parts)
-
-
-def _names(rows: Sequence[ComparisonRow], *shown: str) -> list[str]:
-    """Each row's model, followed by facts that distinguish rows with the same columns `shown`."""
-    return [
-        escape(" · ".join(filter(None, (row.trial.model, facts))))
-        for row, facts in zip(rows, distinctions(rows, ("model", *shown)), strict=True)
-    ]
-
-
-def _marks(row: ComparisonRow) -> str:
-    contaminated = row.status is Status.CONTAMINATED
-    return marks(preliminary=row.speedup.preliminary, contaminated=contaminated)
-
-
-def _verdict(row: ComparisonRow) -> str:
-    return f"{SYMBOLS[row.speedup.verdict]} {row.speedup.verdict}"
-
-
-def _bar(speedup: float) -> str:
-    """A bar of the speedup's logarithm."""
-    cells = min(BAR_CELLS, round(BARS_PER_DOUBLING * abs(math.log2(speedup))))
-    return f"{'▲' if speedup >= 1 else '▼'} {'█' * cells}" if cells else "·"
