@@ -92,7 +92,7 @@ class WandbServer:
 
     @property
     def pages(self) -> Views:
-        """Projects, reports, workspaces and artifacts."""
+        """Projects, reports and artifacts."""
         return self.backend.pages
 
     @property

@@ -1,4 +1,4 @@
-"""The other state of a W&B server: projects, saved views (reports and workspaces) and artifacts.
+"""The other state of a W&B server: projects, saved views (reports) and artifacts.
 
 Answers to the operations of wandb-workspaces 0.4 and of the real client's artifacts (wandb 0.31).
 """
@@ -17,7 +17,7 @@ Variables = Mapping[str, Any]
 
 @dataclass
 class StoredView:
-    """A report (type `runs`) or a saved workspace (type `project-view`).
+    """A report (type `runs`).
 
     Attributes:
         spec: as sent, parsed.
@@ -89,8 +89,6 @@ class Views:
             "Runs": self._list_runs,
             "ProjectInternalId": self._project_id,
             "upsertView": self._upsert,
-            "UpsertView2": self._upsert,
-            "View": self._workspaces,
             "ProjectViews": self._reports,
             "SpecificReport": self._report,
             "CreateArtifact": self._create_artifact,
@@ -197,11 +195,6 @@ class Views:
         view.description, view.spec = variables["description"], json.loads(variables["spec"])
         view.saved += 1
         return {"upsertView": {"view": view.describe(), "inserted": view.saved == 1}}
-
-    def _workspaces(self, variables: Variables) -> dict[str, Any]:
-        return self._listed(
-            variables["entityName"], variables["name"], variables["viewType"], variables["viewName"]
-        )
 
     def _reports(self, variables: Variables) -> dict[str, Any]:
         return self._listed(

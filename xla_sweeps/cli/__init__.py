@@ -93,7 +93,7 @@ COMMANDS = {
     ),
     "report": Command(
         usage="report [DIR]",
-        help="write or update a Weights & Biases report, workspace and summary run",
+        help="write or update a Weights & Biases report and summary run",
         function="xla_sweeps.cli.dashboard:report_command",
     ),
     "check": Command(

@@ -79,11 +79,11 @@ def dashboard_command(arguments: Sequence[str]) -> int:
 
 
 def report_command(arguments: Sequence[str]) -> int:
-    """Write the W&B report, workspace and summary run, or with --dry-run print their JSON."""
+    """Write the W&B report and summary run, or with --dry-run print the report's JSON."""
     parser = command_parser(
         "report",
-        "The report answers the page's questions with tables and live panels; the summary run "
-        "holds the comparison table and its Parquet file. Run it again to update all three. Needs "
+        "The report answers the page's questions in sentences and live panels; the summary run "
+        "holds the comparison table and its Parquet file. Run it again to update both. Needs "
         f"wandb-workspaces ({how_to_install('report')}) and, except with --dry-run, `wandb login` "
         "or WANDB_API_KEY; `xla-sweeps push` sends the runs that the panels show.",
     )
@@ -95,7 +95,7 @@ def report_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="print the report's and the workspace's JSON; needs no account and no network",
+        help="print the report's JSON; needs no account and no network",
     )
     parser.add_argument(
         "-o",
@@ -137,7 +137,6 @@ def report_command(arguments: Sequence[str]) -> int:
             attachments=build_report.attachments(options.dir, rows, log.parent, warn=warn),
         )
     print(f"report     {published.report} ({'updated' if published.updated else 'new'})")
-    print(f"workspace  {published.workspace}")
     print(f"summary    {published.run}")
     if not published.run_confirmed:
         warn("W&B does not show the summary run's table; run the same command again to send it")

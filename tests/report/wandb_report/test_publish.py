@@ -75,29 +75,26 @@ def published(server: WandbServer, results_dir: Path, *, uploaded: bool) -> Publ
 PublishOnce = Callable[[bool], Published]
 
 
-def test_report_workspace_and_summary_run_are_uploaded_completely(
+def test_report_and_summary_run_are_uploaded_completely(
     publish_once: PublishOnce,
 ) -> None:
     made = publish_once(False)
     server = made.server
     assert server.unknown == []
-    view, saved = only(server.pages.of_type("runs")), only(server.pages.of_type("project-view"))
+    view = only(server.pages.of_type("runs"))
     (run,) = server.runs.values()
     assert made.out.splitlines() == [
         f"report     {server.url}/tester/xla-sweeps/reports/XLA-on-or-off---xla-sweeps--{view.id} "
         "(new)",
-        f"workspace  {server.url}/tester/xla-sweeps?nw=xlasweeps01",
         f"summary    {server.url}/tester/xla-sweeps/runs/{run.name}",
     ]
     assert "3 of 3 trials may not be on W&B" in made.err
 
     questions = [block["children"][0]["text"] for block in blocks(view, "heading")]
-    assert questions[0] == "Should I turn XLA on?"
-    assert [
-        section["name"] for section in saved.spec["section"]["panelBankConfig"]["sections"]
-    ] == [
+    assert questions == [
         "Should I turn XLA on?",
         "Where does it help?",
+        "Which model is fastest?",
         "Is it just FLOPs?",
         "What does XLA cost, and when does it pay back?",
         "Everything",
@@ -192,31 +189,22 @@ def test_the_first_charts_show_the_best_and_the_worst(publish_once: PublishOnce)
 def test_panels_with_means_show_runs_of_one_setting(publish_once: PublishOnce) -> None:
     server = publish_once(True).server
     run = next(run for run in server.runs.values() if run.job_type == "trial")
-    views = [*server.pages.of_type("runs"), *server.pages.of_type("project-view")]
-    grids = blocks(views[0], "panel-grid")
-    means = [
+    (found,) = [
         grid["metadata"]["runSets"][0]["filters"]["filters"]
-        for grid in grids
+        for grid in blocks(only(server.pages.of_type("runs")), "panel-grid")
         for panel in grid["metadata"]["panelBankSectionConfig"]["panels"]
         if panel["config"].get("groupBy")
     ]
-    means.append(views[1].spec["section"]["runSets"][0]["filters"]["filters"])
-    assert len(means) == 2, "the one of families, and the workspace"
-    for conditions in means:
-        setting = {
-            condition["key"]["name"].removesuffix(".value"): condition["value"]
-            for condition in conditions
-            if condition["key"]["section"] == "config"
-        }
-        assert set(setting) == {"accelerator", "resolution", "batch_size", "precision", "scenario"}
-        assert setting == {name: run.config[name] for name in setting}
-        summary = {
-            i["key"]["name"]: i["value"] for i in conditions if i["key"]["section"] == "summary"
-        }
-        assert (summary["baseline"], summary["candidate"]) == ("graph", "xla")
-        assert run.summary["baseline"] == "graph"
-    sort = views[1].spec["section"]["runSets"][0]["sort"]["keys"][0]["key"]
-    assert sort == {"section": "summary", "name": "speedup_log2"}
+    setting = {
+        item["key"]["name"].removesuffix(".value"): item["value"]
+        for item in found
+        if item["key"]["section"] == "config"
+    }
+    assert set(setting) == {"accelerator", "resolution", "batch_size", "precision", "scenario"}
+    assert setting == {name: run.config[name] for name in setting}
+    summary = {i["key"]["name"]: i["value"] for i in found if i["key"]["section"] == "summary"}
+    assert (summary["baseline"], summary["candidate"]) == ("graph", "xla")
+    assert run.summary["baseline"] == "graph"
 
 
 def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
@@ -234,7 +222,7 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
         "runtime": "",
         "title": "t",
     }
-    names = ("entity", "project", "title", "description", "marker", "workspace_title", "header")
+    names = ("entity", "project", "title", "description", "marker", "header")
     section: dict[str, Any] = {"question": "q", "text": "t", "setting": setting}
     sections = [
         {**section, "key": "where", "scenario": "call"},
@@ -242,7 +230,7 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
         {**section, "key": "answer", "scenario": "predict"},
         {**section, "key": "compare", "scenario": "call"},
     ]
-    plan = {**dict.fromkeys(names, "x"), "setting": setting, "sections": sections}
+    plan = {**dict.fromkeys(names, "x"), "sections": sections}
     spec = publish.spec(plan, log=tmp_path / "wandb" / "report.log")
     blocks = spec["report"]["spec"]["blocks"]
     grid, *others = [block for block in blocks if block["type"] == "panel-grid"]
@@ -259,15 +247,11 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
         assert held == {f"{name}.value" for name in names - {varied}}
         (panel,) = other["metadata"]["panelBankSectionConfig"]["panels"]
         assert panel["config"]["groupBy"] == f"{varied}.value"
-    saved = spec["workspace"]["spec"]["section"]
-    for runset in (grid["metadata"]["runSets"][0], saved["runSets"][0]):
-        values = {
-            condition["key"]["name"]: condition["value"]
-            for condition in runset["filters"]["filters"]
-        }
-        assert values["accelerator.value"] == device
-        assert values["batch_size.value"] == 1
-        assert (values["scenario.value"], values["candidate"]) == ("call", "xla")
+    filters = grid["metadata"]["runSets"][0]["filters"]["filters"]
+    found = {item["key"]["name"]: item["value"] for item in filters}
+    assert found["accelerator.value"] == device
+    assert found["batch_size.value"] == 1
+    assert (found["scenario.value"], found["candidate"]) == ("call", "xla")
 
 
 def test_the_same_report_again_adds_nothing_and_new_results_update_it_and_no_other(
@@ -310,13 +294,12 @@ def test_the_same_report_again_adds_nothing_and_new_results_update_it_and_no_oth
     report(tmp_path / "other")
     assert len(server.pages.of_type("runs")) == 4, "other results have their own report"
     assert len(server.runs) == 2
-    assert len(server.pages.of_type("project-view")) == 1, "a project has one workspace"
 
 
 def test_a_report_of_an_older_version_is_recognized_and_replaced(
     server: WandbServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Marker, run id and workspace name as earlier versions wrote them for these results."""
+    """Marker and run id as earlier versions wrote them for these results."""
     measure(tmp_path / "r", "a", "b")
     report(tmp_path / "r")
     view = only(server.pages.of_type("runs"))
@@ -332,7 +315,6 @@ def test_a_report_of_an_older_version_is_recognized_and_replaced(
     assert "(updated)" in capsys.readouterr().out
     assert blocks(old, "heading")
     assert {run.name for run in server.runs.values()} == {"summary-85b5ab26fabf"}
-    assert only(server.pages.of_type("project-view")).name == "nw-xlasweeps01-v"
 
 
 def test_a_table_that_is_too_long_is_cut_with_a_note(
@@ -390,7 +372,6 @@ def test_a_dry_run_needs_no_account_and_no_network(server: WandbServer, tmp_path
     )
     spec = json.loads(printed.stdout)
     assert spec["report"]["displayName"] == "XLA on or off - xla-sweeps"
-    assert spec["workspace"]["spec"]["section"]["panelBankConfig"]["sections"]
     assert not (tmp_path / "touched").exists()
     assert server.backend.operations == []
 

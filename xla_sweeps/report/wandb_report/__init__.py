@@ -1,1 +1,1 @@
-"""Write a Weights & Biases report, workspace and summary run."""
+"""Write a Weights & Biases report and summary run."""

@@ -1,4 +1,4 @@
-"""Plan a W&B report, its workspace and its summary run from a results folder."""
+"""Plan a W&B report and its summary run from a results folder."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def plan_document(
     project: str,
     unsent: int,
 ) -> dict[str, Any]:
-    """Contents of report, workspace and summary run as plain data.
+    """Contents of report and summary run as plain data.
 
     Args:
         records: of each trial.
@@ -70,14 +70,12 @@ def plan_document(
         "entity": entity,
         "project": project,
         "title": f"XLA on or off - {project}",
-        "workspace_title": "XLA on or off",
         "description": f"Computed from {len(summaries):,} trials by xla-sweeps {__version__}. "
         f"{marker}",
         "marker": marker,
         "run_id": f"summary-{identity}",
         "run_name": f"Summary of {len(summaries):,} trials",
         "figures": _figures(pairs, facts),
-        "setting": next(iter(settings.values())),
         "header": text.environment(rows, facts),
         "sections": [
             {**asdict(section), "setting": settings.get(section.scenario)}

@@ -1,4 +1,4 @@
-"""Build a report and a workspace from W&B's objects; only `wandb_report.process` imports this.
+"""Build a report from W&B's objects; only `wandb_report.process` imports this.
 
 Nothing here asks the server, but saving a report does if its run sets name their project.
 """
@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import wandb_workspaces.reports.v2 as wr
-import wandb_workspaces.workspaces as ws
-from wandb_workspaces import expr
 
 from xla_sweeps.schema.modes import Scenario, facts_of, headline_of
 
@@ -88,49 +86,17 @@ def report(plan: Plan, *, online: bool) -> wr.Report:
     )
 
 
-def workspace(plan: Plan) -> ws.Workspace:
-    """The project's saved view: a section for each question, trials of one setting only."""
-    setting, scenario = plan["setting"], plan["sections"][0]["scenario"]
-    made = [
-        ws.Section(
-            name=section["question"],
-            panels=shown,
-            is_open=number == 0,
-            layout_settings=ws.SectionLayoutSettings(columns=2, rows=2),
-        )
-        for number, section in enumerate(plan["sections"])
-        if section["scenario"] in ("", scenario)
-        if (shown := panels(section["key"], setting, scenario))
-    ]
-    return ws.Workspace(
-        entity=plan["entity"],
-        project=plan["project"],
-        name=plan["workspace_title"],
-        sections=made,
-        settings=ws.WorkspaceSettings(remove_legends_from_panels=True),
-        runset_settings=ws.RunsetSettings(
-            filters=_all(TRIALS, *headline(scenario), *at(setting)),
-            pinned_columns=COLUMNS,
-            order=[expr.Ordering(expr.Summary("speedup_log2"), ascending=False)],
-        ),
-    )
-
-
 def spec(plan: Plan) -> dict[str, Any]:
-    """Report and workspace as the JSON that W&B stores; the same plan gives the same text."""
-    with same_ids(plan):
-        made = {"report": report(plan, online=False), "workspace": workspace(plan)}
-        return {name: _stored(document) for name, document in made.items()}
-
-
-def _stored(view: Any) -> dict[str, Any]:
-    """The JSON that W&B stores of a report or workspace.
+    """The report as the JSON that W&B stores; the same plan gives the same text.
 
     Uses a private method of wandb-workspaces, tried on 0.4.13: the public API only saves.
     """
-    document: dict[str, Any] = view._to_model().model_dump(
-        mode="json", by_alias=True, exclude_none=True
-    )
+    with same_ids(plan):
+        document: dict[str, Any] = (
+            report(plan, online=False)
+            ._to_model()
+            .model_dump(mode="json", by_alias=True, exclude_none=True)
+        )
     return document
 
 
@@ -138,73 +104,63 @@ def grids(
     key: str, place: Mapping[str, str], setting: Setting, scenario: str
 ) -> list[wr.PanelGrid]:
     """The panel grids below a section's text, all of one scenario's runs."""
-    if key == "everything":
-        table = [wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_wide())]
-        return [
-            wr.PanelGrid(runsets=[_runset(place, "Trials", TRIALS)], panels=[_parallel()]),
-            wr.PanelGrid(runsets=[_runset(place, "Summary", SUMMARIES)], panels=table),
-        ]
-    compared = _all(TRIALS, *headline(scenario), COMPARED)
+    compared = _all(TRIALS, *headline(scenario or Scenario.CALL), COMPARED)
     here = _all(compared, *at(setting))
-    match key:
-        case "answer":
-            return [
-                wr.PanelGrid(
-                    runsets=[_runset(place, f"The {BAR_RUNS} {end}", compared, ascending=rising)],
-                    panels=[_ranked("speedup_log2", f"The {BAR_RUNS} {end} speedups, log2")],
-                )
-                for end, rising in (("highest", False), ("lowest", True))
-            ]
-        case "fastest" if setting:
-            return [
-                wr.PanelGrid(
-                    runsets=[_runset(place, title, here, order=metric)],
-                    panels=[_ranked(metric, f"{title}, the best {BAR_RUNS}, {setting['title']}")],
-                )
-                for metric, title in PODIUMS.items()
-            ]
-        case "compare" if setting:
-            return [
-                wr.PanelGrid(
-                    runsets=[_runset(place, f"By {words}", _all(compared, *at(setting, column)))],
-                    panels=[
-                        _bars(
-                            "speedup_log2",
-                            f"Mean speedup by {words}, log2, otherwise {setting['title']}",
-                            group=KEYS.get(column, column),
-                        )
-                    ],
-                )
-                for column, words in VARIED.items()
-            ]
-    shown = panels(key, setting, scenario)
-    return [wr.PanelGrid(runsets=[_runset(place, "Trials", here)], panels=shown)] if shown else []
-
-
-def panels(key: str, setting: Setting, scenario: str) -> list[Any]:
-    """A section's panels of runs of one setting, from their summary keys; new objects each call."""
     where = f", {setting['title']}" if setting else ""
     match key:
         case "answer":
-            title = f"Speedup, log2, over graph mode's images/s{where}"
-            base = f"throughput_{headline_of(scenario)[0]}"
-            return [_scatter(base, "speedup_log2", title, log_y=False)]
-        case "where" if setting:
-            return [_bars("speedup_log2", f"Mean speedup by family, log2{where}", group="family")]
-        case "flops" if setting:
             return [
+                _grid(
+                    _runset(place, f"The {BAR_RUNS} {end}", compared, ascending=rising),
+                    _ranked("speedup_log2", f"The {BAR_RUNS} {end} speedups, log2"),
+                )
+                for end, rising in (("highest", False), ("lowest", True))
+            ]
+        case "where" if setting:
+            bars = _bars("speedup_log2", f"Mean speedup by family, log2{where}", group="family")
+            return [_grid(_runset(place, "Trials", here), bars)]
+        case "fastest" if setting:
+            return [
+                _grid(
+                    _runset(place, title, here, order=metric),
+                    _ranked(metric, f"{title}, the best {BAR_RUNS}{where}"),
+                )
+                for metric, title in PODIUMS.items()
+            ]
+        case "flops" if setting:
+            over = (
                 _scatter("gmacs", "throughput", f"Images/s over GMACs{where}"),
                 _scatter("gmacs", "speedup_log2", f"Speedup, log2, over GMACs{where}", log_y=False),
-            ]
-        case "cost":
-            title = (
-                f"{facts_of(scenario).call}s until compilation pays back, over compile time{where}"
             )
-            title = title[0].upper() + title[1:]
-            return [_scatter("compile_s", "break_even_calls", title)]
+            return [_grid(_runset(place, "Trials", here), *over)]
+        case "cost":
+            title = f"until compilation pays back, over compile time{where}"
+            title = f"{facts_of(scenario).call.capitalize()}s {title}"
+            paid = _scatter("compile_s", "break_even_calls", title)
+            return [_grid(_runset(place, "Trials", here), paid)]
+        case "compare" if setting:
+            return [
+                _grid(
+                    _runset(place, f"By {words}", _all(compared, *at(setting, column))),
+                    _bars(
+                        "speedup_log2",
+                        f"Mean speedup by {words}, log2, otherwise {setting['title']}",
+                        group=KEYS.get(column, column),
+                    ),
+                )
+                for column, words in VARIED.items()
+            ]
         case "everything":
-            return [_parallel()]
+            table = wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_wide())
+            return [
+                _grid(_runset(place, "Trials", TRIALS), _parallel()),
+                _grid(_runset(place, "Summary", SUMMARIES), table),
+            ]
     return []
+
+
+def _grid(runset: wr.Runset, *panels: Any) -> wr.PanelGrid:
+    return wr.PanelGrid(runsets=[runset], panels=list(panels))
 
 
 def headline(scenario: str) -> list[str]:

@@ -1,7 +1,7 @@
 """The process that writes reports to W&B; with `wandb.client_process` it alone imports wandb.
 
 It searches before it writes, so that writing a report again replaces the earlier one: the report is
-found by the marker in its description, the workspace by its name, the summary run by its id.
+found by the marker in its description, the summary run by its id.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ import time
 import traceback
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 import wandb
 import wandb_workspaces.reports.v2 as wr
-import wandb_workspaces.workspaces as ws
 
 from xla_sweeps.report.wandb.client_process import (
     Conversation,
@@ -50,9 +48,6 @@ FOREIGN = (
 )
 """Variables that would turn the summary run into another run."""
 
-WORKSPACE_NAME = "xlasweeps01"
-"""The saved view's name in its URL; there is one per project."""
-
 DIGEST_KEY = "xla_sweeps_digest"
 
 KINDS = {".html": ("page", "report")}
@@ -63,8 +58,8 @@ class Reporter:
     """Carries out the orders; a method's result is the answer."""
 
     def spec(self, *, plan: dict[str, Any]) -> dict[str, Any]:
-        """The JSON of report and workspace, without a server."""
-        return layout.spec(plan)
+        """The report's JSON, without a server."""
+        return {"report": layout.spec(plan)}
 
     def look(self) -> dict[str, Any]:
         """The user's own entity; fails if the server does not answer."""
@@ -126,23 +121,6 @@ class Reporter:
             raise RuntimeError("the server returned a different report")
         return {"url": shown(made.url), "updated": oldest is not None}
 
-    def workspace(self, *, plan: dict[str, Any], report_url: str) -> dict[str, Any]:
-        """Write the saved view, or replace the earlier one, and read it back."""
-        place = urlparse(report_url)
-        project = f"{plan['entity']}/{plan['project']}"
-        url = f"{place.scheme}://{place.netloc}/{project}?nw={WORKSPACE_NAME}"
-        there = _workspace_at(url)
-        with layout.same_ids(plan):
-            made = layout.workspace(plan)
-            _replace(made, there)
-            made.save()
-        again = ws.Workspace.from_url(url)
-        if [section.name for section in again.sections] != [
-            section.name for section in made.sections
-        ]:
-            raise RuntimeError("the server returned a different workspace")
-        return {"url": shown(made.url), "updated": there is not None}
-
 
 def _fill(run: Any, plan: dict[str, Any], table: dict[str, Any], attachments: list[Path]) -> str:
     """Log the table, unless the run has the same one, and the files; returns the table's digest.
@@ -164,16 +142,6 @@ def _fill(run: Any, plan: dict[str, Any], table: dict[str, Any], attachments: li
     return digest
 
 
-def _replace(made: ws.Workspace, there: ws.Workspace | None) -> None:
-    """Let `made` be saved under the fixed name, in place of the view that is there, if any.
-
-    Uses private attributes of wandb-workspaces, tried on 0.4.13: the public API has only random
-    names.
-    """
-    made._internal_name = f"nw-{WORKSPACE_NAME}-v"
-    made._internal_id = there._internal_id if there else ""
-
-
 def _is_there(place: str, run: str, digest: str) -> bool:
     """True if the server shows the run's figures and its table; files are confirmed before."""
     api: Any = wandb.Api(timeout=CONNECT_S)
@@ -181,15 +149,6 @@ def _is_there(place: str, run: str, digest: str) -> bool:
     return bool(
         api.run(f"{place}/{run}").summary.get(DIGEST_KEY) == digest and api.artifact_exists(table)
     )
-
-
-def _workspace_at(url: str) -> ws.Workspace | None:
-    try:
-        return ws.Workspace.from_url(url)
-    except ValueError as error:
-        if "not found" in str(error):
-            return None
-        raise
 
 
 def obey(conversation: Conversation) -> None:

@@ -1,4 +1,4 @@
-"""Publish a W&B report, workspace and summary run through a helper process.
+"""Publish a W&B report and a summary run through a helper process.
 
 Nothing here imports wandb. Every wait has a timeout, and a server that is dead, slow or refuses is
 reported in one line.
@@ -33,7 +33,6 @@ TASKS = {
     "look": "nothing was written",
     "summarize": "neither the summary run nor the report was written",
     "report": "the report could not be written",
-    "workspace": "the report was written, but the workspace was not",
 }
 """Consequence of each failed order, for its error message."""
 
@@ -50,14 +49,12 @@ class Published:
 
     Attributes:
         report: address of the report.
-        workspace: address of the workspace.
         run: address of the summary run.
         updated: True if an earlier report was replaced.
         run_confirmed: True if the server shows the summary run's figures and table.
     """
 
     report: str
-    workspace: str
     run: str
     updated: bool
     run_confirmed: bool
@@ -76,13 +73,13 @@ def require_extra() -> None:
 
 
 def spec(plan: Mapping[str, Any], *, log: Path) -> dict[str, Any]:
-    """Report and workspace as the JSON that W&B stores; needs neither network nor account."""
+    """The report as the JSON that W&B stores; needs neither network nor account."""
     helper = Helper(log, module=MODULE)
     try:
         answer = _ask(helper, "spec", SPEC_S, log, plan=dict(plan))
     finally:
         helper.end(0.0)
-    return {name: answer[name] for name in ("report", "workspace")}
+    return {"report": answer["report"]}
 
 
 def publish(
@@ -92,7 +89,7 @@ def publish(
     attachments: Sequence[Path],
     log: Path,
 ) -> Published:
-    """Write summary run, report and workspace, and replace earlier ones.
+    """Write summary run and report, and replace earlier ones.
 
     Args:
         plan: from `build.plan_document`; its project is created if it does not exist.
@@ -123,10 +120,8 @@ def publish(
             confirm_s=CONFIRM_S,
         )
         report = _ask(helper, "report", STEP_S, log, plan=plan)
-        workspace = _ask(helper, "workspace", STEP_S, log, plan=plan, report_url=report["url"])
     return Published(
         report=report["url"],
-        workspace=workspace["url"],
         run=run["url"],
         updated=report["updated"],
         run_confirmed=run["confirmed"],
