@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
-from functools import partial
 
 from rich import box
 from rich.console import Console
@@ -15,10 +13,7 @@ from xla_sweeps.analysis.changes import BROKE, Change, Difference, by_scenario, 
 from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, marks
 from xla_sweeps.report.terminal.console import (
     COLOURS,
-    NAME_WIDTHS,
-    UNBOUNDED,
-    empty_table,
-    print_table,
+    print_grouped,
     progress_console,
     results_console,
     say,
@@ -55,8 +50,7 @@ def show_difference(difference: Difference) -> None:
     for scenario, group in groups.items():
         if len(groups) > 1:
             console.print(Text(f"scenario={displayable(scenario)}", style="bold"))
-        table = partial(_table, group)
-        print_table(table, *(partial(table, width=width, stacked=True) for width in NAME_WIDTHS))
+        _print_changes(group)
     shown = listed[:MOST_ROWS]
     if any(change.preliminary for change in shown):
         text = f"{PRELIMINARY}; the interval leaves out how replicates differ"
@@ -83,37 +77,28 @@ def show_failures(lines: Sequence[str]) -> None:
         say(console, f"--fail-on {displayable(line)}", "red")
 
 
-def _table(changes: Sequence[Change], *, width: int = UNBOUNDED, stacked: bool = False) -> Table:
-    """A line for each change, or several where figures are stacked; names take this width."""
+def _print_changes(changes: Sequence[Change]) -> None:
+    """Print a line for each change, or several where figures are stacked."""
     devices = {change.device for change in changes}
-    if stacked:
-        headings = ["trial", "quantity", "ratio\n95 %", "q", "verdict\nreplicates"]
-    else:
-        headings = ["trial", "quantity", "ratio", "95 %", "q", "verdict", "replicates"]
-    table = empty_table(*headings, right=("ratio", "95 %", "ratio\n95 %", "q"))
+    headings = (("trial",), ("quantity",), ("ratio", "95 %"), ("q",), ("verdict", "replicates"))
+    rows = []
     for change in changes:
         verdict = str(change.verdict)
         name = f"{change.name} on {change.device}" if len(devices) > 1 else change.name
         marked = marks(preliminary=change.preliminary, contaminated=change.contaminated)
-        table.add_row(
-            "\n".join(textwrap.wrap(displayable(name), width, break_on_hyphens=False)),
-            displayable(change.quantity),
-            *_pair(f"{change.ratio:.3f}×", f"{change.low:.3f}–{change.high:.3f}", stacked),
-            "<0.001" if change.q_value < 0.001 else f"{change.q_value:.3f}",
-            *_pair(
-                Text(f"{SYMBOLS[verdict]} {verdict}", style=COLOURS[verdict]),
-                f"{change.replicates_a}:{change.replicates_b}{marked}",
-                stacked,
-            ),
+        rows.append(
+            (
+                (displayable(name),),
+                (displayable(change.quantity),),
+                (f"{change.ratio:.3f}×", f"{change.low:.3f}–{change.high:.3f}"),
+                ("<0.001" if change.q_value < 0.001 else f"{change.q_value:.3f}",),
+                (
+                    Text(f"{SYMBOLS[verdict]} {verdict}", style=COLOURS[verdict]),
+                    f"{change.replicates_a}:{change.replicates_b}{marked}",
+                ),
+            )
         )
-    return table
-
-
-def _pair(first: str | Text, second: str, stacked: bool) -> list[str | Text]:
-    """Two cells, or one of two lines."""
-    if not stacked:
-        return [first, second]
-    return [Text.assemble(first, "\n", second)]
+    print_grouped(headings, rows, right=("ratio", "95 %", "q"))
 
 
 def _only(console: Console, title: str, names: Sequence[str]) -> None:

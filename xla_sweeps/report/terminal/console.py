@@ -8,7 +8,7 @@ import sys
 import tempfile
 import textwrap
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -35,8 +35,8 @@ PLAIN_WIDTH = 120
 UNBOUNDED = 10_000
 """Columns that hold every table."""
 
-NAME_WIDTHS = (60, 40, 30, 24, 18, 14)
-"""Widths to try for names in a narrow table of rows; the first that fits is used."""
+WRAPPED_WIDTH = 16
+"""Least width of a column of texts that wrap."""
 
 BUG_LINE_CHARACTERS = 300
 
@@ -48,19 +48,24 @@ def results_console() -> Console:
     return _console(sys.stdout)
 
 
-def print_table(*tables: Callable[[], Table]) -> None:
-    """Print the first table that fits the terminal on standard output, or else the last.
+def print_table(*tables: Table) -> None:
+    """Print the first table that fits standard output, or else the last; texts may wrap to fit.
 
-    No table is cut: the last one may be wider than the terminal. A file gets the first.
+    No number is cut: the last one may be wider than the terminal. A file gets the first.
     """
     console = _console(sys.stdout, plain_width=UNBOUNDED)
-    for make in tables:
-        table = make()
-        needed = console.measure(table, options=console.options.update(width=UNBOUNDED)).maximum
-        if needed <= console.width or make is tables[-1]:
-            console.width = max(needed, console.width)
-            console.print(table)
-            return
+    unbounded = console.options.update(width=UNBOUNDED)
+    for table in tables:
+        wrapped = [column for column in table.columns if not column.no_wrap]
+        for column in wrapped:
+            column.max_width = WRAPPED_WIDTH
+        needed = console.measure(table, options=unbounded).maximum
+        for column in wrapped:
+            column.max_width = None
+        if needed <= console.width:
+            break
+    console.width = max(console.width, needed)
+    console.print(table)
 
 
 def progress_console() -> Console:
@@ -136,12 +141,45 @@ def say(console: Console, text: str, style: str = "") -> None:
     console.print(Text(text, style=style), soft_wrap=True)
 
 
-def empty_table(*headings: str, right: Collection[str] = (), gap: int = 1) -> Table:
-    """A table without rows; the columns named in `right` are aligned right."""
+def empty_table(
+    *headings: str, right: Collection[str] = (), wrapped: Collection[str] = (), gap: int = 1
+) -> Table:
+    """A table without rows; columns may be aligned right, and some wrap where there is no room."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, gap, 0, 0))
     for heading in headings:
-        table.add_column(heading, justify="right" if heading in right else "left", no_wrap=True)
+        table.add_column(
+            heading,
+            justify="right" if heading in right else "left",
+            no_wrap=heading not in wrapped,
+            overflow="fold",
+        )
     return table
+
+
+def print_grouped(
+    groups: Sequence[Sequence[str]],
+    rows: Sequence[Sequence[Sequence[str | Text]]],
+    *,
+    right: Collection[str],
+) -> None:
+    """Print rows in columns; where they do not fit, those of a group are stacked in one column.
+
+    Args:
+        groups: headings of the columns; the first is of names, which wrap.
+        rows: the cells of each, grouped as the headings are.
+        right: headings of the columns to align right.
+    """
+    stacked = ["\n".join(group) for group in groups]
+    narrow = empty_table(
+        *stacked,
+        right=[heading for heading in stacked if heading.partition("\n")[0] in right],
+        wrapped=stacked[:1],
+    )
+    wide = empty_table(*(heading for group in groups for heading in group), right=right)
+    for row in rows:
+        wide.add_row(*(cell for cells in row for cell in cells))
+        narrow.add_row(*(Text("\n").join(map(Text.assemble, cells)) for cells in row))
+    print_table(wide, narrow)
 
 
 def paragraph(console: Console, text: str, *, style: str = "", indent: int = 2) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Collection, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from rich.text import Text
 from xla_sweeps.config.catalog import SOURCES, CatalogEntry
 from xla_sweeps.errors import EXTRAS
 from xla_sweeps.report.terminal.console import (
-    UNBOUNDED,
     empty_table,
     paragraph,
     print_table,
@@ -27,12 +24,8 @@ from xla_sweeps.schema.trial import size_text
 def show_models(entries: Sequence[CatalogEntry]) -> None:
     """Show the catalog, one line per model; a narrow terminal gets fewer columns."""
     console = results_console()
-    table = partial(_models_table, entries)
-    less = partial(table, hidden=("variant", "family"))
-    print_table(
-        *(table, partial(table, hidden=("variant",)), less, partial(less, comma=",\n")),
-        partial(table, hidden=("variant", "family", "sources")),
-    )
+    hidden = ((), ("variant",), ("variant", "family"), ("variant", "family", "sources"))
+    print_table(*(_models_table(entries, names) for names in hidden))
     console.print(
         Text(
             f"{len(entries)} models; params and multiply-accumulates as published, at px",
@@ -56,16 +49,15 @@ def model_facts(entry: CatalogEntry) -> dict[str, Any]:
     }
 
 
-def _models_table(
-    entries: Sequence[CatalogEntry], *, hidden: Collection[str] = (), comma: str = ", "
-) -> Table:
+def _models_table(entries: Sequence[CatalogEntry], hidden: Collection[str]) -> Table:
     shown = [name for name in ("model", "family", "variant", "sources") if name not in hidden]
     numbers = ("px", "params M", "GMACs")
-    table = empty_table(*shown, *numbers, right=numbers)
+    wrapped = ("sources",) if "family" in hidden else ()
+    table = empty_table(*shown, *numbers, right=numbers, wrapped=wrapped)
     for entry in entries:
         facts = model_facts(entry)
         params, gmacs = facts["params_million"], facts["gmacs"]
-        cells = {**facts, "model": entry.name, "sources": comma.join(entry.sources)}
+        cells = {**facts, "model": entry.name, "sources": ", ".join(entry.sources)}
         table.add_row(
             *(cells[name] for name in shown),
             str(entry.resolution),
@@ -82,8 +74,7 @@ def show_model(entry: CatalogEntry) -> None:
     if entry.frames:
         facts.append(f"{entry.frames} frames")
     console.print(Text(f"{entry.name}  ", style="bold").append(" · ".join(facts), style="default"))
-    table = partial(_sources_table, entry)
-    print_table(table, partial(table, width=22))
+    print_table(_sources_table(entry))
     for name in entry.sources:
         published = entry.published_in(name)
         if published is None:
@@ -95,19 +86,19 @@ def show_model(entry: CatalogEntry) -> None:
     console.print(f"\nxla-sweeps model={entry.name}{chosen}", soft_wrap=True)
 
 
-def _sources_table(entry: CatalogEntry, *, width: int = UNBOUNDED) -> Table:
-    """One line per source, or several where its texts are wider than `width`."""
-    numbers = ("params M", "GMACs")
-    table = empty_table("source", "built by", *numbers, "needs", right=numbers)
+def _sources_table(entry: CatalogEntry) -> Table:
+    """One line per source, or several where its texts wrap."""
+    numbers, texts = ("params M", "GMACs"), ("built by", "needs")
+    table = empty_table("source", "built by", *numbers, "needs", right=numbers, wrapped=texts)
     for name, source in entry.sources.items():
         published, extra = entry.published_in(name), SOURCES[name].extra
         builder = source.recipe.get("constructor") or source.recipe.get("handle")
         table.add_row(
             name,
-            _wrapped(f"{source.library}: {builder}", width),
+            f"{source.library}: {builder}",
             _million(published.params_million) if published else "—",
             f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
-            _wrapped(f"pip install {EXTRAS[extra]}", width) if extra else "nothing more",
+            f"pip install {EXTRAS[extra]}" if extra else "nothing more",
         )
     return table
 
@@ -118,7 +109,7 @@ def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
     for name, _, number in rows:
         table.add_row(name, size(number) if number is not None else "not built")
     console = results_console()
-    print_table(lambda: table)
+    print_table(table)
     made = [number for _, _, number in rows if number is not None]
     console.print(
         Text(
@@ -126,10 +117,6 @@ def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
             style="dim",
         )
     )
-
-
-def _wrapped(text: str, width: int) -> str:
-    return "\n".join(textwrap.wrap(text, width, break_on_hyphens=False))
 
 
 def _million(number: float) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -20,10 +18,9 @@ from xla_sweeps.report.figures import NONE, interval, number, times
 from xla_sweeps.report.labels import distinctions
 from xla_sweeps.report.terminal.console import (
     COLOURS,
-    NAME_WIDTHS,
     empty_table,
     paragraph,
-    print_table,
+    print_grouped,
     results_console,
     say,
     size,
@@ -101,13 +98,26 @@ def _show_table(rows: Sequence[ComparisonRow], *, with_device: bool) -> None:
         rows: of one scenario.
         with_device: True if each row names its device.
     """
-    names = _row_names(rows, with_device=with_device)
-    narrow = partial(_narrow_table, rows, names)
-    print_table(
-        partial(_wide_table, rows, names),
-        *(partial(narrow, width) for width in NAME_WIDTHS),
-        partial(narrow, NAME_WIDTHS[-1], stacked=True),
+    headings = (
+        ("model",),
+        ("px", "batch"),
+        ("candidate", "baseline"),
+        ("img/s",),
+        ("speedup", "95 %"),
+        ("verdict", "replicates"),
     )
+    cells = [
+        (
+            (name,),
+            (str(row.trial.resolution_px), str(row.trial.batch_size)),
+            (row.candidate.mode, row.baseline.mode or "—"),
+            (number(row.candidate.throughput_samples_per_s),),
+            (times(row.speedup.value), interval(row.speedup.low, row.speedup.high)),
+            (_verdict(row), _replicates(row)),
+        )
+        for name, row in zip(_row_names(rows, with_device=with_device), rows, strict=True)
+    ]
+    print_grouped(headings, cells, right=("px", "batch", "img/s", "speedup"))
 
 
 def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:
@@ -118,48 +128,6 @@ def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]
         facts = " · ".join(filter(None, (distinction, row.trial.device if with_device else "")))
         names.append(displayable(f"{row.trial.model} ({facts})" if facts else row.trial.model))
     return names
-
-
-def _wide_table(rows: Sequence[ComparisonRow], names: Sequence[str]) -> Table:
-    """One line for each row."""
-    headings = ("model", "px", "batch", "candidate / baseline", "img/s", "speedup", "95 %")
-    right = ("px", "batch", "img/s", "speedup")
-    table = empty_table(*headings, "verdict", "replicates", right=right)
-    for name, row in zip(names, rows, strict=True):
-        table.add_row(
-            name,
-            str(row.trial.resolution_px),
-            str(row.trial.batch_size),
-            f"{row.candidate.mode} / {row.baseline.mode or '—'}",
-            number(row.candidate.throughput_samples_per_s),
-            times(row.speedup.value),
-            interval(row.speedup.low, row.speedup.high),
-            _verdict(row),
-            _replicates(row),
-        )
-    return table
-
-
-def _narrow_table(
-    rows: Sequence[ComparisonRow], names: Sequence[str], width: int, *, stacked: bool = False
-) -> Table:
-    """Two or more lines for each row; speeds are in a column or in a third line."""
-    speed = "\nimg/s" if stacked else ""
-    right = ("px\nbatch", *([] if stacked else ["img/s"]), f"speedup\n95 %{speed}")
-    headings = ("model", right[0], "candidate /\nbaseline", *right[1:], "verdict\nreplicates")
-    table = empty_table(*headings, right=right)
-    for name, row in zip(names, rows, strict=True):
-        speed = number(row.candidate.throughput_samples_per_s)
-        table.add_row(
-            "\n".join(textwrap.wrap(name, width, break_on_hyphens=False)),
-            f"{row.trial.resolution_px}\n{row.trial.batch_size}",
-            f"{row.candidate.mode} /\n{row.baseline.mode or '—'}",
-            *([] if stacked else [speed]),
-            f"{times(row.speedup.value)}\n{interval(row.speedup.low, row.speedup.high)}"
-            + f"\n{speed}" * stacked,
-            _verdict(row).append(f"\n{_replicates(row)}", style="default"),
-        )
-    return table
 
 
 def _replicates(row: ComparisonRow) -> str:
