@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -52,18 +53,12 @@ def unpack(content: bytes) -> tuple[dict[str, list[Any]], dict[str, Any]]:
     count, offset = document["rows"], 4 + length
     columns: dict[str, list[Any]] = {}
     for column in document["columns"]:
-        width = column["bytes"]
-        planes = np.frombuffer(raw, np.uint8, width * count, offset).reshape(width, count)
-        offset += width * count
-        if column["kind"] == "number":
-            whole = np.vstack([np.zeros((1, count), np.uint8), planes])
-            numbers = np.ascontiguousarray(whole.T).view("<f4").reshape(-1)
-            columns[column["name"]] = [
-                None if np.isnan(number) else float(number) for number in numbers
-            ]
-        else:
-            codes = (
-                planes.astype(np.uint32) << (8 * np.arange(width, dtype=np.uint32))[:, None]
-            ).sum(axis=0)
-            columns[column["name"]] = [column["values"][code] for code in codes]
+        kind = "<u4" if "values" in column else "<f4"
+        cells = np.frombuffer(raw, kind, count, offset).tolist()
+        offset += 4 * count
+        columns[column["name"]] = (
+            [column["values"][code] for code in cells]
+            if "values" in column
+            else [None if math.isnan(number) else number for number in cells]
+        )
     return columns, document["meta"]

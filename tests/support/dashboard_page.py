@@ -62,9 +62,8 @@ def write_page(path: Path, rows: Sequence[Row], **meta: Any) -> Study:
         "folders": {"results": "."},
         **meta,
     }
-    path.write_text(
-        render(pack(build.page_columns(table), metadata), title=metadata["title"]), encoding="utf-8"
-    )
+    packed = pack(build.page_columns(table), known, rows=len(rows))
+    path.write_text(render(packed, title=known["title"]), encoding="utf-8")
     held = [
         {**{name: row[name] for name in TEXTS}, **{name: rounded(row[name]) for name in NUMBERS}}
         for row in rows

@@ -120,7 +120,8 @@ def write_page(
         "runs": _runs(results_dirs, set(table["trial_id"].unique().to_pylist())),
     }
     title = f"{name} — XLA for Keras vision models"
-    page = render(pack(page_columns(table), meta), title=title).encode()
+    packed = pack(page_columns(table), meta, rows=table.num_rows)
+    page = render(packed, title=title).encode()
     export.replace(output, page)
     return Written(output, len(page), table.num_rows, trials, problems, sums(table))
 

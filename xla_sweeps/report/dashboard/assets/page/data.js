@@ -1,6 +1,6 @@
 /**
- * Data: the packed columns as typed arrays, each unpacked when it is first asked for. Numbers stay Float32Arrays (NaN:
- * none), text stays codes into a column's values; there is no object per row.
+ * Data: the packed columns as typed arrays. Numbers are Float32Arrays (NaN: none), text stays codes into a column's
+ * values; there is no object per row.
  */
 
 /** Text in which marks that reverse the direction of writing are spelled out, so that no name reads as another. */
@@ -11,30 +11,22 @@ const visible = (text) =>
   );
 
 /** All columns and the page's metadata (pack.py describes the layout) from gunzipped bytes. */
-function unpacked(raw) {
-  const length = new DataView(raw.buffer, raw.byteOffset).getUint32(0, true);
-  const header = JSON.parse(visible(new TextDecoder().decode(raw.subarray(4, 4 + length))));
+function unpacked(buffer) {
+  const length = new DataView(buffer).getUint32(0, true);
+  const header = JSON.parse(visible(new TextDecoder().decode(new Uint8Array(buffer, 4, length))));
   const columns = new Map();
   let offset = 4 + length;
-  for (const { name, bytes, values } of header.columns) {
-    const planes = raw.subarray(offset, (offset += bytes * header.rows));
-    const numbers = () => new Float32Array(integersFrom(planes, header.rows, Uint32Array, 1).buffer);
-    const codes = () => integersFrom(planes, header.rows, CODES[bytes]);
+  for (const { name, values } of header.columns) {
+    const place = offset;
+    const texts = () => values.map((value) => String(value ?? ""));
     columns.set(name, () =>
-      values ? { data: codes(), values: values.map((value) => String(value ?? "")) } : { data: numbers() },
+      values
+        ? { data: new Uint32Array(buffer, place, header.rows), values: texts() }
+        : { data: new Float32Array(buffer, place, header.rows) },
     );
+    offset += 4 * header.rows;
   }
   return new Rows(header.rows, columns, header.meta);
-}
-
-const CODES = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array };
-
-/** Byte planes, from the lowest, as unsigned integers; below the first there are so many zero bytes. */
-function integersFrom(planes, count, Integers, zeros = 0) {
-  const integers = new Integers(count);
-  for (let plane = 0; plane * count < planes.length; plane++)
-    for (let i = 0; i < count; i++) integers[i] |= planes[plane * count + i] << (8 * (plane + zeros));
-  return integers;
 }
 
 /** The value of a key in a map, made if it is not there yet. */

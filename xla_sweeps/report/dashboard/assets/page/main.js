@@ -126,7 +126,7 @@ function addBreakEven(rows) {
 }
 
 async function start() {
-  const rows = unpacked(new Uint8Array(await xlaSweeps.data));
+  const rows = unpacked(await xlaSweeps.data);
   addBreakEven(rows);
   const index = new Index(rows);
   const state = new State(index.defaults);
