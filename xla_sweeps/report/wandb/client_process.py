@@ -134,9 +134,8 @@ class Session:
         if not self.online:
             return {**answer, "complete": not self.warnings}
         wanted = {(row["replicate"], row["round"]) for row in rows}
-        if wanted <= self.logged and in_time(
-            lambda: confirmed(path, wanted, summary.get(REPLICATES_KEY), deadline), deadline
-        ):
+        replicates = summary.get(REPLICATES_KEY)
+        if wanted <= self.logged and confirmed(path, wanted, replicates, deadline):
             return {**answer, "complete": True}
         self.warnings.append(f"W&B: the server did not confirm the run; {REPAIR}")
         return {**answer, "complete": False}
@@ -249,15 +248,6 @@ def confirmed(path: str, wanted: set[Place], replicates: Any, deadline: float) -
                 return True
         time.sleep(CONFIRM_PAUSE_S)
     return False
-
-
-def in_time(ask: Callable[[], bool], deadline: float) -> bool:
-    """The answer to a question that may hang; False if it does."""
-    answers: list[bool] = []
-    thread = threading.Thread(target=lambda: answers.append(ask()), name="confirm", daemon=True)
-    thread.start()
-    thread.join(max(0.0, deadline - time.monotonic()))
-    return any(answers)
 
 
 def one_line(error: BaseException) -> str:

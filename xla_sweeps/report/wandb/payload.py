@@ -56,7 +56,7 @@ ROUND_KEYS = ("replicate", "contaminated", "speedup_round")
 
 
 def history_rows(
-    replicate: int, rounds: Sequence[Round], *, batch_size: int, modes: Sequence[str] | None = None
+    replicate: int, rounds: Sequence[Round], *, batch_size: int, modes: Sequence[str]
 ) -> list[dict[str, Any]]:
     """One row per round: call time and throughput of each mode, and that round's headline speedup.
 
@@ -64,7 +64,7 @@ def history_rows(
         replicate: number of the replicate.
         rounds: in the order they were measured.
         batch_size: images per call.
-        modes: the trial's labels, which determine the headline; None for those of each round.
+        modes: the trial's labels, which determine the headline.
     """
     rows = []
     for measured in rounds:
@@ -77,9 +77,8 @@ def history_rows(
         for mode, call_s in times.items():
             row[f"{mode}/call_ms"] = 1e3 * call_s
             row[f"{mode}/throughput"] = batch_size / call_s
-        labels = list(modes or times)
-        if len(labels) > 1:
-            baseline, candidate = baseline_of(labels), headline_candidates(labels)[0]
+        if len(modes) > 1:
+            baseline, candidate = baseline_of(modes), headline_candidates(modes)[0]
             if {baseline, candidate} <= set(times):
                 row["speedup_round"] = times[baseline] / times[candidate]
         rows.append(row)

@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -38,16 +39,6 @@ ACK_S = 0.5
 STOPPED_CODES = 128
 STOPPED_S = 15.0
 """Timeout of finishing after a signal, since its sender (a scheduler, a person) soon kills."""
-
-
-def offline_tracker() -> WandbTracker:
-    """A tracker that writes W&B's files to the results folder and needs no account."""
-    return WandbTracker(online=False)
-
-
-def online_tracker() -> WandbTracker:
-    """A tracker that logs to the W&B server, or offline if that fails."""
-    return WandbTracker(online=True)
 
 
 class WandbTracker:
@@ -122,6 +113,13 @@ class WandbTracker:
             complete=answer["complete"],
             warnings=tuple(answer["warnings"]),
         )
+
+
+offline_tracker = partial(WandbTracker, online=False)
+"""Makes a tracker that writes W&B's files to the results folder and needs no account."""
+
+online_tracker = partial(WandbTracker, online=True)
+"""Makes a tracker that logs to the W&B server, or offline if that fails."""
 
 
 def header_document(header: RunHeader) -> dict[str, Any]:
