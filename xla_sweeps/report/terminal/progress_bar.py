@@ -5,14 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import Progress
 
 from xla_sweeps.report.terminal.console import duration, progress_console, say, ui_mode, warn
 from xla_sweeps.system.text import displayable
@@ -30,19 +23,11 @@ class Steps:
     """
 
     def __init__(self, title: str, total: int | None, *, quiet: bool = False) -> None:
-        self._quiet = quiet
-        self._console = progress_console()
+        self._title, self._quiet = title, quiet
         self._started = time.monotonic()
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )
-        live = ui_mode("auto", os.environ) == "live" and total != 0
-        self._progress = Progress(*columns, console=self._console, transient=True, disable=not live)
-        self._live, self._title = live, title
+        self._live = ui_mode("auto", os.environ) == "live"
+        self._console = progress_console()
+        self._progress = Progress(console=self._console, transient=True, disable=not self._live)
         self._task = self._progress.add_task(title, total=total)
 
     def __enter__(self) -> Steps:
