@@ -9,7 +9,7 @@ import math
 
 from xla_sweeps.analysis.overview import Overview
 from xla_sweeps.analysis.trust import Trust
-from xla_sweeps.report.figures import times
+from xla_sweeps.report.labels import times
 from xla_sweeps.report.sentences import FAILURES, OTHERWISE, RULES, SENTENCES
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Flag, Status

@@ -13,9 +13,7 @@ from xla_sweeps.analysis.overview import by_scenario
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice
-from xla_sweeps.report.epoch import epoch_notes
-from xla_sweeps.report.figures import NONE, interval, number, times
-from xla_sweeps.report.labels import distinctions
+from xla_sweeps.report.labels import NONE, distinctions, interval, number, times
 from xla_sweeps.report.terminal.console import (
     COLOURS,
     empty_table,
@@ -27,13 +25,16 @@ from xla_sweeps.report.terminal.console import (
 )
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import Flagged, Status
-from xla_sweeps.schema.modes import Execution, Scenario, mode_of
+from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, TrialSummary
 from xla_sweeps.schema.trial import Precision
 from xla_sweeps.system.text import displayable
 
 WIDE = 104
 """Columns that the wide table of a trial needs."""
+
+_STEP_OF = {Mode.FIT_XLA: Mode.XLA, Mode.FIT_GRAPH: Mode.GRAPH}
+"""The mode that runs the step alone, by mode of `fit`; the first measured one is described."""
 
 
 def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> None:
@@ -50,7 +51,7 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
     steps = decomposition(summary)
     if len(steps) > 1:
         paragraph(console, _decomposition(steps), indent=8)
-    for note in epoch_notes(summary):
+    for note in _epoch_notes(summary):
         paragraph(console, note, indent=8)
     console.print()
     for row in summary.comparisons:
@@ -276,6 +277,45 @@ def _decomposition(steps: Mapping[str, Estimate]) -> str:
         )
         parts.append(f"{step.replace('->', '→')} {estimate.value:.2f}×{interval}")
     return "steps   " + "   ".join(parts)
+
+
+def _epoch_notes(summary: TrialSummary) -> list[str]:
+    """Sentences on a trial of `scenario=fit`; none of others."""
+    modes = {mode.label: mode for mode in summary.modes}
+    unit = advice.throughput_unit(summary.model.task, summary.model.resolution_px)
+    return [*_input_note(modes, unit), *_last_batch_note(summary)]
+
+
+def _input_note(modes: Mapping[str, ModeSummary], unit: str) -> list[str]:
+    """Throughput of an epoch, of its input alone and of its steps alone."""
+    rates = {label: mode.columns.throughput_samples_per_s for label, mode in modes.items()}
+    for label in _STEP_OF:
+        whole, pipeline, step = (rates.get(name) for name in (label, Mode.INPUT, _STEP_OF[label]))
+        share = modes[label].columns.input_share if label in modes else None
+        if not (whole and pipeline and step and share):
+            continue
+        slower = "input" if pipeline < step else "step"
+        return [
+            f"{mode_of(label).called} trains on {whole:.4g} {unit}. Its input pipeline alone gives "
+            f"{pipeline:.4g} ({share:.0%} of an epoch's time), its step alone {step:.4g}: the "
+            f"{slower} sets the pace."
+        ]
+    return []
+
+
+def _last_batch_note(summary: TrialSummary) -> list[str]:
+    """Compile time of each mode for the last batch."""
+    seconds = {mode.label: mode.columns.last_batch_compile_s for mode in summary.modes}
+    written = ", ".join(
+        f"{label} {value:.1f} s" for label, value in seconds.items() if value is not None
+    )
+    if not written:
+        return []
+    return [
+        f"The last batch of an epoch has {summary.samples % summary.batch_size} of "
+        f"{summary.batch_size} samples. Compiling for its size takes: {written}. "
+        "drop_remainder=true leaves it out."
+    ]
 
 
 def _verdict(row: ComparisonRow) -> Text:

@@ -14,7 +14,7 @@ from typing import Any
 
 from xla_sweeps.analysis.overview import answers, by_scenario, geometric_mean, overview
 from xla_sweeps.report.advice import overall_answer, overall_counts, throughput_unit, typically
-from xla_sweeps.report.figures import NONE, number, times
+from xla_sweeps.report.labels import NONE, number, times
 from xla_sweeps.schema.columns import MEASURED, Part
 from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import Scenario, headline_of, mode_of
