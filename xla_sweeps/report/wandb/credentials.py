@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import msgspec
+
 from xla_sweeps.config.tracker import CREDENTIALS_RULE
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.wandb.client import Helper
@@ -71,8 +73,4 @@ def _asked(environment: frozenset[tuple[str, str]]) -> Login:
             answer = helper.answer(helper.order("login"), ANSWER_S) or {}
         finally:
             helper.end(0.0)
-    return Login(
-        url=answer.get("url", ""),
-        logged_in=answer.get("logged_in", False),
-        problem=answer.get("problem", ""),
-    )
+    return msgspec.convert(answer, Login)
