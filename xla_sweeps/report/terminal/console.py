@@ -8,7 +8,7 @@ import sys
 import tempfile
 import textwrap
 import traceback
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -78,11 +78,12 @@ def _console(stream: TextIO, plain_width: int = PLAIN_WIDTH) -> Console:
     return Console(file=stream, highlight=False, width=width, emoji=False, markup=False)
 
 
-def ui_mode(asked: str, environ: Mapping[str, str]) -> str:
+def ui_mode(asked: str) -> str:
     """`live`, `plain` or `quiet`; `auto` is live on a terminal that can redraw, outside CI."""
     if asked != "auto":
         return asked
-    able = sys.stderr.isatty() and environ.get("TERM", "dumb") != "dumb" and not environ.get("CI")
+    dumb = os.environ.get("TERM", "dumb") == "dumb" or os.environ.get("CI")
+    able = sys.stderr.isatty() and not dumb
     return "live" if able else "plain"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 
@@ -27,7 +26,7 @@ class LiveBlock:
     def __init__(
         self, ui: str, draw: Callable[[], RenderableType], *, per_second: float = 0
     ) -> None:
-        self._mode = console.ui_mode(ui, os.environ)
+        self._mode = console.ui_mode(ui)
         self._console = console.progress_console()
         self._draw = draw
         self._live = Live(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from rich.progress import Progress
@@ -25,7 +24,7 @@ class Steps:
     def __init__(self, title: str, total: int | None, *, quiet: bool = False) -> None:
         self._title, self._quiet = title, quiet
         self._started = time.monotonic()
-        self._live = ui_mode("auto", os.environ) == "live"
+        self._live = ui_mode("auto") == "live"
         self._console = progress_console()
         self._progress = Progress(console=self._console, transient=True, disable=not self._live)
         self._task = self._progress.add_task(title, total=total)
