@@ -17,7 +17,6 @@ from browser import DESKTOP, Browser
 from synthetic_rows import EXPLOIT, IMAGE, NUMBERS, TEXTS, Row, make_rows
 
 from xla_sweeps.report.dashboard import build
-from xla_sweeps.report.dashboard.pack import pack
 from xla_sweeps.report.dashboard.page import render
 
 SECTIONS = (
@@ -62,8 +61,7 @@ def write_page(path: Path, rows: Sequence[Row], **meta: Any) -> Study:
         "folders": {"results": "."},
         **meta,
     }
-    packed = pack(build.page_columns(table), known, rows=len(rows))
-    path.write_text(render(packed, title=known["title"]), encoding="utf-8")
+    path.write_text(render(build.pack(table, known), title=known["title"]), encoding="utf-8")
     held = [
         {**{name: row[name] for name in TEXTS}, **{name: rounded(row[name]) for name in NUMBERS}}
         for row in rows

@@ -8,13 +8,13 @@ import math
 import struct
 from typing import Any
 
-import numpy as np
+import pyarrow
 import pytest
 from dashboard_data import unpack
 from hypothesis import given
 from hypothesis import strategies as some
 
-from xla_sweeps.report.dashboard.pack import Coded, pack
+from xla_sweeps.report.dashboard.build import pack
 
 LARGEST = 3.4e38
 """From about here a number no longer fits 32 bits."""
@@ -22,24 +22,22 @@ LARGEST = 3.4e38
 SMALLEST = 1.2e-38
 
 
-def floats(*values: float) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.array(values, dtype=np.float64)
-
-
-def coded(*values: str) -> Coded:
-    """A column of these texts, each its own value."""
-    return Coded(np.arange(len(values), dtype=np.int32), values)
+def table(**columns: list[Any]) -> pyarrow.Table:
+    """Columns of texts and of numbers; None for no number."""
+    kinds = {"x": pyarrow.float64(), "word": pyarrow.string()}
+    return pyarrow.table(
+        {name: pyarrow.array(cells, kinds[name]) for name, cells in columns.items()}
+    )
 
 
 def test_the_layout_is_fixed() -> None:
-    mode = Coded(np.array([0, 1, 0], np.int32), ["xla", "graph"])
-    packed = pack({"mode": mode, "speedup": floats(1.0, -2.5, math.nan)}, {"title": "t"}, rows=3)
+    packed = pack(table(word=["xla", "graph", "xla"], x=[1.0, -2.5, None]), {"title": "t"})
     raw = gzip.decompress(packed)
     (length,) = struct.unpack("<I", raw[:4])
     assert length % 4 == 0, "the arrays begin at a multiple of their items' size"
     assert json.loads(raw[4 : 4 + length]) == {
         "rows": 3,
-        "columns": [{"name": "mode", "values": ["xla", "graph"]}, {"name": "speedup"}],
+        "columns": [{"name": "word", "values": ["xla", "graph"]}, {"name": "x"}],
         "meta": {"title": "t"},
     }
     assert raw[4 + length :] == struct.pack("<3I2fI", 0, 1, 0, 1.0, -2.5, 0x7FC00000)
@@ -48,8 +46,7 @@ def test_the_layout_is_fixed() -> None:
 
 @given(some.lists(some.none() | some.floats(allow_nan=False, allow_infinity=False, width=64)))
 def test_numbers_are_packed_with_four_and_a_half_digits(values: list[float | None]) -> None:
-    column = np.array([math.nan if value is None else value for value in values], dtype=np.float64)
-    columns, _ = unpack(pack({"x": column}, {}, rows=len(values)))
+    columns, _ = unpack(pack(table(x=values), {}))
     for value, found in zip(values, columns["x"], strict=True):
         if value is None or abs(value) > 1.01 * LARGEST:
             assert restored is None
@@ -63,39 +60,37 @@ def test_numbers_are_packed_with_four_and_a_half_digits(values: list[float | Non
 
 @given(some.lists(some.text(some.characters(codec="utf-8"))))
 def test_any_text_is_unpacked_unchanged(values: list[str]) -> None:
-    packed = pack({"word": coded(*values)}, {"words": values}, rows=len(values))
-    columns, meta = unpack(packed)
+    columns, meta = unpack(pack(table(word=values), {"words": values}))
     assert columns["word"] == values
     assert meta["words"] == values
 
 
 def test_small_whole_numbers_are_exact() -> None:
     values = [float(number) for number in range(65_537)]
-    columns, _ = unpack(pack({"x": floats(*values)}, {}, rows=len(values)))
+    columns, _ = unpack(pack(table(x=values), {}))
     assert columns["x"] == values
 
 
 def test_a_lone_surrogate_does_not_break_the_page() -> None:
     """A file name that is no UTF-8 reaches Python with lone surrogates."""
-    packed = pack({"log": coded("a\udce9b", "c")}, {"problems": ["\ud800"]}, rows=2)
-    columns, meta = unpack(packed)
-    assert columns["log"][0].startswith("a")
-    assert columns["log"][0].endswith("b")
-    assert columns["log"][1] == "c"
-    assert len(meta["problems"]) == 1
+    columns, meta = unpack(pack(table(word=["c"]), {"problems": ["a\udce9b"]}))
+    assert columns == {"word": ["c"]}
+    (problem,) = meta["problems"]
+    assert problem.startswith("a")
+    assert problem.endswith("b")
 
 
 def test_no_rows_and_no_columns_are_packed_too() -> None:
-    assert unpack(pack({}, {"a": None}, rows=0)) == ({}, {"a": None})
-    assert unpack(pack({"x": floats(), "word": coded()}, {}, rows=0)) == ({"x": [], "word": []}, {})
+    assert unpack(pack(table(), {"a": None})) == ({}, {"a": None})
+    assert unpack(pack(table(x=[], word=[]), {})) == ({"x": [], "word": []}, {})
 
 
 def test_infinite_and_too_large_numbers_are_packed_as_missing() -> None:
-    numbers = floats(math.inf, -math.inf, 1e300, 3.4028234e38, 0.0, -0.0)
-    columns, _ = unpack(pack({"x": numbers}, {}, rows=6))
+    numbers = [math.inf, -math.inf, 1e300, 3.4028234e38, 0.0, -0.0]
+    columns, _ = unpack(pack(table(x=numbers), {}))
     assert columns["x"] == [None, None, None, None, 0.0, 0.0]
 
 
 def test_values_that_json_lacks_are_refused_in_the_metadata() -> None:
     with pytest.raises(ValueError, match="JSON"):
-        pack({}, {"x": math.nan}, rows=0)
+        pack(table(), {"x": math.nan})

@@ -66,7 +66,7 @@ def render(packed: bytes, *, title: str) -> str:
     """The whole page.
 
     Args:
-        packed: `pack.pack`'s bytes.
+        packed: `build.pack`'s bytes.
         title: plain text; escaped here.
     """
     style, loader = _asset("page.css"), _asset("loader.js")

@@ -10,7 +10,7 @@ const visible = (text) =>
     (mark) => `[U+${mark.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}]`,
   );
 
-/** All columns and the page's metadata (pack.py describes the layout) from gunzipped bytes. */
+/** All columns and the page's metadata (build.py describes the layout) from gunzipped bytes. */
 function unpacked(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(visible(new TextDecoder().decode(new Uint8Array(buffer, 4, length))));
