@@ -144,7 +144,7 @@ def grids(
                     _runset(place, f"By {words}", _all(compared, *at(setting, column))),
                     _bars(
                         "speedup_log2",
-                        f"Mean speedup by {words}, log2, otherwise {setting['title']}",
+                        f"Mean speedup by {words}, log2; the rest as in {setting['title']}",
                         group=KEYS.get(column, column),
                     ),
                 )
