@@ -243,8 +243,8 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
     for other, varied in zip(compared, ("accelerator", "resolution", "batch_size"), strict=True):
         filters = other["metadata"]["runSets"][0]["filters"]["filters"]
         held = {item["key"]["name"] for item in filters if item["key"]["section"] == "config"}
-        names = {"accelerator", "resolution", "batch_size", "precision", "scenario"}
-        assert held == {f"{name}.value" for name in names - {varied}}
+        columns = {"accelerator", "resolution", "batch_size", "precision", "scenario"}
+        assert held == {f"{name}.value" for name in columns - {varied}}
         (panel,) = other["metadata"]["panelBankSectionConfig"]["panels"]
         assert panel["config"]["groupBy"] == f"{varied}.value"
     filters = grid["metadata"]["runSets"][0]["filters"]["filters"]
