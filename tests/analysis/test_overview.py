@@ -63,8 +63,8 @@ def test_a_model_counts_once_however_many_sizes_and_batches_of_it_were_measured(
     )
     assert (figures.pairs, figures.compared, figures.models) == (8, 7, 3)
     logs = [math.log(2), -math.log(2), math.log(0.99) / 2]
-    assert found.geomean == pytest.approx(math.exp(statistics.fmean(logs)), rel=1e-2)
-    assert " typically 1.00× as fast as graph (geometric mean over 3 models). " in answer(found)
+    assert figures.geomean == pytest.approx(math.exp(statistics.fmean(logs)), rel=1e-2)
+    assert " typically 1.00× as fast as graph (geometric mean over 3 models). " in answer(figures)
     assert geometric_mean([2.0] * 40, ["one"] * 40) == pytest.approx((2.0, 1))
 
 
@@ -88,8 +88,10 @@ def test_a_figure_is_of_one_scenario() -> None:
     figures = overview(rows, scenario="predict")
     assert (figures.candidate, figures.pairs) == ("predict_xla", 1)
     assert overview([*steps, *[row(3.0, origin="imported")] * 9]).scenario == "train_step"
-    assert answer(found).startswith("Yes. predict_xla is faster than predict_graph in 1 of 1 pair.")
-    paying = answer(overview([with_columns(item, break_even_calls=9.0) for item in steps]))
+    assert answer(figures).startswith(
+        "Yes. predict_xla is faster than predict_graph in 1 of 1 pair."
+    )
+    paying = answer(overview([with_columns(step, break_even_calls=9.0) for step in steps]))
     assert "faster than graph in 0 of 2 pairs, slower in 2, in scenario train_step." in paying
     assert "; half pay it back within 9 steps." in paying
 
@@ -151,4 +153,4 @@ def test_the_overview_agrees_with_an_independent_computation(baseline: str, coun
     expected = page_oracle.overview(rows, baseline)
     expected.pop("families")
     for name, value in expected.items():
-        assert found[name] == (pytest.approx(value) if isinstance(value, float) else value), name
+        assert figures[name] == (pytest.approx(value) if isinstance(value, float) else value), name

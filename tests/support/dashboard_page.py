@@ -61,7 +61,7 @@ def write_page(path: Path, rows: Sequence[Row], **meta: Any) -> Study:
         "folders": {"results": "."},
         **meta,
     }
-    path.write_text(render(build.pack(table, known), title=known["title"]), encoding="utf-8")
+    path.write_text(render(build.pack(table, metadata), title=metadata["title"]), encoding="utf-8")
     held = [
         {**{name: row[name] for name in TEXTS}, **{name: rounded(row[name]) for name in NUMBERS}}
         for row in rows

@@ -351,7 +351,7 @@ def reported(results: Path) -> None:
     loaded = rows.load(results)
     records, summaries, _ = rows.summaries(results, loaded)
     owner, project = report.place(records, "e", "p")
-    report.plan_document(records, found, entity=owner or "", project=project, unsent=0)
+    report.plan_document(records, summaries, entity=owner or "", project=project, unsent=0)
 
 
 def command(*words: str) -> Callable[[Path], None]:

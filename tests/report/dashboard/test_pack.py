@@ -47,7 +47,7 @@ def test_the_layout_is_fixed() -> None:
 @given(some.lists(some.none() | some.floats(allow_nan=False, allow_infinity=False, width=64)))
 def test_numbers_are_packed_with_four_and_a_half_digits(values: list[float | None]) -> None:
     columns, _ = unpack(pack(table(x=values), {}))
-    for value, found in zip(values, columns["x"], strict=True):
+    for value, restored in zip(values, columns["x"], strict=True):
         if value is None or abs(value) > 1.01 * LARGEST:
             assert restored is None
         elif abs(value) >= LARGEST:

@@ -20,8 +20,8 @@ def test_no_mean_mixes_devices_sizes_or_batches() -> None:
         pair(3, 8.0, device="B", batch_size=32),
         pair(4, 8.0, device="B", batch_size=32),
     ]
-    found = {key: text_of(key, rows) for key in ("answer", "where")}
-    assert "faster than graph in 5 of 7 pairs, slower in 2.\n" in found["answer"]
+    texts = {key: text_of(key, rows) for key in ("answer", "where")}
+    assert "faster than graph in 5 of 7 pairs, slower in 2.\n" in texts["answer"]
     for setting, speedup, models in (
         ("A, 224 px, batch 4, float32", "4.00×", 2),
         ("B, 224 px, batch 32, float32", "2.00×", 3),
@@ -29,9 +29,9 @@ def test_no_mean_mixes_devices_sizes_or_batches() -> None:
         assert (
             f"- {setting}: XLA is typically {speedup} as fast as graph (geometric mean over "
             f"{models} models)."
-        ) in found["answer"]
-    assert found["answer"].count("typically") == 2
-    assert found["where"].splitlines() == [
+        ) in texts["answer"]
+    assert texts["answer"].count("typically") == 2
+    assert texts["where"].splitlines() == [
         "- B, 224 px, batch 32, float32: ResNetV1 (2.00×)",
         "- A, 224 px, batch 4, float32: ResNetV1 (4.00×)",
     ]
@@ -39,8 +39,8 @@ def test_no_mean_mixes_devices_sizes_or_batches() -> None:
 
 def test_the_commonest_setting_is_that_with_the_most_pairs_of_each_device() -> None:
     rows = [pair(1), pair(2, batch_size=32), pair(3, batch_size=32), pair(4, device="A")]
-    found = {setting_title(setting): len(mine) for setting, mine in commonest(rows).items()}
-    assert found == {
+    counts = {setting_title(setting): len(mine) for setting, mine in commonest(rows).items()}
+    assert counts == {
         "Some CPU, 224 px, batch 32, float32": 2,
         "A, 224 px, batch 4, float32": 1,
     }

@@ -100,8 +100,8 @@ def test_report_and_summary_run_are_uploaded_completely(
         "Everything",
     ]
     assert "- devices: Some CPU" in texts(view)
-    found = overview(rows_of(load(made.results_dir).table))
-    assert overall_answer(found) in texts(view)
+    figures = overview(rows_of(load(made.results_dir).table))
+    assert overall_answer(figures) in texts(view)
     assert "computed from all 3 trials" in texts(view)
 
     assert (run.job_type, run.state, run.exit_code) == ("summary", "finished", 0)
@@ -172,7 +172,10 @@ def test_panels_use_keys_that_runs_have_and_show_trials_alone(
             below_0 = config["yAxis"].endswith("speedup_log2")
             assert bool(config.get("yAxisLogScale")) != below_0
     assert len(shown) == 11, "ten, and the table of the summary run"
-    assert all(found["jobType"] == "trial" or found == {"jobType": "summary"} for found in filters)
+    assert all(
+        runset_filter["jobType"] == "trial" or runset_filter == {"jobType": "summary"}
+        for runset_filter in filters
+    )
 
 
 def test_the_first_charts_show_the_best_and_the_worst(publish_once: PublishOnce) -> None:
@@ -189,20 +192,20 @@ def test_the_first_charts_show_the_best_and_the_worst(publish_once: PublishOnce)
 def test_panels_with_means_show_runs_of_one_setting(publish_once: PublishOnce) -> None:
     server = publish_once(True).server
     run = next(run for run in server.runs.values() if run.job_type == "trial")
-    (found,) = [
+    (filters,) = [
         grid["metadata"]["runSets"][0]["filters"]["filters"]
         for grid in blocks(only(server.pages.of_type("runs")), "panel-grid")
         for panel in grid["metadata"]["panelBankSectionConfig"]["panels"]
         if panel["config"].get("groupBy")
     ]
     setting = {
-        item["key"]["name"].removesuffix(".value"): item["value"]
-        for item in found
-        if item["key"]["section"] == "config"
+        each["key"]["name"].removesuffix(".value"): each["value"]
+        for each in filters
+        if each["key"]["section"] == "config"
     }
     assert set(setting) == {"accelerator", "resolution", "batch_size", "precision", "scenario"}
     assert setting == {name: run.config[name] for name in setting}
-    summary = {i["key"]["name"]: i["value"] for i in found if i["key"]["section"] == "summary"}
+    summary = {i["key"]["name"]: i["value"] for i in filters if i["key"]["section"] == "summary"}
     assert (summary["baseline"], summary["candidate"]) == ("graph", "xla")
     assert run.summary["baseline"] == "graph"
 
@@ -237,21 +240,25 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
     others, compared = others[:3], others[3:]
     for other, scenario in zip(others, ("train_step", "predict", "predict"), strict=True):
         filters = other["metadata"]["runSets"][0]["filters"]["filters"]
-        found = {item["key"]["name"]: item["value"] for item in filters}
-        assert found["scenario.value"] == scenario
-        assert found["candidate"] == ("predict_xla" if scenario == "predict" else "xla")
+        values = {condition["key"]["name"]: condition["value"] for condition in filters}
+        assert values["scenario.value"] == scenario
+        assert values["candidate"] == ("predict_xla" if scenario == "predict" else "xla")
     for other, varied in zip(compared, ("accelerator", "resolution", "batch_size"), strict=True):
         filters = other["metadata"]["runSets"][0]["filters"]["filters"]
-        held = {item["key"]["name"] for item in filters if item["key"]["section"] == "config"}
+        held = {
+            condition["key"]["name"]
+            for condition in filters
+            if condition["key"]["section"] == "config"
+        }
         columns = {"accelerator", "resolution", "batch_size", "precision", "scenario"}
         assert held == {f"{name}.value" for name in columns - {varied}}
         (panel,) = other["metadata"]["panelBankSectionConfig"]["panels"]
         assert panel["config"]["groupBy"] == f"{varied}.value"
     filters = grid["metadata"]["runSets"][0]["filters"]["filters"]
-    found = {item["key"]["name"]: item["value"] for item in filters}
-    assert found["accelerator.value"] == device
-    assert found["batch_size.value"] == 1
-    assert (found["scenario.value"], found["candidate"]) == ("call", "xla")
+    values = {condition["key"]["name"]: condition["value"] for condition in filters}
+    assert values["accelerator.value"] == device
+    assert values["batch_size.value"] == 1
+    assert (values["scenario.value"], values["candidate"]) == ("call", "xla")
 
 
 def test_the_same_report_again_adds_nothing_and_new_results_update_it_and_no_other(

@@ -63,7 +63,7 @@ def test_lost_uploads_are_reported_and_repaired_by_the_same_command(
     server.heal()
     assert report(tmp_path / "r") == 0
     assert len(server.pages.views) == 1
-    assert {item.state for item in server.pages.artifacts.values()} == {"COMMITTED"}
+    assert {artifact.state for artifact in server.pages.artifacts.values()} == {"COMMITTED"}
     assert [run.exit_code for run in server.runs.values()] == [0]
 
 

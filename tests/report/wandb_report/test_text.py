@@ -114,7 +114,7 @@ def test_the_answer_is_that_of_the_overview() -> None:
     rows = [pair(1, 2.0), pair(2, 0.5), pair(3, 4.0, family="Other"), failed(4)]
     figures = overview(rows)
     text = text_of("answer", rows)
-    assert text.startswith(overall_answer(found))
+    assert text.startswith(overall_answer(figures))
     assert "most in Other (4.00×), least in ResNetV1 (1.00×)" in text_of("where", rows)
 
 
