@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -15,13 +15,20 @@ from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.schema.backend import default_backend
-from xla_sweeps.schema.pictures import PictureSet
 from xla_sweeps.system import environment
 from xla_sweeps.system.text import last_line_of
 
-_DEFAULTS = {field.name: field.default for field in fields(PictureSet)}
-
 _LARGEST_PX = 8192
+
+_NUMBERS = (
+    ("images", 512, 10_000_000, "how many pictures"),
+    ("classes", 10, 100_000, "how many classes"),
+    ("width-px", 400, _LARGEST_PX, "width of a picture"),
+    ("height-px", 350, _LARGEST_PX, "height of a picture"),
+    ("shards", 4, 10_000, "TFRecord files"),
+    ("seed", 0, 2**32 - 1, "of what is drawn"),
+)
+"""Options that take an integer: default, largest, and what it is."""
 
 
 def make_data_command(arguments: Sequence[str]) -> int:
@@ -36,18 +43,10 @@ def make_data_command(arguments: Sequence[str]) -> int:
         "--format",
         dest="form",
         choices=("tfrecord", "folder"),
-        default=_DEFAULTS["form"],
+        default="tfrecord",
         help="TFRecord files, or a folder for each class (default: tfrecord)",
     )
-    for name, most, text in (
-        ("images", 10_000_000, "how many pictures"),
-        ("classes", 100_000, "how many classes"),
-        ("width-px", _LARGEST_PX, "width of a picture"),
-        ("height-px", _LARGEST_PX, "height of a picture"),
-        ("shards", 10_000, "TFRecord files"),
-        ("seed", 2**32 - 1, "of what is drawn"),
-    ):
-        default = _DEFAULTS[name.replace("-", "_")]
+    for name, default, most, text in _NUMBERS:
         parser.add_argument(
             f"--{name}",
             type=_count(0 if name == "seed" else 1, most),
@@ -59,9 +58,8 @@ def make_data_command(arguments: Sequence[str]) -> int:
     folder = options.folder.absolute()
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"make-data: {options.folder} is not empty; name a new folder")
-    wanted = PictureSet(**{**vars(options), "folder": str(folder)})
-    _draw(wanted)
-    print(f"{wanted.images:,} pictures of {wanted.classes:,} classes: data={options.folder}")
+    _draw({**vars(options), "folder": str(folder)})
+    print(f"{options.images:,} pictures of {options.classes:,} classes: data={options.folder}")
     return 0
 
 
@@ -78,28 +76,24 @@ def _count(least: int, most: int) -> Callable[[str], int]:
     return parsed
 
 
-def _draw(wanted: PictureSet) -> None:
+def _draw(wanted: Mapping[str, Any]) -> None:
     """Start the process that draws and writes, and show how far it is."""
     backend = default_backend()
-    child = environment.cpu_environment(backend)
     with (
         tempfile.TemporaryFile() as log,
-        Steps("pictures", wanted.images, quiet=True) as steps,
+        Steps("pictures", wanted["images"], quiet=True) as steps,
         subprocess.Popen(
-            backend.command("make_data"),
-            env=child,
-            stdin=subprocess.PIPE,
+            [*backend.command("make_data"), msgspec.json.encode(wanted).decode()],
+            env=environment.cpu_environment(backend),
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
         ) as drawing,
     ):
-        assert drawing.stdin
         assert drawing.stdout
         try:
-            with drawing.stdin as channel:
-                channel.write(msgspec.json.encode(wanted))
             for line in drawing.stdout:
-                steps.follow(int(line), wanted.images)
+                steps.follow(int(line), wanted["images"])
         except BaseException:
             drawing.kill()
             raise

@@ -12,7 +12,6 @@ import tensorflow as tf
 from xla_sweeps.backends.tensorflow import make_data
 from xla_sweeps.backends.tensorflow.pictures import check_labels, pipeline
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.pictures import PictureSet
 from xla_sweeps.system.pictures import Pictures, find
 
 pytestmark = pytest.mark.tf
@@ -24,15 +23,14 @@ IMAGES, CLASSES = 10, 3
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pictures:
     folder = tmp_path_factory.mktemp(request.param)
     make_data.main(
-        PictureSet(
-            folder=str(folder),
-            form=request.param,
-            images=IMAGES,
-            classes=CLASSES,
-            width_px=80,
-            height_px=60,
-            shards=2,
-        )
+        folder=str(folder),
+        form=request.param,
+        images=IMAGES,
+        classes=CLASSES,
+        width_px=80,
+        height_px=60,
+        shards=2,
+        seed=0,
     )
     return find(str(folder))
 

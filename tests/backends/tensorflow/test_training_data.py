@@ -21,7 +21,6 @@ from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import SCENARIOS, Scenario
-from xla_sweeps.schema.pictures import PictureSet
 from xla_sweeps.schema.trial import Data, InputSpec, ReplicateJob, Training, Trial
 from xla_sweeps.system.pictures import find
 
@@ -35,11 +34,21 @@ PICTURES, CLASSES, BATCH, SIDE = 10, 3, 4, 16
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("pictures")
-    wanted = PictureSet(
-        folder=str(folder), images=PICTURES, classes=CLASSES, width_px=40, height_px=30, shards=2
-    )
-    make_data.main(wanted)
+    make_pictures(folder, images=PICTURES, classes=CLASSES)
     return str(folder)
+
+
+def make_pictures(folder: Path, *, images: int, classes: int) -> None:
+    make_data.main(
+        folder=str(folder),
+        form="tfrecord",
+        images=images,
+        classes=classes,
+        width_px=40,
+        height_px=30,
+        shards=2,
+        seed=0,
+    )
 
 
 def trial_of(folder: str, *, drop_remainder: bool = False, **changes: Any) -> Trial:
@@ -180,7 +189,7 @@ def test_what_does_not_fit_the_pictures_is_refused(
 
 
 def test_pictures_that_changed_since_they_were_counted_are_refused(tmp_path: Path) -> None:
-    make_data.main(PictureSet(folder=str(tmp_path), images=4, width_px=20, height_px=20, shards=1))
+    make_pictures(tmp_path, images=4, classes=10)
     trial = trial_of(str(tmp_path))
     assert trial.training is not None
     assert trial.training.data is not None

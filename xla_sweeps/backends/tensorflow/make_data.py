@@ -5,43 +5,61 @@ The parent's side is `cli.make_data`, which has checked the arguments.
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import tensorflow as tf
-
-from xla_sweeps.schema.pictures import PictureSet
 
 QUALITY = 90
 
 
-def main(wanted: PictureSet) -> None:
-    """Write the pictures; a line on standard output for each that is written."""
-    folder = Path(wanted.folder)
-    folder.mkdir(parents=True, exist_ok=True)
+def main(
+    *,
+    folder: str,
+    form: str,
+    images: int,
+    classes: int,
+    width_px: int,
+    height_px: int,
+    shards: int,
+    seed: int,
+) -> None:
+    """Write the pictures; a line on standard output for each that is written.
+
+    Args:
+        folder: where; new or empty.
+        form: `tfrecord`, files of many pictures, or `folder`: one for each class.
+        images: how many pictures.
+        classes: how many classes; pictures are shared among them evenly.
+        width_px: of each picture, pixels.
+        height_px: likewise.
+        shards: TFRecord files.
+        seed: of what is drawn.
+    """
+    count = min(shards, images) if form == "tfrecord" else 0
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
     with tf.device("/device:CPU:0"), ExitStack() as stack:
         files = [
-            stack.enter_context(tf.io.TFRecordWriter(str(folder / name)))
-            for name in _shards(wanted)
+            stack.enter_context(
+                tf.io.TFRecordWriter(f"{folder}/pictures-{number:05d}-of-{count:05d}.tfrecord")
+            )
+            for number in range(count)
         ]
-        for number, (label, data) in enumerate(_drawn(wanted)):
+        for number in range(images):
+            label = number % classes
+            picture = draw(label / classes, width_px, height_px, rng)
+            data = tf.io.encode_jpeg(picture, quality=QUALITY).numpy()
             if files:
-                files[number % len(files)].write(_example(label, data))
+                files[number % count].write(_example(label, data))
             else:
-                path = folder / f"class_{label:03d}" / f"{number:06d}.jpg"
+                path = Path(folder, f"class_{label:03d}", f"{number:06d}.jpg")
                 path.parent.mkdir(exist_ok=True)
                 path.write_bytes(data)
             print(number + 1, flush=True)
-
-
-def _shards(wanted: PictureSet) -> list[str]:
-    """Names of the TFRecord files; none for a folder of classes."""
-    count = min(wanted.shards, wanted.images) if wanted.form == "tfrecord" else 0
-    return [f"pictures-{number:05d}-of-{count:05d}.tfrecord" for number in range(count)]
 
 
 def _example(label: int, data: bytes) -> bytes:
@@ -52,15 +70,6 @@ def _example(label: int, data: bytes) -> bytes:
     }
     example = tf.train.Example(features=tf.train.Features(feature=features))
     return bytes(example.SerializeToString())
-
-
-def _drawn(wanted: PictureSet) -> Iterator[tuple[int, bytes]]:
-    """Class and JPEG of each picture."""
-    rng = np.random.default_rng(wanted.seed)
-    for number in range(wanted.images):
-        label = number % wanted.classes
-        picture = draw(label / wanted.classes, wanted.width_px, wanted.height_px, rng)
-        yield label, tf.io.encode_jpeg(picture, quality=QUALITY).numpy()
 
 
 def draw(hue: float, width: int, height: int, rng: np.random.Generator) -> np.ndarray:
@@ -88,4 +97,4 @@ def draw(hue: float, width: int, height: int, rng: np.random.Generator) -> np.nd
 
 
 if __name__ == "__main__":
-    main(msgspec.json.decode(sys.stdin.buffer.read(), type=PictureSet))
+    main(**json.loads(sys.argv[1]))
