@@ -108,7 +108,6 @@ KNOWN = Explanation(
             Peak(name="copy", unit="B/s", per_s=8e9, one_core_per_s=4e9),
         ),
         {"graph": 0.125, "xla": 0.25},
-        missing={},
     ),
     traps=(
         Trap(name=TrapName.OTHER_SHAPE, state=State.NONE),

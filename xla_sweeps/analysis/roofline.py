@@ -25,26 +25,19 @@ def matmul(dtype: str) -> str:
     return f"matmul {dtype}"
 
 
-def roofline(
-    work: Work,
-    peaks: Sequence[Peak],
-    calls: Mapping[str, float],
-    *,
-    missing: Mapping[str, str],
-) -> Roofline:
+def roofline(work: Work, peaks: Sequence[Peak], calls: Mapping[str, float]) -> Roofline:
     """The bound of some work, and each mode's share of it.
 
     Args:
         work: of one call.
         peaks: of the device.
         calls: seconds of a call, by mode.
-        missing: what is not available yet, and why.
     """
-    reasons = dict(missing)
-    compute_s = _compute_s(work, peaks, reasons)
-    memory_s = _memory_s(work, peaks, reasons)
+    missing: dict[str, str] = {}
+    compute_s = _compute_s(work, peaks, missing)
+    memory_s = work.total_bytes / max(peak.per_s for peak in peaks if peak.name in (COPY, READ))
     bound_s = side = None
-    if compute_s is not None and memory_s is not None:
+    if compute_s is not None:
         bound_s = max(compute_s, memory_s)
         side = Side.COMPUTE if compute_s >= memory_s else Side.MEMORY
     return Roofline(
@@ -55,43 +48,30 @@ def roofline(
         bound_s=bound_s,
         side=side,
         modes=tuple(_achieved(mode, call_s, work, bound_s) for mode, call_s in calls.items()),
-        missing=reasons,
+        missing=missing,
     )
 
 
 def _compute_s(work: Work, peaks: Sequence[Peak], missing: dict[str, str]) -> float | None:
     """Seconds of the multiply-accumulates, each type at its own peak."""
-    if work.macs_by_type is None:
-        missing.setdefault("compute_s", missing.get("macs", "they are not counted"))
-        return None
     per_s = {peak.name: peak.per_s for peak in peaks}
     names = {kind: matmul(DTYPES.get(kind, kind)) for kind in work.macs_by_type}
     without = [name for name in names.values() if name not in per_s]
     if without:
-        missing.setdefault("compute_s", f"no peak of {', '.join(without)}")
+        missing["compute_s"] = f"no peak of {', '.join(without)}"
         return None
     return sum(
         FLOP_PER_MAC * count / per_s[names[kind]] for kind, count in work.macs_by_type.items()
     )
 
 
-def _memory_s(work: Work, peaks: Sequence[Peak], missing: dict[str, str]) -> float | None:
-    """Seconds of moving the least bytes at the faster of copying and reading."""
-    rates = [peak.per_s for peak in peaks if peak.name in (COPY, READ)]
-    if not rates:
-        missing.setdefault("memory_s", f"no peak of {COPY} or {READ}")
-        return None
-    return work.total_bytes / max(rates)
-
-
 def _achieved(mode: str, call_s: float, work: Work, bound_s: float | None) -> Achieved:
-    macs = work.macs
     share = None if bound_s is None else bound_s / call_s
     return Achieved(
         mode=mode,
         call_s=call_s,
         bytes_per_s=work.total_bytes / call_s,
-        flop_per_s=None if macs is None else FLOP_PER_MAC * macs / call_s,
+        flop_per_s=FLOP_PER_MAC * work.macs / call_s,
         share=share,
         gain=None if share is None else max(1.0, 1 / share),
     )

@@ -15,8 +15,6 @@ from xla_sweeps.config.compose import compose_config, plain
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.report import export
-from xla_sweeps.report.roofline import verdict
-from xla_sweeps.schema.explanation import Explanation
 from xla_sweeps.schema.modes import SCENARIOS
 from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.system.text import displayable
@@ -61,7 +59,7 @@ def explain_command(arguments: Sequence[str]) -> int:
         )
     from xla_sweeps.measure import explaining, protocol
     from xla_sweeps.report.terminal.console import progress_console
-    from xla_sweeps.report.terminal.explanation import explanation_text, stage_line
+    from xla_sweeps.report.terminal.explanation import explanation_text, stage_line, verdict
 
     console = progress_console()
 
@@ -76,7 +74,12 @@ def explain_command(arguments: Sequence[str]) -> int:
         on_wait=lambda holder: console.print(f"waiting for {displayable(holder)}", style="dim"),
     )
     if form == "json":
-        export.write_json(_document(explanation), output)
+        document: dict[str, Any] = msgspec.to_builtins(explanation)
+        if explanation.clustering is not None:
+            document["clustering"]["share"] = explanation.clustering.share
+        if explanation.roofline is not None:
+            document["roofline"]["verdict"] = verdict(explanation.roofline)
+        export.write_json(document, output)
     else:
         export.write_text(explanation_text(explanation), output)
     return 0 if finished else 1
@@ -100,12 +103,3 @@ def show_ops(pattern: str, *, form: str, output: Path | None) -> int:
     else:
         export.write_text(ops_text(ops, chosen), output)
     return 0
-
-
-def _document(explanation: Explanation) -> dict[str, Any]:
-    document: dict[str, Any] = msgspec.to_builtins(explanation)
-    if explanation.clustering is not None:
-        document["clustering"]["share"] = explanation.clustering.share
-    if explanation.roofline is not None:
-        document["roofline"]["verdict"] = verdict(explanation.roofline)
-    return document

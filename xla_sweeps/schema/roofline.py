@@ -31,24 +31,23 @@ class Work:
     """What one call must do at least, for the whole batch.
 
     Attributes:
-        macs_by_type: multiply-accumulates by the type of their operands as XLA writes it; None
-            where they cannot be counted.
+        macs_by_type: multiply-accumulates by the type of their operands as XLA writes it.
         macs_at_least: whether a loop that runs unknown times is counted once.
         weight_bytes: of all weights, each read once.
         input_bytes: of the batch, read once.
         output_bytes: written once.
     """
 
-    macs_by_type: Mapping[str, int] | None
+    macs_by_type: Mapping[str, int]
     macs_at_least: bool = False
     weight_bytes: int
     input_bytes: int
     output_bytes: int
 
     @property
-    def macs(self) -> int | None:
+    def macs(self) -> int:
         """Multiply-accumulates of all types."""
-        return None if self.macs_by_type is None else sum(self.macs_by_type.values())
+        return sum(self.macs_by_type.values())
 
     @property
     def total_bytes(self) -> int:
@@ -70,7 +69,7 @@ class Achieved:
     Attributes:
         call_s: seconds of a call in the fastest block.
         bytes_per_s: the least bytes of a call over that time.
-        flop_per_s: two for each multiply-accumulate, over that time; None if they are not counted.
+        flop_per_s: two for each multiply-accumulate, over that time.
         share: the bound over that time, above 1 where the peaks were not the device's best; None
             without a bound.
         gain: how many times faster the mode could get at most, at least 1; None without a bound.
@@ -79,7 +78,7 @@ class Achieved:
     mode: str
     call_s: float
     bytes_per_s: float
-    flop_per_s: float | None = None
+    flop_per_s: float
     share: float | None = None
     gain: float | None = None
 
@@ -90,16 +89,16 @@ class Roofline:
 
     Attributes:
         compute_s: least seconds of the multiply-accumulates; None if not available.
-        memory_s: least seconds of moving the least bytes; None if not available.
+        memory_s: least seconds of moving the least bytes at the faster of copying and reading.
         bound_s: the larger of the two; None if one is not available.
         side: which one that is.
-        missing: why a part is not available: `macs`, `compute_s`, or a mode's name.
+        missing: why `compute_s` is not available.
     """
 
     work: Work
     peaks: tuple[Peak, ...]
     compute_s: float | None
-    memory_s: float | None
+    memory_s: float
     bound_s: float | None
     side: Side | None
     modes: tuple[Achieved, ...]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from xla_sweeps.report.roofline import LEFT_OUT, roofline_figures, roofline_lines
 from xla_sweeps.report.terminal.trial_progress import STAGES
 from xla_sweeps.schema.explanation import (
     Explanation,
@@ -16,6 +15,8 @@ from xla_sweeps.schema.explanation import (
     State,
     Support,
 )
+from xla_sweeps.schema.modes import Mode
+from xla_sweeps.schema.roofline import Roofline
 from xla_sweeps.system.text import counted, displayable
 
 WIDTH = 80
@@ -25,6 +26,16 @@ PLACES = 3
 
 FEW_OPS = 12
 """Up to this many operations are listed with their types."""
+
+LEFT_OUT = (
+    "left out: values between operations that no cache holds, and all arithmetic but "
+    "multiply-accumulates. They take time too, so the true bound is higher."
+)
+"""Limits of the bound."""
+
+NOT_AVAILABLE = "not available"
+
+_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 _MARKS = {State.FOUND: "!", State.POSSIBLE: "?", State.NONE: "✓", State.UNKNOWN: "–"}
 
@@ -140,14 +151,80 @@ def _clustering(explanation: Explanation) -> Iterator[str]:
         yield from _line(f"outside: {', '.join(outside)}")
 
 
+def verdict(roofline: Roofline) -> str:
+    """The distance of graph mode from the bound, which XLA can gain; "" if it is not known."""
+    graph = next((achieved for achieved in roofline.modes if achieved.mode == Mode.GRAPH), None)
+    if graph is None or graph.share is None or graph.gain is None:
+        return ""
+    bound = f"{_percent(graph.share)} of the bound set by {roofline.side}"
+    if graph.share >= 1:
+        return f"graph runs at {bound}: the peaks measured here are not this device's best"
+    return f"graph already runs at {bound}; XLA can gain at most {graph.gain:.1f}×"
+
+
 def _roofline(explanation: Explanation) -> Iterator[str]:
-    if explanation.roofline is None:
+    roofline = explanation.roofline
+    if roofline is None:
         yield from _missing(explanation, "roofline", "its bound")
         return
-    for sentence in roofline_lines(explanation.roofline):
-        yield from _line(sentence)
-    yield from (f"  {figures}" for figures in roofline_figures(explanation.roofline))
+    work = roofline.work
+    yield from _line(verdict(roofline))
+    yield from _line(
+        f"a call: {'at least ' if work.macs_at_least else ''}{scaled(work.macs).rstrip()} "
+        f"multiply-accumulates; at least {scaled(work.total_bytes)}B moved: "
+        f"{scaled(work.weight_bytes)}B weights, {scaled(work.input_bytes)}B inputs, "
+        f"{scaled(work.output_bytes)}B outputs"
+    )
+    if roofline.compute_s is not None:
+        yield from _line(
+            f"bound: {_seconds(roofline.compute_s)} by compute, {_seconds(roofline.memory_s)} by "
+            f"memory, so {roofline.side} binds"
+        )
+    for why in roofline.missing.values():
+        yield from _line(f"– bound by compute: {NOT_AVAILABLE}: {why}")
+    yield from _table(
+        ("a call", "of the bound", "compute", "memory", ""),
+        [
+            (
+                _seconds(achieved.call_s),
+                NOT_AVAILABLE if achieved.share is None else _percent(achieved.share),
+                f"{scaled(achieved.flop_per_s)}FLOP/s",
+                f"{scaled(achieved.bytes_per_s)}B/s",
+                achieved.mode,
+            )
+            for achieved in roofline.modes
+        ],
+    )
+    yield from _table(
+        ("all cores", "one core", "peak"),
+        [
+            (
+                scaled(peak.per_s) + peak.unit,
+                NOT_AVAILABLE
+                if peak.one_core_per_s is None
+                else scaled(peak.one_core_per_s) + peak.unit,
+                f"{peak.name} ({peak.size})",
+            )
+            for peak in roofline.peaks
+        ],
+    )
     yield from _line(LEFT_OUT)
+
+
+def scaled(number: float) -> str:
+    """Three digits with a decimal prefix, to be followed by a unit: `8.37 G`."""
+    for scale, prefix in _SCALES:
+        if number >= scale:
+            return f"{number / scale:.3g} {prefix}"
+    return f"{number:.3g} "
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
 
 
 def _program(explanation: Explanation) -> Iterator[str]:

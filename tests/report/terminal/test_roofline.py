@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from xla_sweeps.analysis.roofline import roofline
-from xla_sweeps.report.roofline import (
+from xla_sweeps.report.terminal.explanation import (
     NOT_AVAILABLE,
-    roofline_figures,
-    roofline_lines,
+    explanation_text,
     scaled,
     verdict,
 )
+from xla_sweeps.schema.explanation import Explanation
 from xla_sweeps.schema.roofline import Peak, Roofline, Work
 
 PEAKS = (
@@ -29,55 +29,52 @@ WORK = Work(
 )
 
 
-def text_of(bounds: Roofline) -> str:
-    return "\n".join([*roofline_lines(bounds), *roofline_figures(bounds)])
+def text_of(found: Roofline) -> str:
+    """The section on it, with one blank between words."""
+    text = explanation_text(Explanation(model="net", device="", roofline=found))
+    return " ".join(
+        text.partition("How fast it could be")[2].partition("Where the time")[0].split()
+    )
 
 
 def test_one_sentence_says_how_close_graph_mode_is_and_what_xla_can_gain() -> None:
-    assert verdict(roofline(WORK, PEAKS, {"graph": 0.1 / 0.71, "xla": 0.2}, missing={})) == (
+    assert verdict(roofline(WORK, PEAKS, {"graph": 0.1 / 0.71, "xla": 0.2})) == (
         "graph already runs at 71 % of the bound set by compute; XLA can gain at most 1.4×"
     )
     none = replace(WORK, macs_by_type={})
-    assert "of the bound set by memory" in verdict(roofline(none, PEAKS, {"graph": 1}, missing={}))
+    assert "of the bound set by memory" in verdict(roofline(none, PEAKS, {"graph": 1}))
 
 
 def test_a_mode_above_the_bound_is_said_to_be_so() -> None:
-    sentence = verdict(roofline(WORK, PEAKS, {"graph": 0.08}, missing={}))
+    sentence = verdict(roofline(WORK, PEAKS, {"graph": 0.08}))
     assert sentence.startswith("graph runs at 125 % of the bound set by compute")
     assert "gain" not in sentence
 
 
 def test_every_figure_is_shown_with_its_unit() -> None:
-    text = text_of(roofline(WORK, PEAKS, {"graph": 0.125}, missing={}))
+    text = text_of(roofline(WORK, PEAKS, {"graph": 0.125}))
     for part in (
         "a call: 5 G multiply-accumulates; at least 95 MB moved: 80 MB weights, 15 MB inputs, "
         "5 kB outputs",
         "bound: 100 ms by compute, 11.9 ms by memory, so compute binds",
-        "125 ms           80 %       80 GFLOP/s       760 MB/s",
-        "matmul float32              100 GFLOP/s       51 GFLOP/s  2 x 2",
+        "125 ms 80 % 80 GFLOP/s 760 MB/s graph",
+        "100 GFLOP/s 51 GFLOP/s matmul float32 (2 x 2)",
     ):
         assert part in text, text
 
 
 def test_a_call_of_seconds_is_shown_in_seconds() -> None:
-    text = text_of(roofline(WORK, PEAKS, {"graph": 0.125, "xla": 2.084}, missing={}))
+    text = text_of(roofline(WORK, PEAKS, {"graph": 0.125, "xla": 2.084}))
     assert "2.08 s" in text
     assert "e+" not in text
 
 
 def test_what_is_not_known_is_not_available_and_never_zero() -> None:
-    work = replace(WORK, macs_by_type=None)
-    bounds = roofline(work, PEAKS, {"graph": 0.1}, missing={"macs": "why", "xla": "it failed"})
-    text = text_of(bounds)
-    assert verdict(bounds) == ""
-    for part in (
-        "not available multiply-accumulates",
-        "– multiply-accumulates: not available: why",
-        "– bound by compute: not available: why",
-        "– xla: not available: it failed",
-    ):
-        assert part in text, text
-    assert text.count(NOT_AVAILABLE) == 4 + 2 + 1  # share and FLOP/s of graph, one core's copy
+    found = roofline(replace(WORK, macs_by_type={"s8": 10**9}), PEAKS, {"graph": 0.1})
+    text = text_of(found)
+    assert verdict(found) == ""
+    assert "– bound by compute: not available: no peak of matmul s8" in text
+    assert text.count(NOT_AVAILABLE) == 1 + 1 + 1  # the bound, graph's share, one core's copy
     assert " 0 " not in text
 
 
