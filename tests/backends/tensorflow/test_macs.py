@@ -1,53 +1,58 @@
-"""Multiply-accumulates from HLO text, against counts by hand."""
+"""Multiply-accumulates of HLO modules, against counts by hand."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import keras
 import pytest
+import tensorflow as tf
+from hlo_modules import Op, constant, convolution, dot, element, module, op, parameter
 
-from xla_sweeps.backends.tensorflow.macs import MacCount, UncountableError, count_macs
+from xla_sweeps.backends.tensorflow.hlo import Module
+from xla_sweeps.backends.tensorflow.macs import MacCount, count_macs
 
-PLAIN = (
-    "  %Conv2D.1 = f32[1,112,112,64]{3,2,1,0} convolution(f32[1,224,224,3]{3,2,1,0} %add.6, "
-    "f32[7,7,3,64]{3,2,1,0} %arg1), "
-    "window={size=7x7 stride=2x2 pad=2_3x2_3}, dim_labels=b01f_01io->b01f"
-)
+pytestmark = pytest.mark.tf
 
-GROUPED = (
-    "  %c = f32[1,16,16,24]{3,2,1,0} convolution(f32[1,32,32,24]{3,2,1,0} %r, "
-    "f32[3,3,8,24]{3,2,1,0} %k), "
-    "window={size=3x3 stride=2x2 pad=0_1x0_1}, dim_labels=b01f_01io->b01f, feature_group_count=3"
-)
+PLAIN = [
+    parameter("images", "f32[1,224,224,3]"),
+    parameter("kernel", "f32[7,7,3,64]", 1),
+    convolution("c", "f32[1,112,112,64]", "images", "kernel", labels="01io"),
+]
 
-DEPTHWISE = (
-    "  %c = f32[2,56,56,96]{3,2,1,0} convolution(f32[2,56,56,96]{3,2,1,0} %r, "
-    "f32[7,7,1,96]{3,2,1,0} %k), "
-    "window={size=7x7 pad=3_3x3_3}, dim_labels=b01f_01io->b01f, feature_group_count=96"
-)
+GROUPED = [
+    parameter("images", "f32[1,32,32,24]"),
+    parameter("kernel", "f32[3,3,8,24]", 1),
+    convolution("c", "f32[1,16,16,24]", "images", "kernel", labels="01io", groups=3),
+]
 
-TRANSPOSED = (
-    "  %c = f32[1,8,8,4]{3,2,1,0} convolution(f32[1,4,4,6]{3,2,1,0} %r, f32[2,2,4,6]{3,2,1,0} %k), "
-    "window={size=2x2 pad=1_1x1_1 lhs_dilate=2x2}, dim_labels=b01f_01oi->b01f"
-)
+DEPTHWISE = [
+    parameter("images", "f32[2,56,56,96]"),
+    parameter("kernel", "f32[7,7,1,96]", 1),
+    convolution("c", "f32[2,56,56,96]", "images", "kernel", labels="01io", groups=96),
+]
 
-DOT = (
-    "  ROOT %MatMul.2 = f32[4,1000]{1,0} dot(f32[4,368]{1,0} %Mean.21, f32[368,1000]{1,0} %arg), "
-    "lhs_contracting_dims={1}, "
-    'rhs_contracting_dims={0}, frontend_attributes={grad_x="false"}'
-)
+TRANSPOSED = [
+    parameter("images", "f32[1,4,4,6]"),
+    parameter("kernel", "f32[2,2,4,6]", 1),
+    convolution("c", "f32[1,8,8,4]", "images", "kernel", labels="01oi", dilation=2),
+]
 
-PRODUCT = DOT.replace("ROOT ", "")
+DOT = [
+    parameter("mean", "f32[4,368]"),
+    parameter("weights", "f32[368,1000]", 1),
+    dot("d", "f32[4,1000]", "mean", "weights"),
+]
 
-BATCH_DOT = (
-    "  %d = f32[2,12,197,197]{3,2,1,0} dot(f32[2,12,197,64]{3,2,1,0} %q, f32[2,12,64,197]{3,2,1,0} "
-    "%k), lhs_batch_dims={0,1}, "
-    "lhs_contracting_dims={3}, rhs_batch_dims={0,1}, rhs_contracting_dims={2}"
-)
+BATCH_DOT = [
+    parameter("q", "f32[2,12,197,64]"),
+    parameter("k", "f32[2,12,64,197]", 1),
+    dot("d", "f32[2,12,197,197]", "q", "k", contracted=3),
+]
 
 
 @pytest.mark.parametrize(
-    ("line", "macs"),
+    ("instructions", "macs"),
     [
         (PLAIN, 112 * 112 * 64 * 7 * 7 * 3),
         (GROUPED, 16 * 16 * 24 * 3 * 3 * 8),
@@ -57,86 +62,73 @@ BATCH_DOT = (
         (BATCH_DOT, 2 * 12 * 197 * 197 * 64),
     ],
 )
-def test_each_kind_of_product_is_counted_as_by_hand(line: str, macs: int) -> None:
-    assert count_macs(line).total == macs
+def test_each_kind_of_product_is_counted_as_by_hand(instructions: list[Op], macs: int) -> None:
+    assert count_macs(module(main=instructions)).total == macs
 
 
 def test_the_count_of_a_module_is_the_sum_of_its_operations() -> None:
-    count = count_macs(
-        "\n".join(["HloModule m", "%main {", PLAIN, "  %a = f32[4]{0} add(%x, %y)", PRODUCT, "}"])
-    )
+    both = op("both", "(f32[1,112,112,64], f32[4,1000])", "tuple", "c", "d")
+    count = count_macs(module(main=[*PLAIN, *DOT, both]))
     assert count.total == 112 * 112 * 64 * 147 + 4 * 368_000
     assert not count.at_least
 
 
-def test_operands_without_shapes_are_looked_up() -> None:
-    text = (
-        "  x = f32[4,368]{1,0} parameter(0)\n  w = f32[368,10]{1,0} parameter(1)\n"
-        "  d = f32[4,10]{1,0} dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+STATE = "(s32[], f32[8,8])"
+
+
+def loop(limit: Op, *, step: str = "add", start: int = -2, direction: str = "LT") -> Module:
+    """Products in a loop whose counter starts at `start`; an unused one before it."""
+    return module(
+        body=[
+            parameter("p", STATE),
+            element("i", "s32[]", "p", 0),
+            constant("one", 1),
+            op("next", "s32[]", step, "i", "one" if step == "add" else "i"),
+            element("x", "f32[8,8]", "p", 1),
+            dot("y", "f32[8,8]", "x", "x"),
+            op("t", STATE, "tuple", "next", "y"),
+        ],
+        condition=[
+            parameter("q", STATE),
+            element("j", "s32[]", "q", 0),
+            limit,
+            op("go", "pred[]", "compare", "j", "limit", comparison_direction=direction),
+        ],
+        main=[
+            parameter("a", "f32[8,8]"),
+            constant("begin", start),
+            dot("unused", "f32[8,8]", "a", "a"),
+            op("started", STATE, "tuple", "begin", "a"),
+            op("w", STATE, "while", "started", called=("body", "condition")),
+        ],
     )
-    assert count_macs(text).total == 4 * 10 * 368
-
-
-LOOP = """
-HloModule m
-%body (p: (s32[], f32[8,8])) -> (s32[], f32[8,8]) {
-  %p = (s32[], f32[8,8]{1,0}) parameter(0)
-  %i = s32[] get-tuple-element((s32[], f32[8,8]{1,0}) %p), index=0
-  %one = s32[] constant(1)
-  %next = s32[] add(s32[] %i, s32[] %one)
-  %x = f32[8,8]{1,0} get-tuple-element((s32[], f32[8,8]{1,0}) %p), index=1
-  %y = f32[8,8]{1,0} dot(f32[8,8]{1,0} %x, f32[8,8]{1,0} %x), lhs_contracting_dims={1}, rhs={0}
-  ROOT %t = (s32[], f32[8,8]{1,0}) tuple(s32[] %next, f32[8,8]{1,0} %y)
-}
-%condition (q: (s32[], f32[8,8])) -> pred[] {
-  %q = (s32[], f32[8,8]{1,0}) parameter(0)
-  %j = s32[] get-tuple-element((s32[], f32[8,8]{1,0}) %q), index=0
-  %limit = s32[] LIMIT
-  ROOT %go = pred[] compare(s32[] %j, s32[] %limit), direction=LT
-}
-ENTRY %main (a: f32[8,8]) -> (s32[], f32[8,8]) {
-  %a = f32[8,8]{1,0} parameter(0)
-  %zero = s32[] constant(-2)
-  %unused = f32[8,8]{1,0} dot(f32[8,8]{1,0} %a, f32[8,8]{1,0} %a), lhs_contracting_dims={1}, rhs={0}
-  %start = (s32[], f32[8,8]{1,0}) tuple(s32[] %zero, f32[8,8]{1,0} %a)
-  ROOT %w = (s32[], f32[8,8]{1,0}) while(%start), condition=%condition, body=%body
-}
-"""
 
 
 @pytest.mark.parametrize(
     ("limit", "steps", "at_least"),
     [
-        ("constant(7)", 9, False),
-        ("constant(-2)", 0, False),
-        ("custom-call()", 1, True),
-        ("constant(2000000000)", 1, True),
+        (constant("limit", 7), 9, False),
+        (constant("limit", -2), 0, False),
+        (op("limit", "s32[]", "custom-call"), 1, True),
+        (constant("limit", 2_000_000_000), 1, True),
     ],
 )
 def test_the_body_of_a_loop_counts_as_often_as_its_condition_lets_it_run(
-    limit: str, steps: int, at_least: bool
+    limit: Op, steps: int, at_least: bool
 ) -> None:
-    count = count_macs(LOOP.replace("LIMIT", limit))
+    count = count_macs(loop(limit))
     assert (count.total, count.at_least) == (steps * 8**3, at_least)
 
 
 def test_a_counter_past_32_bits_is_not_known_and_not_worked_out() -> None:
-    body = "%next = s32[] add(s32[] %i, s32[] %one)"
-    squares = LOOP.replace(body, "%next = s32[] multiply(s32[] %i, s32[] %i)")
-    endless = squares.replace("constant(-2)", "constant(3)").replace("LIMIT", "constant(2)")
-    count = count_macs(endless.replace("direction=LT", "direction=GT"))
+    endless = loop(constant("limit", 2), step="multiply", start=3, direction="GT")
+    count = count_macs(endless)
     assert (count.total, count.at_least) == (8**3, True)
 
 
-@pytest.mark.tf
 def test_loops_that_tensorflow_writes_count_like_the_same_steps_written_out() -> None:
-    import keras
-    import tensorflow as tf
-
     def counted(function: Any, *shape: int) -> MacCount:
-        lowered = tf.function(function, jit_compile=True)
-        example = tf.zeros(shape)
-        return count_macs(lowered.experimental_get_compiler_ir(example)(stage="hlo_no_metadata"))
+        return count_macs(Module.of(tf.function(function, jit_compile=True), tf.zeros(shape)))
 
     for unroll in (False, True):
         layer = keras.layers.LSTM(64, unroll=unroll)
@@ -165,28 +157,26 @@ def test_loops_that_tensorflow_writes_count_like_the_same_steps_written_out() ->
     assert (counted(loss_free, 8, 8).total, counted(loss_free, 8, 8).at_least) == (8**3, False)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        PLAIN.replace("dim_labels=b01f_01io->b01f", ""),
-        DOT.replace("lhs_contracting_dims={1}", "x"),
-        "  %c = f32[1]{0} convolution(%a, %b), window={}, dim_labels=b01f_01io->b01f",
-        "  %c = f32[1]{0} convolution(f32[1]{0} %a, f32[1]{0} %b)",
-        PLAIN + ", batch_group_count=2",
-    ],
-)
-def test_an_operation_that_cannot_be_read_is_refused_and_not_skipped(line: str) -> None:
-    with pytest.raises(UncountableError):
-        count_macs(line)
+def test_a_grouped_convolution_has_the_same_count_in_its_gradient() -> None:
+    def gradient(images: Any, kernel: Any, upstream: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(kernel)
+            result = tf.nn.conv2d(images, kernel, 1, "SAME")
+        return tape.gradient(result, kernel, upstream)
+
+    inputs = tf.zeros((2, 6, 6, 8)), tf.zeros((3, 3, 4, 10)), tf.zeros((2, 6, 6, 10))
+    lowered = Module.of(tf.function(gradient, jit_compile=True), *inputs)
+    assert any(each.batch_group_count > 1 for each in lowered.instructions.values())
+    assert count_macs(lowered).total == 2 * 6 * 6 * 10 * 3 * 3 * 4
 
 
 def test_products_are_counted_by_the_type_of_their_operands() -> None:
-    low = PRODUCT.replace("f32[4,368]", "bf16[4,368]").replace("f32[368", "bf16[368")
-    count = count_macs("\n".join((PLAIN, low)))
+    low = [
+        parameter("mean", "bf16[4,368]"),
+        parameter("weights", "bf16[368,1000]", 1),
+        dot("d", "f32[4,1000]", "mean", "weights"),
+    ]
+    both = op("both", "(f32[1,112,112,64], f32[4,1000])", "tuple", "c", "d")
+    count = count_macs(module(main=[*PLAIN, *low, both]))
     assert count.by_type == {"f32": 112 * 112 * 64 * 147, "bf16": 4 * 1000 * 368}
     assert count.of_each(4).by_type["bf16"] == 1000 * 368
-    untyped = """
-  %a = f16[2,8]{1,0} parameter(0)
-  %b = f16[8,3]{1,0} parameter(1)
-  %d = f32[2,3]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"""
-    assert count_macs(untyped).by_type == {"f16": 2 * 3 * 8}

@@ -107,7 +107,7 @@ _PROGRAMS = {
     "flags": "flags",
     "toolchain": "toolchain",
     "explain": "explain.worker",
-    "ops": "explain.ops",
+    "ops": "explain.refusals",
     "make_data": "make_data",
     "replicas": "random_weights",
 }

@@ -1,4 +1,4 @@
-"""Count multiply-accumulates in the text of an unoptimized HLO module. Pure.
+"""Count multiply-accumulates in an unoptimized HLO module.
 
 Only HLO has every shape, and every library function inlined. TensorFlow's profiler silently misses
 operations in library functions, such as grouped convolutions.
@@ -7,26 +7,14 @@ operations in library functions, such as grouped convolutions.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from xla_sweeps.backends.tensorflow.hlo import Computation, Instruction, Module, Value
-
-_TYPED_OPERAND = re.compile(r"([a-z]\w*)\[([\d,]*)\]")
-_LABELS = re.compile(r"dim_labels=(?P<lhs>\w+)_(?P<rhs>\w+)->(?P<out>\w+)")
-_DILATION = re.compile(r"\blhs_dilate=(?P<dilation>[\dx]+)")
-_GROUPS = re.compile(r"\bbatch_group_count=(?P<count>\d+)")
-_CONTRACTING = re.compile(r"lhs_contracting_dims=\{(?P<dimensions>[\d,]*)\}")
+from xla_sweeps.backends.tensorflow.hlo import Module, Value, dtype_of
 
 AT_LEAST_NOTE = "at least: how often a loop runs is not known, so its body is counted once"
-
-Shape = tuple[int, ...]
-
-
-class UncountableError(ValueError):
-    """A convolution or dot that this parser cannot read, so no count is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +56,7 @@ class MacCount:
         return replace(self, by_type=scaled)
 
 
-def count_macs(hlo_text: str) -> MacCount:
+def count_macs(module: Module) -> MacCount:
     """Count a module's multiply-accumulates.
 
     Only what the result depends on counts: Keras traces the first step of a recurrent layer twice.
@@ -76,90 +64,55 @@ def count_macs(hlo_text: str) -> MacCount:
 
     A convolution needs |output| x prod(kernel dimensions but the output features); the kernel's
     input-feature dimension is already per group, so grouped and depthwise convolutions come out
-    right. Zeros inserted by lhs dilation (transposed convolutions) do not count. A dot needs
-    |output| x prod(contracted dimensions).
-
-    Raises:
-        UncountableError: a convolution or dot cannot be read.
+    right. Zeros inserted by dilation of the input (transposed convolutions) do not count. A dot
+    needs |output| x prod(contracted dimensions).
     """
-    module = Module(hlo_text)
-    return _of_computation(module, module.entry, None) if module.computations else MacCount()
+    return _of_computation(module, module.entry, None)
 
 
-def _of_computation(module: Module, name: str, parameters: Sequence[Value] | None) -> MacCount:
-    computation, count = module.computations[name], MacCount()
-    value = module.values(name, parameters)
-    for instruction in computation.live():
-        if own := _OWN.get(instruction.operation):
-            kind, _ = _operand(computation, instruction, 0)
-            count += MacCount(by_type=Counter({kind: own(computation, instruction)}))
-        elif instruction.called:
-            given = [value(operand) for operand in computation.operands(instruction)]
-            count += _of_called(module, instruction, given)
+def _of_computation(
+    module: Module, computation: Any, parameters: Sequence[Value] | None
+) -> MacCount:
+    count = MacCount()
+    value = module.values(computation, parameters)
+    for instruction in module.live(computation):
+        operands = module.operands(instruction)
+        if own := _OWN.get(instruction.opcode):
+            shapes = [operand.shape for operand in operands]
+            count += MacCount(by_type=Counter({dtype_of(shapes[0]): own(instruction, *shapes)}))
+        elif instruction.called_computation_ids:
+            count += _of_called(module, instruction, [value(operand) for operand in operands])
     return count
 
 
-def _of_called(module: Module, instruction: Instruction, given: Sequence[Value]) -> MacCount:
-    if instruction.operation == "while":
+def _of_called(module: Module, instruction: Any, given: Sequence[Value]) -> MacCount:
+    called = module.called(instruction)
+    if instruction.opcode == "while":
+        body, condition = called
         steps, same = module.follow(instruction, given[0])
-        return _of_computation(module, instruction.called["body"][0], [same]).times(
-            steps
-        ) + _of_computation(module, instruction.called["condition"][0], [same]).times(
-            None if steps is None else steps + 1
-        )
-    called = [name for names in instruction.called.values() for name in names]
-    if instruction.operation == "call":
+        return _of_computation(module, body, [same]).times(steps) + _of_computation(
+            module, condition, [same]
+        ).times(None if steps is None else steps + 1)
+    if instruction.opcode == "call":
         return _of_computation(module, called[0], given)
-    counts = [_of_computation(module, name, None) for name in called]
-    if instruction.operation == "conditional":
+    counts = [_of_computation(module, computation, None) for computation in called]
+    if instruction.opcode == "conditional":
         return max(counts, key=lambda count: count.total)
     return sum((count.times(None) for count in counts), MacCount())
 
 
-def _convolution(computation: Computation, instruction: Instruction) -> int:
-    labels = _LABELS.search(instruction.attributes)
-    _, kernel = _operand(computation, instruction, 1)
-    if labels is None or instruction.shape is None or len(labels["rhs"]) != len(kernel):
-        raise UncountableError(f"cannot read: {instruction.line[:200]}")
-    per_output = math.prod(
-        size for label, size in zip(labels["rhs"], kernel, strict=True) if label != "o"
-    )
-    dilation = _DILATION.search(instruction.attributes)
-    zeros = math.prod(int(step) for step in dilation["dilation"].split("x")) if dilation else 1
-    groups = _GROUPS.search(instruction.attributes)
-    if groups and int(groups["count"]) != 1:
-        # The batch dimension is contracted in groups: only in gradients of grouped convolutions.
-        raise UncountableError(f"batch groups: {instruction.line[:200]}")
-    return math.prod(instruction.shape) * per_output // zeros
+def _convolution(instruction: Any, _: Any, kernel: Any) -> int:
+    output_features = instruction.convolution_dimension_numbers.kernel_output_feature_dimension
+    per_output = math.prod(kernel.dimensions) // kernel.dimensions[output_features]
+    zeros = math.prod(dimension.base_dilation for dimension in instruction.window.dimensions)
+    return int(math.prod(instruction.shape.dimensions) * per_output // zeros)
 
 
-def _dot(computation: Computation, instruction: Instruction) -> int:
-    contracting = _CONTRACTING.search(instruction.attributes)
-    _, left = _operand(computation, instruction, 0)
-    if contracting is None or instruction.shape is None:
-        raise UncountableError(f"cannot read: {instruction.line[:200]}")
-    return math.prod(instruction.shape) * math.prod(
-        left[index] for index in _sizes(contracting["dimensions"])
-    )
+def _dot(instruction: Any, left: Any, _: Any) -> int:
+    contracted = instruction.dot_dimension_numbers.lhs_contracting_dimensions
+    sums = math.prod(left.dimensions[index] for index in contracted)
+    return int(math.prod(instruction.shape.dimensions) * sums)
 
 
 _OWN = {"convolution": _convolution, "dot": _dot}
 """The operations that multiply and accumulate."""
-
-
-def _operand(
-    computation: Computation, instruction: Instruction, position: int
-) -> tuple[str, Shape]:
-    """Type and shape of an operand, given before its name or in the name's definition."""
-    typed = _TYPED_OPERAND.findall(instruction.arguments)
-    if len(typed) > position:
-        return typed[position][0], _sizes(typed[position][1])
-    names = computation.operands(instruction)
-    operand = computation.instructions[names[position]] if position < len(names) else None
-    if operand is None or operand.shape is None:
-        raise UncountableError(f"operand {position} has no known shape: {instruction.line[:200]}")
-    return operand.dtype, operand.shape
-
-
-def _sizes(text: str) -> Shape:
-    return tuple(int(size) for size in text.split(",") if size)

@@ -8,14 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import sources
+from xla_sweeps.backends.tensorflow.hlo import Module
 from xla_sweeps.backends.tensorflow.macs import MacCount, count_macs
-from xla_sweeps.backends.tensorflow.sources import applications
-from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
+from xla_sweeps.backends.tensorflow.sources import LoadedModel, applications
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
@@ -210,10 +209,8 @@ def macs(built: BuiltModel) -> MacCount:
         return built.call(tensors[0] if len(tensors) == 1 else tensors)
 
     with tf.device("/device:CPU:0"):
-        lower = tf.function(
-            forward, jit_compile=True, autograph=False
-        ).experimental_get_compiler_ir(*signature)
-        count = count_macs(str(lower(stage="hlo_no_metadata")))
+        function = tf.function(forward, jit_compile=True, autograph=False)
+        count = count_macs(Module.of(function, *signature))
     return count.of_each(batch)
 
 
@@ -265,25 +262,16 @@ def _fill_zero_matrices(loaded: LoadedModel) -> None:
 @contextmanager
 def _dtype_policy(library: Any, policy: str) -> Iterator[None]:
     """Set the library's global dtype policy for a `with` block, for float64 also its float type."""
-    getter = (
-        library.mixed_precision.dtype_policy
-        if library is keras
-        else library.mixed_precision.global_policy
-    )
-    setter = (
-        library.mixed_precision.set_dtype_policy
-        if library is keras
-        else library.mixed_precision.set_global_policy
-    )
-    earlier, floatx = getter(), library.backend.floatx()
+    policies = library.mixed_precision
+    earlier, floatx = policies.global_policy(), library.backend.floatx()
     try:
         if policy == "float64":
             library.backend.set_floatx("float64")
-        setter(policy)
+        policies.set_global_policy(policy)
         yield
     finally:
         library.backend.set_floatx(floatx)
-        setter(earlier)
+        policies.set_global_policy(earlier)
 
 
 def _elements(variables: Any) -> int:

@@ -10,7 +10,7 @@ import contextlib
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,12 @@ class Event:
     name: str
     start_s: float
     end_s: float
-    facts: Mapping[str, Any]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def length_s(self) -> float:
+        """Seconds that it took."""
+        return self.end_s - self.start_s
 
 
 @contextlib.contextmanager
@@ -58,6 +63,23 @@ def _stop() -> None:
         tf.profiler.experimental.stop()
 
 
+def program(space: Any, function: str) -> Any:
+    """The optimized program that ran of a function, an `HloModuleProto`.
+
+    Raises:
+        ValueError: the profiler has none.
+    """
+    from tensorflow.compiler.xla.service.hlo_pb2 import HloProto
+
+    for plane in space.planes:
+        if plane.name == "/host:metadata":
+            for metadata in plane.event_metadata.values():
+                for stat in metadata.stats if f"{function}_" in metadata.name else ():
+                    if stat.bytes_value:
+                        return HloProto.FromString(stat.bytes_value).hlo_module
+    raise ValueError(f"the profiler has no program of {function}")
+
+
 def events(space: Any) -> Iterator[Event]:
     """The profiler's events, one thread after the other."""
     lines = [(plane, line) for plane in space.planes for line in plane.lines if line.events]
@@ -72,16 +94,6 @@ def events(space: Any) -> Iterator[Event]:
                 end_s=start_s + event.duration_ps * _PS,
                 facts={names[stat.metadata_id]: _value(stat, names) for stat in event.stats},
             )
-
-
-def programs(space: Any) -> Iterator[tuple[str, bytes]]:
-    """The programs that were loaded: name and `HloProto`."""
-    for plane in space.planes:
-        if plane.name == "/host:metadata":
-            for metadata in plane.event_metadata.values():
-                for stat in metadata.stats:
-                    if stat.bytes_value:
-                        yield metadata.name, stat.bytes_value
 
 
 def _value(stat: Any, names: Mapping[int, str]) -> Any:

@@ -6,30 +6,24 @@ What is known is sent after each step, so that a crash of XLA costs what comes a
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow import devices, models, modes, scenarios
+from xla_sweeps.backends.tensorflow import devices, models, modes, profiler, scenarios
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
 from xla_sweeps.backends.tensorflow.explain import program, refusals, roofline, traps
 from xla_sweeps.backends.tensorflow.explain.graph import (
     Origins,
-    TracedOp,
     named_in,
     noting_layers,
     traced_ops,
 )
-from xla_sweeps.backends.tensorflow.explain.trace import (
-    CALLS,
-    Profile,
-    graph_work,
-    profiled,
-    time_of,
-)
+from xla_sweeps.backends.tensorflow.explain.trace import CALLS, graph_work, profiled, time_of
 from xla_sweeps.backends.tensorflow.hlo import Module
 from xla_sweeps.backends.tensorflow.operations import computing
 from xla_sweeps.measure import protocol
@@ -52,8 +46,6 @@ class Subject:
         model: the Keras model, or None.
         layers: its layers, those of layers included.
         batch: the only batch size that it takes, or None.
-        hlo: its unoptimized HLO, once it is lowered.
-        ran: what ran without an error, by mode.
     """
 
     name: str
@@ -65,13 +57,6 @@ class Subject:
     precision: Precision = Precision.FLOAT32
     device: str = "/device:CPU:0"
     inputs: tuple[str, ...] = ()
-    hlo: str = ""
-    ran: dict[str, modes.ModeExecutable] = field(default_factory=dict)
-
-    @property
-    def jit_device(self) -> str:
-        """XLA's name of the device."""
-        return refusals.DEVICES["gpu" if "GPU" in self.device else "cpu"]
 
 
 Tell = Callable[[protocol.Event], None]
@@ -110,257 +95,249 @@ def explain(job: ReplicateJob, channel: Any) -> None:
                 f"{given.name}{[size, *given.shape]} {given.dtype}" for given in built.inputs
             ),
         )
-        explanation = explain_subject(subject, channel.send, trace=job.measure)
-        time_subject(explanation, subject, channel.send)
+        explaining = Explaining(subject, channel.send)
+        explaining.explain(trace=job.measure)
+        explaining.time_calls()
 
 
-@dataclass
-class Traced:
-    """State that the steps share: the modes of the model, and what they left.
-
-    Attributes:
-        graph: graph mode.
-        ops: of its traced graph.
-        origins: finds the layer of an operation.
-        compiled: the same under XLA, once XLA takes it.
-        graphs: the graphs that graph mode ran.
-        profile: of a few calls.
-        program: the text of XLA's optimized program.
-    """
-
-    graph: modes.ModeExecutable
-    ops: Sequence[TracedOp]
-    origins: Origins
-    compiled: modes.ModeExecutable | None = None
-    graphs: Sequence[Any] = ()
-    profile: Profile | None = None
-    program: str = ""
-
-
-def explain_subject(subject: Subject, tell: Tell, *, trace: bool = True) -> Explanation:
-    """Explain one model, and send what is known after each step.
+class Explaining:
+    """The steps of explaining a model, which share what they left.
 
     Args:
         subject: the model.
         tell: sends an event.
-        trace: whether to trace where the time goes.
+
+    Attributes:
+        known: what is found so far.
     """
-    explanation = Explanation(
-        model=subject.name,
-        device=subject.jit_device,
-        tensorflow=str(tf.__version__),
-        inputs=subject.inputs,
-        registered=refusals.registered(),
-    )
-    tell(protocol.Stage(phase=Phase.TRACE))
-    try:
-        with noting_layers(subject.layers) as noted:
-            graph = modes.ModeExecutable.bind(subject.call, Mode.GRAPH, subject.batches)
-        ops = traced_ops(graph.concrete, noted)
-    except Exception as error:
-        traceback.print_exc()
-        return _sent(_untraceable(explanation, error), tell)
-    traced = Traced(graph=graph, ops=ops, origins=Origins(ops))
-    explanation = replace(explanation, operations=len(ops), refusals=refusals.refusals(ops))
-    shapes = traps.recompiles_per_shape(subject.model, subject.batch)
-    structural = (
-        shapes,
-        traps.random_numbers(ops),
-        traps.xla_in_every_mode(graph.concrete, ops),
-    )
-    explanation = _sent(replace(explanation, traps=structural), tell)
-    tell(protocol.Stage(phase=Phase.COMPILE, mode=str(Mode.XLA)))
-    for step in (_lower, _run):
-        explanation = _sent(step(explanation, subject, traced), tell)
-    tell(protocol.Stage(phase=Phase.MEASURE))
-    explanation = _sent(_program(explanation, subject, traced, trace=trace), tell)
-    explanation = _sent(_time(explanation, subject, traced, trace=trace), tell)
-    tell(protocol.Stage(phase=Phase.COMPILE, mode=str(Mode.AUTOCLUSTER)))
-    explanation = _sent(_cluster(explanation, subject, ops), tell)
-    ignored = traps.jit_compile_ignored(subject.model, subject.layers)
-    return _sent(_with(explanation, ignored), tell)
 
+    def __init__(self, subject: Subject, tell: Tell) -> None:
+        self.known = Explanation(
+            model=subject.name,
+            device=refusals.DEVICES["gpu" if "GPU" in subject.device else "cpu"],
+            tensorflow=str(tf.__version__),
+            inputs=subject.inputs,
+            registered=refusals.registered(),
+        )
+        self._subject, self._tell = subject, tell
+        self._ran: dict[str, modes.ModeExecutable] = {}
+        """What ran without an error, by mode."""
+        self._compiled: modes.ModeExecutable | None = None
+        """The model under XLA, as long as XLA takes it."""
+        self._lowered: Module | None = None
+        """What it is before XLA's optimizer."""
 
-def time_subject(explanation: Explanation, subject: Subject, tell: Tell) -> Explanation:
-    """Time what ran of an explained model against the least time that the device could take."""
-    tell(protocol.Stage(phase=Phase.MEASURE))
-    why = "XLA does not compile the model, so its work is not known"
-    try:
-        if subject.hlo:
-            bound = roofline.measured(
-                subject.hlo, subject.ran, inputs=subject.batches[0], device=subject.device
-            )
-            return _sent(replace(explanation, roofline=bound), tell)
-    except Exception as error:
-        traceback.print_exc()
-        why = error_line(error)
-    return _sent(replace(explanation, missing={"roofline": why, **explanation.missing}), tell)
+    def explain(self, *, trace: bool = True) -> Explanation:
+        """Explain all but how fast the model could be.
 
+        Args:
+            trace: whether to trace where the time goes.
+        """
+        subject = self._subject
+        self._begin(Phase.TRACE)
+        try:
+            with noting_layers(subject.layers) as noted:
+                self._graph = modes.ModeExecutable.bind(subject.call, Mode.GRAPH, subject.batches)
+            self._ops = traced_ops(self._graph.concrete, noted)
+        except Exception as error:
+            traceback.print_exc()
+            self._end_untraced(error)
+            return self.known
+        self._origins = Origins(self._ops)
+        self._note(
+            traps.recompiles_per_shape(subject.model, subject.batch),
+            traps.random_numbers(self._ops),
+            traps.xla_in_every_mode(self._graph.concrete, self._ops),
+            operations=len(self._ops),
+            refusals=refusals.refusals(self._ops),
+        )
+        self._send()
+        self._begin(Phase.COMPILE, Mode.XLA)
+        self._lower()
+        self._send()
+        self._run()
+        self._send()
+        self._begin(Phase.MEASURE)
+        self._read_program(trace=trace)
+        self._send()
+        self._begin(Phase.COMPILE, Mode.AUTOCLUSTER)
+        self._cluster()
+        self._send()
+        self._note(traps.jit_compile_ignored(subject.model, subject.layers))
+        self._send()
+        return self.known
 
-def _sent(explanation: Explanation, tell: Tell) -> Explanation:
-    tell(protocol.Explained(explanation=explanation))
-    return explanation
-
-
-def _with(explanation: Explanation, *more: Trap) -> Explanation:
-    return replace(explanation, traps=(*explanation.traps, *more))
-
-
-def _without(explanation: Explanation, why: str, *parts: str) -> Explanation:
-    return replace(explanation, missing={**explanation.missing, **dict.fromkeys(parts, why)})
-
-
-def _untraceable(explanation: Explanation, error: Exception) -> Explanation:
-    verdict = _verdict(error, Phase.TRACE, ())
-    why = "the model cannot be traced"
-    unknown = tuple(traps.unknown(name, why) for name in TrapName)
-    return _without(
-        replace(explanation, compiler=verdict, traps=unknown),
-        why,
-        *("operations", "refusals", "clustering", "roofline"),
-        *("graph_operations", "hlo_operations", "program", "time"),
-    )
-
-
-def _verdict(error: Exception, phase: Phase, ops: Sequence[TracedOp]) -> CompilerVerdict:
-    text = error_text(error)
-    _, failure = diagnose_exception(phase, type(error).__name__, text, backend=BACKEND)
-    return CompilerVerdict(
-        compiles=False, message=failure.message, advice=failure.hint, places=named_in(text, ops)
-    )
-
-
-def _lower(explanation: Explanation, subject: Subject, traced: Traced) -> Explanation:
-    """Lower the model to HLO for both batches: the compiler's verdict, and whether they agree."""
-    texts = []
-    try:
-        compiled = modes.ModeExecutable.bind(subject.call, Mode.XLA, subject.batches)
-        for batch in subject.batches:
-            lowered = compiled.function.experimental_get_compiler_ir(batch)
-            texts.append(str(lowered(stage="hlo")))
-        subject.hlo = texts[0]
-    except Exception as error:
-        traceback.print_exc()
-        missing = traps.unknown(TrapName.RECOMPILES_PER_VALUE, REFUSED)
-        explanation = replace(explanation, compiler=_verdict(error, Phase.COMPILE, traced.ops))
-        return _without(_with(explanation, missing), REFUSED, "hlo_operations")
-    traced.compiled = compiled
-    explanation = replace(
-        explanation,
-        compiler=CompilerVerdict(compiles=True),
-        hlo_operations=Module(texts[0]).operations(),
-    )
-    return _with(explanation, traps.recompiles_per_value(texts, traced.ops))
-
-
-def _run(explanation: Explanation, subject: Subject, traced: Traced) -> Explanation:
-    """Run graph mode and XLA on the same inputs, and compare what they return."""
-    graph, ops = traced.graph, traced.ops
-    with modes.collected_graphs() as traced.graphs:
-        ran = _ran(graph)
-    first, again = (_outputs(graph), _outputs(graph)) if ran is None else (ran, ran)
-    if isinstance(again, Exception):
-        explanation = _without(explanation, f"graph mode failed: {error_line(again)}", "time")
-    else:
-        subject.ran[str(Mode.GRAPH)] = graph
-    compiled: traps.Ran = RuntimeError(REFUSED)
-    if traced.compiled is not None:
-        compiled = _outputs(traced.compiled)
-        if isinstance(compiled, Exception):
-            traced.compiled = None
-            if not isinstance(first, Exception):
-                explanation = replace(explanation, compiler=_verdict(compiled, Phase.COMPILE, ops))
+    def time_calls(self) -> None:
+        """Time what ran against the least time that the device could take."""
+        self._begin(Phase.MEASURE)
+        if self._lowered is None:
+            self._miss("XLA does not compile the model, so its work is not known", "roofline")
         else:
-            subject.ran[str(Mode.XLA)] = traced.compiled
-    explanation = (
-        replace(explanation, graph_operations=computing(traced.graphs))
-        if ran is None
-        else _without(explanation, error_line(ran), "graph_operations")
-    )
-    vanished = (
-        first if isinstance(first, Exception) and not isinstance(compiled, Exception) else None
-    )
-    return _with(
-        explanation,
-        traps.dropped_checks(ops, vanished),
-        traps.clamped_indices(ops, vanished, device=subject.device),
-        traps.other_shape(first, compiled, ops),
-        traps.other_values(
-            first,
-            again,
-            compiled,
-            lambda: _outputs(_nudged(graph)),
-            ops,
-            precision=subject.precision,
-        ),
-    )
+            with self._or_missing("roofline"):
+                bound = roofline.measured(
+                    self._lowered,
+                    self._ran,
+                    inputs=self._subject.batches[0],
+                    device=self._subject.device,
+                )
+                self._note(roofline=bound)
+        self._send()
 
+    def _begin(self, phase: Phase, mode: str = "") -> None:
+        self._tell(protocol.Stage(phase=phase, mode=mode))
 
-def _program(
-    explanation: Explanation, subject: Subject, traced: Traced, *, trace: bool
-) -> Explanation:
-    """Profile a few calls, and read there what XLA made of the model; it is not compiled again."""
-    if traced.compiled is None:
-        return _without(explanation, REFUSED, "program", "time")
-    try:
-        traced.profile = profiled(
-            {
-                mode: executable
-                for mode, executable in subject.ran.items()
-                if trace or mode == Mode.XLA
-            },
-            calls=CALLS if trace else 1,
-        )
-        traced.program = traced.profile.program(traced.compiled)
-        if not traced.program:
-            lowered = traced.compiled.function.experimental_get_compiler_ir(subject.batches[0])
-            traced.program = str(lowered(stage="optimized_hlo"))
-        return replace(explanation, program=program.program_of(traced.program, traced.origins))
-    except Exception as error:
-        traceback.print_exc()
-        return _without(
-            explanation, error_line(error), "program", *([] if traced.program else ["time"])
+    def _send(self) -> None:
+        self._tell(protocol.Explained(explanation=self.known))
+
+    def _note(self, *found: Trap, **parts: Any) -> None:
+        self.known = replace(self.known, traps=(*self.known.traps, *found), **parts)
+
+    def _miss(self, why: str, *parts: str) -> None:
+        """Note why parts are not available, unless that is known."""
+        missing = {**dict.fromkeys(parts, why), **self.known.missing}
+        self.known = replace(self.known, missing=missing)
+
+    @contextmanager
+    def _or_missing(self, *parts: str) -> Iterator[None]:
+        """Take what is raised for the reason why parts are not available."""
+        try:
+            yield
+        except Exception as error:
+            traceback.print_exc()
+            self._miss(error_line(error), *parts)
+
+    def _verdict(self, error: Exception, phase: Phase) -> CompilerVerdict:
+        text = error_text(error)
+        _, failure = diagnose_exception(phase, type(error).__name__, text, backend=BACKEND)
+        return CompilerVerdict(
+            compiles=False,
+            message=failure.message,
+            advice=failure.hint,
+            places=named_in(text, self._ops),
         )
 
-
-def _time(
-    explanation: Explanation, subject: Subject, traced: Traced, *, trace: bool
-) -> Explanation:
-    """Read from the profile where the time of graph mode and of XLA goes."""
-    if not trace:
-        return _without(explanation, "left out by --no-trace", "time")
-    if "GPU" in subject.device:
-        return _without(
-            explanation, "a GPU's operations are not read from the trace so far", "time"
+    def _end_untraced(self, error: Exception) -> None:
+        self._ops = []
+        why = "the model cannot be traced"
+        self._note(
+            *(traps.unknown(name, why) for name in TrapName),
+            compiler=self._verdict(error, Phase.TRACE),
         )
-    if traced.profile is None or "time" in explanation.missing:
-        return explanation
-    try:
-        work = {
-            Mode.GRAPH: graph_work(traced.graphs, traced.origins),
-            Mode.XLA: program.work_by_name(traced.program, traced.origins),
-        }
-        return replace(explanation, time=time_of(traced.profile, work))
-    except Exception as error:
-        traceback.print_exc()
-        return _without(explanation, error_line(error), "time")
+        self._miss(
+            why,
+            *("operations", "refusals", "clustering", "roofline"),
+            *("graph_operations", "hlo_operations", "program", "time"),
+        )
+        self._send()
+
+    def _lower(self) -> None:
+        """Lower the model for both batches: the compiler's verdict, and whether they agree."""
+        subject = self._subject
+        try:
+            compiled = modes.ModeExecutable.bind(subject.call, Mode.XLA, subject.batches)
+            modules = [Module.of(compiled.function, batch) for batch in subject.batches]
+        except Exception as error:
+            traceback.print_exc()
+            self._miss(REFUSED, "hlo_operations")
+            self._note(
+                traps.unknown(TrapName.RECOMPILES_PER_VALUE, REFUSED),
+                compiler=self._verdict(error, Phase.COMPILE),
+            )
+            return
+        self._compiled, self._lowered = compiled, modules[0]
+        self._note(
+            traps.recompiles_per_value(modules, self._ops),
+            compiler=CompilerVerdict(compiles=True),
+            hlo_operations=modules[0].operations(),
+        )
+
+    def _run(self) -> None:
+        """Run graph mode and XLA on the same inputs, and compare what they return."""
+        graph, ops = self._graph, self._ops
+        with self._or_missing("graph_operations"):
+            self._graphs = _graphs_of(graph)
+            self._note(graph_operations=computing(self._graphs))
+        first = _outputs(graph)
+        again = first if isinstance(first, Exception) else _outputs(graph)
+        if isinstance(again, Exception):
+            self._miss(f"graph mode failed: {error_line(again)}", "time")
+        else:
+            self._ran[Mode.GRAPH] = graph
+        compiled: traps.Ran = RuntimeError(REFUSED)
+        if self._compiled is not None:
+            compiled = _outputs(self._compiled)
+            if not isinstance(compiled, Exception):
+                self._ran[Mode.XLA] = self._compiled
+            else:
+                self._compiled = None
+                if not isinstance(first, Exception):
+                    self._note(compiler=self._verdict(compiled, Phase.COMPILE))
+        vanished = (
+            first if isinstance(first, Exception) and not isinstance(compiled, Exception) else None
+        )
+        nudged = replace(graph, inputs=[models.nudged(graph.inputs[0])])
+        self._note(
+            traps.dropped_checks(ops, vanished),
+            traps.clamped_indices(ops, vanished, device=self._subject.device),
+            traps.other_shape(first, compiled, ops),
+            traps.other_values(
+                first,
+                again,
+                compiled,
+                lambda: _outputs(nudged),
+                ops,
+                precision=self._subject.precision,
+            ),
+        )
+
+    def _read_program(self, *, trace: bool) -> None:
+        """Read what XLA makes of the model, and from a trace where the time of both modes goes."""
+        if not trace:
+            self._miss("left out by --no-trace", "time")
+        if "GPU" in self._subject.device:
+            self._miss("a GPU's operations are not read from the trace so far", "time")
+        if self._compiled is None:
+            self._miss(REFUSED, "program", "time")
+            return
+        with self._or_missing("program", "time"):
+            space = profiled(self._ran, calls=CALLS if trace else 1)
+            name = self._compiled.concrete.name.decode().strip("_")
+            optimized = Module(profiler.program(space, name))
+            with self._or_missing("program"):
+                self._note(program=program.program_of(optimized, self._origins))
+            if "time" in self.known.missing:
+                return
+            with self._or_missing("time"):
+                work = {
+                    Mode.GRAPH: graph_work(self._graphs, self._origins),
+                    Mode.XLA: program.work_by_name(optimized, self._origins),
+                }
+                self._note(time=time_of(list(profiler.events(space)), work))
+
+    def _cluster(self) -> None:
+        """Run the model with auto-clustering, and see what its clusters hold."""
+        subject = self._subject
+        with self._or_missing("clustering"):
+            executable = modes.ModeExecutable.bind(subject.call, Mode.AUTOCLUSTER, subject.batches)
+            graphs = _graphs_of(executable)
+            self._ran[Mode.AUTOCLUSTER] = executable
+            self._note(clustering=traps.clustering_of(self._ops, graphs))
+        modes.activate(Execution.GRAPH)
+        clustering = self.known.clustering
+        self._note(
+            traps.unknown(TrapName.LITTLE_CLUSTERED, self.known.missing["clustering"])
+            if clustering is None
+            else traps.little_clustered(clustering)
+        )
 
 
-def _nudged(graph: modes.ModeExecutable) -> modes.ModeExecutable:
-    """The same mode on inputs changed by as little as rounding."""
-    return replace(graph, inputs=[models.nudged(graph.inputs[0])])
-
-
-def _ran(executable: modes.ModeExecutable) -> Exception | None:
-    """Call once; returns why it failed, or None."""
-    try:
-        executable.prepare()
+def _graphs_of(executable: modes.ModeExecutable) -> list[Any]:
+    """The graphs that run in the first call of a mode."""
+    executable.prepare()
+    with modes.collected_graphs() as graphs:
         executable.step()
         executable.synchronize()
-    except Exception as error:
-        traceback.print_exc()
-        return error
-    return None
+    return graphs
 
 
 def _outputs(executable: modes.ModeExecutable) -> traps.Ran:
@@ -369,24 +346,3 @@ def _outputs(executable: modes.ModeExecutable) -> traps.Ran:
     except Exception as error:
         traceback.print_exc()
         return error
-
-
-def _cluster(explanation: Explanation, subject: Subject, ops: Sequence[TracedOp]) -> Explanation:
-    """Run the model with auto-clustering, and see what its clusters hold."""
-    try:
-        executable = modes.ModeExecutable.bind(subject.call, Mode.AUTOCLUSTER, subject.batches)
-        executable.prepare()
-        with modes.collected_graphs() as graphs:
-            executable.step()
-            executable.synchronize()
-        subject.ran[str(Mode.AUTOCLUSTER)] = executable
-    except Exception as error:
-        traceback.print_exc()
-        why = error_line(error)
-        missing = {**explanation.missing, "clustering": why}
-        unknown = traps.unknown(TrapName.LITTLE_CLUSTERED, why)
-        return _with(replace(explanation, missing=missing), unknown)
-    finally:
-        modes.activate(Execution.GRAPH)
-    clustering = traps.clustering_of(ops, graphs)
-    return _with(replace(explanation, clustering=clustering), traps.little_clustered(clustering))

@@ -6,7 +6,7 @@ import re
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,13 +49,8 @@ class TracedOp:
         return str(self.definition.op)
 
 
-@dataclass
-class Layers:
-    """The layer that made each operation, noted while the model was traced."""
-
-    names: dict[tuple[int, str], str] = field(default_factory=dict)
-    graphs: list[Any] = field(default_factory=list)
-    """Kept alive, so that their ids stay their own."""
+Layers = dict[tuple[Any, str], str]
+"""The layer that made each operation, by its graph and name."""
 
 
 @contextmanager
@@ -65,7 +60,7 @@ def noting_layers(layers: Sequence[Any]) -> Iterator[Layers]:
     Args:
         layers: all layers, those of layers included.
     """
-    noted = Layers()
+    noted: Layers = {}
     wrapped = []
     for layer in layers:
         own = vars(layer).get("call")  # tf_keras gives some layers a call of their own
@@ -89,17 +84,14 @@ def _noting(layer: Any, call: Any, noted: Layers) -> Any:
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
         result = call(*values, **named)
-        noted.graphs.append(graph)
         for operation in graph.get_operations()[before:]:
-            noted.names.setdefault(
-                (id(graph), operation.name), f"{layer.name} ({type(layer).__name__})"
-            )
+            noted.setdefault((graph, operation.name), f"{layer.name} ({type(layer).__name__})")
         return result
 
     return noting
 
 
-def traced_ops(concrete: Any, layers: Layers | None = None) -> list[TracedOp]:
+def traced_ops(concrete: Any, layers: Layers) -> list[TracedOp]:
     """The operations of a traced function that XLA looks at; each function is listed once.
 
     XLA refuses an operation that nothing needs too, except in a function that it puts into the
@@ -208,8 +200,8 @@ def _body(graph: Any, name: str) -> Any:
     return getattr(getattr(graph, "_functions", {}).get(name), "graph", None)
 
 
-def _place(node: Any, graph: Any, caller: Place | None, layers: Layers | None) -> Place:
-    layer = layers.names.get((id(graph), node.name), "") if layers and graph is not None else ""
+def _place(node: Any, graph: Any, caller: Place | None, layers: Layers) -> Place:
+    layer = layers.get((graph, node.name), "")
     line = _line(graph, node.name)
     return Place(
         op=str(node.op),

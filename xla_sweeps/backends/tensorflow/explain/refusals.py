@@ -1,16 +1,21 @@
-"""Operations without a kernel of XLA, from TensorFlow's registry, and what to use instead."""
+"""Operations without a kernel of XLA, from TensorFlow's registry, and what to use instead.
+
+As a program it lists which operations XLA compiles: one JSON document on standard output.
+"""
 
 from __future__ import annotations
 
 import fnmatch
+import sys
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+import msgspec
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow.explain.graph import TracedOp, attribute_types
-from xla_sweeps.schema.explanation import Place, Refusal
+from xla_sweeps.schema.explanation import OpList, Place, Refusal, Support
 
 DEVICES = {"cpu": "XLA_CPU_JIT", "gpu": "XLA_GPU_JIT"}
 """XLA's device for each kind of device."""
@@ -94,25 +99,23 @@ def refusals(ops: Sequence[TracedOp]) -> tuple[Refusal, ...]:
         ops: a traced graph's.
     """
     functions = {traced.function for traced in ops}
-    places: dict[tuple[str, str], list[Place]] = {}
-    devices: dict[tuple[str, str], tuple[str, ...]] = {}
+    found: dict[tuple[str, str, tuple[str, ...]], list[Place]] = {}
     for traced in ops:
         if traced.op in functions or traced.op in ("_Arg", "_Retval"):
             continue
         without = {device: why for device in registered() if (why := _refused(traced, device))}
         if without:
-            key = traced.op, next(iter(without.values()))
-            places.setdefault(key, []).append(traced.place)
-            devices[key] = tuple(without)
+            key = traced.op, next(iter(without.values())), tuple(without)
+            found.setdefault(key, []).append(traced.place)
     return tuple(
         Refusal(
             op=op,
-            devices=devices[op, reason],
+            devices=devices,
             reason=reason,
             advice=advice(op) if reason == NO_KERNEL else _TYPES.format(op=op),
-            places=tuple(where),
+            places=tuple(places),
         )
-        for (op, reason), where in places.items()
+        for (op, reason, devices), places in found.items()
     )
 
 
@@ -137,3 +140,37 @@ def _refused(traced: TracedOp, device: str) -> str:
         if not wrong:
             return ""
     return f"no kernel for {', '.join(dict.fromkeys(wrong))}"
+
+
+def compiled_ops() -> OpList:
+    """Every operation with a kernel, and the devices of XLA that compile it."""
+    from tensorflow.python.framework import kernels
+
+    devices = registered()
+    by_op: dict[str, dict[str, Any]] = {}
+    for kernel in kernels.get_all_registered_kernels().kernel:
+        if not kernel.op.startswith("_"):
+            by_op.setdefault(kernel.op, {}).setdefault(kernel.device_type, kernel)
+    return OpList(
+        tensorflow=str(tf.__version__),
+        devices=devices,
+        ops=tuple(_support(op, by_op[op], devices) for op in sorted(by_op)),
+    )
+
+
+def _support(op: str, kernels: dict[str, Any], devices: tuple[str, ...]) -> Support:
+    compiling = tuple(device for device in devices if device in kernels)
+    if not compiling:
+        return Support(op=op, devices=(), advice=advice(op))
+    types = {
+        constraint.name: tuple(
+            sorted(tf.as_dtype(dtype).name for dtype in constraint.allowed_values.list.type)
+        )
+        for constraint in kernels[compiling[0]].constraint
+        if constraint.allowed_values.list.type
+    }
+    return Support(op=op, devices=compiling, types=types)
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(msgspec.json.encode(compiled_ops()) + b"\n")

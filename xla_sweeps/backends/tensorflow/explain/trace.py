@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import modes, operations, profiler
-from xla_sweeps.backends.tensorflow.explain.compiled import hlo_text
 from xla_sweeps.backends.tensorflow.explain.program import LayerOf, Work
-from xla_sweeps.backends.tensorflow.explain.timeline import Call, Span, lost, mode_time
 from xla_sweeps.backends.tensorflow.profiler import Event
-from xla_sweeps.schema.explanation import Kind, Time
+from xla_sweeps.schema.explanation import Kind, LayerTime, ModeTime, Time
 from xla_sweeps.schema.modes import Mode
 
 CALLS = 5
@@ -24,6 +23,11 @@ ENOUGH_S = 5.0
 """After so long no further call of a mode is traced."""
 
 MODES = (Mode.GRAPH, Mode.XLA)
+
+WORST = 10
+"""Layers that are listed."""
+
+UNKNOWN = Work(Kind.OTHER, {"": 1.0})
 
 _MARK = "xla_sweeps:"
 
@@ -49,22 +53,22 @@ _KINDS = (
 """Expressions that TensorFlow's operations are sorted by; the first that matches counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """Events of the profiler, and the programs that were loaded: each an `HloProto`, by name."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call of a mode, and the operations that ran in it.
 
-    events: Sequence[Event]
-    programs: Mapping[str, bytes]
+    Attributes:
+        whole: from its begin to its end.
+        work: what each operation does, by its name.
+    """
 
-    def program(self, executable: modes.ModeExecutable) -> str:
-        """The text of the program that XLA made of a mode; "" if the profiler has none."""
-        function = executable.concrete.name.decode().strip("_")
-        contents = (each for name, each in self.programs.items() if f"{function}_" in name)
-        return hlo_text(content) if (content := next(contents, b"")) else ""
+    whole: Event
+    operations: Sequence[Event]
+    work: Mapping[str, Work]
 
 
-def profiled(executables: Mapping[str, modes.ModeExecutable], *, calls: int = CALLS) -> Profile:
-    """Call each mode a few times under the profiler; a slow one less often.
+def profiled(executables: Mapping[str, modes.ModeExecutable], *, calls: int) -> Any:
+    """Call each mode a few times under the profiler, a slow one less often; returns its `XSpace`.
 
     Args:
         executables: that ran before, by mode.
@@ -80,7 +84,7 @@ def profiled(executables: Mapping[str, modes.ModeExecutable], *, calls: int = CA
                     executable.synchronize()
                 if time.perf_counter() > end:
                     break
-    return Profile(list(profiler.events(space)), dict(profiler.programs(space)))
+    return space
 
 
 def graph_work(graphs: Sequence[Any], layer_of: LayerOf) -> dict[str, Work]:
@@ -111,17 +115,17 @@ def kind_of(op: str) -> Kind:
     return next((kind for pattern, kind in _KINDS if pattern.search(op)), Kind.ELEMENTWISE)
 
 
-def time_of(profile: Profile, work: Mapping[Mode, Mapping[str, Work]]) -> Time:
+def time_of(events: Sequence[Event], work: Mapping[Mode, Mapping[str, Work]]) -> Time:
     """Break down the time of graph mode and of XLA.
 
     Args:
-        profile: of both modes.
+        events: the profiler's, of both modes.
         work: what the operations of each do, by name.
 
     Raises:
         ValueError: the profiler did not see one of them.
     """
-    graph, compiled = (_fastest(profile, mode, work[mode]) for mode in MODES)
+    graph, compiled = (_fastest(events, mode, work[mode]) for mode in MODES)
     return Time(
         modes=tuple(
             mode_time(str(mode), call, calls=number)
@@ -131,33 +135,102 @@ def time_of(profile: Profile, work: Mapping[Mode, Mapping[str, Work]]) -> Time:
     )
 
 
-def _fastest(profile: Profile, mode: Mode, work: Mapping[str, Work]) -> tuple[Call, int]:
+def _fastest(events: Sequence[Event], mode: Mode, work: Mapping[str, Work]) -> tuple[Call, int]:
     """The fastest of a mode's calls with the operations that ran in it, and how many there are."""
-    calls = [event for event in profile.events if event.name == f"{_MARK}{mode}"]
+    calls = [event for event in events if event.name == f"{_MARK}{mode}"]
     if not calls:
         raise ValueError(f"the profiler saw no call of {mode}")
-    best = min(calls, key=lambda event: event.end_s - event.start_s)
+    best = min(calls, key=lambda event: event.length_s)
     within = [
-        event
-        for event in profile.events
-        if best.start_s <= event.start_s and event.end_s <= best.end_s
+        event for event in events if best.start_s <= event.start_s and event.end_s <= best.end_s
     ]
     ran = list(_thunks(within) if mode is Mode.XLA else _nodes(within, work))
-    span = Span(str(mode), best.start_s, best.end_s)
-    return Call(span=span, operations=ran, work=work), len(calls)
+    return Call(whole=best, operations=ran, work=work), len(calls)
 
 
-def _thunks(events: Sequence[Event]) -> Iterator[Span]:
+def _thunks(events: Sequence[Event]) -> Iterator[Event]:
     """The operations of a program; of those that go on in other threads, up to their end there."""
     ends = {event.facts["_c"]: event.end_s for event in events if event.name.startswith("end: ")}
     for event in events:
         if name := event.facts.get("hlo_op"):
-            yield Span(name, event.start_s, ends.get(event.facts.get("_p"), event.end_s))
+            yield replace(event, name=name, end_s=ends.get(event.facts.get("_p"), event.end_s))
 
 
-def _nodes(events: Sequence[Event], work: Mapping[str, Work]) -> Iterator[Span]:
+def _nodes(events: Sequence[Event], work: Mapping[str, Work]) -> Iterator[Event]:
     """The operations of a graph, whose events are called `node:type`."""
     for event in events:
         name = event.name.partition(":")[0]
         if name in work and name != event.name:
-            yield Span(name, event.start_s, event.end_s)
+            yield replace(event, name=name)
+
+
+def shared(events: Sequence[Event]) -> Counter[str]:
+    """Seconds by name; where several run at once, each gets an equal part of that time."""
+    edges = sorted(
+        [(event.start_s, 1, event.name) for event in events]
+        + [(event.end_s, -1, event.name) for event in events]
+    )
+    running: Counter[str] = Counter()
+    seconds: Counter[str] = Counter()
+    earlier = 0.0
+    for at, change, name in edges:
+        number = running.total()
+        for each, count in running.items():
+            seconds[each] += (at - earlier) * count / number  # type: ignore[assignment]
+        running[name] += change
+        if not running[name]:
+            del running[name]
+        earlier = at
+    return seconds
+
+
+def mode_time(mode: str, call: Call, *, calls: int) -> ModeTime:
+    """Break down the time of one call.
+
+    Args:
+        mode: what was called.
+        call: the fastest of those that were traced.
+        calls: how many were traced.
+    """
+    seconds = shared(call.operations)
+    by_kind: defaultdict[Kind, float] = defaultdict(float)
+    for name, spent_s in seconds.items():
+        by_kind[call.work.get(name, UNKNOWN).kind] += spent_s
+    first_s = min((event.start_s for event in call.operations), default=call.whole.end_s)
+    last_s = max((event.end_s for event in call.operations), default=call.whole.end_s)
+    return ModeTime(
+        mode=mode,
+        call_s=call.whole.length_s,
+        by_kind={kind: by_kind[kind] for kind in Kind if kind in by_kind},
+        gaps_s=max(0.0, last_s - first_s - sum(seconds.values())),
+        host_s=max(0.0, call.whole.length_s - (last_s - first_s)),
+        calls=calls,
+    )
+
+
+def lost(graph: Call, compiled: Call) -> tuple[LayerTime, ...]:
+    """The layers that XLA loses most time in, the worst first."""
+    one, two = _by_layer(graph), _by_layer(compiled)
+    losses = []
+    for layer in dict.fromkeys([*one, *two]):
+        kinds = one.get(layer, Counter()) + two.get(layer, Counter())
+        if layer and kinds:
+            losses.append(
+                LayerTime(
+                    layer=layer,
+                    kind=kinds.most_common(1)[0][0],
+                    graph_s=sum(one.get(layer, {}).values()),
+                    xla_s=sum(two.get(layer, {}).values()),
+                )
+            )
+    worst = sorted(losses, key=lambda loss: -loss.lost_s)[:WORST]
+    return tuple(loss for loss in worst if loss.lost_s > 0)
+
+
+def _by_layer(call: Call) -> dict[str, Counter[Kind]]:
+    seconds: defaultdict[str, Counter[Kind]] = defaultdict(Counter)
+    for name, spent_s in shared(call.operations).items():
+        work = call.work.get(name, UNKNOWN)
+        for layer, share in work.layers.items():
+            seconds[layer][work.kind] += spent_s * share  # type: ignore[assignment]
+    return seconds

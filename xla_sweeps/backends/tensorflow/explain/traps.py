@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.explain.graph import TracedOp, called_functions, named_in
+from xla_sweeps.backends.tensorflow.hlo import Module
 from xla_sweeps.backends.tensorflow.operations import clusters, compiled_inside, computes
 from xla_sweeps.measure import agreement
 from xla_sweeps.measure.failures import error_line, error_text
@@ -140,19 +141,22 @@ def random_numbers(ops: Sequence[TracedOp]) -> Trap:
     )
 
 
-def recompiles_per_value(texts: Sequence[str], ops: Sequence[TracedOp]) -> Trap:
+def recompiles_per_value(modules: Sequence[Module], ops: Sequence[TracedOp]) -> Trap:
     """Find out if XLA compiles another program for other values of equal shape.
 
     Args:
-        texts: HLO for two batches of different values.
+        modules: HLO for two batches of different values.
         ops: of the traced graph.
     """
     name = TrapName.RECOMPILES_PER_VALUE
-    first, second = (dict.fromkeys(text.splitlines()) for text in texts)
-    if first == second:
+    first, second = (
+        {each.SerializeToString(deterministic=True): each for each in module.instructions.values()}
+        for module in modules
+    )
+    if first.keys() == second.keys():
         return none(name, "the program is the same for other values")
-    lines = [line for line in first if line not in second]
-    names = dict.fromkeys(re.findall(r'op_name="([^"]+)"', "\n".join(lines)))
+    changed = [each for content, each in first.items() if content not in second]
+    names = dict.fromkeys(each.metadata.op_name for each in changed)
     by_name = {str(traced.definition.name): traced.place for traced in ops}
     return found(
         name,

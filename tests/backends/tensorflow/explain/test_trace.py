@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from xla_sweeps.backends.tensorflow.explain.program import Work
-from xla_sweeps.backends.tensorflow.explain.timeline import Call, Span, lost, mode_time, shared
+from xla_sweeps.backends.tensorflow.explain.trace import Call, lost, mode_time, shared
+from xla_sweeps.backends.tensorflow.profiler import Event
 from xla_sweeps.schema.explanation import Kind
+
+pytestmark = pytest.mark.tf
 
 WORK = {
     "conv": Work(Kind.CONVOLUTION, {"conv1 (Conv2D)": 1.0}),
@@ -18,12 +21,12 @@ WORK = {
 
 
 def call(*operations: tuple[str, float, float], end_s: float = 20.0) -> Call:
-    spans = [Span(name, start_s, stop_s) for name, start_s, stop_s in operations]
-    return Call(span=Span("call", 0.0, end_s), operations=spans, work=WORK)
+    spans = [Event(name, start_s, stop_s) for name, start_s, stop_s in operations]
+    return Call(whole=Event("call", 0.0, end_s), operations=spans, work=WORK)
 
 
 def test_operations_that_run_at_once_share_the_time() -> None:
-    seconds = shared([Span("a", 0.0, 4.0), Span("b", 2.0, 6.0), Span("a", 3.0, 4.0)])
+    seconds = shared([Event("a", 0.0, 4.0), Event("b", 2.0, 6.0), Event("a", 3.0, 4.0)])
     assert seconds == pytest.approx({"a": 2 + 1 / 2 + 2 / 3, "b": 1 / 2 + 1 / 3 + 2})
     assert seconds.total() == pytest.approx(6.0)
 

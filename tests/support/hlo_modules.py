@@ -1,0 +1,116 @@
+"""HLO modules for tests, written instruction by instruction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorflow.compiler.xla.service.hlo_pb2 import HloModuleProto
+from tensorflow.compiler.xla.xla_data_pb2 import PrimitiveType, ShapeProto
+
+from xla_sweeps.backends.tensorflow.hlo import Module
+
+
+@dataclass(frozen=True, kw_only=True)
+class Op:
+    """An instruction; `fields` are those of `HloInstructionProto`."""
+
+    name: str
+    shape: str
+    opcode: str
+    operands: Sequence[str]
+    called: Sequence[str]
+    fields: Mapping[str, Any]
+
+
+def op(
+    name: str, shape: str, opcode: str, *operands: str, called: Sequence[str] = (), **fields: Any
+) -> Op:
+    """An instruction; its shape as XLA writes it: `f32[2,3]`, `(f32[2], s32[])`."""
+    return Op(
+        name=name, shape=shape, opcode=opcode, operands=operands, called=called, fields=fields
+    )
+
+
+def parameter(name: str, shape: str, number: int = 0) -> Op:
+    """A parameter of a computation."""
+    return op(name, shape, "parameter", parameter_number=number)
+
+
+def element(name: str, shape: str, of: str, index: int) -> Op:
+    """An element of a tuple."""
+    return op(name, shape, "get-tuple-element", of, tuple_index=index)
+
+
+def constant(name: str, value: int) -> Op:
+    """A scalar of 32 bits."""
+    return op(name, "s32[]", "constant", literal={"s32s": [value]})
+
+
+def dot(name: str, shape: str, left: str, right: str, *, contracted: int = 1) -> Op:
+    """A product that sums over one dimension of the left operand."""
+    numbers = {"lhs_contracting_dimensions": [contracted]}
+    return op(name, shape, "dot", left, right, dot_dimension_numbers=numbers)
+
+
+def convolution(
+    name: str,
+    shape: str,
+    left: str,
+    kernel: str,
+    *,
+    labels: str,
+    dilation: int = 1,
+    groups: int = 1,
+) -> Op:
+    """A convolution in two dimensions; `labels` name those of the kernel: `01io`."""
+    return op(
+        name,
+        shape,
+        "convolution",
+        left,
+        kernel,
+        window={"dimensions": [{"base_dilation": dilation}] * 2},
+        convolution_dimension_numbers={
+            "kernel_input_feature_dimension": labels.index("i"),
+            "kernel_output_feature_dimension": labels.index("o"),
+        },
+        feature_group_count=groups,
+    )
+
+
+def module(**computations: Sequence[Op]) -> Module:
+    """A module; the last computation is its entry, the last instruction of each the root."""
+    content, numbers = HloModuleProto(), dict[str, int]()
+    ids = {name: number for number, name in enumerate(computations, 1)}
+    for name, instructions in computations.items():
+        computation = content.computations.add(id=ids[name], name=name)
+        for each in instructions:
+            computation.root_id = numbers[each.name] = len(numbers) + 1
+            computation.instructions.add(
+                id=numbers[each.name],
+                name=each.name,
+                opcode=each.opcode,
+                shape=shape_of(each.shape),
+                operand_ids=[numbers[operand] for operand in each.operands],
+                called_computation_ids=[ids[called] for called in each.called],
+                **each.fields,
+            )
+        content.entry_computation_id = computation.id
+    return Module(content)
+
+
+def shape_of(text: str) -> ShapeProto:
+    """A shape from how XLA writes it, without layouts."""
+    arrays = [
+        ShapeProto(
+            element_type=PrimitiveType.Value(dtype.upper()),
+            dimensions=[int(size) for size in sizes.split(",") if size],
+        )
+        for dtype, sizes in re.findall(r"([a-z]\w*)\[([\d,]*)\]", text)
+    ]
+    if not text.startswith("("):
+        return arrays[0]
+    return ShapeProto(element_type=PrimitiveType.TUPLE, tuple_shapes=arrays)
