@@ -44,7 +44,7 @@ def test_every_mode_is_proved_to_be_in_force(mode: Mode) -> None:
     assert evidence["in_force"], evidence["reason"]
     assert evidence["device"] == ["/job:localhost/replica:0/task:0/device:CPU:0"]
     if mode is not Mode.EAGER:
-        assert evidence["jit_compile"] == modes.GRAPHS[mode.execution].jit_compile
+        assert evidence["jit_compile"] == modes.JIT_COMPILE[mode.execution]
         assert (evidence["xla_clusters"] > 0) == (mode is Mode.AUTOCLUSTER)
 
 

@@ -22,20 +22,13 @@ from xla_sweeps.backends.tensorflow.operations import clusters, computing, jit_c
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Execution, Mode
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
-    """An execution as a graph: how to ask for it, and how to see that it is not in force.
-
-    Attributes:
-        jit_compile: the argument of its `tf.function`.
-        switch: switches what it needs besides on or off for the calls that follow.
-        problem: what contradicts it after the first call of an executable, or "".
-    """
-
-    jit_compile: bool | None
-    switch: Callable[[bool], None] | None = None
-    problem: Callable[[ModeExecutable], str] = lambda executable: ""
+JIT_COMPILE: Mapping[Execution, bool | None] = {
+    Execution.DEFAULT: None,
+    Execution.GRAPH: False,
+    Execution.XLA: True,
+    Execution.AUTOCLUSTER: None,
+}
+"""The argument of the `tf.function` of each execution as a graph."""
 
 
 @dataclass
@@ -84,7 +77,7 @@ class ModeExecutable:
 
         function = tf.function(
             forward,
-            jit_compile=GRAPHS[mode.execution].jit_compile,
+            jit_compile=JIT_COMPILE[mode.execution],
             input_signature=[signature],
             autograph=False,
         )
@@ -188,12 +181,18 @@ class ModeExecutable:
             problems += ["tf.config.run_functions_eagerly is on"] if eagerly else []
             return evidence, problems
         in_force = jit_compile(self.concrete.function_def)
-        graph = GRAPHS[self.mode.execution]
+        asked = JIT_COMPILE[self.mode.execution]
         if eagerly:
             problems.append("tf.config.run_functions_eagerly is on, so nothing runs as a graph")
-        if in_force != graph.jit_compile:
-            problems.append(f"jit_compile is {in_force}, expected {graph.jit_compile}")
-        problems += filter(None, [graph.problem(self)])
+        if in_force != asked:
+            problems.append(f"jit_compile is {in_force}, expected {asked}")
+        if self.mode.execution is Execution.GRAPH and self.clusters:
+            problems.append(
+                f"{self.clusters} auto-clusters run in graph mode; TF_XLA_FLAGS enable them in "
+                "every mode"
+            )
+        if self.mode.execution is Execution.AUTOCLUSTER and not self.clusters:
+            problems.append("auto-clustering made no clusters")
         return {**evidence, "jit_compile": in_force, "xla_clusters": self.clusters}, problems
 
     def effective(self, *, device: str) -> dict[str, Any]:
@@ -212,39 +211,11 @@ class ModeExecutable:
         return {}
 
 
-def set_autoclustering(enabled: bool) -> None:
-    """Switch auto-clustering on or off for the calls that follow."""
-    wanted = "autoclustering" if enabled else False
+def activate(execution: Execution) -> None:
+    """Switch auto-clustering on or off for the calls that follow, as an execution needs it."""
+    wanted = "autoclustering" if execution is Execution.AUTOCLUSTER else False
     if (tf.config.optimizer.get_jit() or False) != wanted:
         tf.config.optimizer.set_jit(wanted)
-
-
-GRAPHS: Mapping[Execution, Graph] = {
-    Execution.DEFAULT: Graph(jit_compile=None),
-    Execution.GRAPH: Graph(
-        jit_compile=False,
-        problem=lambda graph: (
-            f"{graph.clusters} auto-clusters run in graph mode; TF_XLA_FLAGS enable them in every "
-            "mode"
-            if graph.clusters
-            else ""
-        ),
-    ),
-    Execution.XLA: Graph(jit_compile=True),
-    Execution.AUTOCLUSTER: Graph(
-        jit_compile=None,
-        switch=set_autoclustering,
-        problem=lambda graph: "" if graph.clusters else "auto-clustering made no clusters",
-    ),
-}
-"""The executions in a `tf.function`: how each is asked for, switched on and proved."""
-
-
-def activate(execution: Execution) -> None:
-    """Switch on what an execution needs, and off what others need, for the calls that follow."""
-    for other, graph in GRAPHS.items():
-        if graph.switch:
-            graph.switch(other is execution)
 
 
 @contextmanager
@@ -284,11 +255,3 @@ def misplaced(outputs: Sequence[tuple[str, bool]], *, device: str) -> tuple[list
     if any(name in place for place in telling):
         return [], elsewhere
     return [f"output is on {place}, not on {device}" for place in elsewhere], elsewhere
-
-
-def hlo_text(executable: ModeExecutable) -> str:
-    """The unoptimized HLO that XLA compiles for this mode's function."""
-    text = executable.function.experimental_get_compiler_ir(executable.inputs[0])(
-        stage="hlo_no_metadata"
-    )
-    return str(text)
