@@ -102,7 +102,6 @@ def _bench(trial: Trial, built: models.BuiltModel, size: int) -> PredictBench:
         deterministic=True,
         reference=None,
         facts=benches.facts_of(trial, built),
-        counted=None,
     )
 
 

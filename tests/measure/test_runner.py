@@ -109,28 +109,6 @@ def test_every_replicate_is_a_process_and_a_record_of_its_own(
     assert all((tmp_path / record.log).is_file() for record in result.records)
 
 
-def test_multiply_accumulates_are_counted_by_the_first_replicate_and_again_after_damage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def count() -> int | None:
-        result, _ = run(tmp_path, monkeypatch, "count")
-        return result.records[0].model.macs
-
-    assert [count(), count()] == [100, 100]
-    (path,) = (tmp_path / "cache" / "macs").iterdir()
-    path.write_bytes(path.read_bytes()[:-1])
-    assert [count(), count()] == [102, 102]
-
-
-def test_a_build_of_other_parameters_is_counted_once_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, _ = run(tmp_path, monkeypatch, "count", "params:7")
-    other = [run(tmp_path, monkeypatch, "count", "params:8")[0] for _ in range(2)]
-    assert first.records[0].model.macs == 100
-    assert [result.records[0].model.macs for result in other] == [101, 101]
-
-
 @pytest.mark.parametrize(
     ("how", "status"),
     [("segv", Status.CRASHED), ("exit", Status.CRASHED), ("raise", Status.COMPILE_ERROR)],

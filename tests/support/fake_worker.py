@@ -14,7 +14,6 @@ import threading
 import time
 from collections import Counter
 from functools import partial
-from typing import Any
 
 from xla_sweeps.measure import protocol
 from xla_sweeps.schema.measurement import Block, Flagged, ModeOutcome, Phase, Status
@@ -53,13 +52,6 @@ def misbehave(script: list[str], channel: int) -> None:
         for _ in range(40):
             print("x" * (1 << 20), flush=True)
         print("last words", flush=True)
-
-
-def counted(job: ReplicateJob, params: int) -> dict[str, Any]:
-    """The count of an earlier replicate of the same build, else a count of its own."""
-    earlier = job.counted
-    macs = earlier.macs if earlier and earlier.params == params else 100 + job.replicate
-    return {"fingerprint": "ab" * 8, "macs": macs}
 
 
 def spin() -> None:
@@ -111,7 +103,6 @@ class Scripted:
         if self.passes_all_points:
             for phase in (Phase.IMPORT, Phase.TRACE, Phase.VERIFY):
                 say(protocol.Stage(phase=phase))
-        params = int(self.value_of("params", "7"))
         say(protocol.Stage(phase=Phase.BUILD))
         say(protocol.Loaded(environment={"tensorflow": "fake"}))
         spec = job.trial.model
@@ -122,8 +113,7 @@ class Scripted:
             source=spec.source,
             task=spec.task,
             resolution_px=8,
-            params=params,
-            **(counted(job, params) if "count" in self.script else {}),
+            params=7,
         )
         say(protocol.Built(model=facts))
         print("output of a library", flush=True)

@@ -26,7 +26,6 @@ from xla_sweeps.measure.rounds import Progress
 from xla_sweeps.measure.saving import save, take_in
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
 from xla_sweeps.measure.workers import Stop
-from xla_sweeps.results import macs
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.backend import backend_of
@@ -213,14 +212,12 @@ def _require_unmeasured(assignment: Assignment, store: Store, identifier: str) -
 def _run_replicate(session: _Session) -> None:
     """Measure one replicate, and save its record however it ends."""
     settings, trial = session.settings, session.settings.trial
-    packages = session.environment["packages"]
     number = session.store.next_replicate(session.trial_id)
     job = ReplicateJob(
         trial=trial,
         replicate=number,
         modes=trial.modes,
         order_seed=trial.seed * 1009 + number,
-        counted=macs.known(session.store, trial, packages),
     )
     log = _log_path(session, number)
     session.logs.append(log)
@@ -240,7 +237,6 @@ def _run_replicate(session: _Session) -> None:
     )
     fault_point("supervisor.result")
     stored, path = save(record, session.store, stop=session.stop, warn=session.screen.warn)
-    macs.keep(session.store, trial, packages, stored.model)
     session.records.append(stored)
     session.paths.append(path)
     session.screen.replicate_done(

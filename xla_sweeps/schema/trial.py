@@ -317,17 +317,6 @@ class TrackerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
-    """Multiply-accumulates as they were counted once, and of what build; fields of `ModelFacts`."""
-
-    params: int
-    fingerprint: str
-    macs: int
-    macs_note: str
-    macs_by_type: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicateJob:
     """The task of one measuring process.
 
@@ -337,7 +326,6 @@ class ReplicateJob:
         order_seed: of the order of modes in the rounds and of the inputs.
         measure: whether to measure, or only to build, trace, compile and verify; for `explain`,
             whether to trace calls.
-        counted: what an earlier replicate counted; None: nothing is known.
     """
 
     trial: Trial
@@ -345,7 +333,6 @@ class ReplicateJob:
     modes: tuple[str, ...]
     order_seed: int
     measure: bool = True
-    counted: Counted | None = None
 
 
 def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:
@@ -366,19 +353,6 @@ def request_id(trial: Trial) -> str:
     document = _affecting(trial)
     document.pop("device")
     return _digest(document)
-
-
-def build_id(trial: Trial, identity: Mapping[str, Any]) -> str:
-    """Sixteen hex digits of what is built for a call, whatever the modes, the effort and the seed.
-
-    Args:
-        trial: names the model, its size and the batch.
-        identity: versions of what builds it, and where that is kept.
-    """
-    document = {**_affecting(trial), "device": trial.device.partition(":")[0], "seed": 0}
-    for key in ("modes", "effort"):
-        document.pop(key)
-    return _digest({"trial": document, "identity": dict(identity)})
 
 
 def _digest(document: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from factories import TRIAL
 
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.trial import Counted, InputSpec, ReplicateJob, Trial
+from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Trial
 
 pytestmark = pytest.mark.tf
 
@@ -69,27 +69,9 @@ def test_the_float64_model_is_gone_before_the_next_mode(bench: Bench) -> None:
     gc.disable()
     try:
         replace(bench, seconds={}).add_reference(Heard().send)
-        wide = [variable for variable in gc.get_objects() if isinstance(variable, keras.Variable)]
+        wide = [item for item in gc.get_objects() if isinstance(item, keras.Variable)]
     finally:
         gc.enable()
-    dtypes = {variable.dtype for variable in wide}
+    dtypes = {item.dtype for item in wide}
     assert "float32" in dtypes
     assert "float64" not in dtypes
-
-
-@pytest.mark.parametrize("same", ["params", "fingerprint", "both"])
-def test_only_what_was_counted_of_the_same_build_is_taken(bench: Bench, same: str) -> None:
-    prepare_modes(job(SMALL), bench, Heard())
-    counted = Counted(
-        params=(bench.facts.params or 0) + (same == "fingerprint"),
-        fingerprint="other" if same == "params" else bench.facts.fingerprint,
-        macs=7,
-        macs_note="",
-        macs_by_type={"f32": 7},
-    )
-    counting = replace(
-        bench, counted=counted, facts=replace(bench.facts, macs=None, macs_by_type={})
-    )
-    counting.count_macs(Heard().send)
-    assert (counting.facts.macs == 7) is (same == "both")
-    assert sum(counting.facts.macs_by_type.values()) == counting.facts.macs

@@ -9,7 +9,7 @@ import gc
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -24,16 +24,16 @@ from xla_sweeps.backends.tensorflow import (
     modes,
     synchronization,
 )
-from xla_sweeps.backends.tensorflow.fingerprint import fingerprint
-from xla_sweeps.backends.tensorflow.operations import compiled_inside
-from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
+from xla_sweeps.backends.tensorflow.hlo import Module
+from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint
+from xla_sweeps.backends.tensorflow.sources import LoadedModel
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import Agreement, Flag, Flagged, Phase
 from xla_sweeps.schema.modes import Execution, Mode, mode_of
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.trial import Counted, InputSpec, ModelSpec, ReplicateJob, Trial
+from xla_sweeps.schema.trial import InputSpec, ModelSpec, ReplicateJob, Trial
 
 INPUT_BATCHES = 1 + timing.NEW_INPUTS
 REFERENCE_IMAGES = 2
@@ -60,7 +60,6 @@ class Bench:
     device: str
     built: models.BuiltModel
     facts: ModelFacts
-    counted: Counted | None = None
     inputs: Sequence[Any] = ()
     eager: list[np.ndarray] = field(default_factory=list)
     deterministic: bool = True
@@ -182,37 +181,27 @@ class Bench:
             self.count_macs(tell, executable)
 
     def count_macs(self, tell: Tell, xla: modes.ModeExecutable | None = None) -> None:
-        """Count multiply-accumulates in the XLA mode's HLO, or without that mode in the model's.
-
-        The count of an earlier replicate of the same build is taken instead.
-        """
+        """Count multiply-accumulates in the XLA mode's HLO, or without that mode in the model's."""
         if self.facts.macs is not None:
             return
         tell(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
-        begun, earlier = time.perf_counter(), self.counted
-        counted: dict[str, Any]
+        begun = time.perf_counter()
         try:
-            if earlier and (earlier.params, earlier.fingerprint) == (
-                self.facts.params,
-                self.facts.fingerprint,
-            ):
-                counted = asdict(earlier)
+            if xla is None:
+                count = models.macs(self.built)
             else:
-                count = (
-                    macs.count_macs(modes.hlo_text(xla)).of_each(self.trial.batch_size)
-                    if xla
-                    else models.macs(self.built)
-                )
-                counted = {
-                    "macs": count.total,
-                    "macs_note": macs.AT_LEAST_NOTE if count.at_least else "",
-                    "macs_by_type": dict(count.by_type),
-                }
+                module = Module.of(xla.function, xla.inputs[0])
+                count = macs.count_macs(module).of_each(self.trial.batch_size)
+            self.facts = replace(
+                self.facts,
+                macs=count.total,
+                macs_note=macs.AT_LEAST_NOTE if count.at_least else "",
+                macs_by_type=dict(count.by_type),
+            )
         except Exception as error:
             traceback.print_exc()
-            counted = {"macs_note": error_line(error)}
+            self.facts = replace(self.facts, macs_note=error_line(error))
         self.seconds["macs"] = time.perf_counter() - begun
-        self.facts = replace(self.facts, **counted)
         tell(protocol.Built(model=self.facts))
 
     def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
@@ -267,7 +256,6 @@ def build(job: ReplicateJob, kind: type[Bench]) -> Bench:
         device=devices.tf_device(trial.device),
         built=built,
         facts=facts_of(trial, built),
-        counted=job.counted,
     )
     bench.place(bench.drawn(rng))
     if spec.weights == "random":
