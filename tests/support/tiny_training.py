@@ -12,7 +12,7 @@ from desk import Heard, set_up
 
 from xla_sweeps.backends.tensorflow import sources
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
-from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
+from xla_sweeps.backends.tensorflow.sources import LoadedModel
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 
 

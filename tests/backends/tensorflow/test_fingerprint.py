@@ -11,8 +11,8 @@ import keras
 import pytest
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow.fingerprint import fingerprint
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable
+from xla_sweeps.backends.tensorflow.operations import fingerprint
 from xla_sweeps.schema.modes import MODES
 
 pytestmark = pytest.mark.tf

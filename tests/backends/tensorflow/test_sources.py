@@ -22,7 +22,7 @@ from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
 from xla_sweeps.backends.tensorflow.operations import compiled_inside
 from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
 from xla_sweeps.backends.tensorflow.sources import saved_model
-from xla_sweeps.backends.tensorflow.sources.inputs import from_specs
+from xla_sweeps.backends.tensorflow.sources.saved_model import from_specs
 from xla_sweeps.config import catalog, local_model
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement

@@ -19,7 +19,7 @@ from xla_sweeps.backends.tensorflow import devices, modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
 from xla_sweeps.backends.tensorflow.scenarios.keras_jit import KerasExecutable
-from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
+from xla_sweeps.backends.tensorflow.sources import LoadedModel
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Entry, Execution, Mode
 from xla_sweeps.schema.trial import ModelSpec

@@ -7,8 +7,7 @@ from dataclasses import replace
 import tensorflow_hub
 
 from xla_sweeps.backends.tensorflow import random_weights
-from xla_sweeps.backends.tensorflow.sources import saved_model
-from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
+from xla_sweeps.backends.tensorflow.sources import LoadedModel, saved_model
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import ModelSpec
 

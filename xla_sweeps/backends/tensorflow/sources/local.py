@@ -14,9 +14,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow.sources import saved_model
-from xla_sweeps.backends.tensorflow.sources.inputs import bind, from_specs
-from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
+from xla_sweeps.backends.tensorflow.sources import LoadedModel, saved_model
+from xla_sweeps.backends.tensorflow.sources.saved_model import bind, from_specs
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
@@ -118,21 +117,14 @@ def _is_keras_model(built: Any) -> bool:
 def _from_keras(model: Any, spec: ModelSpec, *, rebuildable: bool) -> LoadedModel:
     declared = getattr(model, "inputs", None) or []
     structure = _nesting(model, declared)
-    names = (
-        list(structure) if isinstance(structure, Mapping) else [given.name for given in declared]
-    )
     inputs = spec.inputs
     if not inputs and declared:
-        ordered = (
-            [structure[name] for name in names]
+        by_name = (
+            structure
             if isinstance(structure, Mapping)
-            else list(declared)
+            else {given.name: given for given in declared}
         )
-        inputs = from_specs(
-            dict(zip(names, ordered, strict=True)),
-            resolution=spec.resolution_px,
-            where=_where(spec),
-        )
+        inputs = from_specs(by_name, resolution=spec.resolution_px, where=_where(spec))
     inputs = inputs or _one_image(spec)
     pack = _packer(inputs, structure if declared else None)
     if not getattr(model, "built", True) or not declared:
@@ -198,22 +190,14 @@ def _one_image(spec: ModelSpec) -> tuple[InputSpec, ...]:
 
 def _packer(inputs: tuple[InputSpec, ...], structure: Any) -> Callable[[Any], Any]:
     """Nests a batch as the model declares its inputs, or else by the given names."""
+    names = [given.name for given in inputs]
     if isinstance(structure, Mapping):
-        names = (
-            [given.name for given in inputs]
-            if all(given.name for given in inputs)
-            else list(structure)
-        )
-        return lambda batch: dict(zip(names, tf.nest.flatten(batch), strict=True))
-    if structure is not None:
-        return lambda batch: bind(batch, structure)
-    if len(inputs) == 1 and not inputs[0].name:
-        return lambda batch: tf.nest.flatten(batch)[0]
-    if all(given.name for given in inputs):
-        return lambda batch: {
-            given.name: tensor for given, tensor in zip(inputs, tf.nest.flatten(batch), strict=True)
-        }
-    return lambda batch: tuple(tf.nest.flatten(batch))
+        names = names if all(names) else list(structure)
+    elif structure is not None or not all(names):
+        several = inputs if len(inputs) > 1 else inputs[0]
+        nested = several if structure is None else structure
+        return lambda batch: bind(batch, nested)
+    return lambda batch: dict(zip(names, tf.nest.flatten(batch), strict=True))
 
 
 def _zeros(given: InputSpec) -> Any:
