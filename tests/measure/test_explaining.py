@@ -10,14 +10,13 @@ import pytest
 from xla_sweeps.config.compose import compose_config, plain
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.measure import explaining
-from xla_sweeps.measure.explaining import completed
 from xla_sweeps.schema.explanation import Explanation, State, Trap, TrapName
 from xla_sweeps.system.leases import LEASES, Leases, whole_replicate
 
 
 def test_what_a_dead_process_did_not_say_is_not_available_with_the_reason() -> None:
     seen = Trap(name=TrapName.DROPPED_CHECKS, state=State.FOUND, what="seen")
-    explanation = Explanation(
+    known = Explanation(
         model="net",
         device="XLA_CPU_JIT",
         operations=7,
@@ -25,7 +24,7 @@ def test_what_a_dead_process_did_not_say_is_not_available_with_the_reason() -> N
         traps=(seen,),
         missing={"clustering": "an earlier reason"},
     )
-    whole = completed(explanation, "the process died with SIGABRT")
+    whole = known.completed("the process died with SIGABRT")
     assert whole.refusals == ()
     assert whole.compiler is None
     why = "the process died with SIGABRT"

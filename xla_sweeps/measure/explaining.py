@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -21,7 +20,7 @@ from xla_sweeps.measure import protocol, workers
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.runner import child_environment
 from xla_sweeps.schema.backend import backend_of, default_backend
-from xla_sweeps.schema.explanation import Explanation, OpList, State, Trap, TrapName
+from xla_sweeps.schema.explanation import Explanation, OpList
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import environment
@@ -33,11 +32,6 @@ MODES = tuple(map(str, (Mode.GRAPH, Mode.XLA, Mode.AUTOCLUSTER)))
 """The modes that a model is tried in."""
 
 OPS_LIMIT_S = 300.0
-
-_PARTS = (
-    *("registered", "operations", "refusals", "compiler", "clustering", "roofline"),
-    *("graph_operations", "hlo_operations", "program", "time"),
-)
 
 
 def explain(
@@ -96,7 +90,7 @@ def explain(
             why = error.failure.message
     if signals.number:
         raise KeyboardInterrupt
-    return (completed(explained, why), False) if why else (explained, True)
+    return (explained.completed(why), False) if why else (explained, True)
 
 
 def _ask(
@@ -119,19 +113,6 @@ def _ask(
             sampler.add(worker.pid, worker.memory.request)
             request = protocol.Explain(job=job)
             worker.request(request, protocol.Finished, deadline_s=timeouts.build_s)
-
-
-def completed(explained: Explanation, why: str) -> Explanation:
-    """The same, with the reason for whatever is not available."""
-    missing: dict[str, Any] = dict(explained.missing)
-    for part in _PARTS:
-        if getattr(explained, part) is None:
-            missing.setdefault(part, why)
-    have = {trap.name for trap in explained.traps}
-    rest = tuple(
-        Trap(name=name, state=State.UNKNOWN, what=why) for name in TrapName if name not in have
-    )
-    return replace(explained, missing=missing, traps=(*explained.traps, *rest))
 
 
 def compiled_ops() -> OpList:

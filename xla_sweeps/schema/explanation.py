@@ -6,7 +6,7 @@ Frozen values: None means "not available", with the reason in `Explanation.missi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from xla_sweeps.schema.roofline import Roofline
@@ -280,6 +280,16 @@ class Explanation:
     time: Time | None = None
     traps: tuple[Trap, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
+
+    def completed(self, why: str) -> Explanation:
+        """The same, with a reason for whatever is not available."""
+        unknown = [each.name for each in fields(self) if getattr(self, each.name) is None]
+        have = {trap.name for trap in self.traps}
+        rest = [
+            Trap(name=name, state=State.UNKNOWN, what=why) for name in TrapName if name not in have
+        ]
+        missing = {**dict.fromkeys(unknown, why), **self.missing}
+        return replace(self, missing=missing, traps=(*self.traps, *rest))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

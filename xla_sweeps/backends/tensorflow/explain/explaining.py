@@ -19,6 +19,7 @@ from xla_sweeps.backends.tensorflow.declaration import BACKEND
 from xla_sweeps.backends.tensorflow.explain import program, refusals, roofline, traps
 from xla_sweeps.backends.tensorflow.explain.graph import (
     Origins,
+    TracedOp,
     named_in,
     noting_layers,
     traced_ops,
@@ -120,6 +121,8 @@ class Explaining:
             registered=refusals.registered(),
         )
         self._subject, self._tell = subject, tell
+        self._ops: Sequence[TracedOp] = ()
+        """Of the traced graph."""
         self._ran: dict[str, modes.ModeExecutable] = {}
         """What ran without an error, by mode."""
         self._compiled: modes.ModeExecutable | None = None
@@ -141,7 +144,9 @@ class Explaining:
             self._ops = traced_ops(self._graph.concrete, noted)
         except Exception as error:
             traceback.print_exc()
-            self._end_untraced(error)
+            self._note(compiler=self._verdict(error, Phase.TRACE))
+            self.known = self.known.completed("the model cannot be traced")
+            self._send()
             return self.known
         self._origins = Origins(self._ops)
         self._note(
@@ -215,20 +220,6 @@ class Explaining:
             advice=failure.hint,
             places=named_in(text, self._ops),
         )
-
-    def _end_untraced(self, error: Exception) -> None:
-        self._ops = []
-        why = "the model cannot be traced"
-        self._note(
-            *(traps.unknown(name, why) for name in TrapName),
-            compiler=self._verdict(error, Phase.TRACE),
-        )
-        self._miss(
-            why,
-            *("operations", "refusals", "clustering", "roofline"),
-            *("graph_operations", "hlo_operations", "program", "time"),
-        )
-        self._send()
 
     def _lower(self) -> None:
         """Lower the model for both batches: the compiler's verdict, and whether they agree."""
