@@ -18,6 +18,9 @@ from keras import layers, ops
 CLASSES = 1000
 _SWIN_PATCH = 4
 
+_VIT_HEAD, _SWIN_HEAD = 64, 32
+"""Channels of an attention head."""
+
 
 def build(name: str) -> Any:
     """Build one of the study's models.
@@ -39,13 +42,7 @@ def build(name: str) -> Any:
 
 
 def _vit(
-    images: Any,
-    *,
-    width: int,
-    depth: int,
-    heads: int,
-    patch: int = 16,
-    resnet: tuple[int, ...] = (),
+    images: Any, *, width: int, depth: int, patch: int = 16, resnet: tuple[int, ...] = ()
 ) -> Any:
     """A vision transformer; with `resnet` on the patches of a convolutional stem."""
     from keras_hub.models import ViTBackbone
@@ -55,14 +52,14 @@ def _vit(
         image_shape=x.shape[1:],
         patch_size=1 if resnet else patch,
         num_layers=depth,
-        num_heads=heads,
+        num_heads=width // _VIT_HEAD,
         hidden_dim=width,
         mlp_dim=4 * width,
     )
     return layers.Dense(CLASSES, name="head")(backbone(x)[:, 0])
 
 
-def _distilled(images: Any, *, width: int, depth: int, heads: int) -> list[Any]:
+def _distilled(images: Any, *, width: int, depth: int) -> list[Any]:
     """DeiT with a distillation token and a head for each of the two tokens.
 
     arXiv:2012.12877, figure 2.
@@ -73,7 +70,7 @@ def _distilled(images: Any, *, width: int, depth: int, heads: int) -> list[Any]:
         image_shape=images.shape[1:],
         patch_size=16,
         num_layers=depth,
-        num_heads=heads,
+        num_heads=width // _VIT_HEAD,
         hidden_dim=width,
         intermediate_dim=4 * width,
     )
@@ -89,7 +86,6 @@ def _swin(
     *,
     width: int,
     depths: tuple[int, ...],
-    heads: tuple[int, ...],
     windows: tuple[int, ...] = (7, 7, 7, 7),
 ) -> Any:
     """A Swin transformer; windows are per stage, which Swin-S3 varies and KerasHub's does not."""
@@ -103,11 +99,11 @@ def _swin(
         patch_size=_SWIN_PATCH, embed_dim=width, norm_layer=layers.LayerNormalization
     )(images)
     side, last = images.shape[1] // _SWIN_PATCH, len(depths) - 1
-    for index, (depth, number, window) in enumerate(zip(depths, heads, windows, strict=True)):
+    for index, (depth, window) in enumerate(zip(depths, windows, strict=True)):
         x = SwinTransformerStage(
             dim=width * 2**index,
             depth=depth,
-            num_heads=number,
+            num_heads=width * 2**index // _SWIN_HEAD,
             window_size=window,
             drop_path=[0.0] * depth,
             downsample=None if index == last else PatchMerging,
@@ -170,12 +166,11 @@ def _normalized_convolution(x: Any, width: int, kernel: int, *, stride: int = 1)
     return layers.GroupNormalization(groups=32, epsilon=1e-5)(x)
 
 
-_TINY: dict[str, Any] = {"width": 192, "depth": 12, "heads": 3}
-_SMALL: dict[str, Any] = {"width": 384, "depth": 12, "heads": 6}
-_BASE: dict[str, Any] = {"width": 768, "depth": 12, "heads": 12}
-_LARGE: dict[str, Any] = {"width": 1024, "depth": 24, "heads": 16}
+_TINY: dict[str, Any] = {"width": 192, "depth": 12}
+_SMALL: dict[str, Any] = {"width": 384, "depth": 12}
+_BASE: dict[str, Any] = {"width": 768, "depth": 12}
+_LARGE: dict[str, Any] = {"width": 1024, "depth": 24}
 
-_SWIN_HEADS, _SWIN_BASE_HEADS, _SWIN_LARGE_HEADS = (3, 6, 12, 24), (4, 8, 16, 32), (6, 12, 24, 48)
 _OF_12, _S3 = (12, 12, 12, 12), (7, 7, 14, 7)
 
 _ARCHITECTURES: Mapping[str, Callable[[Any], Any]] = {
@@ -194,33 +189,19 @@ _ARCHITECTURES: Mapping[str, Callable[[Any], Any]] = {
     "deit_base_distilled_patch16_224": partial(_distilled, **_BASE),
     "deit_base_patch16_384": partial(_vit, **_BASE),
     "deit_base_distilled_patch16_384": partial(_distilled, **_BASE),
-    "swin_tiny_patch4_window7_224": partial(
-        _swin, width=96, depths=(2, 2, 6, 2), heads=_SWIN_HEADS
-    ),
-    "swin_small_patch4_window7_224": partial(
-        _swin, width=96, depths=(2, 2, 18, 2), heads=_SWIN_HEADS
-    ),
-    "swin_base_patch4_window7_224": partial(
-        _swin, width=128, depths=(2, 2, 18, 2), heads=_SWIN_BASE_HEADS
-    ),
+    "swin_tiny_patch4_window7_224": partial(_swin, width=96, depths=(2, 2, 6, 2)),
+    "swin_small_patch4_window7_224": partial(_swin, width=96, depths=(2, 2, 18, 2)),
+    "swin_base_patch4_window7_224": partial(_swin, width=128, depths=(2, 2, 18, 2)),
     "swin_base_patch4_window12_384": partial(
-        _swin, width=128, depths=(2, 2, 18, 2), heads=_SWIN_BASE_HEADS, windows=_OF_12
+        _swin, width=128, depths=(2, 2, 18, 2), windows=_OF_12
     ),
-    "swin_large_patch4_window7_224": partial(
-        _swin, width=192, depths=(2, 2, 18, 2), heads=_SWIN_LARGE_HEADS
-    ),
+    "swin_large_patch4_window7_224": partial(_swin, width=192, depths=(2, 2, 18, 2)),
     "swin_large_patch4_window12_384": partial(
-        _swin, width=192, depths=(2, 2, 18, 2), heads=_SWIN_LARGE_HEADS, windows=_OF_12
+        _swin, width=192, depths=(2, 2, 18, 2), windows=_OF_12
     ),
-    "swin_s3_tiny_224": partial(
-        _swin, width=96, depths=(2, 2, 6, 2), heads=_SWIN_HEADS, windows=_S3
-    ),
-    "swin_s3_small_224": partial(
-        _swin, width=96, depths=(2, 2, 18, 2), heads=_SWIN_HEADS, windows=(14, 14, 14, 7)
-    ),
-    "swin_s3_base_224": partial(
-        _swin, width=96, depths=(2, 2, 30, 2), heads=_SWIN_HEADS, windows=_S3
-    ),
+    "swin_s3_tiny_224": partial(_swin, width=96, depths=(2, 2, 6, 2), windows=_S3),
+    "swin_s3_small_224": partial(_swin, width=96, depths=(2, 2, 18, 2), windows=(14, 14, 14, 7)),
+    "swin_s3_base_224": partial(_swin, width=96, depths=(2, 2, 30, 2), windows=_S3),
     "mixer_b16": partial(_mixer, width=768, depth=12, patch=16, tokens=384),
     "mixer_b32": partial(_mixer, width=768, depth=12, patch=32, tokens=384),
     "mixer_l16": partial(_mixer, width=1024, depth=24, patch=16, tokens=512),
