@@ -109,7 +109,7 @@ _PROGRAMS = {
     "explain": "explain.worker",
     "ops": "explain.refusals",
     "make_data": "make_data",
-    "replicas": "random_weights",
+    "replicas": "sources.hub",
 }
 
 BACKEND = Backend(

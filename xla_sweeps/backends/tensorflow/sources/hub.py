@@ -1,22 +1,35 @@
-"""TensorFlow Hub: published SavedModels by their handles, or copies with random weights."""
+"""TensorFlow Hub: published SavedModels by their handles, or copies with random weights.
+
+A copy is built once. `python -m xla_sweeps.backends.tensorflow.sources.hub NAME` builds one, in a
+process of its own, so that the memory that building takes does not stay in a measuring process.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import shutil
+import subprocess
+import sys
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
+import tensorflow as tf
 import tensorflow_hub
 
-from xla_sweeps.backends.tensorflow import random_weights
 from xla_sweeps.backends.tensorflow.sources import LoadedModel, saved_model
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import ModelSpec
+from xla_sweeps.system.environment import replica_folder
+
+SEED = 0
 
 
 def load(spec: ModelSpec) -> LoadedModel:
     """Load the model that `weights` names: a copy, the published model, or another SavedModel."""
     handle = spec.recipe["handle"]
     if spec.weights == "random":
-        loaded = _load(str(random_weights.ensure(spec.name)), spec)
+        loaded = _load(str(ensure(spec.name)), spec)
         return replace(loaded, replica_of=handle)
     return _load(handle if spec.weights == "imagenet" else spec.weights, spec)
 
@@ -31,3 +44,52 @@ def _load(handle: str, spec: ModelSpec) -> LoadedModel:
             "values)"
         ) from error
     return saved_model.adapt(saved, where=handle, inputs=spec.inputs, resolution=spec.resolution_px)
+
+
+def ensure(name: str) -> Path:
+    """The folder of a model's copy, which another process builds if it does not exist yet.
+
+    Raises:
+        XlaSweepsError: it cannot be built.
+    """
+    place = replica_folder(name)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with (place.parent / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # if two processes need it, one builds it
+        if not (place / "saved_model.pb").is_file():
+            done = subprocess.run(
+                [sys.executable, "-m", __name__, name], stdin=subprocess.DEVNULL, check=False
+            )
+            if done.returncode:
+                raise XlaSweepsError(
+                    f"the copy of {name} with random weights could not be built "
+                    f"(exit code {done.returncode})"
+                )
+    return place
+
+
+def make(name: str) -> Path:
+    """Build a model's architecture with random weights and save it atomically."""
+    import keras
+
+    from xla_sweeps.backends.tensorflow import hub_architectures
+
+    keras.utils.set_random_seed(SEED)
+    model = hub_architectures.build(name)
+    module = tf.Module()
+    module.model = model  # so that its variables are saved
+    signature = tf.TensorSpec((None, *model.inputs[0].shape[1:]), tf.float32, name="images")
+    module.__call__ = tf.function(
+        lambda images: model(images, training=False), input_signature=[signature]
+    )
+    place = replica_folder(name)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{name}.") as workshop:
+        tf.saved_model.save(module, f"{workshop}/model")
+        shutil.rmtree(place, ignore_errors=True)
+        Path(workshop, "model").rename(place)
+    return place
+
+
+if __name__ == "__main__":
+    make(sys.argv[1])
