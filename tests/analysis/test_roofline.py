@@ -25,20 +25,20 @@ WORK = Work(
 
 
 def test_compute_binds_and_says_what_is_left_to_gain() -> None:
-    found = roofline(WORK, PEAKS, {"graph": 0.125, "xla": 0.1})
-    assert (found.compute_s, found.memory_s) == (0.1, 0.01)
-    assert (found.bound_s, found.side) == (0.1, Side.COMPUTE)
-    graph, xla = found.modes
+    bounds = roofline(WORK, PEAKS, {"graph": 0.125, "xla": 0.1})
+    assert (bounds.compute_s, bounds.memory_s) == (0.1, 0.01)
+    assert (bounds.bound_s, bounds.side) == (0.1, Side.COMPUTE)
+    graph, xla = bounds.modes
     assert (graph.mode, graph.share, graph.gain) == ("graph", 0.8, 1.25)
     assert (graph.flop_per_s, graph.bytes_per_s) == (80e9, 0.8e9)
     assert (xla.share, xla.gain) == (1.0, 1.0)
 
 
 def test_memory_binds_a_model_without_products_at_the_faster_of_copy_and_read() -> None:
-    found = roofline(replace(WORK, macs_by_type={}), PEAKS, {"graph": 0.05})
-    assert (found.compute_s, found.bound_s, found.side) == (0, 0.01, Side.MEMORY)
-    assert found.modes[0].share == pytest.approx(0.2)
-    assert found.modes[0].gain == pytest.approx(5)
+    bounds = roofline(replace(WORK, macs_by_type={}), PEAKS, {"graph": 0.05})
+    assert (bounds.compute_s, bounds.bound_s, bounds.side) == (0, 0.01, Side.MEMORY)
+    assert bounds.modes[0].share == pytest.approx(0.2)
+    assert bounds.modes[0].gain == pytest.approx(5)
 
 
 def test_each_type_is_bound_by_its_own_peak() -> None:
@@ -47,8 +47,8 @@ def test_each_type_is_bound_by_its_own_peak() -> None:
 
 
 def test_a_mode_faster_than_the_bound_can_gain_nothing() -> None:
-    (item,) = roofline(WORK, PEAKS, {"xla": 0.05}).modes
-    assert (item.share, item.gain) == (2.0, 1.0)
+    (mode,) = roofline(WORK, PEAKS, {"xla": 0.05}).modes
+    assert (mode.share, mode.gain) == (2.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_a_mode_faster_than_the_bound_can_gain_nothing() -> None:
 def test_without_a_peak_there_is_no_bound_but_a_reason(
     work: Work, peaks: tuple[Peak, ...], reason: str
 ) -> None:
-    found = roofline(work, peaks, {"graph": 0.1})
-    assert (found.compute_s, found.bound_s, found.side) == (None, None, None)
-    assert found.missing["compute_s"] == reason
-    assert (found.modes[0].share, found.modes[0].gain) == (None, None)
-    assert found.memory_s == 0.01
+    bounds = roofline(work, peaks, {"graph": 0.1})
+    assert (bounds.compute_s, bounds.bound_s, bounds.side) == (None, None, None)
+    assert bounds.missing["compute_s"] == reason
+    assert (bounds.modes[0].share, bounds.modes[0].gain) == (None, None)
+    assert bounds.memory_s == 0.01

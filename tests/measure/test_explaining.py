@@ -16,7 +16,7 @@ from xla_sweeps.system.leases import LEASES, Leases, whole_replicate
 
 def test_what_a_dead_process_did_not_say_is_not_available_with_the_reason() -> None:
     seen = Trap(name=TrapName.DROPPED_CHECKS, state=State.FOUND, what="seen")
-    known = Explanation(
+    explanation = Explanation(
         model="net",
         device="XLA_CPU_JIT",
         operations=7,
@@ -24,7 +24,7 @@ def test_what_a_dead_process_did_not_say_is_not_available_with_the_reason() -> N
         traps=(seen,),
         missing={"clustering": "an earlier reason"},
     )
-    whole = known.completed("the process died with SIGABRT")
+    whole = explanation.completed("the process died with SIGABRT")
     assert whole.refusals == ()
     assert whole.compiler is None
     why = "the process died with SIGABRT"

@@ -69,9 +69,9 @@ def test_the_float64_model_is_gone_before_the_next_mode(bench: Bench) -> None:
     gc.disable()
     try:
         replace(bench, seconds={}).add_reference(Heard().send)
-        wide = [item for item in gc.get_objects() if isinstance(item, keras.Variable)]
+        wide = [variable for variable in gc.get_objects() if isinstance(variable, keras.Variable)]
     finally:
         gc.enable()
-    dtypes = {item.dtype for item in wide}
+    dtypes = {variable.dtype for variable in wide}
     assert "float32" in dtypes
     assert "float64" not in dtypes

@@ -91,7 +91,6 @@ def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> PredictBen
         deterministic=True,
         reference=None,
         facts=benches.facts_of(trial, built),
-        counted=None,
     )
 
 

@@ -33,16 +33,18 @@ def test_no_line_is_wider_than_eighty_columns_and_the_worst_comes_first() -> Non
 
 
 def test_what_is_not_known_is_not_available_and_never_none() -> None:
-    known = Explanation(model="net", device="").completed("it died of SIGABRT")
-    text = " ".join(explanation_text(known).split())
+    explanation = Explanation(model="net", device="").completed("it died of SIGABRT")
+    text = " ".join(explanation_text(explanation).split())
     assert text.count("not available: it died of SIGABRT") == 8 + len(TrapName)
     assert "✓" not in text
     assert not re.search(r"\b0\b", text)
 
 
 def test_a_tensorflow_that_lists_no_kernels_of_the_device_is_said_to_do_so() -> None:
-    known = Explanation(model="net", device="XLA_GPU_JIT", registered=("XLA_CPU_JIT",), refusals=())
-    assert "does not list kernels of XLA_GPU_JIT" in explanation_text(known)
+    explanation = Explanation(
+        model="net", device="XLA_GPU_JIT", registered=("XLA_CPU_JIT",), refusals=()
+    )
+    assert "does not list kernels of XLA_GPU_JIT" in explanation_text(explanation)
     none = Explanation(model="net", device="XLA_CPU_JIT", registered=(), refusals=())
     assert "lists no kernels of XLA" in explanation_text(none)
     assert "✓ no operation" not in explanation_text(none)
@@ -58,12 +60,12 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal() -> None:
 
 def test_few_operations_are_shown_with_their_types_and_many_by_name() -> None:
     devices = ("XLA_CPU_JIT", "XLA_GPU_JIT")
-    known = Support(op="Abs", devices=devices, types={"T": ("float32", "int32")})
+    supported = Support(op="Abs", devices=devices, types={"T": ("float32", "int32")})
     refused = Support(op="AsString", devices=(), advice="texts in tf.data")
-    ops = OpList(tensorflow="2.21.0", devices=devices, ops=(known, refused))
+    ops = OpList(tensorflow="2.21.0", devices=devices, ops=(supported, refused))
     assert "T: float32, int32" in ops_text(ops, ops.ops)
     assert "-> texts in tf.data" in ops_text(ops, ops.ops)
-    many = [known] * 15 + [Support(op="Log", devices=devices[:1])] * 5 + [refused] * 20
+    many = [supported] * 15 + [Support(op="Log", devices=devices[:1])] * 5 + [refused] * 20
     text = ops_text(ops, many)
     assert "15 compile on XLA_CPU_JIT and XLA_GPU_JIT" in text
     assert "5 compile on XLA_CPU_JIT:" in text

@@ -29,9 +29,9 @@ WORK = Work(
 )
 
 
-def text_of(found: Roofline) -> str:
+def text_of(bounds: Roofline) -> str:
     """The section on it, with one blank between words."""
-    text = explanation_text(Explanation(model="net", device="", roofline=found))
+    text = explanation_text(Explanation(model="net", device="", roofline=bounds))
     return " ".join(
         text.partition("How fast it could be")[2].partition("Where the time")[0].split()
     )
@@ -70,9 +70,9 @@ def test_a_call_of_seconds_is_shown_in_seconds() -> None:
 
 
 def test_what_is_not_known_is_not_available_and_never_zero() -> None:
-    found = roofline(replace(WORK, macs_by_type={"s8": 10**9}), PEAKS, {"graph": 0.1})
-    text = text_of(found)
-    assert verdict(found) == ""
+    bounds = roofline(replace(WORK, macs_by_type={"s8": 10**9}), PEAKS, {"graph": 0.1})
+    text = text_of(bounds)
+    assert verdict(bounds) == ""
     assert "– bound by compute: not available: no peak of matmul s8" in text
     assert text.count(NOT_AVAILABLE) == 1 + 1 + 1  # the bound, graph's share, one core's copy
     assert " 0 " not in text

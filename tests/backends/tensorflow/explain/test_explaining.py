@@ -53,12 +53,12 @@ def explained(model: keras.Model, **more: Any) -> Explanation:
     return Explaining(subject, lambda event: None).explain()
 
 
-def states(known: Explanation) -> dict[TrapName, State]:
-    return {trap.name: trap.state for trap in known.traps}
+def states(explanation: Explanation) -> dict[TrapName, State]:
+    return {trap.name: trap.state for trap in explanation.traps}
 
 
-def trap(known: Explanation, name: TrapName) -> Trap:
-    return next(item for item in known.traps if item.name is name)
+def trap(explanation: Explanation, name: TrapName) -> Trap:
+    return next(candidate for candidate in explanation.traps if candidate.name is name)
 
 
 def convolutions(*layers: keras.layers.Layer, size: int | None = 16) -> keras.Model:
@@ -78,96 +78,96 @@ def convolutions(*layers: keras.layers.Layer, size: int | None = 16) -> keras.Mo
 @pytest.mark.parametrize("name", CASES)
 def test_what_a_model_is_refused_for_or_trapped_by_is_found(name: str) -> None:
     case: Case = CASES[name]
-    known = explained(Net(Custom(case.function, name="culprit")))
-    assert known.refusals is not None
-    found = {item.op: item for item in known.refusals}
-    assert set(case.refused) <= set(found), found
+    explanation = explained(Net(Custom(case.function, name="culprit")))
+    assert explanation.refusals is not None
+    by_op = {refusal.op: refusal for refusal in explanation.refusals}
+    assert set(case.refused) <= set(by_op), by_op
     for op in case.refused:
-        assert [place.layer for place in found[op].places] == ["culprit (Custom)"]
-        assert "trapped_models.py:" in found[op].places[0].line
-        assert found[op].advice
+        assert [place.layer for place in by_op[op].places] == ["culprit (Custom)"]
+        assert "trapped_models.py:" in by_op[op].places[0].line
+        assert by_op[op].advice
     if not case.refused:
-        assert not found
-    assert known.compiler is not None
-    assert known.compiler.compiles == case.compiles, known.compiler
-    assert set(states(known)) == set(TrapName)
+        assert not by_op
+    assert explanation.compiler is not None
+    assert explanation.compiler.compiles == case.compiles, explanation.compiler
+    assert set(states(explanation)) == set(TrapName)
     for expected, state in case.traps.items():
-        assert trap(known, expected).state is state, trap(known, expected)
-        assert trap(known, expected).fix
+        assert trap(explanation, expected).state is state, trap(explanation, expected)
+        assert trap(explanation, expected).fix
     if case.named:
-        assert "culprit (Custom)" in {place.layer for place in trap(known, case.named).places}
-    seen = {item for item, state in states(known).items() if state is State.FOUND}
+        assert "culprit (Custom)" in {place.layer for place in trap(explanation, case.named).places}
+    seen = {trap_name for trap_name, state in states(explanation).items() if state is State.FOUND}
     assert seen <= {*case.traps, TrapName.LITTLE_CLUSTERED}
 
 
 @pytest.mark.parametrize("name", COMPILING)
 def test_what_the_list_of_2018_lacks_compiles(name: str) -> None:
-    known = explained(Net(Custom(COMPILING[name], name="culprit")))
-    assert known.refusals == ()
-    assert known.compiler is not None
-    assert known.compiler.compiles
+    explanation = explained(Net(Custom(COMPILING[name], name="culprit")))
+    assert explanation.refusals == ()
+    assert explanation.compiler is not None
+    assert explanation.compiler.compiles
 
 
 def test_a_plain_model_is_refused_for_nothing_and_has_no_trap() -> None:
-    known = explained(convolutions())
-    assert known.refusals == ()
-    assert known.compiler is not None
-    assert known.compiler.compiles
+    explanation = explained(convolutions())
+    assert explanation.refusals == ()
+    assert explanation.compiler is not None
+    assert explanation.compiler.compiles
     open_sizes = {TrapName.RECOMPILES_PER_SHAPE: State.POSSIBLE}
-    assert states(known) == {name: open_sizes.get(name, State.NONE) for name in TrapName}
-    assert known.clustering is not None
-    assert known.clustering.share > 0.9
+    assert states(explanation) == {name: open_sizes.get(name, State.NONE) for name in TrapName}
+    assert explanation.clustering is not None
+    assert explanation.clustering.share > 0.9
 
 
 def test_the_batch_size_of_a_model_that_takes_only_one_is_no_trap() -> None:
-    known = explained(convolutions(), batch=2)
-    assert states(known)[TrapName.RECOMPILES_PER_SHAPE] is State.NONE
+    explanation = explained(convolutions(), batch=2)
+    assert states(explanation)[TrapName.RECOMPILES_PER_SHAPE] is State.NONE
 
 
 def test_a_model_that_takes_any_size_compiles_for_each() -> None:
-    found = trap(explained(convolutions(size=None)), TrapName.RECOMPILES_PER_SHAPE)
-    assert found.state is State.FOUND
-    assert "[None, None, None, 4]" in found.what
+    recompiling = trap(explained(convolutions(size=None)), TrapName.RECOMPILES_PER_SHAPE)
+    assert recompiling.state is State.FOUND
+    assert "[None, None, None, 4]" in recompiling.what
 
 
 def test_a_layer_without_jit_makes_keras_ignore_jit_compile() -> None:
     layer = Custom(lambda image: image * 2, name="without")
     layer.supports_jit = False
-    found = trap(explained(convolutions(layer)), TrapName.JIT_COMPILE_IGNORED)
-    assert found.state is State.FOUND
-    assert [place.layer for place in found.places] == ["without (Custom)"]
+    ignored = trap(explained(convolutions(layer)), TrapName.JIT_COMPILE_IGNORED)
+    assert ignored.state is State.FOUND
+    assert [place.layer for place in ignored.places] == ["without (Custom)"]
 
 
 def test_functions_that_run_eagerly_are_not_compiled() -> None:
     tf.config.run_functions_eagerly(True)
     try:
-        found = traps.jit_compile_ignored(None, ())
+        ignored = traps.jit_compile_ignored(None, ())
     finally:
         tf.config.run_functions_eagerly(False)
-    assert found.state is State.FOUND
+    assert ignored.state is State.FOUND
     assert traps.jit_compile_ignored(None, ()).state is State.NONE
 
 
 def test_grouped_convolutions_of_keras_3_bring_xla_into_every_mode() -> None:
     grouped = keras.layers.Conv2D(8, 3, groups=4, name="grouped")
-    found = trap(explained(convolutions(grouped)), TrapName.XLA_IN_EVERY_MODE)
-    assert found.state is State.FOUND
-    assert [place.layer for place in found.places] == ["grouped (Conv2D)"]
+    xla_anywhere = trap(explained(convolutions(grouped)), TrapName.XLA_IN_EVERY_MODE)
+    assert xla_anywhere.state is State.FOUND
+    assert [place.layer for place in xla_anywhere.places] == ["grouped (Conv2D)"]
 
 
 def test_variables_that_each_call_makes_are_refused_before_anything_is_known() -> None:
     made = Custom(lambda image: image * tf.Variable(tf.ones(4)), name="culprit")
-    known = explained(Net(made))
-    assert known.compiler is not None
-    assert not known.compiler.compiles
-    assert known.refusals is None
-    assert known.operations is None
-    assert known.clustering is None
-    assert set(known.missing) == {
+    explanation = explained(Net(made))
+    assert explanation.compiler is not None
+    assert not explanation.compiler.compiles
+    assert explanation.refusals is None
+    assert explanation.operations is None
+    assert explanation.clustering is None
+    assert set(explanation.missing) == {
         *("refusals", "operations", "clustering", "roofline"),
         *("graph_operations", "hlo_operations", "program", "time"),
     }
-    assert set(states(known).values()) == {State.UNKNOWN}
+    assert set(states(explanation).values()) == {State.UNKNOWN}
 
 
 def test_an_operation_in_a_saved_model_is_found_where_no_line_is_known(tmp_path: Path) -> None:
@@ -178,9 +178,9 @@ def test_an_operation_in_a_saved_model_is_found_where_no_line_is_known(tmp_path:
     tf.saved_model.save(module, str(tmp_path))
     restored = tf.saved_model.load(str(tmp_path))
     subject = Subject(name="saved", call=restored.forward, batches=BATCHES)
-    known = Explaining(subject, lambda event: None).explain()
-    assert known.refusals is not None
-    (refusal,) = known.refusals
+    explanation = Explaining(subject, lambda event: None).explain()
+    assert explanation.refusals is not None
+    (refusal,) = explanation.refusals
     assert refusal.op == "MaxPoolWithArgmax"
     assert refusal.devices == ("XLA_CPU_JIT", "XLA_GPU_JIT")
     assert refusal.places[0].node.endswith("/MaxPoolWithArgmax")
@@ -226,10 +226,10 @@ def test_a_trap_that_this_tensorflow_does_not_have_is_not_reported(
 ) -> None:
     monkeypatch.setattr(traps, "_checks_vanish", lambda: False)
     monkeypatch.setattr(traps, "_random_differs", lambda: False)
-    known = explained(Net(Custom(CASES["assertion"].function, name="culprit")))
-    assert states(known)[TrapName.DROPPED_CHECKS] is State.NONE
-    known = explained(Net(Custom(CASES["normal"].function, name="culprit")))
-    assert states(known)[TrapName.OTHER_RANDOM_NUMBERS] is State.NONE
+    explanation = explained(Net(Custom(CASES["assertion"].function, name="culprit")))
+    assert states(explanation)[TrapName.DROPPED_CHECKS] is State.NONE
+    explanation = explained(Net(Custom(CASES["normal"].function, name="culprit")))
+    assert states(explanation)[TrapName.OTHER_RANDOM_NUMBERS] is State.NONE
 
 
 def test_a_cpu_process_lists_the_kernels_of_both_devices() -> None:
@@ -238,21 +238,21 @@ def test_a_cpu_process_lists_the_kernels_of_both_devices() -> None:
 
 def test_the_share_of_clustered_operations_is_counted() -> None:
     pool = Custom(lambda image: tf.nn.max_pool_with_argmax(image, 2, 2, "SAME")[0], name="pool")
-    found = explained(convolutions(pool)).clustering
-    assert found is not None
-    assert found.clusters == 2
-    assert [place.layer for place in found.places] == ["pool (Custom)"]
-    assert found.outside == 1
-    assert found.share == 1 - 1 / found.operations
+    clustering = explained(convolutions(pool)).clustering
+    assert clustering is not None
+    assert clustering.clusters == 2
+    assert [place.layer for place in clustering.places] == ["pool (Custom)"]
+    assert clustering.outside == 1
+    assert clustering.share == 1 - 1 / clustering.operations
 
 
 def test_values_of_a_model_that_amplifies_rounding_are_not_compared() -> None:
     def amplified(image: tf.Tensor) -> tf.Tensor:
         return tf.sin(tf.nn.conv2d(image, tf.fill((3, 3, 4, 4), 0.1), 1, "SAME") * 1e7)
 
-    found = trap(explained(Net(Custom(amplified, name="culprit"))), TrapName.OTHER_VALUES)
-    assert found.state is State.UNKNOWN
-    assert "amplifies rounding" in found.what
+    other_values = trap(explained(Net(Custom(amplified, name="culprit"))), TrapName.OTHER_VALUES)
+    assert other_values.state is State.UNKNOWN
+    assert "amplifies rounding" in other_values.what
 
 
 def test_a_layer_of_a_library_has_no_line_of_the_interpreter() -> None:
@@ -262,7 +262,7 @@ def test_a_layer_of_a_library_has_no_line_of_the_interpreter() -> None:
         "layer = keras.layers.Conv2D(4, 3)\n"
         "call = tf.function(lambda image: layer(image), autograph=False)\n"
         "ops = traced_ops(call.get_concrete_function(tf.TensorSpec((1, 8, 8, 3))), {})\n"
-        "print('LINES', sorted({item.place.line for item in ops}))\n"
+        "print('LINES', sorted({operation.place.line for operation in ops}))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -83,19 +83,19 @@ def layer_of(name: str) -> str:
 
 
 def test_operations_are_counted_where_they_run_and_bytes_are_read_once() -> None:
-    found = program_of(PROGRAM, layer_of)
+    counts = program_of(PROGRAM, layer_of)
     # convert, fusion, copy, custom-call; in the loop dot, add and compare
-    assert found.operations == 7
-    assert (found.fusions, found.dots, found.convolutions) == (1, 1, 0)
-    assert (found.copies, found.transposes, found.converts) == (1, 0, 1)
-    assert found.library == {"__gemm$f32": 1}
-    (fusion,) = found.largest
+    assert counts.operations == 7
+    assert (counts.fusions, counts.dots, counts.convolutions) == (1, 1, 0)
+    assert (counts.copies, counts.transposes, counts.converts) == (1, 0, 1)
+    assert counts.library == {"__gemm$f32": 1}
+    (fusion,) = counts.largest
     assert fusion.operations == 3
     # x once, though it is used twice; of the table the slice; and the index
     assert (fusion.read_bytes, fusion.written_bytes) == (256 + 256 + 4, 256)
     assert fusion.layers == tuple(LAYERS.values())
-    assert found.written_bytes == 2048 + 256 + 256 + (256 + 16) + 256 + 4 + 1
-    assert found.read_bytes == 1024 + (256 + 256 + 4) + 256 + (256 + 256) + 256 + (4 + 4) + (4 + 4)
+    assert counts.written_bytes == 2048 + 256 + 256 + (256 + 16) + 256 + 4 + 1
+    assert counts.read_bytes == 1024 + (256 + 256 + 4) + 256 + (256 + 256) + 256 + (4 + 4) + (4 + 4)
 
 
 def test_what_xla_adds_belongs_to_the_layer_that_it_reads_from() -> None:
@@ -125,8 +125,10 @@ def test_a_convolution_of_one_channel_is_not_depthwise(channels: int, kind: Kind
 def of_entry(text: str) -> Counter[str]:
     """Operations of the entry of a program, counted from its text line by line."""
     lines = text[text.index("\nENTRY ") :].splitlines()[2:]
-    found = (re.match(r"  (?:ROOT )?\S+ = (?:\(.*?\)|\S+) ([a-z][\w-]*)\(", line) for line in lines)
-    return Counter(item[1] for item in found if item)
+    matches = (
+        re.match(r"  (?:ROOT )?\S+ = (?:\(.*?\)|\S+) ([a-z][\w-]*)\(", line) for line in lines
+    )
+    return Counter(match[1] for match in matches if match)
 
 
 def programs_of(call: Callable[[Any], Any], batch: Any) -> tuple[str, str]:
@@ -142,26 +144,28 @@ def test_the_sum_of_a_product_and_a_sum_becomes_one_fusion_that_reads_each_input
         return tf.reduce_sum(x + y * z)
 
     batches = [tuple(tf.random.normal((256, 1024)) for _ in range(3)) for _ in range(2)]
-    known = Explaining(
+    explanation = Explaining(
         Subject(name="example", call=example, batches=batches), lambda event: None
     ).explain()
     before, after = programs_of(example, batches[0])
-    assert known.graph_operations == 3  # Mul, AddV2, Sum
+    assert explanation.graph_operations == 3  # Mul, AddV2, Sum
     hand = of_entry(before)
     assert (hand["multiply"], hand["add"], hand["reduce"]) == (1, 1, 1)
-    assert known.hlo_operations == sum(hand.values()) - hand["parameter"] - hand["constant"] - (
-        hand["tuple"] + hand["get-tuple-element"]
-    )
+    idle = ("parameter", "constant", "tuple", "get-tuple-element")
+    assert explanation.hlo_operations == hand.total() - sum(hand[name] for name in idle)
     # On this CPU the product and the sum become one fusion, and a library sums up its result.
-    assert known.program is not None
-    assert known.program.fusions + sum(known.program.library.values()) == of_entry(after)["fusion"]
+    assert explanation.program is not None
+    assert (
+        explanation.program.fusions + sum(explanation.program.library.values())
+        == of_entry(after)["fusion"]
+    )
     array = 4 * 256 * 1024
-    (fusion,) = known.program.largest
+    (fusion,) = explanation.program.largest
     assert fusion.read_bytes == 3 * array
     assert {"at mul", "at add"} <= set(fusion.layers)
-    assert known.program.operations <= 2
-    assert known.time is not None
-    for mode in known.time.modes:
+    assert explanation.program.operations <= 2
+    assert explanation.time is not None
+    for mode in explanation.time.modes:
         parts = sum(mode.by_kind.values()) + mode.gaps_s + mode.host_s
         assert parts == pytest.approx(mode.call_s)
         assert Kind.REDUCTION in mode.by_kind
@@ -176,22 +180,22 @@ def test_mobilenet_v1_is_counted_as_by_hand() -> None:
     batches = [tf.random.uniform((2, 96, 96, 3)) for _ in range(2)]
     layers = models.all_layers(model)
     subject = Subject(name="net", call=call, batches=batches, model=model, layers=layers)
-    known = Explaining(subject, lambda event: None).explain(trace=False)
+    explanation = Explaining(subject, lambda event: None).explain(trace=False)
     before, after = programs_of(call, batches[0])
-    found, hand = known.program, of_entry(after)
-    assert found is not None
-    assert found.fusions + sum(found.library.values()) == hand["fusion"] + hand["custom-call"]
-    assert (found.copies, found.transposes) == (hand["copy"], hand["transpose"])
+    counts, hand = explanation.program, of_entry(after)
+    assert counts is not None
+    assert counts.fusions + sum(counts.library.values()) == hand["fusion"] + hand["custom-call"]
+    assert (counts.copies, counts.transposes) == (hand["copy"], hand["transpose"])
     # 28 convolutions, 13 of them depthwise; XLA may make a product of the last
     ones = re.findall(r" (?:convolution|dot)\(", after)
-    assert found.convolutions + found.dots == len(ones) == 28
+    assert counts.convolutions + counts.dots == len(ones) == 28
     lowered = of_entry(before)
     assert lowered["convolution"] == 28
     idle = ("parameter", "constant", "tuple", "get-tuple-element")
-    assert known.hlo_operations == lowered.total() - sum(lowered[name] for name in idle)
-    assert all(name.endswith(")") for item in found.largest for name in item.layers)
-    assert known.time is None
-    assert known.missing["time"] == "left out by --no-trace"
+    assert explanation.hlo_operations == lowered.total() - sum(lowered[name] for name in idle)
+    assert all(name.endswith(")") for fusion in counts.largest for name in fusion.layers)
+    assert explanation.time is None
+    assert explanation.missing["time"] == "left out by --no-trace"
 
 
 def test_time_is_told_by_kind_and_layer_in_both_modes() -> None:
@@ -206,13 +210,13 @@ def test_time_is_told_by_kind_and_layer_in_both_modes() -> None:
         model=model,
         layers=models.all_layers(model),
     )
-    found = Explaining(subject, lambda event: None).explain().time
-    assert found is not None
-    assert [mode.mode for mode in found.modes] == ["graph", "xla"]
-    for mode in found.modes:
+    time = Explaining(subject, lambda event: None).explain().time
+    assert time is not None
+    assert [mode.mode for mode in time.modes] == ["graph", "xla"]
+    for mode in time.modes:
         assert {Kind.CONVOLUTION, Kind.DEPTHWISE, Kind.PRODUCT} <= set(mode.by_kind)
         assert all(spent_s > 0 for spent_s in mode.by_kind.values())
-    assert {item.layer for item in found.lost} <= {
+    assert {loss.layer for loss in time.lost} <= {
         f"{layer.name} ({type(layer).__name__})" for layer in model.layers
     }
 
@@ -228,9 +232,9 @@ def test_convolutions_of_one_channel_have_the_same_kinds_in_both_modes() -> None
         model=model,
         layers=models.all_layers(model),
     )
-    found = Explaining(subject, lambda event: None).explain().time
-    assert found is not None
-    for mode in found.modes:
+    time = Explaining(subject, lambda event: None).explain().time
+    assert time is not None
+    for mode in time.modes:
         assert {Kind.CONVOLUTION, Kind.DEPTHWISE} <= set(mode.by_kind), mode
 
 
@@ -239,12 +243,12 @@ def test_what_xla_refuses_has_no_program_and_no_time() -> None:
         return tf.image.resize(image, (8, 8), method="bicubic")
 
     batches = [tf.random.uniform((2, 4, 4, 3)) for _ in range(2)]
-    known = Explaining(
+    explanation = Explaining(
         Subject(name="net", call=refused, batches=batches), lambda event: None
     ).explain()
-    assert known.graph_operations is not None
-    assert (known.hlo_operations, known.program, known.time) == (None, None, None)
-    assert {"hlo_operations", "program", "time"} <= set(known.missing)
+    assert explanation.graph_operations is not None
+    assert (explanation.hlo_operations, explanation.program, explanation.time) == (None, None, None)
+    assert {"hlo_operations", "program", "time"} <= set(explanation.missing)
 
 
 def test_what_fails_in_graph_mode_alone_has_a_program_and_no_time() -> None:
@@ -253,13 +257,13 @@ def test_what_fails_in_graph_mode_alone_has_a_program_and_no_time() -> None:
         return image * 2.0
 
     batches = [tf.ones((2, 4)) for _ in range(2)]
-    known = Explaining(
+    explanation = Explaining(
         Subject(name="net", call=failing, batches=batches), lambda event: None
     ).explain()
-    assert known.program is not None
-    assert known.program.operations == 1
-    assert known.time is None
-    assert known.missing["time"].startswith("graph mode failed: ")
+    assert explanation.program is not None
+    assert explanation.program.operations == 1
+    assert explanation.time is None
+    assert explanation.missing["time"].startswith("graph mode failed: ")
 
 
 def test_a_program_that_cannot_be_counted_still_has_its_time(
@@ -271,11 +275,11 @@ def test_a_program_that_cannot_be_counted_still_has_its_time(
     monkeypatch.setattr(program, "program_of", uncounted)
     batches = [tf.ones((2, 4)) for _ in range(2)]
     subject = Subject(name="net", call=lambda batch: batch * 2.0, batches=batches)
-    known = Explaining(subject, lambda event: None).explain()
-    assert known.program is None
-    assert known.missing["program"] == "unheard of"
-    assert known.time is not None
-    assert "time" not in known.missing
+    explanation = Explaining(subject, lambda event: None).explain()
+    assert explanation.program is None
+    assert explanation.missing["program"] == "unheard of"
+    assert explanation.time is not None
+    assert "time" not in explanation.missing
 
 
 def test_a_mode_that_the_profiler_did_not_see_is_named() -> None:

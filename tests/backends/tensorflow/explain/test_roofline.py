@@ -59,22 +59,22 @@ def test_the_peaks_of_this_cpu_are_measured_with_all_cores_and_with_one(
     monkeypatch.setattr(roofline, "SIDES", (64, 128))
     monkeypatch.setattr(roofline, "ARRAY_BYTES", 2**20)
     monkeypatch.setattr(roofline, "MODE_S", 0.01)
-    found = roofline.measured(
+    bounds = roofline.measured(
         Module.of(compiled.function, BATCH),
         {"xla": compiled},
         inputs=BATCH,
         device="/device:CPU:0",
     )
-    names = [peak.name for peak in found.peaks]
+    names = [peak.name for peak in bounds.peaks]
     assert names == ["matmul float32", "copy", "read"]
-    for peak in found.peaks:
+    for peak in bounds.peaks:
         assert peak.per_s > 1e6
         assert peak.one_core_per_s is not None
         assert peak.one_core_per_s > 1e6
-    assert found.missing == {}
-    (mode,) = found.modes
-    assert found.bound_s
-    assert mode.share == pytest.approx(found.bound_s / mode.call_s)
+    assert bounds.missing == {}
+    (mode,) = bounds.modes
+    assert bounds.bound_s
+    assert mode.share == pytest.approx(bounds.bound_s / mode.call_s)
 
 
 def test_a_gpu_has_no_core_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,11 +109,11 @@ class Explaining:
         tell: sends an event.
 
     Attributes:
-        known: what is found so far.
+        explanation: what it says so far.
     """
 
     def __init__(self, subject: Subject, tell: Tell) -> None:
-        self.known = Explanation(
+        self.explanation = Explanation(
             model=subject.name,
             device=refusals.DEVICES["gpu" if "GPU" in subject.device else "cpu"],
             tensorflow=str(tf.__version__),
@@ -145,9 +145,9 @@ class Explaining:
         except Exception as error:
             traceback.print_exc()
             self._note(compiler=self._verdict(error, Phase.TRACE))
-            self.known = self.known.completed("the model cannot be traced")
+            self.explanation = self.explanation.completed("the model cannot be traced")
             self._send()
-            return self.known
+            return self.explanation
         self._origins = Origins(self._ops)
         self._note(
             traps.recompiles_per_shape(subject.model, subject.batch),
@@ -170,7 +170,7 @@ class Explaining:
         self._send()
         self._note(traps.jit_compile_ignored(subject.model, subject.layers))
         self._send()
-        return self.known
+        return self.explanation
 
     def time_calls(self) -> None:
         """Time what ran against the least time that the device could take."""
@@ -192,15 +192,15 @@ class Explaining:
         self._tell(protocol.Stage(phase=phase, mode=mode))
 
     def _send(self) -> None:
-        self._tell(protocol.Explained(explanation=self.known))
+        self._tell(protocol.Explained(explanation=self.explanation))
 
-    def _note(self, *found: Trap, **parts: Any) -> None:
-        self.known = replace(self.known, traps=(*self.known.traps, *found), **parts)
+    def _note(self, *new: Trap, **parts: Any) -> None:
+        self.explanation = replace(self.explanation, traps=(*self.explanation.traps, *new), **parts)
 
     def _miss(self, why: str, *parts: str) -> None:
         """Note why parts are not available, unless that is known."""
-        missing = {**dict.fromkeys(parts, why), **self.known.missing}
-        self.known = replace(self.known, missing=missing)
+        missing = {**dict.fromkeys(parts, why), **self.explanation.missing}
+        self.explanation = replace(self.explanation, missing=missing)
 
     @contextmanager
     def _or_missing(self, *parts: str) -> Iterator[None]:
@@ -296,7 +296,7 @@ class Explaining:
             optimized = Module(profiler.program(space, name))
             with self._or_missing("program"):
                 self._note(program=program.program_of(optimized, self._origins))
-            if "time" in self.known.missing:
+            if "time" in self.explanation.missing:
                 return
             with self._or_missing("time"):
                 work = {
@@ -314,9 +314,9 @@ class Explaining:
             self._ran[Mode.AUTOCLUSTER] = executable
             self._note(clustering=traps.clustering_of(self._ops, graphs))
         modes.activate(Execution.GRAPH)
-        clustering = self.known.clustering
+        clustering = self.explanation.clustering
         self._note(
-            traps.unknown(TrapName.LITTLE_CLUSTERED, self.known.missing["clustering"])
+            traps.unknown(TrapName.LITTLE_CLUSTERED, self.explanation.missing["clustering"])
             if clustering is None
             else traps.little_clustered(clustering)
         )

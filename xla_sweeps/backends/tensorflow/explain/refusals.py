@@ -99,23 +99,23 @@ def refusals(ops: Sequence[TracedOp]) -> tuple[Refusal, ...]:
         ops: a traced graph's.
     """
     functions = {traced.function for traced in ops}
-    found: dict[tuple[str, str, tuple[str, ...]], list[Place]] = {}
+    places: dict[tuple[str, str, tuple[str, ...]], list[Place]] = {}
     for traced in ops:
         if traced.op in functions or traced.op in ("_Arg", "_Retval"):
             continue
         without = {device: why for device in registered() if (why := _refused(traced, device))}
         if without:
             key = traced.op, next(iter(without.values())), tuple(without)
-            found.setdefault(key, []).append(traced.place)
+            places.setdefault(key, []).append(traced.place)
     return tuple(
         Refusal(
             op=op,
             devices=devices,
             reason=reason,
             advice=advice(op) if reason == NO_KERNEL else _TYPES.format(op=op),
-            places=tuple(places),
+            places=tuple(where),
         )
-        for (op, reason, devices), places in found.items()
+        for (op, reason, devices), where in places.items()
     )
 
 
