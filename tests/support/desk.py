@@ -6,9 +6,8 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from xla_sweeps.backends.tensorflow import scenarios
-from xla_sweeps.backends.tensorflow.backend import TensorFlow
 from xla_sweeps.backends.tensorflow.bench import Bench, build
+from xla_sweeps.backends.tensorflow.scenarios import BENCHES, TensorFlow
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import error_text
 from xla_sweeps.schema.measurement import ModeOutcome, Phase
@@ -45,7 +44,7 @@ class Heard:
 def set_up(job: ReplicateJob, heard: Heard | None = None) -> Bench:
     """A bench, as `Replicate` sets it up."""
     heard = heard or Heard()
-    bench = build(job, scenarios.BENCHES[job.trial.scenario])
+    bench = build(job, BENCHES[job.trial.scenario])
     bench.run_eagerly(heard.send)
     if job.measure and job.trial.effort.always_reference and job.replicate == 0:
         bench.add_reference(heard.send)

@@ -15,9 +15,9 @@ def open_desk(channel: server.Channel) -> Replicate:
 
 def load() -> Framework:
     """Load TensorFlow."""
-    from xla_sweeps.backends.tensorflow import backend
+    from xla_sweeps.backends.tensorflow.scenarios import TensorFlow
 
-    return backend.TensorFlow()
+    return TensorFlow()
 
 
 if __name__ == "__main__":
