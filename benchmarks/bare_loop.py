@@ -15,7 +15,7 @@ from xla_sweeps.analysis import stats
 from xla_sweeps.backends.tensorflow import devices, models, modes
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import to_settings
+from xla_sweeps.config.settings import settings_of
 from xla_sweeps.measure import timing
 from xla_sweeps.schema.modes import Mode
 
@@ -25,7 +25,7 @@ def main() -> None:
     model = sys.argv[1] if len(sys.argv) > 1 else "mobilenet_v2"
     resolution = int(sys.argv[2]) if len(sys.argv) > 2 else catalog.load_catalog()[model].resolution
     repetitions = int(sys.argv[3]) if len(sys.argv) > 3 else 24
-    trial = to_settings(compose_config([f"model={model}", f"resolution={resolution}"])).trial
+    trial = settings_of(compose_config([f"model={model}", f"resolution={resolution}"])).trial
     built = models.build(trial.model, precision=trial.precision, seed=0)
     rng = np.random.default_rng(0)
     inputs = [models.draw(built.inputs, trial.batch_size, rng) for _ in range(3)]

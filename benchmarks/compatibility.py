@@ -22,7 +22,7 @@ from typing import Any
 from rich.progress import track
 
 from xla_sweeps.config import catalog, compose
-from xla_sweeps.config.settings import to_settings
+from xla_sweeps.config.settings import settings_of
 from xla_sweeps.measure import conductor
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.replicate import Setting
@@ -73,7 +73,7 @@ def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
     composed = compose.compose_config(
         [*chosen, "batch_size=1", f"modes=[{','.join(MODES)}]", "device=cpu"]
     )
-    settings = to_settings(composed)
+    settings = settings_of(composed)
     job = ReplicateJob(trial=settings.trial, replicate=0, modes=MODES, order_seed=0, measure=False)
     backend = backend_of(settings.trial)
     limit = settings.trial.memory_limit_bytes

@@ -23,7 +23,7 @@ import numpy as np
 
 from xla_sweeps.backends.tensorflow import models, modes
 from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import to_settings
+from xla_sweeps.config.settings import settings_of
 from xla_sweeps.measure import timing
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.system.devices import usable_cores
@@ -73,7 +73,7 @@ def _steps(
 ) -> tuple[dict[str, Callable[[], object]], int]:
     """The timed functions, and the bytes that each moves."""
     overrides = ["model=fusion_example", f"resolution={side}", f"batch_size={batch}", "device=cpu"]
-    trial = to_settings(compose_config(overrides)).trial
+    trial = settings_of(compose_config(overrides)).trial
     built = models.build(trial.model, precision=trial.precision, seed=0)
     inputs = models.draw(built.inputs, batch, np.random.default_rng(0))
     steps: dict[str, Callable[[], object]] = {}

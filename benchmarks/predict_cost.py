@@ -23,7 +23,7 @@ from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.scenarios.predict import PredictBench, Repeated
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import to_settings
+from xla_sweeps.config.settings import settings_of
 from xla_sweeps.measure import timing
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Trial
@@ -45,7 +45,7 @@ def main() -> None:
     resolution = int(sys.argv[2]) if len(sys.argv) > 2 else catalog.load_catalog()[model].resolution
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 20.0
     words = ["scenario=predict", f"model={model}", f"resolution={resolution}"]
-    trial = to_settings(compose_config(words)).trial
+    trial = settings_of(compose_config(words)).trial
     built = models.build(trial.model, precision=trial.precision, seed=0)
     print("| mode | batch | harness ms | bare loop ms | harness / bare | 95 % interval |")
     print("|---|---|---|---|---|---|")

@@ -21,9 +21,8 @@ DEVICE = devices.Device(kind="cpu", index=0, name="Some CPU")
 
 
 def settings_of(words: list[str]) -> settings.Settings:
-    document = compose.compose_config(words)
     return settings.settings_of(
-        compose.plain(document),
+        compose.compose_config(words),
         explicit={word.partition("=")[0] for word in words},
         environ={},
         device=DEVICE,

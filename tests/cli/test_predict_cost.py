@@ -13,7 +13,7 @@ from factories import make_record
 from xla_sweeps.cli.predict_cost import predict_cost_command
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.identity import identify
-from xla_sweeps.config.settings import to_settings
+from xla_sweeps.config.settings import settings_of
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
@@ -31,7 +31,7 @@ def measured(tmp_path: Path) -> Path:
     """A folder with the records of all but the largest size."""
     for size, batches in ((1, 1), (8, 1), (32, 1), (8, 4)):
         words = [*WORDS, "scenario=predict", f"batch_size={size}", f"batches={batches}"]
-        settings = to_settings(compose_config(words))
+        settings = settings_of(compose_config(words))
         call_s = {
             mode: FIXED_S[mode] * (1 if mode == "predict" else batches)
             + SAMPLE_S[mode] * size * batches

@@ -18,8 +18,8 @@ from paths import ROOT
 from xla_sweeps.cli import trial
 from xla_sweeps.cli.main import run
 from xla_sweeps.cli.trial import expand_json
-from xla_sweeps.config.compose import compose_config, plain
-from xla_sweeps.config.settings import Settings, check_accelerator_name, to_settings
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import Settings, check_accelerator_name, settings_of
 from xla_sweeps.errors import ConfigError, HeldError, StoreError
 from xla_sweeps.measure import runner
 from xla_sweeps.measure.runner import TrialResult
@@ -73,7 +73,7 @@ def test_an_error_in_one_job_is_one_line_with_its_code_and_ends_no_other(
 def test_the_config_that_a_run_logged_is_taken_back_without_a_word(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = to_settings(compose_config(TRIAL), explicit=set())
+    asked = settings_of(compose_config(TRIAL), explicit=set())
     logged = run_header(
         asked.trial,
         asked.tracker,
@@ -87,8 +87,9 @@ def test_the_config_that_a_run_logged_is_taken_back_without_a_word(
     words = expand_json([json.dumps({**logged, "_wandb": {}})])
     assert capsys.readouterr().err == ""
     again = compose_config(words)
-    assert (again.model.name, again.resolution, again.accelerator) == ("mobilenet_v2", 32, CPU)
-    check_accelerator_name(again.accelerator)
+    asked_again = (again["model"]["name"], again["resolution"], again["accelerator"])
+    assert asked_again == ("mobilenet_v2", 32, CPU)
+    check_accelerator_name(again["accelerator"])
     earlier = {"model": "mobilenet_v2", "keras": "3.15.1"}  # the version that was loaded
     assert expand_json([json.dumps(earlier)]) == ["model=mobilenet_v2"]
     assert expand_json([json.dumps({**earlier, "keras": 2})])[-1] == "keras=2"
@@ -102,7 +103,8 @@ def test_a_servers_notes_may_be_prose_and_what_is_typed_beside_its_json_wins(
     words = expand_json([json.dumps(document), "weights=/tmp/w.h5", "batch_size=2"])
     assert "weights=/tmp/w.h5" in words
     assert "batch_size=4" not in words
-    assert compose_config([word for word in words if "weights" not in word]).tracker.notes == notes
+    composed = compose_config([word for word in words if "weights" not in word])
+    assert composed["tracker"]["notes"] == notes
     assert capsys.readouterr().err == ""
     expand_json([json.dumps(document)])
     assert "ignored weights: only your own command line may set it" in capsys.readouterr().err
@@ -190,6 +192,6 @@ def test_one_trial_is_composed_resolved_and_claimed_once(
 
 
 def test_a_job_for_another_machine_is_resolved_there() -> None:
-    job = trial._Job(("seed=1",), plain(compose_config(["device=cpu"])), None)
+    job = trial._Job(("seed=1",), compose_config(["device=cpu"]), None)
     assert job.settings.device.kind == "cpu"
     assert set(vars(pickle.loads(pickle.dumps(job)))) == {"words", "document", "config_dir"}

@@ -9,7 +9,7 @@ import pytest
 
 from xla_sweeps.cli.main import run
 from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import Settings, to_settings
+from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import USAGE_CODE, ConfigError
 from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.trial import request_id
@@ -43,7 +43,7 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings(*overrides: str, environ: dict[str, str] | None = None) -> Settings:
-    return to_settings(compose_config(["device=cpu", *overrides]), environ=environ or {})
+    return settings_of(compose_config(["device=cpu", *overrides]), environ=environ or {})
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import yaml
 from composed import complaint, settings
 
 from xla_sweeps.config import catalog
-from xla_sweeps.config.compose import compose_config, plain
-from xla_sweeps.config.settings import Settings, candidate_mode, settings_of, to_settings
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import Settings, candidate_mode, settings_of
 from xla_sweeps.errors import ConfigError, DeviceError
 from xla_sweeps.measure.tracking import run_header
 from xla_sweeps.schema.modes import Scenario
@@ -41,7 +41,7 @@ def test_a_model_composes_into_a_trial_from_every_source(name: str) -> None:
 
 def test_every_models_file_gives_a_trial_from_every_source() -> None:
     """As Hydra composes it, which takes a tenth of a second for each."""
-    composed = plain(compose_config(["device=cpu"]))
+    composed = compose_config(["device=cpu"])
     for name, entry in CATALOG.items():
         model = yaml.safe_load((catalog.conf_dir() / "model" / f"{name}.yaml").read_text())
         for source in entry.sources:
@@ -417,7 +417,7 @@ def test_a_file_of_a_users_folder_sets_source_and_tracker(tmp_path: Path) -> Non
     composed = compose_config(
         ["+experiment=mine", "model=resnet50", "device=cpu"], config_dir=tmp_path
     )
-    asked = to_settings(composed, explicit={"tracker"}, environ={})
+    asked = settings_of(composed, explicit={"tracker"}, environ={})
     assert asked.trial.model.source == "keras_hub"
     assert (asked.tracker.name, asked.tracker.project) == ("none", "p")
 
@@ -437,7 +437,7 @@ def test_a_users_folder_adds_models(tmp_path: Path) -> None:
         .replace("name: resnet50", "name: mine"),
     )
     composed = compose_config(["model=mine", "device=cpu"], config_dir=tmp_path)
-    assert to_settings(composed, environ={}).trial.model.name == "mine"
+    assert settings_of(composed, environ={}).trial.model.name == "mine"
 
 
 @pytest.mark.parametrize(
@@ -521,7 +521,7 @@ def test_copies_apart_are_measured_by_processes_of_their_own() -> None:
 
 def test_processes_whose_weights_do_not_fit_together_are_refused_before_they_start() -> None:
     words = ["model=vgg16", "modes=[graph,graph]", "copies=apart", "device=cpu"]
-    document = plain(compose_config(words))
+    document = compose_config(words)
     small = replace(settings(*words).device, memory_bytes=2**30)
     with pytest.raises(ConfigError) as refused:
         settings_of(document, device=small)

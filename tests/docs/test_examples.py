@@ -13,7 +13,7 @@ import yaml
 from paths import ROOT
 
 from xla_sweeps.config import catalog
-from xla_sweeps.config.compose import compose_config, plain
+from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 
 
@@ -26,7 +26,7 @@ def test_the_example_of_a_catalog_entry_is_one(document: str, tmp_path: Path) ->
     path.write_text(text)
     assert catalog.load_catalog(tmp_path)[name].name == name
     composed = compose_config([f"model={name}", "device=cpu"], config_dir=tmp_path)
-    spec = settings_of(plain(composed)).trial.model
+    spec = settings_of(composed).trial.model
     assert (spec.name, spec.source, spec.resolution_px) == (name, "applications", 224)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from xla_sweeps.config.compose import compose_config, plain
+from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.measure import explaining
 from xla_sweeps.schema.explanation import Explanation, State, Trap, TrapName
@@ -49,7 +49,7 @@ def test_it_waits_for_a_measurement_on_the_device_which_compiling_would_disturb(
     tmp_path.chmod(0o700)
     monkeypatch.setenv(LEASES, str(tmp_path))
     monkeypatch.setattr(explaining, "_ask", ask)
-    settings = settings_of(plain(compose_config(["model=resnet50", "device=cpu"])), explicit=set())
+    settings = settings_of(compose_config(["model=resnet50", "device=cpu"]), explicit=set())
     measuring = Leases(whole_replicate(settings.device), holder="vgg16")
     assert not measuring.take()
 

@@ -16,7 +16,7 @@ from fake_nvml import FakeGpu, FakeNvml
 from scripted import scripted
 
 from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import to_settings
+from xla_sweeps.config.settings import settings_of
 from xla_sweeps.measure import conductor, monitor
 from xla_sweeps.measure.gpu import GpuWatch
 from xla_sweeps.measure.monitor import Sampler
@@ -243,7 +243,7 @@ def test_the_watch_is_part_of_what_contaminates_a_round(gpu: FakeGpu) -> None:
 @pytest.mark.usefixtures("driver")
 def test_a_record_names_the_gpus_settings_and_keeps_what_it_reported() -> None:
     words = ["model=resnet50", "device=gpu", "tracker=none"]
-    settings = to_settings(compose_config(words), environ={})
+    settings = settings_of(compose_config(words), environ={})
     span = GpuSpan(rounds=(0, 3), elapsed_s=1.0)
     record = make_record(settings, "0" * 16, 0, ReplicateResult(gpu=(span,)), environment())
     assert record.gpu == (span,)

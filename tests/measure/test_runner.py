@@ -15,7 +15,7 @@ from paths import SUPPORT
 from scripted import scripted
 
 from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import Settings, to_settings
+from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import HeldError, StoreError
 from xla_sweeps.measure import monitor, neighbours, quiet, runner, saving
 from xla_sweeps.measure.runner import TrialResult, run_trial
@@ -59,7 +59,7 @@ class Notes:
 def settings(tmp_path: Path, *overrides: str) -> Settings:
     words = ["device=cpu", "modes=[graph,xla]", "effort.rounds_min=8", f"results_dir={tmp_path}"]
     words += overrides
-    return to_settings(compose_config(words), environ={})
+    return settings_of(compose_config(words), environ={})
 
 
 def run(
@@ -261,8 +261,8 @@ def test_auto_clustering_on_a_cpu_gets_its_flag_before_tensorflow_loads(
 ) -> None:
     monkeypatch.setenv("TF_XLA_FLAGS", f"--mine --tf_xla_persistent_cache_directory={tmp_path}")
     words = ["device=cpu", f"results_dir={tmp_path}"]
-    asked = to_settings(compose_config([*words, "modes=[graph,autocluster]"]), environ={})
-    plain = to_settings(compose_config([*words, "modes=[graph,xla]"]), environ={})
+    asked = settings_of(compose_config([*words, "modes=[graph,autocluster]"]), environ={})
+    plain = settings_of(compose_config([*words, "modes=[graph,xla]"]), environ={})
     assert (
         runner.child_environment(asked.trial, asked)["TF_XLA_FLAGS"]
         == "--mine --tf_xla_cpu_global_jit"
@@ -278,7 +278,7 @@ def test_a_trials_flags_follow_those_of_the_environment(
 ) -> None:
     monkeypatch.setenv("XLA_FLAGS", "--xla_mine=1")
     monkeypatch.delenv("TF_XLA_FLAGS", raising=False)
-    asked = to_settings(compose_config(["device=cpu", f"results_dir={tmp_path}"]), environ={})
+    asked = settings_of(compose_config(["device=cpu", f"results_dir={tmp_path}"]), environ={})
     runtime = Runtime(
         xla_flags={"xla_b": "true"},
         tf_xla_flags={"tf_xla_cpu_global_jit": "true"},

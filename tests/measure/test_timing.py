@@ -14,7 +14,7 @@ from direct import direct
 
 from xla_sweeps.analysis.stats import MIN_PAIRS
 from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import to_settings
+from xla_sweeps.config.settings import settings_of
 from xla_sweeps.measure import rounds, timing
 from xla_sweeps.measure.latencies import Latencies, measure_latencies
 from xla_sweeps.schema.measurement import Block, Round, Trend
@@ -195,7 +195,7 @@ def test_warm_up_groups_fast_calls_into_blocks() -> None:
 
 @cache
 def level(name: str) -> Effort:
-    return to_settings(compose_config([f"effort={name}", "device=cpu"])).trial.effort
+    return settings_of(compose_config([f"effort={name}", "device=cpu"])).trial.effort
 
 
 @pytest.mark.parametrize("call_s", [0.0001, 0.06, 0.2])

@@ -38,4 +38,4 @@ def test_values_are_written_as_hydra_reads_them(value: Any, text: str) -> None:
 )
 def test_hydra_reads_every_text_back(value: str) -> None:
     composed = compose_config([*overrides({"results_dir": value})])
-    assert composed.results_dir == value
+    assert composed["results_dir"] == value

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import Settings, to_settings
+from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import XlaSweepsError
 
 
 def settings(*overrides: str, environ: dict[str, str] | None = None) -> Settings:
     explicit = {text.lstrip("+").partition("=")[0] for text in overrides}
     cpu = [] if "device" in explicit else ["device=cpu"]
-    return to_settings(compose_config([*cpu, *overrides]), explicit=explicit, environ=environ or {})
+    return settings_of(compose_config([*cpu, *overrides]), explicit=explicit, environ=environ or {})
 
 
 def complaint(*overrides: str) -> str:

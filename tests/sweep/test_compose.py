@@ -12,7 +12,7 @@ from paths import ROOT
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.identity import identify
-from xla_sweeps.config.settings import to_settings
+from xla_sweeps.config.settings import settings_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.overrides import flattened, overrides
 from xla_sweeps.schema.trial import request_id
@@ -74,7 +74,7 @@ def test_a_composed_trial_is_the_same_as_of_hydra(model: str, values: dict[str, 
     chosen = {"model": model, **values}
     composer = Composer(["weights=random"], slots=[SLOT], environ={})
     words = [*overrides(flattened(chosen)), "weights=random"]
-    composed = to_settings(
+    composed = settings_of(
         compose_config(words), explicit={word.partition("=")[0] for word in words}, environ={}
     )
     for task in (composer.task(chosen), composer.of_words(words)):
@@ -87,7 +87,7 @@ def test_a_composed_trial_is_the_same_as_of_hydra(model: str, values: dict[str, 
 def test_what_only_hydra_can_set_counts_in_every_trial(word: str) -> None:
     composer = Composer([word], slots=[SLOT], environ={})
     task = composer.task({"model": "resnet50", "batch_size": 2})
-    composed = to_settings(compose_config(["model=resnet50", "batch_size=2", word]), environ={})
+    composed = settings_of(compose_config(["model=resnet50", "batch_size=2", word]), environ={})
     assert task.request_id == request_id(composed.trial)
 
 
@@ -103,7 +103,7 @@ def test_the_batches_of_an_epoch_follow_from_their_size(
     ):
         for size in (4, 8, 16):
             words = [*data, f"batch_size={size}"]
-            expected = to_settings(compose_config(words), explicit={*given, "batch_size"}).trial
+            expected = settings_of(compose_config(words), explicit={*given, "batch_size"}).trial
             task = composer.task({**values, "batch_size": size})
             assert task.request_id == request_id(expected)
             assert composer.of_words(words).request_id == request_id(expected)

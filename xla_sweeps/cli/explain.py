@@ -11,7 +11,7 @@ import msgspec
 
 from xla_sweeps.cli import command_parser
 from xla_sweeps.cli.arguments import add_model, require_model
-from xla_sweeps.config.compose import compose_config, plain
+from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.report import export
@@ -52,7 +52,7 @@ def explain_command(arguments: Sequence[str]) -> int:
         return show_ops(options.ops, form=form, output=output)
     require_model("explain", options.overrides)
     config = compose_config(options.overrides, config_dir=options.config_dir)
-    settings = settings_of(plain(config), explicit=keys_of(options.overrides))
+    settings = settings_of(config, explicit=keys_of(options.overrides))
     if SCENARIOS[scenario := settings.trial.scenario].trains:
         raise ConfigError(
             f"explain: scenario={scenario} is not explained; remove it to explain the forward pass"

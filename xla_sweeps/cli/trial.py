@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import shlex
@@ -18,23 +19,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import hydra
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra import version
+from hydra._internal.utils import _run_hydra, get_args_parser
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
 from omegaconf import DictConfig
 
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.config import catalog
-from xla_sweeps.config.combinations import check_count, without_globs
+from xla_sweeps.config.combinations import choices
 from xla_sweeps.config.compose import (
     check_overrides,
     compose_config,
     composed,
     composing,
     full_key,
-    plain,
 )
 from xla_sweeps.config.foreign import check_size, check_value, may_set
 from xla_sweeps.config.settings import Settings, settings_of
@@ -51,26 +49,26 @@ from xla_sweeps.system.process import Assignment
 if TYPE_CHECKING:  # the runner loads SciPy, for which a mistake in the request need not wait
     from xla_sweeps.measure.runner import Prepared, TrialResult
 
-_FLAGS = ("--multirun", "--run", "--resolve", "--hydra-help", "--shell-completion")
+_OPTIONS = {
+    "--multirun": "-m",
+    "--run": "-r",
+    "--cfg": "-c",
+    "--resolve": "--resolve",
+    "--info": "-i",
+    "--config-dir": "-cd",
+    "--hydra-help": "--hydra-help",
+    "--shell-completion": "-sc",
+}
+"""Options of Hydra that can be used here, and how they may be written in short.
+
+The others would read other files as configuration, or run what they hold.
+"""
 
 _PATHS = ("weights", "data")
 """Options that a server may set to a name, and a person to a path."""
 
 _End = tuple[int, str]
 """The end of a job: its exit code, and its trial where something was recorded, else ""."""
-
-_CFG = ("job", "hydra", "all")
-
-_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-
-_SHORT = {
-    "-m": "--multirun",
-    "-r": "--run",
-    "-sc": "--shell-completion",
-    "-c": "--cfg",
-    "-i": "--info",
-    "-cd": "--config-dir",
-}
 
 
 @dataclass(frozen=True)
@@ -180,27 +178,19 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The overrides, and the options of Hydra that can be used.
 
     Raises:
-        ConfigError: an option is unknown, or cannot be used here: it would read other files as
-            configuration, or run what they hold.
+        ConfigError: an option is unknown, cannot be used here or does not go with another.
     """
-    words = [_SHORT.get(word, word) for word in arguments]
-    allowed = (*_FLAGS, "--cfg", "--info", "--config-dir")
-    for word in words:
-        if word.startswith("-") and word.partition("=")[0] not in allowed:
-            raise unknown_name("option", word.partition("=")[0], allowed)
-
-    class Parser(argparse.ArgumentParser):
-        def error(self, message: str) -> Any:
-            raise ConfigError(message)
-
-    parser = Parser(add_help=False, allow_abbrev=False)
-    for flag in _FLAGS:
-        parser.add_argument(flag, action="store_true")
-    parser.add_argument("--cfg", choices=_CFG)
-    parser.add_argument("--info", nargs="?", const="all", choices=_INFO)
-    parser.add_argument("--config-dir", type=folder_of)
-    parser.add_argument("overrides", nargs="*")
-    asked = parser.parse_intermixed_args(words)
+    for word in arguments:
+        option = word.partition("=")[0]
+        if option.startswith("-") and option not in {*_OPTIONS, *_OPTIONS.values()}:
+            raise unknown_name("option", option, _OPTIONS)
+    parser = get_args_parser()
+    parser.exit_on_error = False
+    try:
+        asked = parser.parse_intermixed_args(list(arguments))
+    except argparse.ArgumentError as error:
+        raise ConfigError(str(error)) from error
+    asked.config_dir = None if asked.config_dir is None else folder_of(asked.config_dir)
     chosen = [
         name
         for name in ("multirun", "run", "hydra_help", "shell_completion", "cfg", "info")
@@ -235,30 +225,21 @@ def _check(jobs: Sequence[_Job], assignment: Assignment) -> None:
         warn(f"ignored {' '.join(dropped)}: a trial's flags name no files and hold no secrets")
 
 
-def _expanded(requested: Sequence[str]) -> list[list[str]]:
-    """Every combination that Hydra's `-m` will run (a private class; tried with Hydra 1.3.8)."""
-    try:
-        parsed = OverridesParser.create().parse_overrides(list(requested))
-        batches = BasicSweeper.split_arguments(parsed, None)
-    except HydraException as error:
-        raise ConfigError(str(error).splitlines()[0]) from error
-    return [list(job) for batch in batches for job in batch]
-
-
 def _show(asked: argparse.Namespace) -> int:
     """Let Hydra's own command line print what was asked for; it runs nothing."""
-    arguments = [f"--{flag.lstrip('-')}" for flag in _FLAGS if getattr(asked, _name(flag))]
-    for name in ("cfg", "info", "config_dir"):
-        value = getattr(asked, name)
-        arguments += [f"--{name.replace('_', '-')}", str(value)] if value else []
-    main = hydra.main(
-        version_base="1.3", config_path=str(catalog.conf_dir()), config_name="config"
-    )(lambda config: None)
-    saved, sys.argv = sys.argv, ["xla-sweeps", *arguments, *map(full_key, asked.overrides)]
+    if "query=bash" in asked.overrides and _completes_words(os.environ.get("COMP_LINE", "")):
+        return 0
+    asked.overrides = list(map(full_key, asked.overrides))
+    version.setbase("1.3")
+    saved, sys.argv = sys.argv, ["xla-sweeps"]  # the name in the script of a shell's completion
     try:
-        if "query=bash" in asked.overrides and _completes_words(os.environ.get("COMP_LINE", "")):
-            return 0
-        main()
+        _run_hydra(
+            args=asked,
+            args_parser=get_args_parser(),
+            task_function=lambda config: None,
+            config_path=str(catalog.conf_dir()),
+            config_name="config",
+        )
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(bool(end.code))
     finally:
@@ -278,14 +259,10 @@ def _completes_words(line: str) -> bool:
     return words[1] in COMMANDS
 
 
-def _name(flag: str) -> str:
-    return flag.lstrip("-").replace("-", "_")
-
-
 def _run_one(asked: argparse.Namespace, assignment: Assignment) -> int:
     """Compose one trial, check it, and run it as Hydra does."""
     made = composed(asked.overrides, config_dir=asked.config_dir)
-    job = _Job(tuple(asked.overrides), plain(made.config), asked.config_dir)
+    job = _Job(tuple(asked.overrides), made.document, asked.config_dir)
     _check([job], assignment)
     with _hydra_output(asked, [job]):
         code, _ = made.run(lambda config: _ended(job, assignment, ""))
@@ -294,15 +271,13 @@ def _run_one(asked: argparse.Namespace, assignment: Assignment) -> int:
 
 def _run_several(asked: argparse.Namespace, assignment: Assignment) -> int:
     """Compose and check every trial, and have Hydra's launcher run them, here or elsewhere."""
-    asked.overrides = without_globs(asked.overrides, asked.config_dir)
-    check_count(asked.overrides)
+    each = choices(asked.overrides, asked.config_dir)
     jobs = [
-        _Job(
-            tuple(words),
-            plain(compose_config(words, config_dir=asked.config_dir)),
-            asked.config_dir,
-        )
-        for words in _expanded(asked.overrides)
+        _Job(words, compose_config(words, config_dir=asked.config_dir), asked.config_dir)
+        for words in itertools.product(*each)
+    ]
+    asked.overrides = [
+        ",".join((first, *(word.partition("=")[2] for word in others))) for first, *others in each
     ]
     _check(jobs, assignment)
     ended: list[_End] = []
@@ -326,7 +301,7 @@ def _run_several(asked: argparse.Namespace, assignment: Assignment) -> int:
     measured = [trial_id for _, trial_id in ended if trial_id]
     if len(measured) > 1:
         _show_all(jobs, measured)
-    return max(code, *(each for each, _ in ended))
+    return max(code, *(end for end, _ in ended))
 
 
 def _show_all(jobs: Sequence[_Job], trial_ids: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,7 @@ from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import OmegaConfBaseException
 
 from xla_sweeps.config import catalog
-from xla_sweeps.config.foreign import (
-    MAX_YAML_DEPTH,
-    check_config_dir,
-    check_credentials,
-)
+from xla_sweeps.config.foreign import MAX_YAML_DEPTH, check_config_dir, check_credentials, texts
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.config.yaml_values import yaml_message
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
@@ -45,14 +41,8 @@ ALLOWED_RESOLVERS = {"now", "hydra", "oc.select", "oc.dict.keys", "oc.dict.value
 HYDRA_KEYS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra/launcher")
 """What a person may set of Hydra's own, besides the keys of `hydra.launcher`."""
 
-LAUNCHERS = {
-    "joblib": "hydra-joblib-launcher",
-    "ray": "hydra-ray-launcher",
-    "rq": "hydra-rq-launcher",
-    "submitit_local": "hydra-submitit-launcher",
-    "submitit_slurm": "hydra-submitit-launcher",
-}
-"""Launchers of Hydra's plugins, and the packages that have them."""
+LAUNCHERS = ("joblib", "ray", "rq", "submitit_local", "submitit_slurm")
+"""Launchers of Hydra's plugins: the first word of each is that of the package that has it."""
 
 _SHORT = {"tracker": "tracker.name", "source.name": "source", "scenario.name": "scenario"}
 """What an override may be written as, and the key that it sets."""
@@ -65,15 +55,17 @@ _RESOLVER = re.compile(r"\$\{\s*([A-Za-z_][\w.]*)\s*:")
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """What Hydra composed: the configuration with Hydra's own node, and Hydra itself."""
+    """What Hydra composed.
+
+    Attributes:
+        whole: the configuration, with Hydra's own node.
+        document: the configuration as plain data, without it.
+        hydra: Hydra itself.
+    """
 
     whole: DictConfig
+    document: dict[str, Any]
     hydra: Hydra
-
-    @property
-    def config(self) -> DictConfig:
-        """The configuration without Hydra's own node."""
-        return OmegaConf.masked_copy(self.whole, [str(key) for key in self.whole if key != "hydra"])
 
     def run(self, task: TaskFunction) -> Any:
         """Call the task as Hydra does, which keeps the configuration in its output folder.
@@ -95,9 +87,9 @@ class Composition:
         return job.return_value
 
 
-def compose_config(overrides: Sequence[str], *, config_dir: Path | None = None) -> DictConfig:
-    """The configuration for these overrides; arguments and errors as `composed`."""
-    return composed(overrides, config_dir=config_dir).config
+def compose_config(overrides: Sequence[str], *, config_dir: Path | None = None) -> dict[str, Any]:
+    """The configuration for these overrides as plain data; arguments and errors as `composed`."""
+    return composed(overrides, config_dir=config_dir).document
 
 
 def composed(overrides: Sequence[str], *, config_dir: Path | None = None) -> Composition:
@@ -116,9 +108,12 @@ def composed(overrides: Sequence[str], *, config_dir: Path | None = None) -> Com
         check_config_dir(config_dir)
     with composing(config_dir) as (hydra, further):
         words = [*map(full_key, overrides), *further]
-        made = Composition(compose("config", overrides=words, return_hydra_config=True), hydra)
-    check_document(OmegaConf.to_container(made.config, resolve=False))
-    return made
+        whole = compose("config", overrides=words, return_hydra_config=True)
+        config = OmegaConf.masked_copy(whole, [str(key) for key in whole if key != "hydra"])
+        for text in texts(OmegaConf.to_container(config, resolve=False)):
+            _check_text(text, where="configuration")
+        document: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    return Composition(whole, document, hydra)
 
 
 @contextlib.contextmanager
@@ -270,42 +265,17 @@ def override_values(overrides: Sequence[str]) -> dict[str, Any]:
     check_overrides(overrides)
     values = {}
     for text in overrides:
-        override = OverridesParser.create().parse_override(text)
+        override = parsed(text)
         if override.is_delete() or override.is_sweep_override():
             raise ConfigError(f"'{text}': give one value, as in key=value")
-        values[override.key_or_group] = OmegaConf.to_container(
-            OmegaConf.create({"value": override.value()})
-        )["value"]  # type: ignore[index, call-overload]
+        values[override.key_or_group] = override.value()
     return values
-
-
-def check_document(value: Any, *, where: str = "configuration") -> None:
-    """Refuse `_target_` keys and environment resolvers anywhere in unresolved configuration."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            _check_text(str(key), where=where)
-            check_document(item, where=f"{where}.{key}" if where != "configuration" else str(key))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            check_document(item, where=where)
-    elif isinstance(value, str):
-        _check_text(value, where=where)
 
 
 def group_choices(group: str, config_dir: Path | None = None) -> list[str]:
     """The names of the files of a folder of `conf/`, and of `config_dir`."""
     folders = [catalog.conf_dir(), *([config_dir] if config_dir else [])]
     return sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
-
-
-def plain(config: DictConfig) -> dict[str, Any]:
-    """A composed configuration as plain data, interpolations resolved, without Hydra's own node."""
-    try:
-        document = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    except OmegaConfBaseException as error:
-        raise _translated(error) from error
-    assert isinstance(document, dict)
-    return {str(key): value for key, value in document.items() if key != "hydra"}
 
 
 def _check_text(text: str, *, where: str) -> None:
@@ -363,8 +333,7 @@ def unknown_choice(group: str, choice: str) -> ConfigError:
         return catalog.unknown_model(choice)
     if group == "hydra/launcher":
         if choice in LAUNCHERS:
-            return ConfigError(
-                f"{group}={choice}: install its plugin: pip install {LAUNCHERS[choice]}"
-            )
+            package = f"hydra-{choice.partition('_')[0]}-launcher"
+            return ConfigError(f"{group}={choice}: install its plugin: pip install {package}")
         return unknown_name(group, choice, ["basic", *LAUNCHERS])
     return unknown_name(group, choice, group_choices(group))

@@ -75,7 +75,7 @@ def check_value(key: str, value: Any, *, where: str) -> None:
     if inner and not (option.keys or option.open_keys):
         raise ConfigError(f"{where}: {key}: {name} has no keys; write {option.usage}")
     check_size(value, where=f"{where}: {key}")
-    for text in _texts(value):
+    for text in texts(value):
         check_text(text, where=f"{where}: {key}", free=key in _FREE)
     named = option.foreign == "name" and inner in ("", "name")
     is_file = name == "weights" and isinstance(value, str) and os.path.lexists(value[:255])
@@ -290,14 +290,14 @@ def _nodes(node: yaml.Node) -> Iterator[yaml.Node]:
             yield from _nodes(inner)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts(value: Any) -> Iterator[str]:
     """Every text in plain data, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _texts(str(key))
-            yield from _texts(item)
+            yield from texts(str(key))
+            yield from texts(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _texts(item)
+            yield from texts(item)

@@ -12,8 +12,6 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from omegaconf import DictConfig
-
 from xla_sweeps.config import catalog, compose, local_model, predicting, values
 from xla_sweeps.config.runtime import runtime_of
 from xla_sweeps.config.tracker import tracker_of
@@ -80,22 +78,6 @@ class Settings:
     words: tuple[str, ...] | None = None
 
 
-def to_settings(
-    config: DictConfig, *, explicit: Collection[str] = (), environ: Mapping[str, str] | None = None
-) -> Settings:
-    """Validate a composed configuration.
-
-    Args:
-        config: what Hydra composed.
-        explicit: keys that the user gave, to tell contradictions from defaults.
-        environ: for W&B's own variables; default: this process's.
-
-    Raises:
-        XlaSweepsError: one line: what is wrong, where, what is allowed, the nearest match.
-    """
-    return settings_of(compose.plain(config), explicit=explicit, environ=environ)
-
-
 def settings_of(
     document: Mapping[str, Any],
     *,
@@ -103,13 +85,16 @@ def settings_of(
     environ: Mapping[str, str] | None = None,
     device: devices.Device | None = None,
 ) -> Settings:
-    """Validate a configuration that is plain data.
+    """Validate a configuration.
 
     Args:
-        document: as `compose.plain` gives it.
-        explicit: keys that the user gave.
+        document: as `compose_config` gives it.
+        explicit: keys that the user gave, to tell contradictions from defaults.
         environ: for W&B's own variables; default: this process's.
         device: what the trial will run on; default: this machine's device that the document names.
+
+    Raises:
+        XlaSweepsError: one line: what is wrong, where, what is allowed, the nearest match.
     """
     environ = os.environ if environ is None else environ
     for key in document:

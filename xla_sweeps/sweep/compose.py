@@ -125,7 +125,7 @@ class Composer:
         """One trial, checked.
 
         Raises:
-            XlaSweepsError: as `settings.to_settings`.
+            XlaSweepsError: as `settings.settings_of`.
         """
         kept = {key: value for key, value in flattened(values).items() if key not in self._keys}
         return self.of_words((*overrides(kept), *self._given))
@@ -143,7 +143,7 @@ class Composer:
         """The settings of a trial's words on the first of the slots.
 
         Raises:
-            XlaSweepsError: as `settings.to_settings`.
+            XlaSweepsError: as `settings.settings_of`.
         """
         words = _overrides_of(words)
         device = self._slots[0].device if self._slots else _ELSEWHERE.device
@@ -160,7 +160,7 @@ class Composer:
         """One trial of overrides alone, checked.
 
         Raises:
-            XlaSweepsError: as `settings.to_settings`.
+            XlaSweepsError: as `settings.settings_of`.
         """
         words = _overrides_of(words)
         document, explicit = self._document(words), keys_of(words)
@@ -224,8 +224,8 @@ class Composer:
             rest += [] if values else [word]
         base = self._bases.get(tuple(rest))
         if base is None:
-            config = composition.compose_config(rest, config_dir=self._config_dir)
-            base = self._bases[tuple(rest)] = composition.plain(config)
+            base = composition.compose_config(rest, config_dir=self._config_dir)
+            self._bases[tuple(rest)] = base
         return {
             key: dict(value) if isinstance(value, dict) else value
             for key, value in {**base, **plain}.items()
@@ -239,7 +239,6 @@ def _plain_value(word: str) -> Mapping[str, Any]:
     if key not in _PLAIN or composition.parsed(word).is_sweep_override():
         return {}
     values = composition.override_values([word])
-    composition.check_document(values)
     if key != "model":
         return values
     name = values[key]

@@ -13,7 +13,7 @@ import pytest
 from factories import TRIAL
 
 from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import to_settings
+from xla_sweeps.config.settings import settings_of
 from xla_sweeps.measure.runner import child_environment
 from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.trial import Runtime
@@ -47,7 +47,7 @@ def test_a_flag_that_the_list_leaves_out_is_taken_if_tensorflow_takes_it(
 
 
 def test_a_trials_options_are_in_force_in_its_process(tmp_path: Path) -> None:
-    asked = to_settings(compose_config(["device=cpu", f"results_dir={tmp_path}"]), environ={})
+    asked = settings_of(compose_config(["device=cpu", f"results_dir={tmp_path}"]), environ={})
     runtime = Runtime(
         xla_flags={"xla_cpu_enable_fast_math": "true"},
         intra_threads=5,
