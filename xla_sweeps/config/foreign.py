@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -113,20 +113,9 @@ def check_size(value: Any, *, where: str) -> None:
             raise ConfigError(f"{where}: more than {MAX_ITEMS:,} values")
         if depth > MAX_YAML_DEPTH:
             raise ConfigError(f"{where}: nested deeper than {MAX_YAML_DEPTH} levels")
-        for item in level:
-            if isinstance(item, str) and len(item) > MAX_CHARACTERS:
-                raise ConfigError(f"{where}: a text of more than {MAX_CHARACTERS:,} characters")
-        level = [
-            inner
-            for item in level
-            for inner in (
-                (*item, *item.values())
-                if isinstance(item, Mapping)
-                else item
-                if isinstance(item, list | tuple)
-                else ()
-            )
-        ]
+        if any(isinstance(part, str) and len(part) > MAX_CHARACTERS for part in level):
+            raise ConfigError(f"{where}: a text of more than {MAX_CHARACTERS:,} characters")
+        level = [inner for part in level for inner in _parts(part)]
         depth += 1
 
 
@@ -173,7 +162,12 @@ def check_config_dir(folder: Path) -> None:
     """
     if not folder.is_dir():
         raise ConfigError(f"--config-dir {folder}: no such folder")
-    for count, path in enumerate(_entries(folder)):
+    entries = (
+        Path(parent, name)
+        for parent, folders, files in os.walk(folder)
+        for name in sorted((*folders, *files))
+    )
+    for count, path in enumerate(entries):
         if count >= MAX_FILES:
             raise ConfigError(f"--config-dir {folder}: more than {MAX_FILES:,} files")
         if path.is_symlink():
@@ -195,12 +189,7 @@ def read_yaml(path: Path) -> str:
         if not path.is_file():
             raise ConfigError(f"{path}: no such file")
         text = read_regular(path.resolve(), limit=MAX_YAML_BYTES).decode("utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(yaml_message(error, path)) from error
-    depth = 0
-    try:
+        depth = 0
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
                 raise ConfigError(f"{path}:{line_of(event)}: YAML aliases are not allowed")
@@ -210,14 +199,11 @@ def read_yaml(path: Path) -> str:
                 raise ConfigError(
                     f"{path}:{line_of(event)}: nested deeper than {MAX_YAML_DEPTH} levels"
                 )
-    except yaml.YAMLError as error:
+        return text
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(yaml_message(error, path)) from error
-    return text
-
-
-def _entries(folder: Path) -> Iterator[Path]:
-    for parent, folders, files in os.walk(folder):
-        yield from (Path(parent, name) for name in sorted((*folders, *files)))
 
 
 def _check_configuration(path: Path) -> None:
@@ -294,10 +280,12 @@ def texts(value: Any) -> Iterator[str]:
     """Every text in plain data, keys included."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from texts(str(key))
-            yield from texts(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from texts(item)
+    for part in _parts(value):
+        yield from texts(part)
+
+
+def _parts(value: Any) -> Collection[Any]:
+    """The keys and values of a mapping, or the items of a list."""
+    if isinstance(value, Mapping):
+        return [*value, *value.values()]
+    return value if isinstance(value, list | tuple) else ()
