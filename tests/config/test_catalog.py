@@ -224,10 +224,10 @@ def test_weights_must_exist() -> None:
             {"sources": {"applications": {"library": "keras", "constructor": "_x"}}},
             "constructor=_x: expected the name",
         ),
-        ({"resolution": "big"}, "model.resolution=big: expected an integer"),
-        ({"resolution": True}, "model.resolution=True: expected an integer"),
-        ({"resolution": -1}, "model.resolution=-1: must be at least 1"),
-        ({"family": None}, "model.family=None: expected a string"),
+        ({"resolution": "big"}, "model.resolution: Expected `int`, got `str`"),
+        ({"resolution": True}, "model.resolution: Expected `int`, got `bool`"),
+        ({"resolution": -1}, "model.resolution: Expected `int` >= 1"),
+        ({"family": None}, "model.family: Expected `str`, got `null`"),
     ],
 )
 def test_a_malformed_entry_is_reported_with_its_place_and_reason(

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import yaml
 
 from xla_sweeps.config.foreign import check_config_dir, is_name
+from xla_sweeps.config.values import converted
+from xla_sweeps.config.yaml_values import yaml_message
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 CHANNELS = 3
+
+_Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 _USERS_OWN = "local"
 
@@ -79,8 +83,7 @@ SOURCES: Mapping[str, Source] = {
 """Every source, as `source=NAME` chooses it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class Published(msgspec.Struct, frozen=True, kw_only=True):
     """Published figures of a model, at its native resolution.
 
     Attributes:
@@ -92,16 +95,15 @@ class Published:
     """
 
     params_million: float
-    params_of: str
     params_source: str
-    gmacs: float | None
-    gmacs_source: str | None
+    params_of: str = "all"
+    gmacs: float | None = None
+    gmacs_source: str | None = None
     params_note: str = ""
     gmacs_note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceEntry:
+class SourceEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The recipe by which one source builds a model.
 
     Attributes:
@@ -116,14 +118,13 @@ class SourceEntry:
     """
 
     library: str
-    recipe: Mapping[str, Any]
+    recipe: dict[str, Any]
     published: Published | None = None
     fixed_resolution: bool = False
-    min_resolution: int = 1
+    min_resolution: _Positive = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogEntry:
+class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One model variant.
 
     Attributes:
@@ -138,12 +139,12 @@ class CatalogEntry:
     family: str
     variant: str
     task: str
-    resolution: int
-    min_resolution: int
-    sources: Mapping[str, SourceEntry]
-    published: Published | None
-    divisor: int = 1
-    frames: int | None = None
+    resolution: _Positive
+    sources: dict[str, SourceEntry]
+    min_resolution: _Positive = 1
+    published: Published | None = None
+    divisor: _Positive = 1
+    frames: _Positive | None = None
     aliases: tuple[str, ...] = ()
 
     def published_in(self, source: str) -> Published | None:
@@ -194,11 +195,7 @@ def _entries_in(folder: Path) -> dict[str, CatalogEntry]:
         try:
             document = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
         except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line = f":{mark.line + 1}" if mark else ""
-            raise ConfigError(
-                f"{path}{line}: not valid YAML: {getattr(error, 'problem', error)}"
-            ) from error
+            raise ConfigError(yaml_message(error, path)) from error
         entry = _entry(document, where=str(path))
         entries[entry.name] = entry
     return entries
@@ -248,7 +245,7 @@ def model_spec(
         ConfigError: the model has no such source, cannot take that resolution, or the entry is
             malformed.
     """
-    entry = _entry_of(json.dumps(document))
+    entry = _entry(document, where="model")
     if source is not None and source not in entry.sources:
         raise ConfigError(
             f"source={source}: {entry.name} is not available from it. Sources that have it: "
@@ -325,40 +322,21 @@ def _check_weights(entry: CatalogEntry, chosen: SourceEntry, source: str, weight
     raise ConfigError(f"weights={weights}: no such file; allowed: random, imagenet, or {allowed}")
 
 
-@lru_cache(maxsize=256)
-def _entry_of(text: str) -> CatalogEntry:
-    """The entry of a JSON document; the trials of a sweep have the same again and again."""
-    return _entry(json.loads(text), where="model")
-
-
 def _entry(document: Any, *, where: str) -> CatalogEntry:
     """Validate one entry; an error is one line with its place."""
     if not isinstance(document, Mapping):
         raise ConfigError(f"{where}: not a model entry; name a model, as in model=resnet50")
-    sources = _field(document, "sources", Mapping, where)
-    if not sources:
+    given = document.get("sources")
+    if not isinstance(given, Mapping) or not given:
         raise ConfigError(f"{where}: sources is empty")
-    published = document.get("published")
-    frames = document.get("frames")
-    name = _field(document, "name", str, where)
-    if not is_name(name):
-        raise ConfigError(f"{where}.name={name}: expected letters, digits, _ and - only")
-    return CatalogEntry(
-        name=name,
-        family=_field(document, "family", str, where),
-        variant=_field(document, "variant", str, where),
-        task=_field(document, "task", str, where),
-        resolution=_field(document, "resolution", int, where),
-        min_resolution=_field({"min_resolution": 1, **document}, "min_resolution", int, where),
-        divisor=_field({"divisor": 1, **document}, "divisor", int, where),
-        frames=None if frames is None else _field(document, "frames", int, where),
-        sources={
-            str(name): _source(str(name), entry, where=f"{where}.sources.{name}")
-            for name, entry in sources.items()
-        },
-        published=_published(published, where=f"{where}.published") if published else None,
-        aliases=tuple(str(alias) for alias in document.get("aliases") or ()),
-    )
+    sources = {
+        str(name): _source(str(name), source, where=f"{where}.sources.{name}")
+        for name, source in given.items()
+    }
+    entry = converted({**document, "sources": sources}, CatalogEntry, where=where)
+    if not is_name(entry.name):
+        raise ConfigError(f"{where}.name={entry.name}: expected letters, digits, _ and - only")
+    return entry
 
 
 def _source(name: str, document: Any, *, where: str) -> SourceEntry:
@@ -368,32 +346,27 @@ def _source(name: str, document: Any, *, where: str) -> SourceEntry:
         raise ConfigError(
             f"{where}: give {'a handle' if name == 'hub' else 'constructor and arguments'}"
         )
-    fields = dict(document)
-    library = str(fields.pop("library", SOURCES[name].libraries[0]))
-    if library not in SOURCES[name].libraries:
+    own = {"library": SOURCES[name].libraries[0]}
+    recipe = {}
+    for key, value in document.items():
+        if key in SourceEntry.__struct_fields__:
+            own[key] = value
+        elif key != "dtype_fixed":  # of the request, not of the model: config.settings reads it
+            recipe[key] = value
+    if own["library"] not in SOURCES[name].libraries:
         raise ConfigError(
-            f"{where}.library={library}: allowed are {', '.join(SOURCES[name].libraries)}"
+            f"{where}.library={own['library']}: allowed are {', '.join(SOURCES[name].libraries)}"
         )
-    published, fixed = fields.pop("published", None), bool(fields.pop("fixed_resolution", False))
-    fields.pop("dtype_fixed", None)  # of the request, not of the model: config.settings reads it
-    least = _field({"min_resolution": 1, **fields}, "min_resolution", int, where)
-    fields.pop("min_resolution", None)
-    if name == "hub":
-        _field(fields, "handle", str, where)
-    else:
-        _check_recipe(fields, where=where)
-    return SourceEntry(
-        library=library,
-        recipe=fields,
-        fixed_resolution=fixed,
-        min_resolution=least,
-        published=_published(published, where=f"{where}.published") if published else None,
-    )
+    if name != "hub":
+        _check_recipe(recipe, where=where)
+    elif not isinstance(recipe.get("handle"), str):
+        raise ConfigError(f"{where}: give a handle")
+    return converted({**own, "recipe": recipe}, SourceEntry, where=where)
 
 
 def _check_recipe(document: Mapping[str, Any], *, where: str) -> None:
     """A constructor's public name and its keyword arguments, and so on down."""
-    constructor = _field(document, "constructor", str, where)
+    constructor = str(document.get("constructor", ""))
     if not constructor.isidentifier() or constructor.startswith("_"):
         raise ConfigError(
             f"{where}.constructor={constructor}: expected the name of a public constructor"
@@ -424,28 +397,3 @@ def _check_argument(value: Any, *, where: str) -> None:
             _check_argument(inner, where=where)
     elif isinstance(value, str) and re.search(r"[/\\~]", value):
         raise ConfigError(f"{where}={value}: a recipe names no file")
-
-
-def _published(document: Any, *, where: str) -> Published:
-    if not isinstance(document, Mapping):
-        raise ConfigError(f"{where}: give params_million and its source")
-    gmacs = document.get("gmacs")
-    return Published(
-        params_million=float(_field(document, "params_million", int | float, where)),
-        params_of=str(document.get("params_of", "all")),
-        params_source=_field(document, "params_source", str, where),
-        gmacs=None if gmacs is None else float(gmacs),
-        gmacs_source=document.get("gmacs_source"),
-        params_note=str(document.get("params_note") or ""),
-        gmacs_note=str(document.get("gmacs_note") or ""),
-    )
-
-
-def _field(document: Mapping[str, Any], key: str, kind: Any, where: str) -> Any:
-    value = document.get(key)
-    if isinstance(value, bool) or not isinstance(value, kind):
-        name = {str: "a string", int: "an integer", Mapping: "a mapping"}.get(kind, "a number")
-        raise ConfigError(f"{where}.{key}={value}: expected {name}")
-    if isinstance(value, int) and value < 1:
-        raise ConfigError(f"{where}.{key}={value}: must be at least 1")
-    return value

@@ -6,10 +6,25 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, name_of
 
 _Value = TypeVar("_Value")
+
+
+def converted(document: Mapping[str, Any], kind: type[_Value], *, where: str) -> _Value:
+    """Plain data as a struct.
+
+    Raises:
+        ConfigError: with the place of what has another type, is missing or too small.
+    """
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        reason, _, place = str(error).partition(" - at `$")
+        raise ConfigError(f"{where}{place.rstrip('`')}: {reason}") from error
 
 
 def integer(
