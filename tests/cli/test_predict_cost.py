@@ -12,8 +12,7 @@ from factories import make_record
 
 from xla_sweeps.cli.predict_cost import predict_cost_command
 from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.identity import identify
-from xla_sweeps.config.settings import settings_of
+from xla_sweeps.config.settings import identify, settings_of
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status

@@ -12,7 +12,8 @@ from composed import complaint, settings
 
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import Settings, candidate_mode, settings_of
+from xla_sweeps.config.scenario import candidate_mode
+from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import ConfigError, DeviceError
 from xla_sweeps.measure.tracking import run_header
 from xla_sweeps.schema.modes import Scenario

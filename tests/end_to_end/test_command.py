@@ -12,8 +12,7 @@ from factories import make_outcome, make_rounds
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli.main import run
-from xla_sweeps.config.identity import identify
-from xla_sweeps.config.settings import Settings
+from xla_sweeps.config.settings import Settings, identify
 from xla_sweeps.measure import runner
 from xla_sweeps.measure.recording import make_record
 from xla_sweeps.measure.replicate import ReplicateResult

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from paths import ROOT
 
 from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.identity import identify
-from xla_sweeps.config.settings import settings_of
+from xla_sweeps.config.settings import identify, settings_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.overrides import flattened, overrides
 from xla_sweeps.schema.trial import request_id

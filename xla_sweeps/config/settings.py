@@ -7,37 +7,35 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from xla_sweeps.config import catalog, compose, local_model, predicting, values
+from xla_sweeps.config import catalog, compose, local_model, values
 from xla_sweeps.config.runtime import runtime_of
+from xla_sweeps.config.scenario import (
+    LEGACY,
+    batches_of,
+    check_predict,
+    copies_of,
+    modes_of,
+    scenario_of,
+    training_of,
+)
 from xla_sweeps.config.tracker import tracker_of
-from xla_sweeps.config.training import batches_of, training_of
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.schema import options
-from xla_sweeps.schema.backend import backend_named
-from xla_sweeps.schema.modes import (
-    JIT_CANDIDATES,
-    MODES,
-    SCENARIOS,
-    Mode,
-    Scenario,
-    implied_modes,
-    label_modes,
-    mode_of,
-    parse,
-)
+from xla_sweeps.schema.backend import backend_named, backend_of
+from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import (
-    Copies,
     Effort,
     ModelSpec,
     Precision,
     Timeouts,
     TrackerSettings,
     Trial,
+    trial_id,
 )
 from xla_sweeps.system import devices, environment
 
@@ -46,9 +44,6 @@ MAX_BATCH = 65_536
 MAX_SEED = 2**31 - 1
 
 _ACCELERATOR = re.compile(r"[A-Za-z0-9][\w .:()@/+,-]*", re.ASCII)
-
-MAX_MODES = 12
-"""Modes of one trial, copies of a mode included."""
 
 MAX_MEMORY_GIB = 2**20
 
@@ -122,19 +117,13 @@ def settings_of(
     )
 
 
-def candidate_mode(jit: Any, scenario: Scenario = Scenario.CALL) -> Mode:
-    """The candidate that a value of `jit` chooses in a scenario.
-
-    Raises:
-        ConfigError: the value is none of true, false, null, auto.
-    """
-    word = _jit_word(jit)
-    if (isinstance(jit, int | float) and not isinstance(jit, bool)) or word not in JIT_CANDIDATES:
-        raise ConfigError(
-            f"jit={jit}: allowed are true (xla), false (graph), null (default) and auto "
-            "(autocluster)"
-        )
-    return SCENARIOS[scenario].jit[word]
+def identify(settings: Settings, facts: Mapping[str, Any], *, cores: int | None = None) -> str:
+    """The trial's id on its device, with the software of `environment.environment()`."""
+    also = catalog.SOURCES[settings.trial.model.source].packages
+    identity = environment.identity(
+        settings.device, facts, backend_of(settings.trial), also=also, cores=cores
+    )
+    return trial_id(settings.trial, identity)
 
 
 def _to_trial(
@@ -143,19 +132,19 @@ def _to_trial(
     device: devices.Device,
     environ: Mapping[str, str],
 ) -> Trial:
-    spec = predicting.built_by(_model(document, explicit), document)
+    spec = _built_by(_model(document, explicit), document)
     _require_source(spec)
     precision = Precision(values.choice(document, "precision"))
     _check_precision(precision, spec, document["model"])
     limit_gib = values.optional(values.number, document, "memory_limit_gib", at_most=MAX_MEMORY_GIB)
-    scenario = _scenario(document, spec)
-    modes = _modes(document, explicit, scenario)
+    scenario = scenario_of(document, spec)
+    modes = modes_of(document, explicit, scenario)
     training = training_of(document, explicit, scenario, spec)
     data = training.data if training else None
     batches = batches_of(document, explicit, scenario, data)
-    predicting.check_predict(spec, scenario, modes, batches=batches)
+    check_predict(spec, scenario, modes, batches=batches)
     return Trial(
-        copies=_copies(document, modes),
+        copies=copies_of(document, modes),
         model=spec,
         modes=modes,
         batches=batches,
@@ -222,6 +211,29 @@ def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
     return spec
 
 
+def _built_by(spec: ModelSpec, document: Mapping[str, Any]) -> ModelSpec:
+    """The model as the asked version of Keras builds it.
+
+    Raises:
+        ConfigError: that version does not have it.
+    """
+    if document["keras"] is None:
+        return spec
+    version = values.integer(document, "keras", at_least=2, at_most=3)
+    if version == 3 and spec.library == LEGACY:
+        raise ConfigError(f"keras=3: Keras 3 has no {spec.variant} any more; leave keras out")
+    if version == 3:
+        return replace(spec, keras=3)
+    if spec.source == "applications":
+        return replace(spec, library=LEGACY, keras=2)
+    if spec.source == "examples":
+        return replace(spec, recipe={**spec.recipe, "library": LEGACY}, keras=2)
+    raise ConfigError(
+        f"keras=2: {spec.name} from source={spec.source} is not built by tf_keras; it has the "
+        "models of source=applications and source=examples"
+    )
+
+
 def _brings_code(spec: ModelSpec) -> bool:
     """True if loading it runs code from a file or an address outside the catalog."""
     if spec.source != "hub" or spec.weights == "random":
@@ -275,29 +287,6 @@ def _check_precision(precision: Precision, spec: ModelSpec, entry: Mapping[str, 
     )
 
 
-def _scenario(document: Mapping[str, Any], spec: ModelSpec) -> Scenario:
-    scenario = Scenario(values.choice(document, "scenario"))
-    if scenario is Scenario.DETECT and spec.task != "detection":
-        detectors = [
-            entry.name for entry in catalog.load_catalog().values() if entry.task == "detection"
-        ]
-        raise ConfigError(
-            f"scenario=detect: {spec.name} is not a detector; detectors: {', '.join(detectors)}"
-        )
-    return scenario
-
-
-def _copies(document: Mapping[str, Any], modes: Sequence[str]) -> Copies:
-    if values.choice(document, "copies") == "together":
-        return "together"
-    if all(parse(label)[1] == 1 for label in modes):
-        raise ConfigError(
-            f"copies=apart: no mode of modes=[{','.join(modes)}] is given twice; use an A/A pair, "
-            "as in modes=[graph,graph]"
-        )
-    return "apart"
-
-
 def _check_memory(trial: Trial, device: devices.Device) -> None:
     """Refuse several processes whose weights alone do not fit on the device together.
 
@@ -311,53 +300,6 @@ def _check_memory(trial: Trial, device: devices.Device) -> None:
             f"{needed / 2**30:.1f} GiB, {device.label} has {available / 2**30:.1f} GiB; use "
             "copies=together"
         )
-
-
-def _modes(
-    document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario
-) -> tuple[str, ...]:
-    candidate = candidate_mode(document["jit"], scenario)
-    given = document["modes"]
-    if given is None:
-        return label_modes(implied_modes(scenario, _jit_word(document["jit"])))
-    if isinstance(given, str):
-        given = [word for word in re.split(r"[\s,]+", given.strip("[]() ")) if word]
-    if not isinstance(given, list) or not given:
-        raise ConfigError(f"modes={given}: give a list, as in modes=[eager,graph,xla]")
-    names = [str(mode) for mode in SCENARIOS[scenario].modes]
-    modes = []
-    for name in given:
-        if name not in names:
-            _refuse_mode(str(name), scenario)
-        modes.append(MODES[name])
-    if len({mode.backend for mode in modes}) > 1:
-        raise ConfigError(
-            f"modes=[{','.join(modes)}]: they belong to different frameworks: "
-            f"{', '.join(f'{mode} to {backend_named(mode.backend).title}' for mode in modes)}; "
-            "give those of one"
-        )
-    if len(modes) > MAX_MODES:
-        raise ConfigError(f"modes: {len(modes):,} of them; a trial compares at most {MAX_MODES}")
-    if "jit" in explicit and "modes" in explicit and candidate not in modes:
-        raise ConfigError(
-            f"conflicting overrides: jit={_jit_word(document['jit'])} asks for the mode "
-            f"{candidate}, which is not in modes=[{','.join(modes)}]; give one of the two"
-        )
-    return label_modes(modes)
-
-
-def _refuse_mode(name: str, scenario: Scenario) -> NoReturn:
-    """Say which scenario has the mode, or which modes this one has."""
-    if elsewhere := [other for other, has in SCENARIOS.items() if name in map(str, has.modes)]:
-        raise ConfigError(
-            f"modes: {name} is no mode of scenario={scenario}; it belongs to "
-            f"scenario={elsewhere[0]}"
-        )
-    raise unknown_name("execution mode", name, list(map(str, SCENARIOS[scenario].modes)))
-
-
-def _jit_word(jit: Any) -> str:
-    return options.typed(jit).lower()
 
 
 def _effort(document: Mapping[str, Any]) -> Effort:

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from xla_sweeps.analysis.summary import headline_failed
-from xla_sweeps.config.identity import identify
-from xla_sweeps.config.settings import Settings
+from xla_sweeps.config.settings import Settings, identify
 from xla_sweeps.errors import HeldError, StoreError
 from xla_sweeps.measure import conductor, quiet
 from xla_sweeps.measure.monitor import Sampler

@@ -19,8 +19,7 @@ import yaml
 
 from xla_sweeps.config import catalog
 from xla_sweeps.config import compose as composition
-from xla_sweeps.config.identity import identify
-from xla_sweeps.config.settings import Settings, check_accelerator_name, settings_of
+from xla_sweeps.config.settings import Settings, check_accelerator_name, identify, settings_of
 from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.results.derive import software_of
 from xla_sweeps.schema import options
