@@ -18,6 +18,7 @@ from xla_sweeps.config.foreign import check_config_dir, is_name
 from xla_sweeps.config.values import converted
 from xla_sweeps.config.yaml_values import yaml_message
 from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -25,8 +26,6 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 CHANNELS = 3
 
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
-
-_USERS_OWN = "local"
 
 _READS_FILES = ("Tokenizer", "Preprocessor", "Converter")
 
@@ -190,7 +189,7 @@ def _entries_in(folder: Path) -> dict[str, CatalogEntry]:
     entries = {}
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     for path in sorted((folder / "model").glob("*.yaml")):
-        if path.stem == _USERS_OWN:
+        if path.stem == LOCAL:
             continue
         try:
             document = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, RangeSweep
 
-from xla_sweeps.config import local_model
 from xla_sweeps.config.compose import group_choices, parsed
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.options import LOCAL
 
 MAX_TRIALS = 10_000
 """The most trials of one command, unless it is told otherwise."""
@@ -78,7 +78,7 @@ def _check_range(sweep: RangeSweep, text: str) -> None:
 def _names(override: Override, glob: Glob, config_dir: Path | None) -> list[str]:
     """The names of the files that match a glob."""
     text, group = override.input_line, override.key_or_group
-    names = set(group_choices(group, config_dir)) - {local_model.NAME}
+    names = set(group_choices(group, config_dir)) - {LOCAL}
     if not names:
         raise ConfigError(f"{text}: glob takes a group of files: model=glob(…) or effort=glob(…)")
     matches = glob.filter(sorted(names))

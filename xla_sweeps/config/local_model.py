@@ -8,15 +8,14 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from xla_sweeps.config import values
 from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
-
-NAME = "local"
-"""Name of the model and of its source."""
 
 DTYPES = (
     "float32",
@@ -44,53 +43,41 @@ _SUFFIXES = (".keras", ".h5", ".hdf5")
 _FORMS = "a .keras file, a SavedModel folder, or module:function"
 
 
-def user_model_spec(
-    document: Mapping[str, Any],
-    *,
-    path: str | None,
-    module: str | None = None,
-    trust_code: bool,
-    resolution: int | None,
-    input_spec: Any,
-) -> ModelSpec:
-    """The model at a path, as a trial asks for it.
+def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
+    """The user's own model, as a trial asks for it.
 
     Args:
-        document: the composed `model` group; `variant`, `family` and `task` may be set by the user.
-        path: a `.keras` or `.h5` file, a SavedModel's folder, or `module:function`
-            (`file.py:function`).
-        module: module or `file.py` with a Keras file's custom layers, or None.
-        trust_code: whether the user allows its code to run.
-        resolution: px, for inputs whose height and width are free; None if the model fixes them.
-        input_spec: `[{shape: [224, 224, 3], dtype: float32, low: 0, high: 255, name: image}, …]`
-            without the batch, or None if the model describes its inputs.
+        document: the configuration; `variant`, `family` and `task` of its `model` may be set.
 
     Raises:
         ConfigError: no such model, its code is not trusted, or the inputs are malformed.
     """
+    path = values.optional(values.text, document, "path")
     if not path:
         raise ConfigError(f"model=local: name it, as in path=my_model.keras; allowed: {_FORMS}")
+    values.path_of(path)
     recipe = _recipe(path)
+    module = values.optional(values.text, document, "import")
     if module is not None:
         recipe = _with_import(recipe, module)
-    if not trust_code:
+    if not values.boolean(document, "trust_code"):
         raise ConfigError(
             f"path={path}: loading it can run any code (a .keras file and a SavedModel too); add "
             "trust_code=true if you trust it"
         )
-    inputs = _inputs(input_spec)
-    variant = document.get("variant") or _variant(path)
+    entry = document["model"]
+    variant = str(entry.get("variant") or _variant(path))
     return ModelSpec(
-        name=str(variant),
-        family=str(document.get("family") or NAME),
-        variant=str(variant),
-        task=str(document.get("task") or "custom"),
-        source=NAME,
-        library=NAME,
+        name=variant,
+        family=str(entry.get("family") or LOCAL),
+        variant=variant,
+        task=str(entry.get("task") or "custom"),
+        source=LOCAL,
+        library=LOCAL,
         recipe=recipe,
-        resolution_px=resolution,
+        resolution_px=values.optional(values.integer, document, "resolution", at_least=1),
         native_resolution_px=None,
-        inputs=inputs,
+        inputs=_inputs(document["input_spec"]),
         weights="own",
     )
 
@@ -204,31 +191,19 @@ def _input(entry: Any, *, where: str) -> InputSpec:
     for key in entry:
         if key not in keys:
             raise unknown_name(f"key of {where}", str(key), keys)
-    shape = _shape(entry["shape"], where=where)
-    dtype = str(entry.get("dtype", "float32"))
-    if dtype not in DTYPES:
-        raise unknown_name(f"dtype in {where}", dtype, DTYPES, listed=len(DTYPES))
-    low, high = entry.get("low", 0), entry.get("high", 2 if dtype == "bool" else 255)
-    for key, value in (("low", low), ("high", high)):
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ConfigError(f"{where}.{key}={value}: expected a number")
+    shape = entry["shape"]
+    given = {"high": 2 if entry.get("dtype") == "bool" else 255, **entry}
+    given["shape"] = shape if isinstance(shape, list) else [shape]
+    made = values.converted(given, InputSpec, where=where)
+    if any(size < 1 for size in made.shape):
+        raise ConfigError(
+            f"{where}.shape={shape}: expected integers of at least 1, without the batch"
+        )
+    if made.dtype not in DTYPES:
+        raise unknown_name(f"dtype in {where}", made.dtype, DTYPES, listed=len(DTYPES))
+    for key, value in (("low", made.low), ("high", made.high)):
         if not abs(value) <= LARGEST:
             raise ConfigError(f"{where}.{key}={value}: expected a number up to ±{LARGEST:g}")
-    if not low < high:
-        raise ConfigError(f"{where}: low={low} must be below high={high}")
-    return InputSpec(
-        shape=shape,
-        dtype=dtype,
-        low=float(low),
-        high=float(high),
-        name=str(entry.get("name") or ""),
-    )
-
-
-def _shape(given: Any, *, where: str) -> tuple[int, ...]:
-    sizes: Sequence[Any] = given if isinstance(given, list) else [given]
-    if any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in sizes):
-        raise ConfigError(
-            f"{where}.shape={given}: expected integers of at least 1, without the batch"
-        )
-    return tuple(sizes)
+    if not made.low < made.high:
+        raise ConfigError(f"{where}: low={made.low:g} must be below high={made.high:g}")
+    return made

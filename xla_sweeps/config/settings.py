@@ -12,7 +12,8 @@ from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.config import catalog, compose, local_model, values
+from xla_sweeps.config import catalog, compose, values
+from xla_sweeps.config.local_model import user_model_spec
 from xla_sweeps.config.runtime import runtime_of
 from xla_sweeps.config.scenario import (
     LEGACY,
@@ -172,26 +173,15 @@ def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
             "model: name a model, as in model=resnet50; `xla-sweeps models` lists them"
         )
     source = values.choice(document, "source")
-    resolution = values.optional(values.integer, document, "resolution", at_least=1)
-    if entry.get("name") == local_model.NAME:
-        if source not in ("auto", local_model.NAME):
+    if entry.get("name") == options.LOCAL:
+        if source not in ("auto", options.LOCAL):
             raise ConfigError(f"source={source}: model=local is your own model; leave source out")
         if "weights" in explicit:
             raise ConfigError(
                 f"weights={document['weights']}: your own model keeps its weights; "
                 "leave weights out"
             )
-        path = values.optional(values.text, document, "path")
-        if path is not None:
-            values.path_of(path)
-        return local_model.user_model_spec(
-            entry,
-            path=path,
-            module=values.optional(values.text, document, "import"),
-            trust_code=values.boolean(document, "trust_code"),
-            resolution=resolution,
-            input_spec=document["input_spec"],
-        )
+        return user_model_spec(document)
     for key in ("path", "import", "input_spec"):
         if document.get(key) is not None:
             raise ConfigError(
@@ -200,7 +190,7 @@ def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
     spec = catalog.model_spec(
         entry,
         source=None if source == "auto" else source,
-        resolution=resolution,
+        resolution=values.optional(values.integer, document, "resolution", at_least=1),
         weights=values.text(document, "weights"),
     )
     if _brings_code(spec) and not values.boolean(document, "trust_code"):

@@ -54,10 +54,9 @@ def of_catalog(
     return catalog.model_spec(document, source=source, resolution=resolution, weights=weights)
 
 
-def own(path: str, *, resolution: int | None = None, input_spec: Any = None) -> ModelSpec:
-    return local_model.user_model_spec(
-        {"name": "local"}, path=path, trust_code=True, resolution=resolution, input_spec=input_spec
-    )
+def own(path: str, **given: Any) -> ModelSpec:
+    asked = {"model": {"name": "local"}, "path": path, "trust_code": True, "input_spec": None}
+    return local_model.user_model_spec({**asked, **given})
 
 
 def build(spec: ModelSpec, **changes: Any) -> models.BuiltModel:
@@ -561,14 +560,7 @@ def test_a_keras_file_with_custom_layers_needs_the_module_that_has_them(
         build(own(path))
     assert str(caught.value).startswith(f"unknown layer 'Gate': path={path}: Keras ")
     assert str(caught.value).endswith("import=my_layers")
-    spec = local_model.user_model_spec(
-        {"name": "local"},
-        path=path,
-        module=str(layers),
-        trust_code=True,
-        resolution=None,
-        input_spec=None,
-    )
+    spec = own(path, **{"import": str(layers)})
     assert outputs(build(spec))[0].shape == (2, 8, 8, 3)
 
 
