@@ -3,104 +3,68 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from xla_sweeps.errors import ConfigError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(NamedTuple):
     """A command, as `--help` lists it.
 
     Attributes:
-        usage: how it is called, in short.
+        arguments: what follows its name, in short.
         help: what it does, in one line.
-        function: where it is; imported when it is run, so that no command waits for the imports of
-            another.
+        module: where it is, unless in the module of its name; imported when it is run, so that no
+            command waits for the imports of another.
     """
 
-    usage: str
+    arguments: str
     help: str
-    function: str
+    module: str = ""
 
 
 COMMANDS = {
     "results": Command(
-        usage="results [DIR]",
-        help="comparison rows of a results folder, as table, csv, json or parquet",
-        function="xla_sweeps.cli.results:results_command",
+        "[DIR]", "comparison rows of a results folder, as table, csv, json or parquet"
     ),
     "dashboard": Command(
-        usage="dashboard [DIR …]",
-        help="one HTML file with everything measured; opens offline, in any browser",
-        function="xla_sweeps.cli.dashboard:dashboard_command",
+        "[DIR …]", "one HTML file with everything measured; opens offline, in any browser"
     ),
     "import": Command(
-        usage="import FILE.csv",
-        help="add published figures (keras-xla-benchmarks) to a results folder, marked as such",
-        function="xla_sweeps.cli.results:import_command",
+        "FILE.csv",
+        "add published figures (keras-xla-benchmarks) to a results folder, marked as such",
+        module="results",
     ),
-    "compare": Command(
-        usage="compare A B",
-        help="changes between two results folders: versions, drivers, machines",
-        function="xla_sweeps.cli.compare:compare_command",
-    ),
-    "sweep": Command(
-        usage="sweep FILE",
-        help="run or resume a sweep: on this machine, Ray, Slurm or by W&B agents",
-        function="xla_sweeps.cli.sweep:sweep_command",
-    ),
-    "agents": Command(
-        usage="agents SWEEP",
-        help="join a W&B sweep: one real `wandb agent` on each device",
-        function="xla_sweeps.cli.agents:agents_command",
-    ),
+    "compare": Command("A B", "changes between two results folders: versions, drivers, machines"),
+    "sweep": Command("FILE", "run or resume a sweep: on this machine, Ray, Slurm or by W&B agents"),
+    "agents": Command("SWEEP", "join a W&B sweep: one real `wandb agent` on each device"),
     "explain": Command(
-        usage="explain model=…",
-        help="operations that XLA rejects, silent traps, and where the time goes",
-        function="xla_sweeps.cli.explain:explain_command",
+        "model=…", "operations that XLA rejects, silent traps, and where the time goes"
     ),
     "predict-cost": Command(
-        usage="predict-cost model=…",
-        help="costs of model.predict per call and sample, and when to call the model instead",
-        function="xla_sweeps.cli.predict_cost:predict_cost_command",
+        "model=…", "costs of model.predict per call and sample, and when to call the model instead"
     ),
     "models": Command(
-        usage="models [PATTERN]",
-        help="the catalog: family, sources, resolution, parameters, multiply-accumulates",
-        function="xla_sweeps.cli.models:models_command",
+        "[PATTERN]", "the catalog: family, sources, resolution, parameters, multiply-accumulates"
     ),
     "hub-replicas": Command(
-        usage="hub-replicas [NAME]",
-        help="build and cache the SavedModels that source=hub runs with random weights",
-        function="xla_sweeps.cli.models:hub_replicas_command",
+        "[NAME]",
+        "build and cache the SavedModels that source=hub runs with random weights",
+        module="models",
     ),
     "make-data": Command(
-        usage="make-data FOLDER",
-        help="draw a small set of JPEGs to train on: TFRecord files or a folder of classes",
-        function="xla_sweeps.cli.make_data:make_data_command",
+        "FOLDER", "draw a small set of JPEGs to train on: TFRecord files or a folder of classes"
     ),
-    "doctor": Command(
-        usage="doctor",
-        help="devices, versions, flags, and whether this machine is quiet enough",
-        function="xla_sweeps.cli.doctor:doctor_command",
-    ),
+    "doctor": Command("", "devices, versions, flags, and whether this machine is quiet enough"),
     "push": Command(
-        usage="push [DIR]",
-        help="send Weights & Biases the records that it does not have",
-        function="xla_sweeps.cli.results:push_command",
+        "[DIR]", "send Weights & Biases the records that it does not have", module="results"
     ),
     "report": Command(
-        usage="report [DIR]",
-        help="write or update a Weights & Biases report and summary run",
-        function="xla_sweeps.cli.dashboard:report_command",
+        "[DIR]",
+        "write or update a Weights & Biases report and summary run",
+        module="dashboard",
     ),
-    "check": Command(
-        usage="check [DIR]",
-        help="validate a results folder: digests, records, duplicates, kept rows",
-        function="xla_sweeps.cli.check:check_command",
-    ),
+    "check": Command("[DIR]", "validate a results folder: digests, records, duplicates, kept rows"),
 }
 """Every command, in the order of `--help`."""
 

@@ -58,7 +58,9 @@ def _run(arguments: list[str]) -> int:
     if is_command:
         if first not in COMMANDS:
             raise unknown_name("command", first, [*COMMANDS, "help"], listed=len(COMMANDS) + 1)
-        return int(pkgutil.resolve_name(COMMANDS[first].function)(arguments[1:]))
+        name = first.replace("-", "_")
+        place = f"xla_sweeps.cli.{COMMANDS[first].module or name}:{name}_command"
+        return int(pkgutil.resolve_name(place)(arguments[1:]))
     from xla_sweeps.cli.trial import trial_command
 
     return trial_command(arguments)
@@ -68,6 +70,6 @@ def _help() -> int:
     from xla_sweeps.config import catalog
     from xla_sweeps.report.terminal.help import help_text
 
-    commands = [(command.usage, command.help) for command in COMMANDS.values()]
+    commands = [(f"{name} {each.arguments}".strip(), each.help) for name, each in COMMANDS.items()]
     print(help_text(catalog.load_catalog(), commands))
     return 0
