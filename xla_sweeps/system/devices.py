@@ -167,29 +167,19 @@ def check_precision(device: Device, precision: Precision, *, tf32: bool) -> None
     Raises:
         DeviceError: with what to use instead.
     """
-    capability = device.capability
-    shown = f"compute capability {capability[0]}.{capability[1]}" if capability else "a CPU"
-    if precision is Precision.MIXED_FLOAT16 and (
-        capability is None or capability < _FLOAT16_CAPABILITY
-    ):
-        instead = "mixed_bfloat16 or float32" if capability is None else "float32"
-        raise DeviceError(
-            f"precision=mixed_float16: {device.name} ({shown}) has no fast float16 arithmetic; "
-            f"use {instead}"
-        )
-    if (
-        precision is Precision.MIXED_BFLOAT16
-        and capability is not None
-        and capability < _BFLOAT16_CAPABILITY
-    ):
-        raise DeviceError(
-            f"precision=mixed_bfloat16: {device.name} ({shown}) has no bfloat16 arithmetic; "
-            "use mixed_float16 or float32"
-        )
-    if tf32 and (capability is None or capability < _BFLOAT16_CAPABILITY):
-        raise DeviceError(
-            f"tf32=true: {device.name} ({shown}) has no TensorFloat-32; use tf32=false"
-        )
+    on_cpu, capability = device.capability is None, device.capability or (0, 0)
+    missing = ""
+    if precision is Precision.MIXED_FLOAT16 and capability < _FLOAT16_CAPABILITY:
+        instead = "mixed_bfloat16 or float32" if on_cpu else "float32"
+        missing = f"fast float16 arithmetic; use {instead}"
+    if precision is Precision.MIXED_BFLOAT16 and capability < _BFLOAT16_CAPABILITY and not on_cpu:
+        missing = "bfloat16 arithmetic; use mixed_float16 or float32"
+    asked = f"precision={precision}"
+    if tf32 and not missing and capability < _BFLOAT16_CAPABILITY:
+        asked, missing = "tf32=true", "TensorFloat-32; use tf32=false"
+    if missing:
+        shown = "a CPU" if on_cpu else "compute capability {}.{}".format(*capability)
+        raise DeviceError(f"{asked}: {device.name} ({shown}) has no {missing}")
 
 
 def memory_limit_default() -> int:

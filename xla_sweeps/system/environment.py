@@ -315,21 +315,12 @@ def git_state() -> str:
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return ""
+    describe = ["git", "-C", str(root), "describe", "--always", "--exclude=*", "--abbrev=12"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        commit, status = (
-            subprocess.run(
-                ["git", "-C", str(root), *words],
-                capture_output=True,
-                text=True,
-                check=True,
-                timeout=5,
-            ).stdout
-            for words in (
-                ("rev-parse", "--short=12", "HEAD"),
-                ("status", "--porcelain", "--untracked-files=no"),
-            )
+        done = subprocess.run(
+            [*describe, "--dirty=+dirty"], capture_output=True, text=True, check=True, timeout=5
         )
-        return commit.strip() + ("+dirty" if status.strip() else "")
+        return done.stdout.strip()
     return ""
 
 
