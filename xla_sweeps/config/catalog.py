@@ -14,9 +14,8 @@ from typing import Annotated, Any
 import msgspec
 import yaml
 
-from xla_sweeps.config.foreign import check_config_dir, is_name
+from xla_sweeps.config.foreign import check_config_dir, is_name, yaml_message
 from xla_sweeps.config.values import converted
-from xla_sweeps.config.yaml_values import yaml_message
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.trial import InputSpec, ModelSpec

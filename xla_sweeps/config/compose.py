@@ -29,9 +29,14 @@ from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import OmegaConfBaseException
 
 from xla_sweeps.config import catalog
-from xla_sweeps.config.foreign import MAX_YAML_DEPTH, check_config_dir, check_credentials, texts
+from xla_sweeps.config.foreign import (
+    MAX_YAML_DEPTH,
+    check_config_dir,
+    check_credentials,
+    texts,
+    yaml_message,
+)
 from xla_sweeps.config.values import folder_of
-from xla_sweeps.config.yaml_values import yaml_message
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, NAMES
 from xla_sweeps.schema.overrides import option_of, override_value

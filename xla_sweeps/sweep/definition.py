@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from xla_sweeps.config.foreign import read_yaml
-from xla_sweeps.config.yaml_values import read_values
+from xla_sweeps.config.foreign import read_values, read_yaml
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import RETIRED
 from xla_sweeps.schema.overrides import tidy

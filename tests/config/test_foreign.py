@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xla_sweeps.config.yaml_values import read_values
+from xla_sweeps.config.foreign import read_values
 from xla_sweeps.errors import ConfigError
 
 
