@@ -61,6 +61,8 @@ POINTS = (
 
 REPETITIONS = int(os.environ.get("FAULT_REPETITIONS", "1"))
 
+PUSH = "import faults; from xla_sweeps.__main__ import main; main()"
+
 FAKE = (sys.executable, str(SUPPORT / "fake_trial.py"))
 
 IN_DRIVER = ("plan.loaded", "driver.submit", "driver.ended")
@@ -194,7 +196,8 @@ def test_every_fault_point_is_reached_by_a_run(
             monkeypatch.setenv(name, value)
         real_sweep(tmp_path / "r", monkeypatch, XLA_SWEEPS_FP_LOG=str(log))
         done = subprocess.run(
-            [sys.executable, "-m", "xla_sweeps", "push", str(tmp_path / "r")],
+            [sys.executable, "-c", PUSH, "push", str(tmp_path / "r")],
+            cwd=SUPPORT,
             capture_output=True,
             timeout=300,
         )

@@ -15,6 +15,8 @@ import time
 from collections import Counter
 from functools import partial
 
+import faults  # noqa: F401  (which it may be made to have)
+
 from xla_sweeps.measure import protocol
 from xla_sweeps.schema.measurement import Block, Flagged, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import ModelFacts

@@ -12,6 +12,8 @@ import os
 import sys
 from pathlib import Path
 
+import faults  # noqa: F401  (which it may be made to have)
+
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store

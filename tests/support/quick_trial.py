@@ -16,13 +16,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import faults  # noqa: F401  (which it may be made to have)
 from factories import asked
 
 from xla_sweeps.errors import HeldError
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Block, Failure, ModeOutcome, Phase, Round, Status
 from xla_sweeps.schema.record import ModelFacts, Record
-from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.process import Assignment, die_with_parent
 
 MODEL = ModelFacts(name="m", family="F", variant="V", source="s", task="t", resolution_px=8)
@@ -70,7 +70,7 @@ def main() -> int:
         die_with_parent(assignment.parent, signal.SIGTERM)
     words = dict(word.split("=", 1) for word in sys.argv[1:])
     store = Store(Path(words["results_dir"]))
-    fault_point("worker.import")
+    sys.audit("xla_sweeps.worker.import")
     try:
         with store.claim(words["id"]):
             count = store.count(words["id"])
@@ -103,7 +103,7 @@ def main() -> int:
                 while not stopped:
                     time.sleep(0.02)
                 how = "interrupted"
-            fault_point("supervisor.result")
+            sys.audit("xla_sweeps.supervisor.result")
             saved, path = store.save(replace(record(words["id"], how, words)))
             ack = os.environ.get("ACK")
             if ack:  # told only after the store acknowledged it

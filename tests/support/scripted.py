@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import faults  # noqa: F401  (which it may be made to have)
 from paths import SUPPORT
 
 from xla_sweeps.schema import backend

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import select
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -34,7 +35,6 @@ from xla_sweeps.schema.measurement import (
 )
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import leases as leasing
-from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.process import adopting_orphans
 
 
@@ -198,11 +198,11 @@ class _Conductor:
             timeouts=trial.timeouts,
             memory_limit_bytes=trial.memory_limit_bytes,
         )
-        fault_point("spawn.before")
+        sys.audit("xla_sweeps.spawn.before")
         worker = workers.start(
             launch, mark=self.mark, stop=setting.stop, on_event=partial(self._take, index)
         )
-        fault_point("spawn.after")
+        sys.audit("xla_sweeps.spawn.after")
         if worker is None:
             raise self._interrupted()
         self.started.enter_context(worker)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,7 +34,6 @@ from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 from xla_sweeps.system import environment
-from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
 from xla_sweeps.system.process import Assignment, StopSignals
 
@@ -234,7 +234,7 @@ def _run_replicate(session: _Session) -> None:
         finished_at=now(),
         log=str(log.relative_to(settings.results_dir)),
     )
-    fault_point("supervisor.result")
+    sys.audit("xla_sweeps.supervisor.result")
     stored, path = save(record, session.store, stop=session.stop, warn=session.screen.warn)
     session.records.append(stored)
     session.paths.append(path)

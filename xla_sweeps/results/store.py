@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import re
+import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,6 @@ from xla_sweeps.errors import StoreError
 from xla_sweeps.results.claim import claimed
 from xla_sweeps.schema.record import NewerSchemaError, Record, RecordFormatError
 from xla_sweeps.system import files
-from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.text import displayable
 
 MIN_FREE_BYTES = 16 * 2**20
@@ -115,10 +115,10 @@ class Store:
                 path = folder / f"{stored.replicate}.json"
                 _write_synced(temporary, stored.to_json())
                 if _link_new(temporary, path):
-                    fault_point("store.linked")
+                    sys.audit("xla_sweeps.store.linked")
                     _sync_folder(folder)
                     _sync_folder(self.records_dir)
-                    fault_point("store.folder_synced")
+                    sys.audit("xla_sweeps.store.folder_synced")
                     return stored, path
         except OSError as error:
             raise StoreError(f"cannot save the record below {folder}: {_reason(error)}") from error
@@ -271,11 +271,11 @@ class Store:
             HeldError: another process is measuring the same trial into this folder.
             StoreError: the claim's file cannot be locked.
         """
-        fault_point("claim.before")
+        sys.audit("xla_sweeps.claim.before")
         with claimed(self.results_dir, trial_id):
-            fault_point("claim.after")
+            sys.audit("xla_sweeps.claim.after")
             yield
-            fault_point("claim.release")
+            sys.audit("xla_sweeps.claim.release")
 
 
 def guarded(folder: Path, make: Callable[[], _T]) -> tuple[_T | None, tuple[str, ...]]:
@@ -322,13 +322,13 @@ def _write_synced(path: Path, content: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o644)
     try:
-        fault_point("store.opened")
+        sys.audit("xla_sweeps.store.opened")
         view = memoryview(content)
         while view:
             view = view[os.write(descriptor, view) :]
-        fault_point("store.written")
+        sys.audit("xla_sweeps.store.written")
         os.fsync(descriptor)
-        fault_point("store.synced")
+        sys.audit("xla_sweeps.store.synced")
     finally:
         os.close(descriptor)
 

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import os
 import queue
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -32,7 +33,6 @@ from xla_sweeps.sweep.outcomes import (
 )
 from xla_sweeps.sweep.progress import Progress
 from xla_sweeps.sweep.search import Search
-from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.process import StopSignals
 
 POLL_S = 0.25
@@ -89,7 +89,7 @@ class Driver:
     def run(self, tasks: Iterable[Task]) -> Outcome:
         """Run the tasks that want a replicate; returns when none does, or when it was stopped."""
         self._backlog.extend(list(tasks))
-        fault_point("plan.loaded")
+        sys.audit("xla_sweeps.plan.loaded")
         with self._stop:
             try:
                 while self._goes_on():
@@ -163,7 +163,7 @@ class Driver:
                 return
         known_records = max(len(stored), len(task.seen))
         job = self._job(task, slot, known_records)
-        fault_point("driver.submit")
+        sys.audit("xla_sweeps.driver.submit")
         future = self._launcher.submit(job)
         self._running[future] = Run(task, job, stored, time.monotonic())
         future.add_done_callback(self._ended.put)
@@ -183,7 +183,7 @@ class Driver:
         run = self._running.pop(future)
         run.ended = future.result()
         run.unsaved.extend(run.ended.records)
-        fault_point("driver.ended")
+        sys.audit("xla_sweeps.driver.ended")
         new = self._collector.collect(run)
         if new is None:
             return

@@ -18,7 +18,6 @@ from typing import NoReturn, Protocol
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import CHANNEL_LOST_CODE, error_text
 from xla_sweeps.schema.measurement import Phase
-from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.process import die_with_parent
 
 
@@ -37,11 +36,11 @@ class Channel:
         """Send one message; without a parent, this process ends."""
         if isinstance(message, protocol.Stage):
             self.stage = message
-            fault_point(f"worker.{message.phase}")
+            sys.audit(f"xla_sweeps.worker.{message.phase}")
         elif isinstance(message, protocol.Timed):
-            fault_point("worker.block")
+            sys.audit("xla_sweeps.worker.block")
         elif isinstance(message, protocol.Finished):
-            fault_point("worker.finished")
+            sys.audit("xla_sweeps.worker.finished")
         try:
             self._out.write(protocol.encode(message))
         except OSError:  # the parent is gone, or the model's code closed the descriptor

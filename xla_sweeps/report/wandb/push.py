@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +20,6 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.system import files
-from xla_sweeps.system.faults import fault_point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ def _push_trial(
     """Upload a trial's runs; returns the problem or "", and whether the server answers."""
     within_s = 2 * header.connect_timeout_s + header.finish_timeout_s
     for run_id, records in runs.items():
-        fault_point("push.before")
+        sys.audit("xla_sweeps.push.before")
         document = {**header_document(header), "run_id": run_id}
         content = run_content(records, summary, exit_code=exit_code_of(records))
         answer = helper.answer(
@@ -106,10 +106,10 @@ def _push_trial(
             return f"no answer within {within_s:.0f} s", False
         if not answer["complete"]:
             return "; ".join(answer["warnings"]), answer.get("reachable", True)
-        fault_point("push.after")
+        sys.audit("xla_sweeps.push.after")
         numbers = [record.replicate for record in records]
         note_run(header, run_id, numbers, confirmed=True, url=answer.get("url", ""))
-        fault_point("push.marked")
+        sys.audit("xla_sweeps.push.marked")
     return "", True
 
 
