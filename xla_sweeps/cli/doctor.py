@@ -161,11 +161,8 @@ def _flags(flags: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _governor(cpu: Mapping[str, Any]) -> Finding:
-    governor = cpu["governor"]
-    if not governor:
-        shown = "the kernel shows no CPU frequency governor (a virtual machine?)"
-        return Finding("ok", "governor", shown)
-    if governor == "performance":
+    governor = cpu["governor"] or "the kernel shows no CPU frequency governor (a virtual machine?)"
+    if cpu["governor"] in ("", "performance"):
         return Finding("ok", "governor", governor)
     return Finding("warn", "governor", governor, "cpupower frequency-set -g performance")
 
@@ -194,28 +191,22 @@ def _quiet(seconds: float) -> Iterator[Finding]:
 
 
 def _disk(results_dir: Path) -> Iterator[Finding]:
-    existing = next(
-        path for path in (results_dir.absolute(), *results_dir.absolute().parents) if path.exists()
-    )
+    folder = results_dir.absolute()
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    level, shown, fix = "ok", f"{results_dir} does not exist yet; it can be created", ""
     if results_dir.is_dir():
+        shown = f"{results_dir} is writable"
         try:
             Store(results_dir).check_writable()
         except StoreError as error:
-            yield Finding("bad", "results_dir", str(error))
-            return
-        yield Finding("ok", "results_dir", f"{results_dir} is writable")
+            level, shown = "bad", str(error)
     elif not os.access(existing, os.W_OK) or not existing.is_dir():
-        shown, fix = f"{results_dir} cannot be created", "choose another: results_dir=PATH"
-        yield Finding("bad", "results_dir", shown, fix)
-    else:
-        shown = f"{results_dir} does not exist yet; it can be created"
-        yield Finding("ok", "results_dir", shown)
+        level, shown = "bad", f"{results_dir} cannot be created"
+        fix = "choose another: results_dir=PATH"
+    yield Finding(level, "results_dir", shown, fix)
     free = shutil.disk_usage(existing).free
-    shown = f"{free / 2**30:.1f} GiB free"
-    if free < LOW_DISK_BYTES:
-        yield Finding("warn", "disk", shown, "a long sweep may need more")
-    else:
-        yield Finding("ok", "disk", shown)
+    fix = "a long sweep may need more" if free < LOW_DISK_BYTES else ""
+    yield Finding("warn" if fix else "ok", "disk", f"{free / 2**30:.1f} GiB free", fix)
 
 
 def _wandb() -> Finding:

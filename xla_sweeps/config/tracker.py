@@ -50,11 +50,8 @@ def tracker_of(
     for key in ("project", "entity", "group"):
         if not isinstance(given.get(key), str | int | None):
             raise ConfigError(f"tracker.{key}={given[key]}: expected a string")
-    project = str(given.get("project") or environ.get("WANDB_PROJECT") or "xla-sweeps")
-    if environ.get("WANDB_PROJECT") and not any(
-        key.startswith("tracker.project") for key in explicit
-    ):
-        project = environ["WANDB_PROJECT"]
+    asked = given.get("project") if "tracker.project" in explicit else None
+    project = str(asked or environ.get("WANDB_PROJECT") or given.get("project") or "xla-sweeps")
     if project == "sweeps":
         raise ConfigError(
             "tracker.project=sweeps: W&B's client cannot read a project of that name; choose "
@@ -65,12 +62,11 @@ def tracker_of(
             f"tracker.project={project}: W&B takes at most {MAX_PROJECT} characters, none of "
             "/ \\ # ? % :"
         )
-    own = (str(tag) for tag in tags)
     others = (tag.strip() for tag in environ.get("WANDB_TAGS", "").split(","))
     return TrackerSettings(
         name=name,
         project=project,
-        tags=tuple(dict.fromkeys(filter(None, (*own, *others)))),
+        tags=tuple(dict.fromkeys(filter(None, (*map(str, tags), *others)))),
         **{
             key: None if value is None else str(value)
             for key, variable in _WANDB_VARIABLES.items()
