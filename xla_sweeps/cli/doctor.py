@@ -141,7 +141,7 @@ def _gpu_state(gpu: devices.Device) -> Iterator[Finding]:
 
 
 def _versions(packages: Mapping[str, str]) -> Iterator[Finding]:
-    extras = {name: source.extra for source in SOURCES.values() for name in source.packages}
+    extras = {source.package: source.extra for source in SOURCES.values()}
     for name in environment.packages_of(default_backend()):
         if name in packages:
             yield Finding("ok", name, packages[name])

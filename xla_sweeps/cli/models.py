@@ -68,7 +68,7 @@ def hub_replicas_command(arguments: Sequence[str]) -> int:
 
 SOURCE = "hub"
 
-_NEEDED = (*SOURCES[SOURCE].modules, "keras_hub", "keras_cv")
+_NEEDED = (SOURCES[SOURCE].module, "keras_hub", "keras_cv")
 
 
 def show(names: Sequence[str]) -> int:

@@ -37,46 +37,36 @@ class Source:
 
     Attributes:
         libraries: what may build its models; the first by default.
-        modules: Python modules that must be installed beside the core.
-        packages: the distributions whose versions decide what its models are.
-        extra: the extra of this package that installs them, or "".
+        package: the distribution that must be installed beside the core, whose version decides what
+            its models are, or "".
+        extra: the extra of this package that installs it, or "".
         presets: whether `weights` may name a preset of the library.
         dtype_fixed: whether all its models bring their own dtypes, whatever `precision` says.
     """
 
     libraries: tuple[str, ...]
-    modules: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
+    package: str = ""
     extra: str = ""
     presets: bool = False
     dtype_fixed: bool = False
 
+    @property
+    def module(self) -> str:
+        """The module of the package, or ""."""
+        return self.package.replace("-", "_")
+
 
 SOURCES: Mapping[str, Source] = {
     "applications": Source(libraries=("keras", "tf_keras")),
-    "keras_cv": Source(
-        libraries=("keras_cv",),
-        modules=("keras_cv",),
-        packages=("keras-cv",),
-        extra="keras-cv",
-        presets=True,
-    ),
+    "keras_cv": Source(libraries=("keras_cv",), package="keras-cv", extra="keras-cv", presets=True),
     "keras_hub": Source(
-        libraries=("keras_hub",),
-        modules=("keras_hub",),
-        packages=("keras-hub",),
-        extra="keras-hub",
-        presets=True,
+        libraries=("keras_hub",), package="keras-hub", extra="keras-hub", presets=True
     ),
     "hub": Source(
-        libraries=("tensorflow_hub",),
-        modules=("tensorflow_hub",),
-        packages=("tensorflow-hub",),
-        extra="hub",
-        dtype_fixed=True,
+        libraries=("tensorflow_hub",), package="tensorflow-hub", extra="hub", dtype_fixed=True
     ),
     "examples": Source(libraries=("examples",)),
-    "local": Source(libraries=("local",)),
+    LOCAL: Source(libraries=(LOCAL,)),
 }
 """Every source, as `source=NAME` chooses it."""
 

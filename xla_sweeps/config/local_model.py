@@ -18,19 +18,8 @@ from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
 DTYPES = (
-    "float32",
-    "float16",
-    "bfloat16",
-    "float64",
-    "int8",
-    "uint8",
-    "int16",
-    "uint16",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-    "bool",
+    *("float32", "float16", "bfloat16", "float64", "bool"),
+    *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
 )
 
 LARGEST = 1e30

@@ -120,7 +120,8 @@ def settings_of(
 
 def identify(settings: Settings, facts: Mapping[str, Any], *, cores: int | None = None) -> str:
     """The trial's id on its device, with the software of `environment.environment()`."""
-    also = catalog.SOURCES[settings.trial.model.source].packages
+    package = catalog.SOURCES[settings.trial.model.source].package
+    also = (package,) if package else ()
     identity = environment.identity(
         settings.device, facts, backend_of(settings.trial), also=also, cores=cores
     )
@@ -237,12 +238,11 @@ def _brings_code(spec: ModelSpec) -> bool:
 def _require_source(spec: ModelSpec) -> None:
     """Refuse a source whose library is not installed, before anything starts."""
     source = catalog.SOURCES[spec.source]
-    for module in source.modules:
-        if not environment.is_installed(module):
-            raise ConfigError(
-                f"source={spec.source}: {module} is not installed; install it: "
-                f"{how_to_install(source.extra)}"
-            )
+    if source.module and not environment.is_installed(source.module):
+        raise ConfigError(
+            f"source={spec.source}: {source.module} is not installed; install it: "
+            f"{how_to_install(source.extra)}"
+        )
 
 
 def check_accelerator_name(given: Any) -> None:
