@@ -29,7 +29,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def spec(path: str | None, document: dict[str, Any] | None = None, **changes: Any) -> ModelSpec:
     asked: dict[str, Any] = {"model": document or {"name": "local"}, "path": path}
-    defaults = {"import": None, "trust_code": True, "resolution": None, "input_spec": None}
+    asked["import"] = changes.pop("module", None)
+    defaults = {"trust_code": True, "resolution": None, "input_spec": None}
     return user_model_spec({**asked, **defaults, **changes})
 
 
@@ -163,19 +164,12 @@ def test_a_malformed_input_is_reported_with_its_place_and_reason(given: Any, rea
 
 
 def test_the_module_of_custom_layers_is_part_of_a_keras_files_identity(here: Path) -> None:
-    plain, first = spec("net.keras"), spec("net.keras", **{"import": "mine"})
-    assert (
-        spec("net.keras", **{"import": "mine.py"}).recipe["fingerprint"]
-        == first.recipe["fingerprint"]
-    )
+    plain, first = spec("net.keras"), spec("net.keras", module="mine")
+    assert spec("net.keras", module="mine.py").recipe["fingerprint"] == first.recipe["fingerprint"]
     (here / "mine.py").write_text("def build(): return 1\n")
-    changed = spec("net.keras", **{"import": "mine"})
+    changed = spec("net.keras", module="mine")
     ids = [trial_id(replace(TRIAL, model=model), {}) for model in (plain, first, changed)]
     assert len(set(ids)) == 3
-    assert refusal("mine:build", **{"import": "mine"}).startswith(
-        "import=mine: applies to a .keras file"
-    )
-    assert refusal("net.keras", **{"import": "nosuch"}).startswith(
-        "import=nosuch: no module 'nosuch'"
-    )
-    assert "add trust_code=true" in refusal("net.keras", **{"import": "mine"}, trust_code=False)
+    assert refusal("mine:build", module="mine").startswith("import=mine: applies to a .keras file")
+    assert refusal("net.keras", module="nosuch").startswith("import=nosuch: no module 'nosuch'")
+    assert "add trust_code=true" in refusal("net.keras", module="mine", trust_code=False)

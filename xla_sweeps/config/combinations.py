@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, RangeSweep
 
@@ -51,7 +52,8 @@ def _check_count(count: int) -> None:
 
 def _words(override: Override, config_dir: Path | None) -> list[str]:
     """One override for each value."""
-    key, text, sweep = override.get_key_element(), override.input_line, override.value()
+    key, text = override.get_key_element(), override.input_line
+    sweep: Any = override.value()
     if not override.is_sweep_override():
         return [str(text)]
     if isinstance(sweep, Glob):
