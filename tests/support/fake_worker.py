@@ -148,8 +148,6 @@ class Scripted:
 
     def block(self, mode: str, calls: int) -> protocol.Reply:
         if not self.measured:
-            if self.passes_all_points:
-                self.channel.send(protocol.Stage(phase=Phase.MEASURE))
             time.sleep(float(self.value_of("last", "0")))
             if "garbage" in self.script:
                 os.write(self.descriptor, b"\x00 not a message {\n")
