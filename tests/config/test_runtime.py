@@ -17,7 +17,6 @@ from xla_sweeps.sweep.compose import Composer
 from xla_sweeps.sweep.launchers.slots import Slot
 from xla_sweeps.system import environment, library_flags
 from xla_sweeps.system.devices import resolve_device
-from xla_sweeps.system.library_flags import Flags
 
 LISTED = {
     "XLA_FLAGS": {
@@ -33,13 +32,17 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorFlow's list of flags, as it is kept; TensorFlow is never asked."""
     monkeypatch.setenv("XLA_SWEEPS_CACHE", str(tmp_path))
     library_flags.known.cache_clear()
+    library_flags.accepts.cache_clear()
     version = environment.versions()["tensorflow"]
     (tmp_path / "flags").mkdir()
     for variable, kinds in LISTED.items():
         place = tmp_path / "flags" / f"{version}-{variable}.json"
-        place.write_bytes(msgspec.json.encode(Flags(kinds, ["xla_gpu_late_flag=true"])))
+        place.write_bytes(msgspec.json.encode(kinds))
     unknown = (-6, "F0000 parse_flags_from_env.cc:234] Unknown flag in XLA_FLAGS: --x")
-    monkeypatch.setattr(library_flags, "_ask", lambda backend, variable, value: unknown)
+    answers = {"--xla_gpu_late_flag=true": (0, "")}
+    monkeypatch.setattr(
+        library_flags, "_ask", lambda backend, variable, value: answers.get(value, unknown)
+    )
 
 
 def settings(*overrides: str, environ: dict[str, str] | None = None) -> Settings:

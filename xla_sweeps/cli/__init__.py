@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any, NamedTuple
-
-from xla_sweeps.errors import ConfigError
+from typing import NamedTuple
 
 
 class Command(NamedTuple):
@@ -67,20 +64,3 @@ COMMANDS = {
     "check": Command("[DIR]", "validate a results folder: digests, records, duplicates, kept rows"),
 }
 """Every command, in the order of `--help`."""
-
-
-def command_parser(name: str, details: str = "") -> argparse.ArgumentParser:
-    """A parser that raises its errors as a `ConfigError` of one line.
-
-    Args:
-        name: of the command.
-        details: sentences that follow the command's one line of help.
-    """
-
-    class Parser(argparse.ArgumentParser):
-        def error(self, message: str) -> Any:
-            raise ConfigError(f"{name}: {message}; `xla-sweeps {name} --help` shows the usage")
-
-    summary = COMMANDS[name].help
-    description = f"{summary[0].upper()}{summary[1:]}. {details}"
-    return Parser(prog=f"xla-sweeps {name}", description=description)

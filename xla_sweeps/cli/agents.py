@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from xla_sweeps.cli import command_parser
-from xla_sweeps.cli.arguments import add_config_dir, add_results_dir
+from xla_sweeps.cli.arguments import add_config_dir, add_results_dir, command_parser
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_headlines
 from xla_sweeps.report.wandb.credentials import require_login

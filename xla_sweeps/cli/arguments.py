@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from xla_sweeps.cli import COMMANDS
 from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError
 
@@ -17,6 +18,23 @@ if TYPE_CHECKING:
 
 RESULTS = "results"
 """The results folder by default."""
+
+
+def command_parser(name: str, details: str = "") -> argparse.ArgumentParser:
+    """A parser that raises its errors as a `ConfigError` of one line.
+
+    Args:
+        name: of the command.
+        details: sentences that follow the command's one line of help.
+    """
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> Any:
+            raise ConfigError(f"{name}: {message}; `xla-sweeps {name} --help` shows the usage")
+
+    summary = COMMANDS[name].help
+    description = f"{summary[0].upper()}{summary[1:]}. {details}"
+    return Parser(prog=f"xla-sweeps {name}", description=description)
 
 
 def add_results_dir(parser: argparse.ArgumentParser, name: str = "dir") -> None:

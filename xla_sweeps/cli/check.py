@@ -17,8 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from xla_sweeps.cli import command_parser
-from xla_sweeps.cli.arguments import add_results_dir
+from xla_sweeps.cli.arguments import add_results_dir, command_parser
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive, rows
 from xla_sweeps.results.store import Store

@@ -10,8 +10,7 @@ from pathlib import Path
 from xla_sweeps.analysis import changes
 from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.matching import Side
-from xla_sweeps.cli import command_parser
-from xla_sweeps.cli.arguments import add_output, read_trials
+from xla_sweeps.cli.arguments import add_output, command_parser, read_trials
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import StoreError, unknown_name
 from xla_sweeps.report import export

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xla_sweeps.analysis import changes
-from xla_sweeps.cli import command_parser, compare
-from xla_sweeps.cli.arguments import add_results_dir, read_trials
+from xla_sweeps.cli import compare
+from xla_sweeps.cli.arguments import add_results_dir, command_parser, read_trials
 from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, StoreError, how_to_install
 from xla_sweeps.report import advice, export

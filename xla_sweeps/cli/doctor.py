@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xla_sweeps.cli import command_parser
-from xla_sweeps.cli.arguments import add_results_dir
+from xla_sweeps.cli.arguments import add_results_dir, command_parser
 from xla_sweeps.config.catalog import SOURCES
 from xla_sweeps.errors import ConfigError, StoreError, how_to_install
 from xla_sweeps.measure import toolchain

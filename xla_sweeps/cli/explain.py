@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from xla_sweeps.cli import command_parser
-from xla_sweeps.cli.arguments import add_model, require_model
+from xla_sweeps.cli.arguments import add_model, command_parser, require_model
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.errors import ConfigError, unknown_name

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from xla_sweeps.cli import command_parser
+from xla_sweeps.cli.arguments import command_parser
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.report.terminal.progress_bar import Steps

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from xla_sweeps.cli import command_parser
+from xla_sweeps.cli.arguments import command_parser
 from xla_sweeps.config import catalog
 from xla_sweeps.config.catalog import SOURCES, load_catalog
 from xla_sweeps.config.values import folder_of

@@ -13,8 +13,13 @@ from dataclasses import replace
 import msgspec
 
 from xla_sweeps.analysis.predict_cost import copies_of, cost_of, points_of
-from xla_sweeps.cli import command_parser
-from xla_sweeps.cli.arguments import add_accept_contaminated, add_model, read_trials, require_model
+from xla_sweeps.cli.arguments import (
+    add_accept_contaminated,
+    add_model,
+    command_parser,
+    read_trials,
+    require_model,
+)
 from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog

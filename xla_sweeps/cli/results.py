@@ -6,8 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from xla_sweeps.cli import command_parser
-from xla_sweeps.cli.arguments import add_output, add_results_dir, read_trials
+from xla_sweeps.cli.arguments import add_output, add_results_dir, command_parser, read_trials
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report.export import csv_text, write_json, write_parquet, write_text

@@ -52,7 +52,6 @@ from xla_sweeps.sweep.plan import (
 )
 from xla_sweeps.sweep.progress import time_left
 from xla_sweeps.sweep.search import Search
-from xla_sweeps.system.collector import without_collecting
 from xla_sweeps.system.devices import gpu_problems
 from xla_sweeps.system.text import file_name
 
@@ -173,17 +172,16 @@ def plan_of(request: Request) -> Plan:
     sweeps = (request.sweep, *request.more)
     for sweep in sweeps:
         check_parameters(sweep, options.file)
-    with without_collecting():
-        runs = load_runs(store)
-        for problem in runs.problems:
-            print(f"warning: {problem}", file=sys.stderr)
-        asked = sum(sweep.trials for sweep in sweeps if sweep.method != "bayes")
-        composed = _composed(request) if asked else []
-        tasks = with_aa(composed, composer.of_words)
-        assign_records(tasks, runs, software=composer.software, retry=options.retry)
-        if options.rerun is not None:
-            want_again(tasks, runs, store.results_dir, *options.rerun, warn=warn)
-        return Plan(tasks=tasks, repeated=asked - len(composed), costs=costs_of(runs))
+    runs = load_runs(store)
+    for problem in runs.problems:
+        print(f"warning: {problem}", file=sys.stderr)
+    asked = sum(sweep.trials for sweep in sweeps if sweep.method != "bayes")
+    composed = _composed(request) if asked else []
+    tasks = with_aa(composed, composer.of_words)
+    assign_records(tasks, runs, software=composer.software, retry=options.retry)
+    if options.rerun is not None:
+        want_again(tasks, runs, store.results_dir, *options.rerun, warn=warn)
+    return Plan(tasks=tasks, repeated=asked - len(composed), costs=costs_of(runs))
 
 
 def _composed(request: Request) -> list[Task]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.cli import command_parser
-from xla_sweeps.cli.arguments import add_accept_contaminated, add_config_dir
+from xla_sweeps.cli.arguments import add_accept_contaminated, add_config_dir, command_parser
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import MAX_TRIALS
 from xla_sweeps.config.values import path_of

@@ -98,11 +98,11 @@ def _typed(option: str, name: str, value: Any, backend: Backend) -> Any:
     """The value in the flag's own type; XLA itself is asked about what it does not list."""
     variable, key = backend.flags[option], f"{option}.{name}"
     known = library_flags.known(backend, variable)
-    if name in known.kinds:
-        return _value(key, value, known.kinds[name])
+    if name in known:
+        return _value(key, value, known[name])
     text = str(_value(key, value, "str"))
     if not library_flags.accepts(backend, variable, name, text):
-        raise unknown_name(f"flag in {option}", f"{name}={text}", known.kinds)
+        raise unknown_name(f"flag in {option}", f"{name}={text}", known)
     return value
 
 

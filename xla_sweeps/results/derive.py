@@ -35,7 +35,6 @@ from xla_sweeps.schema.build import build_of
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.record import Record, outcome_of
 from xla_sweeps.schema.row import ComparisonRow
-from xla_sweeps.system.collector import without_collecting
 
 if TYPE_CHECKING:
     import pyarrow
@@ -173,7 +172,6 @@ def read_trials(
     return replace(trials, problems=(*problems, *trials.problems))
 
 
-@without_collecting()
 def summarized(store: Store, trials: Iterable[tuple[str, str, Sequence[Record]]]) -> Trials:
     """Summarize trials.
 

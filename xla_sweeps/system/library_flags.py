@@ -1,6 +1,6 @@
 """The flags that an installed framework takes, as XLA lists them itself.
 
-XLA aborts at a flag that it does not know, so a process of its own is asked. The answer is kept for
+XLA aborts at a flag that it does not know, so a process of its own is asked. Its list is kept for
 each version of the framework.
 """
 
@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 from functools import cache
-from pathlib import Path
 
 import msgspec
 
@@ -31,57 +30,42 @@ _LINE = re.compile(rf"^\t--(\w+)=.*?\t({'|'.join(KINDS)})\t", re.M)
 _HOST = Device(kind="cpu", index=0, name="")
 
 
-class Flags(msgspec.Struct):
-    """Flags of one variable, such as `XLA_FLAGS`.
-
-    Attributes:
-        kinds: `bool`, `int`, `float` or `str` by flag; the list may be cut off at its end.
-        accepted: `name=value` of others that were taken.
-    """
-
-    kinds: dict[str, str]
-    accepted: list[str] = []
-
-
 @cache
-def known(backend: Backend, variable: str) -> Flags:
-    """The flags of a variable.
+def known(backend: Backend, variable: str) -> dict[str, str]:
+    """`bool`, `int`, `float` or `str` by flag of a variable; the list may be cut off at its end.
 
     Raises:
         ConfigError: the framework does not list them.
     """
+    version = environment.versions().get(backend.name, "")
+    place = environment.cache_dir() / "flags" / f"{version}-{variable}.json"
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(read_regular(_place(backend, variable)), type=Flags)
+        return msgspec.json.decode(read_regular(place), type=dict[str, str])
     _, text = _ask(backend, variable, "--help")
     kinds = {name: KINDS[kind] for name, kind in _LINE.findall(text)}
     if not kinds:
         raise ConfigError(
             f"{backend.title} does not list its flags; set {variable} in the environment instead"
         )
-    flags = Flags(kinds)
-    _keep(backend, variable, flags)
-    return flags
+    with contextlib.suppress(OSError):
+        replace_whole(place, msgspec.json.encode(kinds))
+    return kinds
 
 
+@cache
 def accepts(backend: Backend, variable: str, name: str, value: str) -> bool:
     """True if a framework takes a flag that its list does not name, with this value.
 
     Raises:
         ConfigError: it does not start with it, for another reason than that it does not know it.
     """
-    flags, word = known(backend, variable), f"{name}={value}"
-    if word not in flags.accepted:
-        code, text = _ask(backend, variable, f"--{word}")
-        if code and "Unknown flag" in text:
-            return False
-        if code:
-            raise ConfigError(
-                f"{backend.title} does not start with {variable}=--{word} (exit code {code}); "
-                "remove it"
-            )
-        flags.accepted.append(word)
-        _keep(backend, variable, flags)
-    return True
+    code, text = _ask(backend, variable, f"--{name}={value}")
+    if code and "Unknown flag" not in text:
+        raise ConfigError(
+            f"{backend.title} does not start with {variable}=--{name}={value} (exit code {code}); "
+            "remove it"
+        )
+    return not code
 
 
 def _ask(backend: Backend, variable: str, value: str) -> tuple[int, str]:
@@ -100,13 +84,3 @@ def _ask(backend: Backend, variable: str, value: str) -> tuple[int, str]:
     except subprocess.TimeoutExpired as error:
         raise ConfigError(f"{backend.title} did not list its flags within {LIMIT_S:g} s") from error
     return done.returncode, done.stderr.decode(errors="replace")
-
-
-def _place(backend: Backend, variable: str) -> Path:
-    version = environment.versions().get(backend.name, "")
-    return environment.cache_dir() / "flags" / f"{version}-{variable}.json"
-
-
-def _keep(backend: Backend, variable: str, flags: Flags) -> None:
-    with contextlib.suppress(OSError):
-        replace_whole(_place(backend, variable), msgspec.json.encode(flags))
