@@ -77,7 +77,7 @@ class Reporter:
         """Write the summary run: figures, comparison table, and files as artifacts."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         header = {"connect_timeout_s": float(CONNECT_S), "finish_timeout_s": FINISH_S}
-        run = wandb.init(
+        with wandb.init(
             id=plan["run_id"],
             resume="allow",
             project=plan["project"],
@@ -87,14 +87,9 @@ class Reporter:
             tags=["xla-sweeps", "summary"],
             dir=folder,
             settings=client_settings("online", header),
-        )
-        try:
+        ) as run:
             digest = _fill(run, plan, table, [Path(path) for path in attachments])
-        except BaseException:
-            run.finish(exit_code=1)
-            raise
-        place, name, url = f"{run.entity}/{run.project}", str(run.id), shown(run.url or "")
-        run.finish(exit_code=0)
+            place, name, url = f"{run.entity}/{run.project}", str(run.id), shown(run.url or "")
         until = time.monotonic() + confirm_s
         while not _is_there(place, name, digest):
             if time.monotonic() > until:
