@@ -15,7 +15,7 @@ from factories import make_outcome, make_record
 
 from xla_sweeps.cli import main
 from xla_sweeps.errors import StoreError, XlaSweepsError
-from xla_sweeps.report.wandb_report import build
+from xla_sweeps.report.wandb_report import publish
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.launchers import ray, wandb_agents
@@ -131,12 +131,12 @@ def test_the_files_of_a_report_replace_links_and_keep_what_these_lead_to(outside
     for name in names:
         (folder / name).symlink_to(precious)
     rows = load(results)
-    made = build.attachments(results, rows, folder, warn=print)
+    made = publish.attachments(results, rows, folder, warn=print)
     assert precious.read_text() == "precious"
     assert [path.name for path in made] == list(names[:2])
     assert not any((folder / name).is_symlink() for name in names)
     before = made[1].stat().st_mtime_ns
-    build.attachments(results, rows, folder, warn=print)
+    publish.attachments(results, rows, folder, warn=print)
     assert made[1].stat().st_mtime_ns == before
 
 

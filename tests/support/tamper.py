@@ -38,7 +38,7 @@ from factories import CONFIG, failed_outcome, full, make_outcome, make_record
 from paths import DATA
 
 from xla_sweeps.cli import main
-from xla_sweeps.report.wandb_report import build as report
+from xla_sweeps.report.wandb_report import publish as report
 from xla_sweeps.results import rows
 from xla_sweeps.results.planned import unmeasured
 from xla_sweeps.results.store import Store

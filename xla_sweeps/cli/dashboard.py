@@ -19,7 +19,6 @@ from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.report.wandb import credentials
-from xla_sweeps.report.wandb_report import build as build_report
 from xla_sweeps.report.wandb_report import publish
 from xla_sweeps.results.rows import load
 from xla_sweeps.system.text import counted
@@ -114,11 +113,9 @@ def report_command(arguments: Sequence[str]) -> int:
         credentials.require_login()
     rows = load(options.dir)
     records, summaries = read_trials(options.dir, rows)
-    entity, project = build_report.place(records, options.entity, options.project)
-    unsent = (
-        0 if options.dry_run else build_report.unsent_trials(options.dir, records, entity, project)
-    )
-    plan = build_report.plan_document(
+    entity, project = publish.place(records, options.entity, options.project)
+    unsent = 0 if options.dry_run else publish.unsent_trials(options.dir, records, entity, project)
+    plan = publish.plan_document(
         records, summaries, entity=entity or "", project=project, unsent=unsent
     )
     if options.dry_run:
@@ -129,12 +126,12 @@ def report_command(arguments: Sequence[str]) -> int:
         export.write_json(spec, options.output)
         return 0
     log = options.dir / "wandb" / "report.log"
-    with build_report.writing(log.parent):
+    with publish.writing(log.parent):
         published = publish.publish(
             plan,
-            table=build_report.table_rows(summaries),
+            table=publish.table_rows(summaries),
             log=log,
-            attachments=build_report.attachments(options.dir, rows, log.parent, warn=warn),
+            attachments=publish.attachments(options.dir, rows, log.parent, warn=warn),
         )
     print(f"report     {published.report} ({'updated' if published.updated else 'new'})")
     print(f"summary    {published.run}")

@@ -21,7 +21,7 @@ from wandb_server import WandbServer, log_in, wandb_server
 from xla_sweeps.analysis.overview import overview
 from xla_sweeps.cli import main, results
 from xla_sweeps.report.advice import overall_answer
-from xla_sweeps.report.wandb_report import build, publish
+from xla_sweeps.report.wandb_report import publish
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.table import rows_of
 
@@ -121,7 +121,7 @@ def test_report_and_summary_run_are_uploaded_completely(
     table = json.loads(files["comparison.table.json"])
     model = table["columns"].index("model")
     assert [row[model] for row in table["data"]] == ["a", "b", "c"]
-    assert tuple(table["columns"]) == build.TABLE_COLUMNS
+    assert tuple(table["columns"]) == publish.TABLE_COLUMNS
 
 
 def test_panels_use_keys_that_runs_have_and_show_trials_alone(
@@ -327,7 +327,7 @@ def test_a_report_of_an_older_version_is_recognized_and_replaced(
 def test_a_table_that_is_too_long_is_cut_with_a_note(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "TABLE_ROWS", 2)
+    monkeypatch.setattr(publish, "TABLE_ROWS", 2)
     measure(tmp_path / "r", "a", "b", "c")
     report(tmp_path / "r", entity="team", project="p")
     view = only(server.pages.of_type("runs"))

@@ -67,7 +67,7 @@ def report(plan: Plan, *, online: bool) -> wr.Report:
     """The report.
 
     Args:
-        plan: from `wandb_report.build.plan_document`.
+        plan: from `wandb_report.publish.plan_document`.
         online: whether run sets name their project, whose id only the server knows; otherwise they
             refer to the report's project.
     """

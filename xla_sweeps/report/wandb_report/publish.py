@@ -1,22 +1,43 @@
-"""Publish a W&B report and a summary run through a helper process.
+"""Plan a W&B report and its summary run from a results folder, and publish them.
 
-Nothing here imports wandb. Every wait has a timeout, and a server that is dead, slow or refuses is
-reported in one line.
+A helper process writes them: nothing here imports wandb. Every wait has a timeout, and a server
+that is dead, slow or refuses is reported in one line.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.util
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
+from xla_sweeps import __version__
+from xla_sweeps.analysis.overview import answers, overview
+from xla_sweeps.errors import ConfigError, StoreError, XlaSweepsError, how_to_install
+from xla_sweeps.report import export
+from xla_sweeps.report.dashboard import build
+from xla_sweeps.report.wandb import push
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.report.wandb.credentials import base_url
-from xla_sweeps.report.wandb.push import alone_in
+from xla_sweeps.report.wandb.tracker import published_replicates
+from xla_sweeps.report.wandb_report import text
+from xla_sweeps.results.rows import Rows
+from xla_sweeps.results.store import folder_below, guarded
+from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary, row_dict, value_of
+from xla_sweeps.system.files import read_regular, replace_whole
+from xla_sweeps.system.text import displayable
+
+TABLE_ROWS = 10_000
+
+TABLE_COLUMNS = tuple(name for name, column in COLUMNS.items() if column.wandb)
+
+PROJECT = "xla-sweeps"
 
 MODULE = "xla_sweeps.report.wandb_report.process"
 
@@ -92,7 +113,7 @@ def publish(
     """Write summary run and report, and replace earlier ones.
 
     Args:
-        plan: from `build.plan_document`; its project is created if it does not exist.
+        plan: from `plan_document`; its project is created if it does not exist.
         table: `columns` and `data` of the comparison table.
         attachments: files for the summary run.
         log: file for the client's output.
@@ -102,7 +123,7 @@ def publish(
     """
     upload_s = STEP_S + sum(path.stat().st_size for path in attachments) / BYTES_A_SECOND
     with contextlib.ExitStack() as stack:
-        if not stack.enter_context(alone_in(log.parent, "report")):
+        if not stack.enter_context(push.alone_in(log.parent, "report")):
             raise ReportError(f"another report of {log.parent} is running; wait for it, then rerun")
         helper = Helper(log, module=MODULE)
         stack.callback(helper.end, 0.0)
@@ -143,3 +164,182 @@ def _ask(
 
 def _host() -> str:
     return base_url().rpartition("@")[2].removeprefix("https://").removeprefix("http://")
+
+
+def plan_document(
+    records: Mapping[str, Sequence[Record]],
+    summaries: Mapping[str, TrialSummary],
+    *,
+    entity: str,
+    project: str,
+    unsent: int,
+) -> dict[str, Any]:
+    """Contents of report and summary run as plain data.
+
+    Args:
+        records: of each trial.
+        summaries: of each trial.
+        entity: owner of the project; "" for the user's own.
+        project: name of the project.
+        unsent: trials that are not known to be on the server.
+    """
+    rows = _sorted_rows(summaries)
+    headline = sum(row.headline for row in rows)
+    facts = text.Facts(
+        trials=len(summaries),
+        unsent=unsent,
+        table_rows=min(headline, TABLE_ROWS),
+        headline_rows=headline,
+    )
+    identity = identity_of(records)
+    marker = f"[xla-sweeps:{identity}]"
+    measured = answers(rows)
+    pairs = text.headline_pairs(measured)
+    settings = {
+        scenario: _setting(text.headline_pairs(group))
+        for scenario, group in text.scenarios(measured).items()
+    }
+    return {
+        "entity": entity,
+        "project": project,
+        "title": f"XLA on or off - {project}",
+        "description": f"Computed from {len(summaries):,} trials by xla-sweeps {__version__}. "
+        f"{marker}",
+        "marker": marker,
+        "run_id": f"summary-{identity}",
+        "run_name": f"Summary of {len(summaries):,} trials",
+        "figures": _figures(pairs, facts),
+        "header": text.environment(rows, facts),
+        "sections": [
+            {**asdict(section), "setting": settings.get(section.scenario)}
+            for section in text.sections(rows, facts)
+        ],
+    }
+
+
+def _setting(pairs: Sequence[ComparisonRow]) -> dict[str, Any] | None:
+    """The setting with the most pairs, whose runs the panels show; None without pairs."""
+    for setting in text.commonest(pairs):
+        title = displayable(text.setting_title(setting))
+        return {**text.setting_document(setting), "title": title}
+    return None
+
+
+def _figures(pairs: Sequence[ComparisonRow], facts: text.Facts) -> dict[str, int | float | None]:
+    """The overview's numbers; no means and medians where devices, sizes or batches differ."""
+    several = len(text.by_setting(pairs)) > 1
+    figures: dict[str, int | float | None] = {
+        name: None if several and isinstance(value, float) else value
+        for name, value in asdict(overview(pairs)).items()
+        if isinstance(value, int | float)
+    }
+    counts = ("trials", "table_rows", "headline_rows")
+    return figures | {name: getattr(facts, name) for name in counts}
+
+
+def identity_of(records: Mapping[str, Sequence[Record]]) -> str:
+    """An id of these results that stays while they grow: a hash of their first record."""
+    first = min(
+        (record.started_at, record.trial_id) for group in records.values() for record in group
+    )
+    return hashlib.sha256(" ".join(first).encode()).hexdigest()[:12]
+
+
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Report a failure to write there in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"cannot write {folder}: {error.strerror or error}") from error
+
+
+def place(
+    records: Mapping[str, Sequence[Record]], entity: str | None, project: str | None
+) -> tuple[str | None, str]:
+    """Entity and project: as asked for, else as recorded, else as W&B's variables say."""
+    settings = [record.tracker for group in records.values() for record in group]
+    places: dict[str, str | None] = {}
+    for name, wanted in (("project", project), ("entity", entity)):
+        recorded = sorted({getattr(tracker, name) for tracker in settings} - {"", None})
+        if not wanted and len(recorded) > 1:
+            raise ConfigError(
+                f"report: the records name several W&B {name}s ({', '.join(recorded[:6])}): "
+                f"choose with --{name}"
+            )
+        places[name] = wanted or (
+            recorded[0] if recorded else os.environ.get(f"WANDB_{name.upper()}")
+        )
+    chosen = places["project"] or PROJECT
+    if chosen == "sweeps":
+        raise ConfigError(
+            "report: W&B's client cannot read a project named sweeps; choose another with --project"
+        )
+    return places["entity"], chosen
+
+
+def unsent_trials(
+    results_dir: Path, records: Mapping[str, Sequence[Record]], entity: str | None, project: str
+) -> int:
+    """Number of trials that are not known to be on the server."""
+    sent = 0
+    for trial, group in records.items():
+        header, _ = guarded(
+            results_dir / "records" / trial,
+            partial(push.header_of, results_dir, group[0], project=project, entity=entity),
+        )
+        sent += header is not None and published_replicates(header) is not None
+    return len(records) - sent
+
+
+def attachments(
+    results_dir: Path,
+    rows: Rows,
+    folder: Path,
+    *,
+    warn: Callable[[str], None],
+) -> list[Path]:
+    """The Parquet file of all rows, and the page.
+
+    A page of the same rows is kept, since it tells when it was made.
+    """
+    parquet, page, made_from = (
+        folder / name for name in ("comparison.parquet", build.DEFAULT_NAME, "page.key")
+    )
+    folder_below(folder.parent, folder.name)
+    for path in (parquet, page, made_from):
+        if path.is_symlink():  # never read or replace the target of a foreign link
+            path.unlink()
+    export.write_parquet(rows.table, parquet)
+    key = f"{__version__} {hashlib.sha256(parquet.read_bytes()).hexdigest()}"
+    with contextlib.suppress(OSError):
+        if page.is_file() and read_regular(made_from) == key.encode():
+            return [parquet, page]
+    try:
+        build.write_page([results_dir], page)
+    except ConfigError as error:
+        warn(f"the summary run gets no page: {error}")
+        return [parquet]
+    replace_whole(made_from, key.encode())
+    return [parquet, page]
+
+
+def _sorted_rows(summaries: Mapping[str, TrialSummary]) -> list[ComparisonRow]:
+    columns = (
+        "family",
+        "model",
+        "resolution_px",
+        "batch_size",
+        "trial_id",
+        "candidate",
+        "baseline",
+    )
+    rows = [row for summary in summaries.values() for row in summary.comparisons]
+    return sorted(rows, key=lambda row: [value_of(row, name) for name in columns])
+
+
+def table_rows(summaries: Mapping[str, TrialSummary]) -> dict[str, Any]:
+    """The headline rows as a table; the first of them where there are too many."""
+    documents = [row_dict(row) for row in _sorted_rows(summaries) if row.headline][:TABLE_ROWS]
+    data = [[document[name] for name in TABLE_COLUMNS] for document in documents]
+    return {"columns": list(TABLE_COLUMNS), "data": data}
