@@ -26,7 +26,7 @@ import scipy.special
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store
 started = time.perf_counter()
-assert end_trial(Store(Path(sys.argv[1])), sys.argv[2]).summary is not None
+assert end_trial(Store(Path(sys.argv[1])), sys.argv[2])[0] is not None
 print(time.perf_counter() - started)
 """
 

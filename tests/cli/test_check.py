@@ -134,21 +134,6 @@ def test_records_that_cannot_be_summarized_are_named(
     assert "its records cannot be used (ZeroDivisionError" in line
 
 
-def test_what_a_trial_kept_at_its_end_is_compared_too(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    for seed, trial in enumerate(("a" * 16, "b" * 16)):  # the first is merged at once
-        stored, _ = store.save(make_record(noise=0.1, seed=seed, trial_id=trial))
-        rows.end_trial(store, stored.trial_id)
-    assert examined(tmp_path).problems == []
-    (path,) = (tmp_path / "cache" / "rows").iterdir()
-    kept = json.loads(path.read_bytes())
-    kept["rows"][0]["speedup"] = 99.0
-    path.write_text(json.dumps(kept))
-    (line,) = examined(tmp_path).problems
-    assert line.startswith(f"{path}: not the rows of the records: ")
-    assert "speedup is 99.0 there" in line
-
-
 def test_what_planning_reads_beside_the_rows_is_compared_too(tmp_path: Path) -> None:
     store = Store(tmp_path)
     stored, _ = store.save(make_record(noise=0.1))

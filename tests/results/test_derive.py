@@ -173,7 +173,7 @@ def test_each_scenario_has_a_floor_of_its_own(tmp_path: Path) -> None:
         times = {"graph": 0.2, "graph_2": 0.2 * source.lognormvariate(0, reach)}
         config = config_of(scenario, *times)
         store.save(make_record(times, noise=0.01, config=config, trial_id=f"{number:016x}"))
-    read = derive.read_trials(tmp_path, [f"{number:016x}" for number in range(40)])
+    read = derive.read_trials(Store(tmp_path), [f"{number:016x}" for number in range(40)])
     settled, _ = derive.settled(read.table, read.facts)
     floors: dict[str, set[float]] = {}
     for row in table.rows_of(settled):
@@ -202,7 +202,7 @@ def test_rows_that_are_judged_as_columns_are_those_of_each_trial_alone(tmp_path:
     for records in groups.values():
         for record in records:
             store.save(record)
-    read = derive.read_trials(tmp_path, sorted(groups))
+    read = derive.read_trials(Store(tmp_path), sorted(groups))
     assert read.problems == ()
     settled, _ = derive.settled(read.table, read.facts)
     pools: dict[tuple[str, ...], Pool] = {}

@@ -25,7 +25,7 @@ from xla_sweeps.results.store import Loaded, Store
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record, sealed
-from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 from xla_sweeps.system import files
 
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.19}
@@ -135,9 +135,9 @@ def test_only_changed_folders_are_read_again(
     read: list[str] = []
     real = derive.read_trials
 
-    def noted(folder: Path, names: list[str], *advance: Any) -> derive.Trials:
+    def noted(store: Store, names: list[str], *advance: Any) -> derive.Trials:
         read.extend(names)
-        return real(folder, names, *advance)
+        return real(store, names, *advance)
 
     monkeypatch.setattr(derive, "read_trials", noted)
     assert kept(tmp_path) == before
@@ -263,10 +263,10 @@ def test_a_failed_row_has_the_floor_of_its_device_too(tmp_path: Path) -> None:
     assert with_columns(failed, floor=0.01) != failed
 
 
-def end(folder: Path, number: int, **changes: object) -> rows_.EndedTrial:
+def end(folder: Path, number: int, **changes: object) -> TrialSummary | None:
     """Save a record and end its trial."""
     save(folder, number, **changes)
-    return rows_.end_trial(Store(folder), trial(number))
+    return rows_.end_trial(Store(folder), trial(number))[0]
 
 
 def aa(number: int) -> dict[str, float]:
@@ -290,57 +290,27 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return trials
 
 
-def test_a_trial_that_ends_reads_its_own_records_alone(tmp_path: Path, read: list[str]) -> None:
+def test_a_trial_that_ends_reads_the_records_of_those_that_ended_since_the_rows_were_kept(
+    tmp_path: Path, read: list[str]
+) -> None:
     for number in range(4):
         save(tmp_path, number)
     rows_.load(tmp_path)
     read.clear()
     for number in (8, 9):
         end(tmp_path, number)
-    assert read == [trial(8), trial(9)]
+    assert {*read} == {trial(8), trial(9)}
 
 
-def test_the_rows_of_a_trial_that_ended_are_loaded_without_its_records(
-    tmp_path: Path, read: list[str]
+def test_the_end_of_a_trial_after_many_others_keeps_their_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[str]
 ) -> None:
-    for number in range(3):
-        end(tmp_path, number, started_at=f"2026-01-0{number + 1}T00:00:00+00:00")
-    pending = tmp_path / "cache" / "rows"
-    assert len(list(pending.iterdir())) >= 2
+    monkeypatch.setattr(rows_, "_READ_AT_END", 3)
+    for number in range(4):
+        end(tmp_path, number)
     read.clear()
     rows = kept(tmp_path)
     assert read == []
-    assert not list(pending.iterdir())
-    assert same(rows, from_records(tmp_path))
-    read.clear()
-    assert kept(tmp_path) == rows
-    assert read == []
-
-
-def test_many_trials_that_ended_are_merged_by_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rows_, "_MERGED_FROM", 3)
-    left = []
-    for number in range(8):
-        end(tmp_path, number)
-        left.append(len(list((tmp_path / "cache" / "rows").iterdir())))
-    assert left == [0, 1, 2, 0, 1, 2, 0, 1]
-    assert same(kept(tmp_path), from_records(tmp_path))
-
-
-def test_a_record_that_follows_the_end_of_its_trial_is_read(
-    tmp_path: Path, read: list[str]
-) -> None:
-    for number in range(3):
-        end(tmp_path, number)
-    save(tmp_path, 1, replicate=1, seed=5)
-    path = tmp_path / "records" / trial(2) / "0.json"
-    changed = make_record(TIMES, trial_id=trial(2), noise=0.02, seed=99).to_json()
-    path.write_bytes(changed)
-    read.clear()
-    rows = kept(tmp_path)
-    assert read == [trial(1), trial(2)]
     assert same(rows, from_records(tmp_path))
 
 
@@ -350,7 +320,7 @@ def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(
     for number in AA_PAIRS:
         end(tmp_path, number, call_s=aa(number))
     end(tmp_path, 30, call_s=aa(6), device={"kind": "cpu", "name": "Another CPU"})
-    ended = end(tmp_path, 40).summary
+    ended = end(tmp_path, 40)
     assert ended is not None
     floor = ended.comparisons[0].speedup.floor
     assert floor > 0.05
@@ -361,7 +331,7 @@ def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(
         sorted(ended.comparisons, key=key),
         [row for row in kept(tmp_path) if row.trial.trial_id == trial(40)],
     )
-    another = end(tmp_path, 41, device={"kind": "cpu", "name": "Another CPU"}).summary
+    another = end(tmp_path, 41, device={"kind": "cpu", "name": "Another CPU"})
     assert another is not None
     assert another.comparisons[0].speedup.floor == 0.01
 
@@ -374,9 +344,9 @@ def test_trials_of_other_settings_of_tensorflow_share_no_floor(tmp_path: Path) -
     floors = [
         ended.comparisons[0].speedup.floor
         for ended in (
-            end(tmp_path, 40, config=asked).summary,
-            end(tmp_path, 41, config=plain).summary,
-            end(tmp_path, 42, config={**asked, "threads": {"intra": 1}}).summary,
+            end(tmp_path, 40, config=asked),
+            end(tmp_path, 41, config=plain),
+            end(tmp_path, 42, config={**asked, "threads": {"intra": 1}}),
         )
         if ended is not None
     ]
@@ -392,9 +362,9 @@ def test_trials_of_another_environment_share_no_floor(tmp_path: Path) -> None:
     floors = [
         ended.comparisons[0].speedup.floor
         for ended in (
-            end(tmp_path, 40, environment={"id": "0000aaaa"}).summary,
-            end(tmp_path, 41, environment={"id": "0000bbbb"}).summary,
-            end(tmp_path, 42).summary,
+            end(tmp_path, 40, environment={"id": "0000aaaa"}),
+            end(tmp_path, 41, environment={"id": "0000bbbb"}),
+            end(tmp_path, 42),
         )
         if ended is not None
     ]
@@ -410,7 +380,7 @@ def test_trials_of_another_environment_share_no_floor(tmp_path: Path) -> None:
 def test_intervals_learn_from_other_trials_at_the_end_of_a_trial_and_when_rows_are_loaded(
     tmp_path: Path,
 ) -> None:
-    alone = end(tmp_path, 1).summary
+    alone = end(tmp_path, 1)
     assert alone is not None
     assert {row.speedup.freedom for row in alone.comparisons} == {None}
     for number in range(10, 13):
@@ -418,7 +388,7 @@ def test_intervals_learn_from_other_trials_at_the_end_of_a_trial_and_when_rows_a
             times = {**TIMES, "xla": 0.19 * (1 + 0.02 * replicate)}
             ended = end(
                 tmp_path, number, call_s=times, replicate=replicate, seed=9 * number + replicate
-            ).summary
+            )
     assert ended is not None
     rows = kept(tmp_path)
     assert same(rows, from_records(tmp_path))
@@ -436,28 +406,23 @@ def test_intervals_learn_from_other_trials_at_the_end_of_a_trial_and_when_rows_a
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PAR1"])
-def test_without_the_kept_rows_the_floor_is_the_same(
-    tmp_path: Path, content: bytes | None, read: list[str]
-) -> None:
+def test_without_the_kept_rows_the_floor_is_the_same(tmp_path: Path, content: bytes | None) -> None:
     for number in AA_PAIRS:
         save(tmp_path, number, call_s=aa(number))
     if content is not None:
         rows_.load(tmp_path)
         (tmp_path / "cache" / "rows.parquet").write_bytes(content)
-    ended = end(tmp_path, 40).summary
+    ended = end(tmp_path, 40)
     assert ended is not None
     assert ended.comparisons[0].speedup.floor == pytest.approx(kept(tmp_path)[0].speedup.floor)
     assert ended.comparisons[0].speedup.floor > 0.05
-    read.clear()
-    end(tmp_path, 41)
-    assert read == [trial(41)]
 
 
 def test_a_cache_that_cannot_be_written_changes_no_floor(tmp_path: Path) -> None:
     for number in AA_PAIRS:
         save(tmp_path, number, call_s=aa(number))
     (tmp_path / "cache").write_text("in the way")
-    ended = end(tmp_path, 40).summary
+    ended = end(tmp_path, 40)
     assert ended is not None
     assert ended.comparisons[0].speedup.floor > 0.05
     assert same(kept(tmp_path), from_records(tmp_path))
@@ -468,20 +433,10 @@ def test_trials_that_end_at_once_lose_nothing(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: end(tmp_path, number, call_s=aa(number)), numbers))
         list(pool.map(lambda _: rows_.load(tmp_path), range(4)))
-    ended = end(tmp_path, 40).summary
+    ended = end(tmp_path, 40)
     assert ended is not None
     assert same(kept(tmp_path), from_records(tmp_path))
     assert ended.comparisons[0].speedup.floor == pytest.approx(kept(tmp_path)[0].speedup.floor)
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"version": [99, 1], "rows": []}'])
-def test_what_a_trial_kept_at_its_end_may_be_damaged_or_newer(
-    tmp_path: Path, content: bytes
-) -> None:
-    for number in range(3):
-        end(tmp_path, number)
-    (tmp_path / "cache" / "rows" / f"{trial(2)}.json").write_bytes(content)
-    assert same(kept(tmp_path), from_records(tmp_path))
 
 
 def test_kept_rows_of_the_previous_version_are_replaced(tmp_path: Path) -> None:

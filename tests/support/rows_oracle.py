@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet
 from record_oracle import asked_in
 
 from xla_sweeps.schema.columns import STATISTICS_VERSION
@@ -60,17 +61,14 @@ class Kept:
         self._lines: list[str] = []
         self._rows: dict[str, list[tuple[Path, dict[str, Any]]]] = {}
         self._wrong: dict[Path, list[str]] = {}
-        for path in (
-            self._cache / "rows.parquet",
-            *sorted((self._cache / "rows").glob("*.json")),
-        ):
-            try:
-                for row in _believed(path, results_dir):
-                    self._rows.setdefault(row["trial_id"], []).append((path, row))
-            except FileNotFoundError:
-                continue
-            except Exception as error:
-                self._lines.append(f"{path}: cannot be read: {type(error).__name__}: {error}")
+        path = self._cache / "rows.parquet"
+        try:
+            for row in _believed(path, results_dir):
+                self._rows.setdefault(row["trial_id"], []).append((path, row))
+        except FileNotFoundError:
+            pass
+        except Exception as error:
+            self._lines.append(f"{path}: cannot be read: {type(error).__name__}: {error}")
 
     def compare(self, trial: str, documents: Sequence[_Document]) -> None:
         """Compare the kept rows of a trial with its records."""
@@ -96,26 +94,18 @@ def _believed(path: Path, results_dir: Path) -> Iterator[dict[str, Any]]:
     if not stat.S_ISREG(path.lstat().st_mode):
         raise ValueError("not a regular file")
     records = results_dir / "records"
-    if path.suffix == ".json":
-        document = json.loads(path.read_bytes())
-        file, rows, version, modified = None, document["rows"], document["version"], None
-    else:
-        import pyarrow.parquet
-
-        file = pyarrow.parquet.ParquetFile(path)
-        beside = json.loads((file.metadata.metadata or {})[b"xla_sweeps"])
-        version, modified = beside.get("version", ()), beside.get("modified_ns", {})
+    file = pyarrow.parquet.ParquetFile(path)
+    beside = json.loads((file.metadata.metadata or {})[b"xla_sweeps"])
+    version, modified = beside.get("version", ()), beside.get("modified_ns", {})
     if len(version) != 4 or version[-1] != records.stat().st_ino:
         return
-    if file is not None:
-        if not set(_COLUMNS) <= set(file.schema_arrow.names):
-            return
-        check_size(file.metadata, sum(1 for _ in records.iterdir()))
-        rows = file.read().to_pylist()
-    for row in rows:
+    if not set(_COLUMNS) <= set(file.schema_arrow.names):
+        return
+    check_size(file.metadata, sum(1 for _ in records.iterdir()))
+    for row in file.read().to_pylist():
         folder = records / row["trial_id"]
         now = folder.stat().st_mtime_ns if folder.is_dir() else None
-        if modified is not None and modified.get(row["trial_id"]) != now:
+        if modified.get(row["trial_id"]) != now:
             continue
         if row["statistics_version"] == STATISTICS_VERSION:
             yield row

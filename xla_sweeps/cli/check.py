@@ -75,7 +75,7 @@ def examined(results_dir: Path) -> Findings:
     trials = _trials(entries, findings)
     read = derive.summarized(store, ((name, store.listing(name), of) for name, of in trials))
     findings.problems.extend((*read.problems, *rows.unlike_records(results_dir, read)))
-    for name in ("", "cache", "cache/rows"):
+    for name in ("", "cache"):
         findings.notes.extend(
             note for path in sorted((results_dir / name).glob(".*")) for note in _left_over(path)
         )

@@ -339,10 +339,9 @@ class _Follower:
 def _conclude(session: _Session) -> TrialResult:
     """Analyse all records of the trial, close the run, and decide the exit code."""
     stopped = session.signals.number
-    ended = end_trial(session.store, session.trial_id)
-    for problem in ended.problems:
+    summary, problems = end_trial(session.store, session.trial_id)
+    for problem in problems:
         session.screen.warn(problem)
-    summary = ended.summary
     exit_code = 0
     if stopped:
         exit_code = 128 + stopped

@@ -7,7 +7,6 @@ import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -48,6 +47,9 @@ _GROUP = ("effort", "scenario", "device", "environment_id", "runtime", "copies")
 _ENDS = ("baseline", "candidate")
 
 _EVIDENCE = Evidence.__struct_fields__
+
+POOLED = (*_GROUP, "trial_id", "status", "process", *_EVIDENCE)
+"""The columns of which pools are made."""
 
 _ROWS_A_TRIAL = 10
 """About as many rows as a trial ever has."""
@@ -140,24 +142,18 @@ def _cost_s(record: Record) -> float:
     return float(sum(record.seconds.values()))
 
 
-def facts_of(records: Sequence[Record], listing: str) -> Facts:
-    """What to keep of a trial beside its rows."""
-    return Facts(listing, tuple(map(run_of, records)))
-
-
 def read_trials(
-    results_dir: Path,
+    store: Store,
     names: Sequence[str],
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> Trials:
     """Read and summarize these trials.
 
     Args:
-        results_dir: the results folder.
+        store: of the records.
         names: of the trials.
         advance: called with (trials read, trials to read) after each.
     """
-    store = Store(results_dir)
     problems: list[str] = []
 
     def read() -> Iterator[tuple[str, str, Sequence[Record]]]:
@@ -170,6 +166,10 @@ def read_trials(
 
     trials = summarized(store, read())
     return replace(trials, problems=(*problems, *trials.problems))
+
+
+def _runs_of(records: Sequence[Record]) -> tuple[Run, ...]:
+    return tuple(map(run_of, records))
 
 
 def summarized(store: Store, trials: Iterable[tuple[str, str, Sequence[Record]]]) -> Trials:
@@ -185,14 +185,14 @@ def summarized(store: Store, trials: Iterable[tuple[str, str, Sequence[Record]]]
     rows: list[ComparisonRow] = []
     for name, listing, records in trials:
         folder = store.records_dir / name
-        made, unusable = guarded(folder, partial(facts_of, records, listing))
-        facts[name] = made or Facts("", (), has_rows=False)
-        if made is not None and records:
+        runs, unusable = guarded(folder, partial(_runs_of, records))
+        trial = None
+        if runs:
             trial, unusable = guarded(folder, partial(summarize, records, pool=None))
-            if trial is None:  # it is read again next time
-                facts[name] = msgspec.structs.replace(made, listing="", has_rows=False)
-            else:
-                rows += trial.comparisons
+        if unusable:  # it is read again next time
+            listing = ""
+        facts[name] = Facts(listing, runs or (), has_rows=not unusable)
+        rows += trial.comparisons if trial else ()
         problems += unusable
         if len(rows) >= _ROWS_AT_ONCE:
             tables.append(table_of(rows))
@@ -218,6 +218,17 @@ def settled(
         if any(_drifts(run, spans.get(run.device, ())) for run in fact.runs)
     }
     return _with_drift(_judged(table), drifted), spans
+
+
+def pool_for(table: pyarrow.Table, trial_id: str) -> Pool:
+    """The pool of one trial: what the trials of its group say together."""
+    import pyarrow.compute as compute
+
+    for group in only(table, [trial_id]).select(_GROUP).slice(0, 1).to_pylist():
+        for name, value in group.items():
+            table = table.filter(compute.equal(table[name], value))
+        return pool_of(next(iter(findings_of(table).values()), {}))
+    return NOTHING
 
 
 def pools_of(table: pyarrow.Table) -> dict[str, Pool]:
@@ -344,15 +355,23 @@ def _replaced(table: pyarrow.Table, **columns: Any) -> pyarrow.Table:
     return table
 
 
-def without(table: pyarrow.Table, trials: Iterable[str]) -> pyarrow.Table:
-    """The rows of all other trials."""
+def merged(table: pyarrow.Table, dropped: Iterable[str], read: Trials) -> pyarrow.Table:
+    """The kept rows without the dropped trials, and the rows of what was read."""
+    import pyarrow.compute as compute
+
+    kept = table.filter(compute.invert(_are_of(table, dropped)))
+    return joined([kept, read.table.select(table.column_names)])
+
+
+def only(table: pyarrow.Table, trials: Iterable[str]) -> pyarrow.Table:
+    """The rows of these trials."""
+    return table.filter(_are_of(table, trials))
+
+
+def _are_of(table: pyarrow.Table, trials: Iterable[str]) -> pyarrow.BooleanArray:
+    """For each row, whether it is of one of these trials."""
     import pyarrow
     import pyarrow.compute as compute
 
-    dropped = pyarrow.array(sorted(trials), pyarrow.string())
-    return table.filter(compute.invert(compute.is_in(table["trial_id"], value_set=dropped)))
-
-
-def merged(table: pyarrow.Table, dropped: Iterable[str], read: Sequence[Trials]) -> pyarrow.Table:
-    """The kept rows without the dropped trials, and the rows of what was read."""
-    return joined([without(table, dropped), *(part.table for part in read)])
+    chosen = pyarrow.array(sorted(trials), pyarrow.string())
+    return compute.is_in(table["trial_id"], value_set=chosen)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, columns_of, row_of
 
@@ -34,14 +34,6 @@ def table_of(rows: Sequence[ComparisonRow]) -> pyarrow.Table:
     import pyarrow
 
     return pyarrow.table(columns_of(rows), schema=schema())
-
-
-def table_of_documents(documents: Sequence[Mapping[str, Any]]) -> pyarrow.Table:
-    """Rows that `row_dict` made, as a table."""
-    import pyarrow
-
-    columns = {name: [document[name] for document in documents] for name in COLUMNS}
-    return pyarrow.table(columns, schema=schema())
 
 
 def rows_of(table: pyarrow.Table) -> list[ComparisonRow]:
