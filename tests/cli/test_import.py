@@ -36,8 +36,8 @@ def test_the_studys_tables_can_be_imported_shown_and_exported_without_a_record(
     shown = json.loads(command("results", "--format", "json", cwd=tmp_path).stdout)
     assert {row["origin"] for row in shown} == {"imported"}
     (regnet,) = [row for row in shown if row["family"] == "RegNetX"]
-    assert (regnet["model"], regnet["device"]) == ("regnetx_002", "NVIDIA T4")
-    assert "called regnetx_016" in regnet["note"]
+    assert (regnet["model"], regnet["device"]) == ("regnetx_016", "NVIDIA T4")
+    assert "2.71 M parameters are not regnetx_016's" in regnet["note"]
     assert (
         command("results", "--format", "parquet", "-o", "rows.parquet", cwd=tmp_path).returncode
         == 0
@@ -61,7 +61,7 @@ def test_imported_and_measured_rows_are_shown_together(tmp_path: Path) -> None:
         (
             b"\xff\xfe\x00m",
             (),
-            "xla-sweeps: f.csv, line 1: not UTF-8 (byte 0xff); save it as UTF-8",
+            "xla-sweeps: f.csv: not UTF-8; save it as UTF-8",
         ),
         (b"", (), "xla-sweeps: f.csv: expected a header, and a line for each figure below it"),
         (

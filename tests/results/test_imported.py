@@ -1,17 +1,322 @@
-"""Imported figures on disk: replaced as a whole, and read although some are damaged."""
+"""Imported figures: names, pairs, and files that are wrong, damaged or replaced."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 from pathlib import Path
 
 import pytest
-from published_figures import SAMPLE, line, text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from published_figures import HEADER, SAMPLE, line, text
 
-from xla_sweeps.errors import StoreError
-from xla_sweeps.results import imported, rows
+from xla_sweeps.config.catalog import load_catalog
+from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.report import advice
+from xla_sweeps.results import imported
+from xla_sweeps.results.rows import load
+from xla_sweeps.results.table import table_of
+from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.row import ComparisonRow
+
+STUDY = {
+    "applications": (
+        *(f"resnet{depth}_v{version}" for version in (1, 2) for depth in (50, 101, 152)),
+        *(f"resnetrs_{depth}" for depth in (50, 101, 152, 200, 270, 350, 420)),
+        *(f"convnext_{size}" for size in ("tiny", "small", "base", "large", "xlarge")),
+        *(f"efficient_b{number}" for number in range(8)),
+        *(f"efficient_{size}_v2" for size in ("b0", "b1", "b2", "b3", "s", "m", "l")),
+        *(f"densenet_{depth}" for depth in (121, 169, 201)),
+        *("inception_v3", "inception_resnetv2", "xception", "vgg16", "vgg19"),
+        *("mobilenet_v1", "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large"),
+        *("nasnet_large", "nasnet_mobile"),
+    ),
+    "regnets": tuple(
+        f"regnet{kind}_{size:03}"
+        for kind in "xy"
+        for size in (2, 4, 6, 8, 16, 32, 40, 64, 80, 120, 160, 320)
+    ),
+    "keras_cv": ("yolo_v8_m_pascalvoc", "retinanet_resnet50_pascalvoc"),
+    "hub": (
+        *("vit_s16", "vit_b8", "vit_b16", "vit_b32", "vit_l16", "vit_r26_s32", "vit_r50_l32"),
+        *(f"deit_{size}_patch16_224" for size in ("tiny", "small", "base")),
+        *(f"deit_{size}_distilled_patch16_224" for size in ("tiny", "small", "base")),
+        *("deit_base_patch16_384", "deit_base_distilled_patch16_384"),
+        *(f"swin_{size}_patch4_window7_224" for size in ("tiny", "small", "base", "large")),
+        *("swin_base_patch4_window12_384", "swin_large_patch4_window7_384"),
+        *(f"swin_s3_{size}_224" for size in ("tiny", "small", "base")),
+        *("mixer_b16", "mixer_b32", "mixer_l16"),
+    ),
+}
+"""Every name of the study, by its source."""
+
+
+def rows(*lines: str) -> list[ComparisonRow]:
+    return imported.rows_of(imported.parse(text(*lines), where="F"), load_catalog(), label="study")[
+        0
+    ]
+
+
+@pytest.mark.parametrize(
+    ("variant", "name"),
+    [
+        ("efficient_s_v2", "efficientnetv2s"),
+        ("efficient_b1", "efficientnetb1"),
+        ("efficient_b1_v2", "efficientnetv2b1"),
+        ("resnet50_v1", "resnet50"),
+        ("resnet101_v2", "resnet101v2"),
+        ("convnext_tiny", "convnext_tiny"),
+        ("densenet_201", "densenet201"),
+        ("inception_resnetv2", "inception_resnet_v2"),
+        ("resnetrs_420", "resnetrs420"),
+        ("mobilenet_v3_small", "mobilenet_v3_small"),
+        ("mobilenet", "mobilenet_v1"),
+        ("nasnet_mobile", "nasnet_mobile"),
+        ("regnety_320", "regnety_320"),
+        ("vit_r26_s32", "vit_r26_s32"),
+        ("vit_small_patch16_224", "vit_s16"),
+        ("deit_tiny_distilled_patch16_224", "deit_tiny_distilled_patch16_224"),
+        ("swin_s3_base_224", "swin_s3_base_224"),
+        ("swin_large_patch4_window7_384", "swin_large_patch4_window12_384"),
+        ("mixer_b16", "mixer_b16"),
+        ("yolo_v8_m_pascalvoc", "yolo_v8_m"),
+        ("retinanet_resnet50_pascalvoc", "retinanet_resnet50"),
+    ],
+)
+def test_names_in_published_files_are_matched_to_catalog_models(variant: str, name: str) -> None:
+    (row,) = rows(line(variant))
+    entry = load_catalog()[name]
+    assert (row.trial.model, row.trial.family, row.trial.variant, row.trial.task) == (
+        name,
+        entry.family,
+        entry.variant,
+        entry.task,
+    )
+    assert row.trial.source in entry.sources
+
+
+@pytest.mark.parametrize("family", STUDY)
+def test_every_name_of_the_study_is_a_name_or_an_alias_of_the_catalog(family: str) -> None:
+    found = rows(*(line(name) for name in STUDY[family]))
+    assert {row.trial.model for row in found} <= {*load_catalog()}
+    assert not any("not in the catalog" in row.provenance.note for row in found)
+
+
+def test_a_models_source_is_the_one_that_the_study_used() -> None:
+    sources = {
+        row.trial.model: row
+        for row in rows(
+            *map(line, ("vit_b16", "yolo_v8_m_pascalvoc", "regnetx_002", "resnet50_v1"))
+        )
+    }
+    assert [row.trial.source for row in sources.values()] == [
+        "hub",
+        "keras_cv",
+        "applications",
+        "applications",
+    ]
+    assert sources["vit_b16"].trial.eager_is_graph
+    assert not sources["resnet50"].trial.eager_is_graph
+
+
+def test_eager_and_xla_of_the_same_become_one_row_without_an_interval() -> None:
+    (row,) = rows(
+        line("resnet50_v1", params="25.64", flop="3.86", xla=False, rate=50),
+        line("resnet50_v1", rate=200),
+    )
+    assert (row.baseline.mode, row.candidate.mode, row.headline, row.trial.batch_size) == (
+        "eager",
+        "xla",
+        True,
+        4,
+    )
+    assert (row.baseline.throughput_samples_per_s, row.candidate.throughput_samples_per_s) == (
+        50,
+        200,
+    )
+    assert (row.baseline.call_ms, row.candidate.call_ms) == (80, 20)
+    assert (row.speedup.value, row.speedup.percent, row.speedup.absolute_samples_per_s) == (
+        4,
+        300,
+        150,
+    )
+    assert (
+        row.speedup.low,
+        row.speedup.high,
+        row.speedup.p_value,
+        row.candidate.throughput_low,
+    ) == (
+        None,
+        None,
+        None,
+        None,
+    )
+    assert (row.speedup.verdict, row.speedup.preliminary, row.speedup.replicates) == (
+        Verdict.AMBIGUOUS,
+        True,
+        1,
+    )
+    assert (row.provenance.origin, row.flags, row.trial.device, row.trial.precision) == (
+        "imported",
+        ("imported",),
+        "NVIDIA A100",
+        "float32",
+    )
+    assert (row.trial.params, row.trial.macs) == (25_640_000, 3_860_000_000)
+    assert (
+        row.provenance.command == "python -m xla_sweeps model=resnet50 source=applications jit=true"
+    )
+
+
+def test_a_figure_without_its_counterpart_keeps_its_throughput_and_notes_what_is_missing() -> None:
+    (row,) = rows(line("resnet50_v1", xla=False, rate=50))
+    assert (
+        row.baseline.throughput_samples_per_s,
+        row.candidate.throughput_samples_per_s,
+        row.speedup.value,
+    ) == (
+        50,
+        None,
+        None,
+    )
+    assert (str(row.status), row.speedup.verdict) == ("ok", Verdict.AMBIGUOUS)
+    assert "XLA is not in the file" in row.provenance.note
+
+
+def test_repeated_figures_become_their_median() -> None:
+    (row,) = rows(*(line("vgg16", params="138.36", rate=rate) for rate in (90, 100, 130)))
+    assert row.candidate.throughput_samples_per_s == 100
+    assert "XLA is in the file 3 times: the median" in row.provenance.note
+
+
+def test_parameters_of_another_model_get_a_note() -> None:
+    (row,) = rows(line("regnetx_016", params="2.71"))  # the study built regnetx_002
+    assert row.trial.model == "regnetx_016"
+    assert "the file's 2.71 M parameters are not regnetx_016's 9.2" in row.provenance.note
+
+
+def test_an_unknown_name_is_kept_with_a_warning() -> None:
+    figures = imported.parse(text(line("resnet51_v1"), line("zzz")), where="F")
+    found, warnings = imported.rows_of(figures, load_catalog(), label="study")
+    assert [
+        (row.trial.model, row.trial.family, row.trial.source, row.provenance.command)
+        for row in found
+    ] == [
+        ("resnet51_v1", "Family", "", ""),
+        ("zzz", "Family", "", ""),
+    ]
+    assert warnings == [
+        "line 2: 'resnet51_v1' is not in the catalog and keeps its name",
+        "line 3: 'zzz' is not in the catalog and keeps its name",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("", "F: expected a header, and a line for each figure below it"),
+        (" \n,\n", "F: expected a header, and a line"),
+        (HEADER + "\n", "F: expected a header, and a line"),
+        (HEADER.replace("xla", "jit") + "\na\n", "F, line 1: expected one column 'xla', got 0."),
+        (HEADER + ",xla\na\n", "F, line 1: expected one column 'xla', got 2."),
+        (
+            text("a,b,224,True,t4,1,1"),
+            "F, line 2, column 'throughput (samples/sec)': expected a number from 1e-9 to 1e9, "
+            "got ''",
+        ),
+        (text("a,b,224,True,t4,1,1,fast"), "F, line 2, column 'throughput (samples/sec)': expec"),
+        (text("a,b,224,True,t4,1,1,-5"), "F, line 2, column 'throughput (samples/sec)': expected"),
+        (text("a,b,224,True,t4,1,1,nan"), "F, line 2, column 'throughput (samples/sec)': expect"),
+        (text("a,b,224,True,t4,inf,1,5"), "F, line 2, column 'flop (giga)': expected a number"),
+        (text("a,b,224,True,t4,1,1e30,5"), "F, line 2, column 'params (million)': expected a n"),
+        (text("a,b,224,True,t4,1,1,1e-300"), "F, line 2, column 'throughput (samples/sec)': ex"),
+        (
+            text("a,b,224.5,True,t4,1,1,5"),
+            "F, line 2, column 'resolution': expected a whole number of pixels, got '224.5'",
+        ),
+        (
+            text("a,b,224,maybe,t4,1,1,5"),
+            "F, line 2, column 'xla': expected True or False, got 'maybe'",
+        ),
+        (
+            text(line("vgg16"), "a,,224,True,t4,1,1,5"),
+            "F, line 3, column 'model_variant': expected a name, got ''",
+        ),
+        (text('a,"b"c,224,True,t4,1,1,5'), "F, line 2: not CSV"),
+    ],
+)
+def test_mistakes_in_a_file_are_reported_with_line_and_column(content: str, complaint: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        imported.parse(content, where="F")
+    assert str(error.value).startswith(complaint)
+    assert "\n" not in str(error.value)
+
+
+cells = st.sampled_from(
+    [
+        "",
+        "224",
+        "True",
+        "t4",
+        "nan",
+        "-1",
+        "1e999",
+        "0x1",
+        "regnetx_016",
+        "é",
+        '"',
+        "\n",
+        "\x00",
+        ",",
+        "٣",
+    ]
+)
+
+
+@given(
+    st.text(max_size=60)
+    | st.lists(cells, max_size=30).map(lambda found: HEADER + "\n" + ",".join(found))
+)
+@settings(max_examples=200, deadline=None)
+def test_any_text_is_a_file_of_figures_or_a_reported_mistake(content: str) -> None:
+    with contextlib.suppress(ConfigError):
+        found, _ = imported.rows_of(
+            imported.parse(content, where="F"), load_catalog(), label="study"
+        )
+        assert table_of(found).num_rows == len(found)
+
+
+def test_columns_may_be_in_any_order_with_others_among_them() -> None:
+    names = ["note", *reversed(list(imported.COLUMNS))]
+    cells = ["hm", "100", "25.6", "3.9", "T4", "FALSE", "224", "resnet50_v1", "ResNet_V1"]
+    (figure,) = imported.parse(",".join(names) + "\r\n" + ",".join(cells) + "\r\n", where="F")
+    assert (figure.variant, figure.xla, figure.accelerator, figure.throughput_samples_per_s) == (
+        "resnet50_v1",
+        False,
+        "T4",
+        100,
+    )
+
+
+def test_the_answer_for_a_published_figure_promises_nothing() -> None:
+    pair, alone = rows(
+        line("resnet50_v1", params="25.6", flop="3.9", xla=False, rate=50),
+        line("resnet50_v1", params="25.6", flop="3.9", rate=200),
+        line("vgg16", params="138.4", flop="15.5", rate=100),
+    )
+    assert advice.answer(pair) == (
+        "Published, not measured here: XLA 4.00× faster than eager execution, from single "
+        "measurements, so the uncertainty is unknown. Note: float32 with TF32 in matrix products, "
+        "TensorFlow's default there. To measure it here: "
+        "python -m xla_sweeps model=resnet50 source=applications jit=true"
+    )
+    assert advice.answer(alone).startswith(
+        "Published, not measured here: XLA ran at 100 samples/s; there is no baseline. Note: eager "
+        "is not in"
+    )
 
 
 def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
@@ -81,7 +386,7 @@ def test_an_import_with_an_impossible_figure_is_reported(
     document = json.loads(path.read_bytes())
     document["figures"][0][member] = value
     path.write_text(json.dumps(document))
-    assert rows.load(tmp_path).table.num_rows == 0
+    assert load(tmp_path).table.num_rows == 0
     assert member in imported.load(tmp_path)[1][0]
 
 

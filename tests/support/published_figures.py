@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paths import DATA
 
-from xla_sweeps.results.published import COLUMNS
+from xla_sweeps.results.imported import COLUMNS
 
 SAMPLE = DATA / "published_sample.csv"
 
