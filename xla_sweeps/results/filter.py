@@ -18,10 +18,10 @@ import fnmatch
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -59,8 +59,10 @@ RENAMED = {
 MAX_LENGTH, MAX_DEPTH = 10_000, 50
 
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<operator>==|!=|<=|>=|[=<>~])|(?P<bracket>[()])|'(?P<single>[^']*)'|"(?P<double>[^"]*)"|"""
-    r"""(?P<word>[^\s()=!<>~'"]+))"""
+    r"(?P<operator>==|!=|<=|>=|[=<>~])|(?P<bracket>[()])"
+    r"|(?P<quote>['\"])(?P<quoted>.*?)(?P=quote)"
+    r"|(?P<word>[^\s()=!<>~'\"]+)|(?P<wrong>\S)",
+    re.DOTALL,
 )
 
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)([kMG]?)", re.I)
@@ -69,12 +71,16 @@ _SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
-_ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
+_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "~": fnmatch.fnmatchcase,
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
 }
+
+_ORDER = ("<", "<=", ">", ">=")
 
 _KEYWORDS = ("and", "or", "not")
 
@@ -86,92 +92,14 @@ _WORDS: Mapping[str, type[StrEnum]] = {
 }
 """The columns that hold one word of a closed set."""
 
-
 Mask = npt.NDArray[np.bool_]
 """For each row of a table, whether it matches."""
 
-
-class Filter(Protocol):
-    """A part of a filter."""
-
-    def mask(self, table: pyarrow.Table) -> Mask:
-        """Which rows match."""
+Filter = Callable[["pyarrow.Table"], Mask]
+"""Tells which rows of a table match."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A column against a value: lower-case text, a number, a truth value, or None for null."""
-
-    column: str
-    operator: str
-    value: str | float | bool | None
-
-    def mask(self, table: pyarrow.Table) -> Mask:
-        """Which rows match; each value of the column is compared once."""
-        coded = table[self.column].combine_chunks().dictionary_encode()
-        values = [*coded.dictionary.to_pylist(), None]
-        matching = np.array([self._matches(value) for value in values], dtype=bool)
-        found: Mask = matching[np.asarray(coded.indices.fill_null(len(values) - 1))]
-        return found
-
-    def _matches(self, given: Any) -> bool:
-        if self.operator == "!=":
-            return not Comparison(self.column, "=", self.value)._matches(given)
-        if given is None or given == "" or (isinstance(given, float) and math.isnan(given)):
-            return self.operator == "=" and self.value is None
-        if self.value is None:
-            return False
-        if self.column == "flags":
-            words = given.lower().split()
-            parts = [part for word in words for part in (word, Flagged.parse(word).flag)]
-            return any(self._compares(part) for part in parts)
-        return self._compares(str(given).lower() if isinstance(self.value, str) else given)
-
-    def _compares(self, given: Any) -> bool:
-        if self.operator == "~":
-            return fnmatch.fnmatchcase(given, str(self.value))
-        if self.operator == "=":
-            return bool(given == self.value)
-        return bool(_ORDER[self.operator](given, self.value))
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """All rows but those of a part."""
-
-    part: Filter
-
-    def mask(self, table: pyarrow.Table) -> Mask:
-        """Which rows match."""
-        return ~self.part.mask(table)
-
-
-@dataclass(frozen=True, slots=True)
-class Both:
-    """The rows that match every part."""
-
-    parts: tuple[Filter, ...]
-
-    def mask(self, table: pyarrow.Table) -> Mask:
-        """Which rows match."""
-        found: Mask = np.logical_and.reduce([part.mask(table) for part in self.parts])
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Either:
-    """The rows that match any part."""
-
-    parts: tuple[Filter, ...]
-
-    def mask(self, table: pyarrow.Table) -> Mask:
-        """Which rows match."""
-        found: Mask = np.logical_or.reduce([part.mask(table) for part in self.parts])
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(NamedTuple):
     kind: str
     text: str
     place: int
@@ -179,7 +107,7 @@ class _Token:
 
 def matching(table: pyarrow.Table, chosen: Filter | None) -> pyarrow.Table:
     """The rows of a table that match a filter; all of them for None."""
-    return table if chosen is None else table.filter(chosen.mask(table))
+    return table if chosen is None else table.filter(chosen(table))
 
 
 def no_match(text: str | None) -> str:
@@ -189,12 +117,8 @@ def no_match(text: str | None) -> str:
     return f"no row matches --where {text!r}{hint}"
 
 
-def parse_filter(text: str, *, columns: Mapping[str, type] | None = None) -> Filter:
+def parse_filter(text: str) -> Filter:
     """Parse a filter.
-
-    Args:
-        text: the filter.
-        columns: name and type (str, bool, int or float) of each column (default: those of rows).
 
     Raises:
         ConfigError: one line with what is wrong, and at which character.
@@ -203,45 +127,33 @@ def parse_filter(text: str, *, columns: Mapping[str, type] | None = None) -> Fil
         raise ConfigError(
             f"where: a filter of {len(text)} characters; at most {MAX_LENGTH} are allowed"
         )
-    kinds = {name: column.kind for name, column in COLUMNS.items()} if columns is None else columns
-    parser = _Parser(_tokens(text), kinds)
-    found = parser.either(0)
+    parser = _Parser(_tokens(text))
+    chosen = parser.either(0)
     if parser.token.kind != "end":
         _complain(
             parser.token,
             f"{parser.token.text!r} is not expected here; join conditions with 'and' or 'or'",
         )
-    return found
+    return chosen
 
 
 def _tokens(text: str) -> list[_Token]:
-    tokens: list[_Token] = []
-    place = 0
-    while text[place:].strip():
-        match = _TOKEN.match(text, place)
-        if match is None:
-            start = place + len(text[place:]) - len(text[place:].lstrip())
-            _complain(
-                _Token("", "", start),
-                f"{text[start]!r} is not expected here, or its quotation does not end",
-            )
+    tokens = []
+    for match in _TOKEN.finditer(text):
         kind = str(match.lastgroup)
-        tokens.append(
-            _Token(
-                "quoted" if kind in ("single", "double") else kind, match[kind], match.start(kind)
-            )
-        )
-        place = match.end()
+        token = _Token(kind, match[kind], match.start(kind))
+        if kind == "wrong":
+            _complain(token, f"{token.text!r} is not expected here, or its quotation does not end")
+        tokens.append(token)
     return [*tokens, _Token("end", "", len(text))]
 
 
 class _Parser:
     """Reads tokens from left to right, one method per level of the grammar."""
 
-    def __init__(self, tokens: Sequence[_Token], columns: Mapping[str, type]) -> None:
+    def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens
         self._next = 0
-        self._columns = columns
 
     @property
     def token(self) -> _Token:
@@ -251,25 +163,25 @@ class _Parser:
         parts = [self._both(depth)]
         while self._took("or"):
             parts.append(self._both(depth))
-        return parts[0] if len(parts) == 1 else Either(tuple(parts))
+        return lambda table: np.logical_or.reduce([part(table) for part in parts])
 
     def _both(self, depth: int) -> Filter:
         parts = [self._one(depth)]
         while self._took("and"):
             parts.append(self._one(depth))
-        return parts[0] if len(parts) == 1 else Both(tuple(parts))
+        return lambda table: np.logical_and.reduce([part(table) for part in parts])
 
     def _one(self, depth: int) -> Filter:
         if depth > MAX_DEPTH:
             _complain(self.token, f"more than {MAX_DEPTH} nested brackets or nots")
         if self._took("not"):
-            return Not(self._one(depth + 1))
-        if self.token.text == "(" and self.token.kind == "bracket":
-            opened = self._take()
+            part = self._one(depth + 1)
+            return lambda table: ~part(table)
+        opened = self.token
+        if self._took("("):
             inner = self.either(depth + 1)
-            if self.token.text != ")" or self.token.kind != "bracket":
+            if not self._took(")"):
                 _complain(opened, "this bracket is not closed")
-            self._take()
             return inner
         return self._comparison()
 
@@ -278,11 +190,10 @@ class _Parser:
             what = repr(self.token.text) if self.token.text else "the end"
             _complain(self.token, f"expected a column, got {what}")
         named = self._take()
-        column = self._column(named)
-        kind = self._columns[column]
+        column = _column(named)
         if self.token.kind != "operator":
-            if kind is bool:
-                return Comparison(column, "=", True)
+            if COLUMNS[column].kind is bool:
+                return partial(_mask, column=column, sign="=", value=True)
             _complain(
                 self.token,
                 f"expected one of = != < <= > >= ~ and a value after {named.text}",
@@ -295,25 +206,15 @@ class _Parser:
                 self.token,
                 f"expected a value after {named.text} {sign.text}; quote texts with blanks",
             )
-        value = self._take()
-        return Comparison(column, sign.text.replace("==", "="), _value(column, kind, sign, value))
+        value = _value(column, sign, self._take())
+        return partial(_mask, column=column, sign=sign.text.replace("==", "="), value=value)
 
-    def _column(self, named: _Token) -> str:
-        allowed = {name.lower(): name for name in (*self._columns, *ALIASES)}
-        name = allowed.get(named.text.lower())
-        if name is None:
-            given = named.text.lower()
-            near = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
-            meant = RENAMED.get(given) or next((allowed[name] for name in near), "")
-            hint = f"; did you mean '{meant}'?" if meant else ""
-            _complain(named, f"unknown column '{named.text}'{hint}")
-        return name if name in self._columns else ALIASES[name]
-
-    def _took(self, keyword: str) -> bool:
-        found = self.token.kind == "word" and self.token.text.lower() == keyword
-        if found:
+    def _took(self, text: str) -> bool:
+        """True, and past it, if a keyword or a bracket is next."""
+        matches = self.token.kind in ("word", "bracket") and self.token.text.lower() == text
+        if matches:
             self._take()
-        return found
+        return matches
 
     def _take(self) -> _Token:
         token = self.token
@@ -321,8 +222,52 @@ class _Parser:
         return token
 
 
-def _value(column: str, kind: type, sign: _Token, value: _Token) -> str | float | bool | None:
+def _column(named: _Token) -> str:
+    """The name of a column, which may be given by an alias."""
+    given = named.text.lower()
+    allowed = {name.lower(): name for name in (*COLUMNS, *ALIASES)}
+    if given not in allowed:
+        near = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
+        meant = RENAMED.get(given) or next((allowed[name] for name in near), "")
+        hint = f"; did you mean '{meant}'?" if meant else ""
+        _complain(named, f"unknown column '{named.text}'{hint}")
+    name = allowed[given]
+    return ALIASES.get(name, name)
+
+
+def _mask(
+    table: pyarrow.Table, *, column: str, sign: str, value: str | float | bool | None
+) -> Mask:
+    """Compare a column with lower-case text, a number, a truth value, or None for null.
+
+    Each value of the column is compared once.
+    """
+    coded = table[column].combine_chunks().dictionary_encode()
+    values = [*coded.dictionary.to_pylist(), None]
+    matching = [_matches(given, column, sign, value) for given in values]
+    mask: Mask = np.array(matching)[np.asarray(coded.indices.fill_null(len(values) - 1))]
+    return mask
+
+
+def _matches(given: Any, column: str, sign: str, value: str | float | bool | None) -> bool:
+    if sign == "!=":
+        return not _matches(given, column, "=", value)
+    missing = given is None or given == "" or (isinstance(given, float) and math.isnan(given))
+    if missing or value is None:
+        return sign == "=" and missing and value is None
+    parts = [given]
+    if column == "flags":
+        words = given.split()
+        parts = [part for word in words for part in (word, Flagged.parse(word).flag)]
+    return any(
+        _COMPARE[sign](str(part).lower() if isinstance(value, str) else part, value)
+        for part in parts
+    )
+
+
+def _value(column: str, sign: _Token, value: _Token) -> str | float | bool | None:
     """The value in the column's own kind."""
+    kind = COLUMNS[column].kind
     ordered = sign.text in _ORDER
     if value.kind == "word" and value.text.lower() == "null":
         if ordered or sign.text == "~":
@@ -338,10 +283,11 @@ def _value(column: str, kind: type, sign: _Token, value: _Token) -> str | float 
                 f"{column} is text, not a number; for the text write "
                 f"{column} {sign.text} '{value.text}'",
             )
-        glob = value.text.lower()
-        if sign.text != "~" and not ordered and column in _WORDS:
-            _check_word(column, glob, value)
-        return f"*{glob}*" if sign.text == "~" and not re.search(r"[*?\[]", glob) else glob
+        text = value.text.lower()
+        words = list(map(str, _WORDS[column])) if column in _WORDS else [text]
+        if sign.text in ("=", "==", "!=") and text not in words:
+            _complain(value, str(unknown_name(column, value.text, words, listed=len(words))))
+        return f"*{text}*" if sign.text == "~" and not re.search(r"[*?\[]", text) else text
     if sign.text == "~":
         _complain(sign, f"{column} is not text; ~ is for texts")
     if kind is bool:
@@ -351,14 +297,6 @@ def _value(column: str, kind: type, sign: _Token, value: _Token) -> str | float 
     if number is None:
         _complain(value, f"{column} is a number, not {value.text!r}")
     return float(number[1]) * _SCALES[number[2].lower()]
-
-
-def _check_word(column: str, given: str, token: _Token) -> None:
-    """Refuse a word that the column never holds."""
-    words = list(map(str, _WORDS[column]))
-    if given not in words:
-        unknown = unknown_name(column, token.text, words, listed=len(words))
-        _complain(token, str(unknown))
 
 
 def _complain(token: _Token, text: str) -> NoReturn:
