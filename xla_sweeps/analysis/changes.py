@@ -7,28 +7,24 @@ apart, so nothing is paired (`interval.contrast`).
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from xla_sweeps.analysis import matching, stats
-from xla_sweeps.analysis.estimates import Seconds, counting, logs
+from xla_sweeps.analysis.estimates import counting, logs
 from xla_sweeps.analysis.interval import contrast, verdict_of
 from xla_sweeps.analysis.matching import MatchedTrial, Side
 from xla_sweeps.analysis.summary import samples_of
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.modes import by_count
-from xla_sweeps.schema.row import ComparisonRow, ModeSummary
+from xla_sweeps.schema.row import ComparisonRow, ModeSummary, TrialSummary
 
 THROUGHPUT, SPEEDUP = "throughput", "speedup"
 
 BROKE, FIXED = "broke", "fixed"
-
-_Counted = tuple[list[Seconds], bool]
-"""Logs of each replicate that counts, and whether they are contaminated."""
 
 _NO_GATE = (
     "preliminary changes meet no --fail-on but broke and missing: their intervals leave out how "
@@ -87,7 +83,7 @@ class Change:
     flags: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Break:
     """A mode that works on one side only: `broke` where that is A, `fixed` where it is B."""
 
@@ -148,9 +144,9 @@ def difference_of(first: Side, second: Side, *, accept_contaminated: bool = Fals
         for label in dict.fromkeys([*modes_a, *modes_b]):
             state = _state(modes_a.get(label), modes_b.get(label))
             if state in (BROKE, FIXED):
-                breaks.append(
-                    _break(state, name, device, (modes_b if state == BROKE else modes_a)[label])
-                )
+                failed = (modes_b if state == BROKE else modes_a)[label]
+                message = failed.failure.message.partition("\n")[0][:200] if failed.failure else ""
+                breaks.append(Break(state, name, device, label, failed.status, message))
             elif state in ("a", "b"):
                 only[state == "b"].append(f"{name}, {label}")
             failed_both += state == "failed"
@@ -218,15 +214,13 @@ def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
         "broke": [str(broken) for broken in difference.breaks if broken.what == BROKE],
         "missing": list(difference.only_a),
     }
-    met = [
-        (condition, names[condition]) for condition in dict.fromkeys(conditions) if names[condition]
-    ]
-    return [
-        f"{condition}: {len(lines)}, as {lines[0]}"
-        if len(lines) > 1
-        else f"{condition}: {lines[0]}"
-        for condition, lines in met
-    ]
+    met = []
+    for condition in dict.fromkeys(conditions):
+        lines = names[condition]
+        if lines:
+            count = f"{len(lines)}, as " if len(lines) > 1 else ""
+            met.append(f"{condition}: {count}{lines[0]}")
+    return met
 
 
 def ignored(difference: Difference, conditions: Iterable[str]) -> str:
@@ -245,20 +239,6 @@ def ignored(difference: Difference, conditions: Iterable[str]) -> str:
 
 def as_section(difference: Difference) -> dict[str, Any]:
     """The comparison as plain data, for the page: a row a change, the rest as text."""
-    keys = (
-        "name",
-        "scenario",
-        "device",
-        "quantity",
-        "ratio",
-        "low",
-        "high",
-        "p_value",
-        "q_value",
-        "verdict",
-        "preliminary",
-        "contaminated",
-    )
     broke, fixed = (
         [str(broken) for broken in difference.breaks if broken.what == what]
         for what in (BROKE, FIXED)
@@ -266,20 +246,12 @@ def as_section(difference: Difference) -> dict[str, Any]:
     return {
         "title_a": difference.title_a,
         "title_b": difference.title_b,
-        "rows": [
-            {key: document[key] for key in keys}
-            for document in map(change_dict, difference.changes)
-        ],
+        "rows": list(map(asdict, difference.changes)),
         "only_a": [*broke, *difference.only_a],
         "only_b": [*fixed, *difference.only_b],
         "environment": [{"what": what, "a": a, "b": b} for what, a, b in difference.environment],
         "counts": counts(difference),
     }
-
-
-def change_dict(change: Change) -> dict[str, Any]:
-    """A change as plain data."""
-    return {**asdict(change), "verdict": str(change.verdict)}
 
 
 def _named(difference: Difference, verdict: Verdict, kind: str) -> list[str]:
@@ -295,66 +267,45 @@ def _named(difference: Difference, verdict: Verdict, kind: str) -> list[str]:
 
 def _state(a: ModeSummary | None, b: ModeSummary | None) -> str:
     """`both`, `a`, `b`, `broke`, `fixed`, `failed`, or "" where neither side is finished."""
-    finished = [mode is not None and mode.status not in UNFINISHED for mode in (a, b)]
     works = [mode is not None and mode.status is Status.OK for mode in (a, b)]
-    match (*works, *finished):
-        case (True, True, _, _):
-            return "both"
-        case (True, False, _, True):
-            return BROKE
-        case (False, True, True, _):
-            return FIXED
-        case (True, False, _, False):
-            return "a"
-        case (False, True, False, _):
-            return "b"
+    finished = [mode is not None and mode.status not in UNFINISHED for mode in (a, b)]
+    if all(works):
+        return "both"
+    if works[0]:
+        return BROKE if finished[1] else "a"
+    if works[1]:
+        return FIXED if finished[0] else "b"
     return "failed" if any(finished) else ""
 
 
-def _break(what: str, name: str, device: str, failed: ModeSummary) -> Break:
-    message = failed.failure.message.partition("\n")[0][:200] if failed.failure else ""
-    return Break(
-        what=what,
-        name=name,
-        device=device,
-        mode=failed.label,
-        status=failed.status,
-        message=message,
-    )
-
-
-def _changes(name: str, device: str, a: MatchedTrial, b: MatchedTrial) -> tuple[list[Change], int]:
-    """Each mode's throughput and the headline speedups of one trial.
-
-    How many have too few rounds.
-    """
-    sides = [samples_of(trial.records) for trial in (a, b)]
-    measured: list[tuple[str, str, list[_Counted], float]] = []
-    modes_b = {mode.label: mode for mode in b.summary.modes}
-    for mode in a.summary.modes:
+def _quantities(a: TrialSummary, b: TrialSummary) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Name, kind and modes of each mode's throughput and of the headline speedups."""
+    modes_b = {mode.label: mode for mode in b.modes}
+    for mode in a.modes:
         if _state(mode, modes_b.get(mode.label)) == "both":
-            both = [counting(side, mode.label) for side in sides]
-            rates = [([-log_s for log_s in logs(call_s)], busy) for call_s, busy in both]
-            scale = math.log(a.summary.samples)
-            measured.append((f"{mode.label} throughput", THROUGHPUT, rates, scale))
+            yield f"{mode.label} throughput", THROUGHPUT, (mode.label,)
     pairs = [
-        {
-            (row.candidate.mode, row.baseline.mode)
-            for row in trial.summary.comparisons
-            if _counts(row)
-        }
+        {(row.candidate.mode, row.baseline.mode) for row in trial.comparisons if _counts(row)}
         for trial in (a, b)
     ]
     for candidate, baseline in sorted(pairs[0] & pairs[1]):
-        both = [counting(side, baseline, candidate) for side in sides]
-        ratios = [(logs(replicates), busy) for replicates, busy in both]
-        measured.append((f"{candidate} / {baseline} speedup", SPEEDUP, ratios, 0.0))
+        yield f"{candidate} / {baseline} speedup", SPEEDUP, (baseline, candidate)
+
+
+def _changes(name: str, device: str, a: MatchedTrial, b: MatchedTrial) -> tuple[list[Change], int]:
+    """The changes of one trial, and the number of quantities with too few rounds."""
+    sides = [samples_of(trial.records) for trial in (a, b)]
+    quantities = list(_quantities(a.summary, b.summary))
     model = a.summary.model
     floors = {SPEEDUP: max(a.floor, b.floor), THROUGHPUT: max(a.floor_across, b.floor_across)}
     changes = []
-    for quantity, kind, ((first, busy_a), (second, busy_b)), scale in measured:
+    for quantity, kind, labels in quantities:
         floor = floors[kind]
-        result = contrast(first, second, floor=floor)
+        (first, busy_a), (second, busy_b) = (counting(side, *labels) for side in sides)
+        sign, scale = (1, 1.0) if kind == SPEEDUP else (-1, a.summary.samples)
+        result = contrast(
+            *([sign * values for values in logs(side)] for side in (first, second)), floor=floor
+        )
         if result is None:
             continue
         changes.append(
@@ -366,8 +317,8 @@ def _changes(name: str, device: str, a: MatchedTrial, b: MatchedTrial) -> tuple[
                 device=device,
                 quantity=quantity,
                 kind=kind,
-                value_a=_level(first, scale),
-                value_b=_level(second, scale),
+                value_a=scale * math.exp(result.means[0]),
+                value_b=scale * math.exp(result.means[1]),
                 ratio=math.exp(result.interval.estimate),
                 low=math.exp(result.interval.low),
                 high=math.exp(result.interval.high),
@@ -377,32 +328,18 @@ def _changes(name: str, device: str, a: MatchedTrial, b: MatchedTrial) -> tuple[
                 preliminary=result.preliminary,
                 contaminated=busy_a or busy_b,
                 floor=floor,
-                replicates_a=_enough(first),
-                replicates_b=_enough(second),
+                replicates_a=result.replicates[0],
+                replicates_b=result.replicates[1],
                 trial_a=a.summary.trial_id,
                 trial_b=b.summary.trial_id,
                 flags=" ".join(sorted({*a.summary.flags, *b.summary.flags})),
             )
         )
-    return changes, len(measured) - len(changes)
+    return changes, len(quantities) - len(changes)
 
 
 def _counts(row: ComparisonRow) -> bool:
     return row.headline and row.speedup.verdict not in (Verdict.FAILED, Verdict.NONE)
-
-
-def _level(replicates: Sequence[Seconds], scale: float) -> float:
-    """The figure itself, from the mean of its replicates' estimates."""
-    estimates = [
-        stats.signed_rank_interval(values).estimate
-        for values in replicates
-        if len(values) >= stats.MIN_PAIRS
-    ]
-    return math.exp(statistics.fmean(estimates) + scale)
-
-
-def _enough(replicates: Sequence[Seconds]) -> int:
-    return sum(len(values) >= stats.MIN_PAIRS for values in replicates)
 
 
 def _controlled(changes: Sequence[Change], *, accept_contaminated: bool) -> list[Change]:

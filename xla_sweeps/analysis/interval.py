@@ -149,12 +149,19 @@ def variance_budget(within: Sequence[Interval]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast:
-    """Difference of two logs: intervals at `LEVEL` and at `NARROWER`, p-value against the floor."""
+    """Difference of two logs: intervals at `LEVEL` and at `NARROWER`, p-value against the floor.
+
+    Attributes:
+        means: of the replicates' estimates of each side.
+        replicates: how many count on each side.
+    """
 
     interval: Interval
     narrower: Interval
     p_value: float
     preliminary: bool
+    means: tuple[float, ...]
+    replicates: tuple[int, ...]
 
 
 def contrast(
@@ -191,6 +198,8 @@ def contrast(
         narrower=narrower,
         p_value=1.0 if p_value is None else p_value,
         preliminary=preliminary,
+        means=tuple(statistics.fmean(side.values) for side in estimates),
+        replicates=tuple(map(len, sides)),
     )
 
 

@@ -63,12 +63,11 @@ def compare_command(arguments: Sequence[str]) -> int:
         each=(options.where_a, options.where_b),
         accept_contaminated=options.accept_contaminated,
     )
-    rows = [changes.change_dict(change) for change in difference.changes]
+    section = changes.as_section(difference)
     if options.format == "csv":
-        export.write_text(export.csv_text(rows, _COLUMNS), options.output)
+        export.write_text(export.csv_text(section["rows"], _COLUMNS), options.output)
     elif options.format == "json" or options.output is not None:
-        document = {**changes.as_section(difference), "rows": rows, "notes": list(difference.notes)}
-        export.write_json(document, options.output)
+        export.write_json({**section, "notes": list(difference.notes)}, options.output)
     else:
         show_difference(difference)
     met = changes.failures(difference, conditions)
