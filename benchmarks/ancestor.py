@@ -36,7 +36,7 @@ from pathlib import Path
 
 import msgspec
 
-from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.interval import Estimates, interval_of
 from xla_sweeps.config.catalog import load_catalog
 
 SMALL = (
@@ -221,7 +221,7 @@ def table(runs: Sequence[Run]) -> str:
                 and (value := getattr(run, f"over_{over}")) is not None
             ]
             if len(logs) > 1:
-                interval = stats.t_interval(logs)
+                interval = interval_of(Estimates(tuple(logs)), least=2).interval
                 figures = map(math.exp, (interval.estimate, interval.low, interval.high))
                 shown = "{:.3f} | {:.3f}-{:.3f}".format(*figures)
                 half = (interval.high - interval.low) / 2

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.interval import Estimates, estimates_of, interval_of
 
 finite = st.floats(-100, 100, allow_nan=False).map(lambda value: round(value, 6))
 
@@ -114,13 +115,13 @@ def test_the_interval_covers_the_truth_as_often_as_its_level(draw: str, count: i
 
 def test_the_t_interval_is_scipys() -> None:
     values = [1.0, 1.2, 0.9, 1.1]
-    interval = stats.t_interval(values)
+    interval = interval_of(Estimates(tuple(values))).interval
     low, high = scipy.stats.t.interval(0.95, 3, loc=np.mean(values), scale=scipy.stats.sem(values))
     assert (interval.estimate, interval.low, interval.high) == pytest.approx((1.05, low, high))
 
 
 def test_one_estimate_has_no_interval() -> None:
-    interval = stats.t_interval([2.0])
+    interval = interval_of(Estimates((2.0,)), least=2).interval
     assert (interval.estimate, interval.low, interval.high) == (2.0, -math.inf, math.inf)
 
 
@@ -189,9 +190,8 @@ def test_an_interval_over_processes_covers_the_truth_where_pooled_rounds_do_not(
     ours = pooled = 0
     for _ in range(TRIALS):
         replicates = process_estimates(source, processes)
-        interval = stats.t_interval(
-            [stats.signed_rank_interval(values).estimate for values in replicates]
-        )
+        within = [stats.signed_rank_interval(values) for values in replicates]
+        interval = interval_of(estimates_of(within)).interval
         ours += not interval.low <= 0 <= interval.high
         together = stats.signed_rank_interval(np.concatenate(replicates).tolist())
         pooled += not together.low <= 0 <= together.high

@@ -80,10 +80,10 @@ UNKNOWN = Prior()
 
 
 class Found(NamedTuple):
-    """An interval, and its degrees of freedom: None for the normal distribution."""
+    """An interval, and its degrees of freedom: infinite for the normal distribution."""
 
     interval: Interval
-    freedom: float | None
+    freedom: float
 
 
 def interval_of(
@@ -102,19 +102,14 @@ def interval_of(
             cases. (Drift leaves ratios, which are paired.)
         level: confidence level.
     """
-    values = [side.values for side in sides]
-    several = min(map(len, values)) >= least
-    if several and len(sides) == 1:
-        return Found(stats.t_interval(values[0], level=level), len(values[0]) - 1)
-    means = [statistics.fmean(side) for side in values]
+    means = [statistics.fmean(side.values) for side in sides]
     middle = means[-1] - means[0] if len(sides) > 1 else means[0]
-    if several:
-        error, freedom = stats.welch(*values)
-        return Found(stats.interval_about(middle, error, freedom=freedom, level=level), freedom)
-    if not within:
-        return Found(Interval(estimate=middle, low=-math.inf, high=math.inf, level=level), None)
-    error = math.hypot(*map(error_of, sides))
-    return Found(stats.interval_about(middle, error, freedom=None, level=level), None)
+    error = freedom = math.inf
+    if min(len(side.values) for side in sides) >= least:
+        error, freedom = stats.standard_error(*(side.values for side in sides))
+    elif within:
+        error = math.hypot(*map(error_of, sides))
+    return Found(stats.interval_about(middle, error, freedom=freedom, level=level), freedom)
 
 
 def error_of(side: Estimates) -> float:

@@ -111,44 +111,25 @@ def answering(columns: Mapping[str, Sequence[Any]]) -> list[int]:
     return sorted(rank[-1] for rank in best.values())
 
 
-def overview(
-    rows: Sequence[ComparisonRow],
-    *,
-    scenario: str = "",
-    baseline: str = "",
-    candidate: str = "",
-) -> Overview:
-    """The overview of the measured rows of one candidate and baseline, in one scenario.
+def overview(rows: Sequence[ComparisonRow]) -> Overview:
+    """The overview of the commonest scenario's headline pairs, of rows of any scenarios.
 
     Imported figures are left out, and trials that were not measured to their end: they say nothing
     of a mode.
-
-    Args:
-        rows: of any scenarios.
-        scenario: "" for the commonest of the measured rows.
-        baseline: "" for what the scenario is about, as the candidate's (`headline_of`).
-        candidate: of the comparisons.
     """
     rows = [row for row in rows if row.status not in UNFINISHED]
     names = (*_TEXTS, "verdict", *_FIGURES)
     columns = {name: [value_of(row, name) for row in rows] for name in names}
-    return overview_of(columns, scenario=scenario, baseline=baseline, candidate=candidate)
+    return overview_of(columns)
 
 
-def overview_of(
-    columns: Mapping[str, Sequence[Any]],
-    *,
-    scenario: str = "",
-    baseline: str = "",
-    candidate: str = "",
-) -> Overview:
-    """The same from columns of equal length, by name."""
+def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "") -> Overview:
+    """The same from columns of equal length, by name, or against another baseline."""
     text = {name: np.asarray(columns[name], dtype=object) for name in _TEXTS}
     measured = text["origin"] == MEASURED
-    scenarios = by_count(text["scenario"][measured])
-    scenario = scenario or next(iter(scenarios), str(Scenario.CALL))
-    usual = headline_of(scenario)
-    baseline, candidate = baseline or usual[0], candidate or usual[1]
+    scenario = next(iter(by_count(text["scenario"][measured])), str(Scenario.CALL))
+    usual, candidate = headline_of(scenario)
+    baseline = baseline or usual
     chosen = (
         measured
         & (text["scenario"] == scenario)

@@ -66,55 +66,36 @@ def signed_rank_interval(
     return Interval(estimate=float(estimate), low=float(low), high=float(high), level=level)
 
 
-def t_interval(estimates: Sequence[float], *, level: float = 0.95) -> Interval:
-    """Mean of independent estimates with Student's t interval; infinite bounds for a single one.
-
-    Args:
-        estimates: one per replicate, shape (k,).
-        level: confidence level.
-    """
-    values = np.asarray(estimates, dtype=float)
-    mean = float(values.mean())
-    if len(estimates) < 2:
-        return Interval(estimate=mean, low=-math.inf, high=math.inf, level=level)
-    error = float(values.std(ddof=1)) / math.sqrt(len(estimates))
-    return interval_about(mean, error, freedom=len(estimates) - 1, level=level)
-
-
 def interval_about(
-    estimate: float, error: float, *, freedom: float | None, level: float = 0.95
+    estimate: float, error: float, *, freedom: float = math.inf, level: float = 0.95
 ) -> Interval:
     """The interval of an estimate with this standard error.
 
     Args:
         estimate: the middle.
         error: its standard error.
-        freedom: degrees of freedom of Student's t; None for the normal distribution.
+        freedom: degrees of freedom of Student's t; infinite for the normal distribution.
         level: confidence level.
     """
-    tail = (1 + level) / 2
-    reach = error * float(
-        special().ndtri(tail) if freedom is None else special().stdtrit(freedom, tail)
-    )
+    reach = error * float(special().stdtrit(freedom, (1 + level) / 2))
     return Interval(estimate=estimate, low=estimate - reach, high=estimate + reach, level=level)
 
 
-def welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
-    """Standard error of mean(second) - mean(first) and its degrees of freedom (Welch).
+def standard_error(*sides: Sequence[float]) -> tuple[float, float]:
+    """Standard error of a mean, or of the difference of two (Welch), and its degrees of freedom.
 
     Args:
-        first: independent estimates, at least two; so is `second`.
-        second: of the other side.
+        sides: one or two, of at least two independent estimates each.
 
     References:
         Welch (1947), The Generalization of Student's Problem When Several Different Population
         Variances Are Involved.
     """
-    parts = [statistics.variance(side) / len(side) for side in (first, second)]
+    parts = [statistics.variance(side) / len(side) for side in sides]
     total = sum(parts)
     if total == 0:
-        return 0.0, float(len(first) + len(second) - 2)
-    shares = [part**2 / (len(side) - 1) for part, side in zip(parts, (first, second), strict=True)]
+        return 0.0, float(sum(len(side) - 1 for side in sides))
+    shares = [part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True)]
     return math.sqrt(total), total**2 / sum(shares)
 
 
@@ -132,7 +113,7 @@ def q_values(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in adjusted]
 
 
-def p_beyond(interval: Interval, bound: float, *, freedom: float | None = None) -> float | None:
+def p_beyond(interval: Interval, bound: float, *, freedom: float) -> float | None:
     """Two-sided p-value against the hypothesis that the truth lies within `bound` of zero.
 
     Built from the interval, so that p < 1 - level exactly where the whole interval lies past the
@@ -141,8 +122,8 @@ def p_beyond(interval: Interval, bound: float, *, freedom: float | None = None) 
     Args:
         interval: of the estimate.
         bound: half-width of what does not count as a difference.
-        freedom: degrees of freedom of the t distribution that the interval came from; None for a
-            normal one.
+        freedom: degrees of freedom of the t distribution that the interval came from; infinite
+            for a normal one.
 
     Returns:
         None where the interval has no bound on the side of zero.
@@ -150,16 +131,11 @@ def p_beyond(interval: Interval, bound: float, *, freedom: float | None = None) 
     near = interval.low if interval.estimate > 0 else -interval.high
     if not math.isfinite(near):
         return None
-    tail = (1 + interval.level) / 2
-    quantile = float(special().ndtri(tail) if freedom is None else special().stdtrit(freedom, tail))
+    quantile = float(special().stdtrit(freedom, (1 + interval.level) / 2))
     excess, error = abs(interval.estimate) - bound, (abs(interval.estimate) - near) / quantile
     if error <= 0:
         return 0.0 if excess > 0 else 1.0
-    score = -excess / error
-    return min(
-        1.0,
-        2 * float(special().ndtr(score) if freedom is None else special().stdtr(freedom, score)),
-    )
+    return min(1.0, 2 * float(special().stdtr(freedom, -excess / error)))
 
 
 def stationary(first: Sequence[float], second: Sequence[float], *, tolerance: float = 0.01) -> bool:
