@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +32,8 @@ MIN_REPLICATES = 3
 """The fewest replicates whose spread gives an interval."""
 
 LEVEL = 0.95
+
+EXTRA_S = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
 
 NARROWER = 0.9
 """Inside the floor on both sides at this level, two one-sided 5 % tests find equivalence."""
@@ -351,6 +353,35 @@ def break_even(
             for extra, ratio in zip(extra_s.T, (speedup, least, most), strict=True)
         )
     return value, low, high
+
+
+def judged(numbers: Mapping[str, Numbers], *, priors: Numbers, floor: Numbers) -> dict[str, Any]:
+    """The columns of speedups that depend on other trials, by their names in `SpeedupColumns`.
+
+    Args:
+        numbers: of the speedups by the names of columns, the columns of `judge`, `EXTRA_S` and
+            `baseline_call_ms`.
+        priors: as in `judge`.
+        floor: likewise.
+    """
+    judgement = judge(
+        numbers["speedup"],
+        within_percent=numbers["within_percent"],
+        between_percent=numbers["between_percent"],
+        replicates=numbers["replicates"],
+        priors=priors,
+        floor=floor,
+    )
+    calls = break_even(
+        judgement,
+        numbers["speedup"],
+        extra_s=np.stack([numbers[name] for name in EXTRA_S], axis=1),
+        baseline_s=numbers["baseline_call_ms"] / 1e3,
+    )
+    return {
+        **{field.name: getattr(judgement, field.name) for field in fields(judgement)},
+        **dict(zip(("break_even_calls", "break_even_low", "break_even_high"), calls, strict=True)),
+    }
 
 
 def exponentiated(interval: Interval | None, scale: float) -> Estimate | None:

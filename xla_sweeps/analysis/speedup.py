@@ -13,13 +13,13 @@ import numpy as np
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.estimates import Replicates, Samples, Seconds, counting, logs
 from xla_sweeps.analysis.interval import (
+    EXTRA_S,
     MIN_REPLICATES,
     UNKNOWN,
     Prior,
-    break_even,
     contrast,
     estimates_of,
-    judge,
+    judged,
     over_replicates,
     variance_budget,
 )
@@ -40,7 +40,7 @@ from xla_sweeps.schema.columns import (
     TrialColumns,
     Verdict,
 )
-from xla_sweeps.schema.measurement import Failure, Phase, Status
+from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
 from xla_sweeps.schema.modes import headline_pairs, is_aa_pair
 from xla_sweeps.schema.overrides import data_name, runtime_of
 from xla_sweeps.schema.record import ModelFacts, Record
@@ -52,18 +52,12 @@ _TOO_FEW_ROUNDS = Failure(
     phase=Phase.MEASURE, kind="too_few_rounds", message="too few rounds were measured"
 )
 
-EXTRA_S = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
-
-
-BREAK_EVEN = ("break_even_calls", "break_even_low", "break_even_high")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
     """Columns that rows of a trial share."""
 
     trial: TrialColumns
-    modes: Mapping[str, ModeColumns]
     provenance: ProvenanceColumns
     flags: tuple[str, ...]
 
@@ -71,16 +65,14 @@ class Shared:
 def shared_of(
     records: Sequence[Record],
     model: ModelFacts,
-    modes: Mapping[str, ModeSummary],
     *,
     also: Sequence[str] = (),
 ) -> Shared:
-    """Columns that rows of a trial share: model, device, modes, flags, provenance.
+    """Columns that rows of a trial share: model, device, flags, provenance.
 
     Args:
         records: those that count, at least one.
         model: as built.
-        modes: all modes of the trial, by label.
         also: further flags.
     """
     first, last = records[0], records[-1]
@@ -116,7 +108,6 @@ def shared_of(
             replica_of=model.replica_of,
             request_id=last.request_id,
         ),
-        modes={label: mode.columns for label, mode in modes.items()},
         provenance=ProvenanceColumns(
             **telemetry_of(records),
             measured_at=last.started_at,
@@ -156,11 +147,12 @@ def compare(
     failed = next((mode for mode in (second, first) if mode.status is not Status.OK), None)
     measured = bool(replicates.within(baseline, candidate))
     _, contaminated = replicates.counting(baseline, candidate)
+    failure = failed.failure if failed else None if measured else _TOO_FEW_ROUNDS
     return ComparisonRow(
         trial=shared.trial,
         headline=(baseline, candidate) in headline_pairs(tuple(modes)),
-        candidate=shared.modes[candidate],
-        baseline=shared.modes[baseline],
+        candidate=second.columns,
+        baseline=first.columns,
         speedup=_speedup(
             replicates,
             first,
@@ -171,7 +163,7 @@ def compare(
         ),
         status=failed.status if failed else _status(measured, contaminated=contaminated),
         flags=shared.flags,
-        failure=_failure_columns(failed, measured=measured),
+        failure=_failure_columns(failed.label if failed else "", failure),
         provenance=shared.provenance,
     )
 
@@ -230,14 +222,11 @@ def _speedup(
     )
 
 
-def _failure_columns(failed: ModeSummary | None, *, measured: bool) -> FailureColumns:
+def _failure_columns(label: str, failure: Failure | None) -> FailureColumns:
     """Reason for a missing speedup, if it is missing."""
-    failure = failed.failure if failed else None if measured else _TOO_FEW_ROUNDS
-    return FailureColumns(
-        mode=failed.label if failed else "",
-        message=failure.message if failure else "",
-        hint=failure.hint if failure else "",
-    )
+    if failure is None:
+        return FailureColumns(mode=label)
+    return FailureColumns(mode=label, message=failure.message, hint=failure.hint)
 
 
 def alone(
@@ -252,7 +241,7 @@ def alone(
     return ComparisonRow(
         trial=shared.trial,
         headline=True,
-        candidate=shared.modes[mode.label],
+        candidate=mode.columns,
         baseline=ModeColumns(mode=""),
         speedup=SpeedupColumns(
             verdict=Verdict.NONE if measured else Verdict.FAILED,
@@ -266,13 +255,7 @@ def alone(
         ),
         status=status if mode.status is Status.OK else mode.status,
         flags=shared.flags,
-        failure=FailureColumns()
-        if measured
-        else FailureColumns(
-            mode=mode.label,
-            message=failure.message if failure else "",
-            hint=failure.hint if failure else "",
-        ),
+        failure=FailureColumns() if measured else _failure_columns(mode.label, failure),
         provenance=shared.provenance,
     )
 
@@ -285,17 +268,16 @@ def _status(measured: bool, *, contaminated: bool) -> Status:
 
 def _costs(baseline: ModeSummary, candidate: ModeSummary) -> dict[str, Any]:
     """Costs of the candidate: preparation and memory."""
-    extra = _extra_s(baseline, candidate)
+    times = (prepare_s(baseline), prepare_s(candidate))
     each = [
         second - first
-        for first, second in zip(baseline.prepare_s, candidate.prepare_s, strict=True)
+        for first, second in (*zip(baseline.prepare_s, candidate.prepare_s, strict=True), times)
         if first is not None and second is not None
     ]
-    each += [] if extra is None else [extra]
     peaks = (baseline.steady_memory_bytes, candidate.steady_memory_bytes)
     waits = max(baseline.host_bound_index or 0.0, candidate.host_bound_index or 0.0)
     return {
-        "compile_s_extra": extra,
+        "compile_s_extra": None if None in times else each[-1],
         "compile_s_extra_low": min(each, default=None),
         "compile_s_extra_high": max(each, default=None),
         "peak_memory_ratio": peaks[1] / peaks[0] if peaks[0] and peaks[1] else None,
@@ -333,26 +315,22 @@ def _judgement(
     prior: Prior,
 ) -> dict[str, Any]:
     """The columns that depend on other trials."""
-    numbers = {name: np.array([part], dtype=float) for name, part in budget.items()}
-    judgement = judge(
-        np.array([value]),
-        **numbers,
-        replicates=np.array([replicates]),
+    numbers = {
+        "speedup": value,
+        "replicates": replicates,
+        "baseline_call_ms": baseline.call_ms.value if baseline.call_ms else None,
+        **budget,
+        **{name: costs[name] for name in EXTRA_S},
+    }
+    columns = judged(
+        {name: np.array([number], dtype=float) for name, number in numbers.items()},
         priors=np.array([prior]),
         floor=np.array([floor]),
     )
-    names = ("low", "high", "low_90", "high_90", "freedom", "p_value")
-    figures = {name: float(getattr(judgement, name)[0]) for name in names}
-    call_ms = baseline.call_ms.value if baseline.call_ms else math.nan
-    calls = break_even(
-        judgement,
-        np.array([value]),
-        extra_s=np.array([[costs[name] for name in EXTRA_S]], dtype=float),
-        baseline_s=np.array([call_ms / 1e3]),
-    )
-    figures |= {name: float(counts[0]) for name, counts in zip(BREAK_EVEN, calls, strict=True)}
+    verdict = columns.pop("verdict")[0]
+    figures = {name: float(column[0]) for name, column in columns.items()}
     return {
-        "verdict": judgement.verdict[0],
+        "verdict": verdict,
         **{name: None if math.isnan(figure) else figure for name, figure in figures.items()},
     }
 
@@ -385,16 +363,9 @@ def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | N
     return math.exp(interval.estimate) if interval else None
 
 
-def _extra_s(baseline: ModeSummary, candidate: ModeSummary) -> float | None:
-    """Extra time to prepare the candidate: its trace and first call less the baseline's."""
-    if baseline.first_call_s is None or candidate.first_call_s is None:
-        return None
-    return (
-        (candidate.trace_s or 0.0)
-        + candidate.first_call_s
-        - (baseline.trace_s or 0.0)
-        - baseline.first_call_s
-    )
+def prepare_s(times: ModeSummary | ModeOutcome) -> float | None:
+    """Trace and first call of a mode or of one of its replicates, seconds; None if not known."""
+    return None if times.first_call_s is None else (times.trace_s or 0.0) + times.first_call_s
 
 
 def _flags(records: Sequence[Record]) -> tuple[str, ...]:

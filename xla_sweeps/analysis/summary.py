@@ -105,7 +105,7 @@ def summarize(records: Sequence[Record], *, pool: Pool | None = NOTHING) -> Tria
         for label, mode in modes.items()
         if _differs(mode.sustained)
     ]
-    shared = speedup.shared_of(trial.counted, model, modes, also=flags)
+    shared = speedup.shared_of(trial.counted, model, also=flags)
     return TrialSummary(
         trial_id=trial.records[0].trial_id,
         model=model,
@@ -225,7 +225,10 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
         failure=failure,
         cv_percent=_cv_percent(blocks),
         sustained=_sustained(counted, label),
-        prepare_s=tuple(_prepare_s(record.modes.get(label)) for record in counted),
+        prepare_s=tuple(
+            speedup.prepare_s(record.modes[label]) if label in record.modes else None
+            for record in counted
+        ),
     )
 
 
@@ -298,13 +301,6 @@ def _differs(sustained: Estimate | None) -> bool:
     if sustained is None or sustained.low is None or sustained.high is None:
         return False
     return sustained.low > 1 + MIN_FLOOR or sustained.high < 1 / (1 + MIN_FLOOR)
-
-
-def _prepare_s(outcome: ModeOutcome | None) -> float | None:
-    """Trace and first call, seconds."""
-    if outcome is None or outcome.first_call_s is None:
-        return None
-    return (outcome.trace_s or 0.0) + outcome.first_call_s
 
 
 def _cv_percent(blocks: Sequence[Seconds]) -> float | None:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import noise
-from xla_sweeps.analysis.interval import UNKNOWN, break_even, judge
+from xla_sweeps.analysis.interval import EXTRA_S, UNKNOWN, judged
 from xla_sweeps.analysis.noise import Level, Span
 from xla_sweeps.analysis.pool import (
     FORKED,
@@ -25,7 +25,6 @@ from xla_sweeps.analysis.pool import (
     Pool,
     pool_of,
 )
-from xla_sweeps.analysis.speedup import BREAK_EVEN, EXTRA_S
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
@@ -33,7 +32,7 @@ from xla_sweeps.schema.backend import Backend, backend_of
 from xla_sweeps.schema.build import build_of
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.record import Record, outcome_of
-from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow
 
 if TYPE_CHECKING:
     import pyarrow
@@ -50,6 +49,8 @@ _EVIDENCE = Evidence.__struct_fields__
 
 POOLED = (*_GROUP, "trial_id", "status", "process", *_EVIDENCE)
 """The columns of which pools are made."""
+
+_NAMES = {column.path: name for name, column in COLUMNS.items()}
 
 _ROWS_A_TRIAL = 10
 """About as many rows as a trial ever has."""
@@ -277,42 +278,36 @@ def _judged(table: pyarrow.Table) -> pyarrow.Table:
     """The rows, each judged by what the other trials of its group say."""
     pools = {group: pool_of(trials) for group, trials in findings_of(table).items()}
     ends = ("host", "baseline", "candidate", "status")
-    codes, names = _grouped(table, *_GROUP, *ends)
+    codes, groups = _grouped(table, *_GROUP, *ends)
     priors, floors, floors_across = [], [], []
-    for *group, host, baseline, candidate, status in names:
+    for *group, host, baseline, candidate, status in groups:
         pool = pools.get(tuple(group), NOTHING)
         priors.append(pool.prior(baseline, candidate) if status == "ok" else UNKNOWN)
         floors.append(pool.floor(host))
         floors_across.append(pool.floor_across(host))
     floor = np.array(floors, dtype=float)[codes]
-    numbers = {
-        name: table[name].cast("float64").to_numpy().copy()
-        for name in ("speedup", "within_percent", "between_percent", "replicates")
-    }
+    names = ("speedup", "within_percent", "between_percent", "replicates", "baseline_call_ms")
+    numbers = {name: _floats(table, name) for name in (*names, *EXTRA_S)}
     known = np.flatnonzero(~np.isnan(numbers["speedup"]) & (numbers["replicates"] > 0))
-    found = judge(
-        **{name: column[known] for name, column in numbers.items()},
+    found = judged(
+        {name: column[known] for name, column in numbers.items()},
         priors=np.array(priors, dtype=float).reshape(-1, len(UNKNOWN))[codes[known]],
         floor=floor[known],
     )
-    columns = {"floor": floor, "floor_across": np.array(floors_across, dtype=float)[codes]}
-    for name in ("low", "high", "low_90", "high_90", "freedom", "p_value"):
-        column = name if name in ("freedom", "p_value") else f"speedup_{name}"
-        columns[column] = table[column].cast("float64").to_numpy().copy()
-        columns[column][known] = getattr(found, name)
-    costs = {name: table[name].to_numpy() for name in (*EXTRA_S, *BREAK_EVEN, "baseline_call_ms")}
-    calls = break_even(
-        found,
-        numbers["speedup"][known],
-        extra_s=np.stack([costs[name][known] for name in EXTRA_S], axis=1),
-        baseline_s=costs["baseline_call_ms"][known] / 1e3,
-    )
-    for name, paid in zip(BREAK_EVEN, calls, strict=True):
-        columns[name] = costs[name].copy()
-        columns[name][known] = paid
     verdicts = np.array(table["verdict"].to_pylist(), dtype=object)
-    verdicts[known] = [str(verdict) for verdict in found.verdict]
+    verdicts[known] = [str(verdict) for verdict in found.pop("verdict")]
+    columns = {"floor": floor, "floor_across": np.array(floors_across, dtype=float)[codes]}
+    for field_name, values in found.items():
+        name = _NAMES[f"speedup.{field_name}"]
+        columns[name] = _floats(table, name)
+        columns[name][known] = values
     return _replaced(table, verdict=verdicts, **columns)
+
+
+def _floats(table: pyarrow.Table, name: str) -> npt.NDArray[np.float64]:
+    """A copy of a column of numbers; NaN where one is missing."""
+    numbers: npt.NDArray[np.float64] = table[name].cast("float64").to_numpy().copy()
+    return numbers
 
 
 def _grouped(
