@@ -73,7 +73,7 @@ def examined(results_dir: Path) -> Findings:
         raise StoreError(f"{folder} cannot be read: {error.strerror or error}") from error
     store = Store(results_dir)
     trials = _trials(entries, findings)
-    read = derive.summarized(store, ((name, store.listing(name), of) for name, of in trials))
+    read = derive.summarized(store, ((name, records, ()) for name, records in trials))
     findings.problems.extend((*read.problems, *rows.unlike_records(results_dir, read)))
     for name in ("", "cache"):
         findings.notes.extend(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -88,14 +88,14 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What is kept of a trial beside its rows.
 
     Attributes:
-        listing: `Store.listing` when it was read; "" to read it again next time.
         runs: its records.
         has_rows: whether its records can be summarized.
+        complete: whether all of it could be used; else it is read again next time.
     """
 
-    listing: str
-    runs: tuple[Run, ...]
+    runs: tuple[Run, ...] = ()
     has_rows: bool = True
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,46 +155,42 @@ def read_trials(
         names: of the trials.
         advance: called with (trials read, trials to read) after each.
     """
-    problems: list[str] = []
 
-    def read() -> Iterator[tuple[str, str, Sequence[Record]]]:
+    def read() -> Iterator[tuple[str, Sequence[Record], tuple[str, ...]]]:
         for done, name in enumerate(names, start=1):
-            listing = store.listing(name)
             loaded = store.load(name)
-            problems.extend(loaded.problems)
-            yield name, "" if loaded.problems else listing, loaded.records.get(name, [])
+            yield name, loaded.records.get(name, []), loaded.problems
             advance(done, len(names))
 
-    trials = summarized(store, read())
-    return replace(trials, problems=(*problems, *trials.problems))
+    return summarized(store, read())
 
 
 def _runs_of(records: Sequence[Record]) -> tuple[Run, ...]:
     return tuple(map(run_of, records))
 
 
-def summarized(store: Store, trials: Iterable[tuple[str, str, Sequence[Record]]]) -> Trials:
+def summarized(
+    store: Store, trials: Iterable[tuple[str, Sequence[Record], tuple[str, ...]]]
+) -> Trials:
     """Summarize trials.
 
     Args:
         store: names the trials' folders in problems.
-        trials: name, `Facts.listing` and records of each.
+        trials: name and records of each, and a line for each of its files that cannot be used.
     """
     facts: dict[str, Facts] = {}
     problems: list[str] = []
     tables: list[pyarrow.Table] = []
     rows: list[ComparisonRow] = []
-    for name, listing, records in trials:
+    for name, records, unread in trials:
         folder = store.records_dir / name
         runs, unusable = guarded(folder, partial(_runs_of, records))
         trial = None
         if runs:
             trial, unusable = guarded(folder, partial(summarize, records, pool=None))
-        if unusable:  # it is read again next time
-            listing = ""
-        facts[name] = Facts(listing, runs or (), has_rows=not unusable)
+        facts[name] = Facts(runs or (), not unusable, complete=not (unread or unusable))
         rows += trial.comparisons if trial else ()
-        problems += unusable
+        problems += (*unread, *unusable)
         if len(rows) >= _ROWS_AT_ONCE:
             tables.append(table_of(rows))
             rows = []

@@ -204,7 +204,7 @@ def _pool_of(store: Store, trial_id: str) -> tuple[Pool, tuple[str, ...]]:
     """The pool of a trial, itself included; a line for each file that cannot be used."""
     folders = dict(store.folders())
     table, beside = _kept(store, len(folders), columns=derive.POOLED)
-    changed = _changed(store, beside, folders)
+    changed = [name for name in folders if beside.modified_ns.get(name) != folders[name]]
     if len(changed) > _READ_AT_END:
         table, _, problems = _measured(store)
     else:
@@ -244,7 +244,7 @@ def _updated(
 ) -> tuple[pyarrow.Table, _Beside, tuple[str, ...]]:
     """The kept rows brought up to date with the records."""
     now_ns = time.time_ns()
-    changed = _changed(store, beside, folders)
+    changed = [name for name in folders if beside.modified_ns.get(name) != folders[name]]
     read = derive.read_trials(store, changed, advance)
     dropped = {*changed, *(beside.facts.keys() - folders.keys())}
     facts = {name: fact for name, fact in beside.facts.items() if name not in dropped}
@@ -254,20 +254,10 @@ def _updated(
         table, spans = derive.settled(derive.merged(table, dropped, read), facts)
         table = ordered(table)
     modified_ns = {
-        name: changed_ns if facts[name].listing and now_ns - changed_ns > RACY_NS else 0
+        name: changed_ns if facts[name].complete and now_ns - changed_ns > RACY_NS else 0
         for name, changed_ns in folders.items()
     }
     return table, _Beside(_version(store), modified_ns, spans, facts), read.problems
-
-
-def _changed(store: Store, beside: _Beside, folders: Mapping[str, int]) -> list[str]:
-    """The trials whose records are not those of the kept rows."""
-    return [
-        name
-        for name, changed_ns in folders.items()
-        if beside.modified_ns.get(name) != changed_ns
-        and (name not in beside.facts or beside.facts[name].listing != store.listing(name))
-    ]
 
 
 def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:

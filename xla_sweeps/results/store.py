@@ -8,7 +8,6 @@ read is moved aside and reported, never fatal.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import sys
@@ -172,16 +171,6 @@ class Store:
                 records.append(Record.from_json(files.read_regular(Path(path))))
         return records
 
-    def listing(self, trial_id: str) -> str:
-        """A fingerprint of a trial's files: their names, sizes, times and places on the disk."""
-        lines = []
-        with contextlib.suppress(OSError), os.scandir(f"{self.records_dir}/{trial_id}") as entries:
-            for entry in entries:
-                if _NUMBERED.fullmatch(entry.name):
-                    stat = entry.stat(follow_symlinks=False)
-                    lines.append(f"{entry.name} {stat.st_size} {stat.st_mtime_ns} {stat.st_ino}")
-        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
-
     def place(self) -> int:
         """The inode of the folder of records; another number in a copy of it."""
         try:
@@ -226,7 +215,7 @@ class Store:
             try:
                 keys = self.keys(name)
             except OSError as error:
-                problems.append(f"{_shown(self.records_dir / name)}: {_reason(error)}")
+                problems.append(f"{displayable(self.records_dir / name)}: {_reason(error)}")
                 continue
             for _, number in keys:
                 record = self._read(name, number, problems)
@@ -242,14 +231,15 @@ class Store:
             if record.trial_id != name:
                 raise RecordFormatError(f"it is a record of trial {record.trial_id}")
         except NewerSchemaError as error:
-            problems.append(f"{_shown(path)}: {displayable(error)}")
+            problems.append(f"{displayable(path)}: {displayable(error)}")
         except RecordFormatError as error:
+            moved_to = self._quarantine(Path(path))
             problems.append(
-                f"{_shown(path)}: {displayable(error)}; moved to {self._quarantine(Path(path))}, "
+                f"{displayable(path)}: {displayable(error)}; moved to {moved_to}, "
                 "to be measured again"
             )
         except OSError as error:
-            problems.append(f"{_shown(path)}: {_reason(error)}")
+            problems.append(f"{displayable(path)}: {_reason(error)}")
         else:
             return record
         return None
@@ -261,7 +251,7 @@ class Store:
             path.rename(target)
         except OSError as error:
             return f"nowhere ({_reason(error)})"
-        return _shown(target)
+        return displayable(target)
 
     @contextlib.contextmanager
     def claim(self, trial_id: str) -> Iterator[None]:
@@ -289,7 +279,7 @@ def guarded(folder: Path, make: Callable[[], _T]) -> tuple[_T | None, tuple[str,
         return make(), ()
     except Exception as error:
         reason = f"{type(error).__name__}: {displayable(error)}"
-        return None, (f"{_shown(folder)}: its records cannot be used ({reason}); left out",)
+        return None, (f"{displayable(folder)}: its records cannot be used ({reason}); left out",)
 
 
 def _names(folder: str | Path) -> list[str]:
@@ -307,15 +297,11 @@ def folder_below(results_dir: Path, *names: str) -> Path:
         return files.folder_in(results_dir, *names)
     except OSError as error:
         folder = results_dir.joinpath(*names)
-        raise StoreError(f"{_shown(folder)} cannot be used: {_reason(error)}") from error
+        raise StoreError(f"{displayable(folder)} cannot be used: {_reason(error)}") from error
 
 
 def _reason(error: OSError) -> str:
     return error.strerror or str(error)
-
-
-def _shown(path: str | Path) -> str:
-    return displayable(path)
 
 
 def _write_synced(path: Path, content: bytes) -> None:

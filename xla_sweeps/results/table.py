@@ -55,7 +55,7 @@ def joined(tables: Iterable[pyarrow.Table]) -> pyarrow.Table:
 
 
 def differing(kept: pyarrow.Table, fresh: pyarrow.Table) -> list[str]:
-    """A sentence for each column of which two tables of the same rows hold different values."""
+    """A line for each column of which two tables of the same rows hold different values."""
     import numpy as np
 
     if kept.num_rows != fresh.num_rows:
@@ -64,20 +64,14 @@ def differing(kept: pyarrow.Table, fresh: pyarrow.Table) -> list[str]:
     kept, fresh = kept.sort_by(key), fresh.sort_by(key)
     differences = []
     for name, column in COLUMNS.items():
+        there, here = kept[name].to_numpy(), fresh[name].to_numpy()
         if column.kind is float:
-            there, here = (table[name].to_numpy() for table in (kept, fresh))
             same = np.isclose(there, here, rtol=1e-6, atol=1e-12, equal_nan=True)
-        else:
-            there, here = (np.array(table[name].to_pylist(), object) for table in (kept, fresh))
-            same = np.equal(there, here).astype(bool)
+        else:  # a missing integer is NaN, which equals nothing
+            same = (there == here) | ((there != there) & (here != here))
         for row in np.flatnonzero(~same)[:1].tolist():
-            trial, candidate, baseline = (fresh[of][row].as_py() for of, _ in key)
-            values = (table[name][row].as_py() for table in (kept, fresh))
-            differences.append(
-                "{} against {} of {}: {} is {!r} there and {!r} here".format(
-                    candidate, baseline, trial, name, *values
-                )
-            )
+            trial = fresh["trial_id"][row]
+            differences.append(f"{name} of {trial} is {there[row]!r} there and {here[row]!r} here")
     return differences
 
 
