@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -47,29 +48,21 @@ class Replicates:
 
     Args:
         samples: of each replicate.
+
+    Attributes:
+        counting: seconds a call that count, of one mode or of a pair, as the function of the name.
+        within: the interval, at `LEVEL`, of each replicate that counts, from its rounds; of one
+            mode, for log seconds a call; of two, for the log of first / second.
     """
 
     def __init__(self, samples: Sequence[Samples]) -> None:
         self.samples = samples
-        self._counting: dict[tuple[str, ...], tuple[list[Seconds], bool]] = {}
-        self._within: dict[tuple[str, ...], list[Interval]] = {}
+        self.counting = functools.cache(functools.partial(counting, samples))
+        self.within = functools.cache(self._within)
 
-    def counting(self, *labels: str) -> tuple[list[Seconds], bool]:
-        """Seconds a call that count, of one mode or of a pair: `counting`."""
-        if labels not in self._counting:
-            self._counting[labels] = counting(self.samples, *labels)
-        return self._counting[labels]
-
-    def within(self, *labels: str) -> list[Interval]:
-        """The interval, at `LEVEL`, of each replicate that counts, from its rounds.
-
-        Args:
-            labels: of one mode, for log seconds a call; of two, for the log of first / second.
-        """
-        if labels not in self._within:
-            call_s, _ = self.counting(*labels)
-            self._within[labels] = list(map(stats.signed_rank_interval, logs(call_s)))
-        return self._within[labels]
+    def _within(self, *labels: str) -> list[Interval]:
+        call_s, _ = self.counting(*labels)
+        return list(map(stats.signed_rank_interval, logs(call_s)))
 
 
 def logs(call_s: Iterable[Seconds]) -> list[Seconds]:
@@ -91,16 +84,12 @@ class Samples:
             {block.mode: block.elapsed_ns / block.calls / 1e9 for block in one.blocks}
             for one in rounds
         ]
-        labels: dict[str, float] = {}
-        for call_s in call_s_by_mode:
-            labels.update(call_s)
+        labels = list(dict.fromkeys(label for call_s in call_s_by_mode for label in call_s))
         self._place = {label: place for place, label in enumerate(labels)}
         self._call_s = np.array(
             [[call_s.get(label, math.nan) for call_s in call_s_by_mode] for label in labels]
         )
-        quiet = [not one.dirty for one in rounds]
-        self._quiet = np.array(quiet, dtype=bool)
-        self._whole = all(quiet) and all(len(call_s) == len(labels) for call_s in call_s_by_mode)
+        self._quiet = np.array([not one.dirty for one in rounds], dtype=bool)
 
     def call_s(self, *labels: str, contaminated: bool = False) -> Seconds:
         """Seconds a call of these modes in the rounds that hold all of them, shape (rounds, modes).
@@ -109,12 +98,9 @@ class Samples:
             labels: of modes; one that was never measured gives no rounds.
             contaminated: include contaminated rounds.
         """
-        try:
-            places = [self._place[label] for label in labels]
-        except KeyError:
+        if not {*labels} <= self._place.keys():
             return np.empty((0, len(labels)))
-        kept: Seconds = self._call_s[places]
-        if not self._whole:
-            counts = ~np.isnan(kept).any(axis=0)
-            kept = kept[:, counts if contaminated else counts & self._quiet]
+        kept: Seconds = self._call_s[[self._place[label] for label in labels]]
+        counts = ~np.isnan(kept).any(axis=0)
+        kept = kept[:, counts if contaminated else counts & self._quiet]
         return kept.T
