@@ -33,7 +33,13 @@ MIN_REPLICATES = 3
 
 LEVEL = 0.95
 
-EXTRA_S = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
+_EXTRA_S = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
+
+JUDGED_FROM = (
+    *("speedup", "within_percent", "between_percent", "replicates", "baseline_call_ms"),
+    *_EXTRA_S,
+)
+"""The columns from which `judged` makes others."""
 
 NARROWER = 0.9
 """Inside the floor on both sides at this level, two one-sided 5 % tests find equivalence."""
@@ -359,8 +365,7 @@ def judged(numbers: Mapping[str, Numbers], *, priors: Numbers, floor: Numbers) -
     """The columns of speedups that depend on other trials, by their names in `SpeedupColumns`.
 
     Args:
-        numbers: of the speedups by the names of columns, the columns of `judge`, `EXTRA_S` and
-            `baseline_call_ms`.
+        numbers: of the speedups, the columns `JUDGED_FROM`.
         priors: as in `judge`.
         floor: likewise.
     """
@@ -375,7 +380,7 @@ def judged(numbers: Mapping[str, Numbers], *, priors: Numbers, floor: Numbers) -
     calls = break_even(
         judgement,
         numbers["speedup"],
-        extra_s=np.stack([numbers[name] for name in EXTRA_S], axis=1),
+        extra_s=np.stack([numbers[name] for name in _EXTRA_S], axis=1),
         baseline_s=numbers["baseline_call_ms"] / 1e3,
     )
     return {

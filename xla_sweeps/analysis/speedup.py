@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,16 @@ import numpy as np
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.estimates import Replicates, Samples, Seconds, counting, logs
 from xla_sweeps.analysis.interval import (
-    EXTRA_S,
+    JUDGED_FROM,
     MIN_REPLICATES,
     UNKNOWN,
-    Prior,
     contrast,
     estimates_of,
     judged,
     over_replicates,
     variance_budget,
 )
-from xla_sweeps.analysis.pool import NOTHING, Pool
+from xla_sweeps.analysis.pool import MIN_FLOOR, Pool
 from xla_sweeps.analysis.provenance import (
     command_of,
     driver_of,
@@ -44,7 +43,7 @@ from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
 from xla_sweeps.schema.modes import headline_pairs, is_aa_pair
 from xla_sweeps.schema.overrides import data_name, runtime_of
 from xla_sweeps.schema.record import ModelFacts, Record
-from xla_sweeps.schema.row import ComparisonRow, ModeSummary
+from xla_sweeps.schema.row import ComparisonRow, ModeSummary, value_of
 
 HOST_BOUND_INDEX = 0.9
 
@@ -130,17 +129,15 @@ def compare(
     baseline: str,
     candidate: str,
     *,
-    pool: Pool | None,
     shared: Shared,
 ) -> ComparisonRow:
-    """The row of one candidate against one baseline.
+    """The row of one candidate against one baseline, not judged yet.
 
     Args:
         replicates: of the trial.
         modes: all modes of the trial, by label.
         baseline: label of the baseline mode.
         candidate: label of the candidate mode.
-        pool: what other trials of the device and effort say; None to judge the row later.
         shared: `shared_of`.
     """
     first, second = modes[baseline], modes[candidate]
@@ -153,14 +150,7 @@ def compare(
         headline=(baseline, candidate) in headline_pairs(tuple(modes)),
         candidate=second.columns,
         baseline=first.columns,
-        speedup=_speedup(
-            replicates,
-            first,
-            second,
-            failed=failed is not None,
-            pool=pool,
-            host=shared.provenance.host,
-        ),
+        speedup=_speedup(replicates, first, second, failed=failed is not None),
         status=failed.status if failed else _status(measured, contaminated=contaminated),
         flags=shared.flags,
         failure=_failure_columns(failed.label if failed else "", failure),
@@ -169,57 +159,56 @@ def compare(
 
 
 def _speedup(
-    replicates: Replicates,
-    first: ModeSummary,
-    second: ModeSummary,
-    *,
-    failed: bool,
-    pool: Pool | None,
-    host: str,
+    replicates: Replicates, first: ModeSummary, second: ModeSummary, *, failed: bool
 ) -> SpeedupColumns:
-    """The second mode against the first.
-
-    Args:
-        replicates: of the trial.
-        first: the baseline.
-        second: the candidate.
-        failed: whether one of them gave no number.
-        pool: as in `compare`.
-        host: that measured them.
-    """
+    """The second mode, the candidate, against the first; `failed`: one of them gave no number."""
     pair = first.label, second.label
     counted, contaminated = replicates.counting(*pair)
     within = replicates.within(*pair)
-    value = None
+    value = absolute = sustained = None
     if within and not failed:
         value = math.exp(statistics.fmean([interval.estimate for interval in within]))
-    budget, costs = variance_budget(within), _costs(first, second)
+        rates = (first.throughput_samples_per_s, second.throughput_samples_per_s)
+        absolute = rates[1].value - rates[0].value if rates[0] and rates[1] else None
+        if first.sustained and second.sustained:
+            sustained = value * first.sustained.value / second.sustained.value
     estimates = estimates_of([] if value is None else within)
-    floors = pool or NOTHING
-    floor = floors.floor(host)
-    judged: dict[str, Any] = {"verdict": Verdict.FAILED if value is None else Verdict.AMBIGUOUS}
-    if value is not None and pool:
-        prior = UNKNOWN if contaminated else pool.prior(*pair)
-        judged = _judgement(
-            value, budget, costs, first, replicates=len(within), floor=floor, prior=prior
-        )
     return SpeedupColumns(
-        **_ratio(value, first, second),
-        **judged,
+        value=value,
+        percent=None if value is None else 100 * (value - 1),
+        absolute_samples_per_s=absolute,
+        verdict=Verdict.FAILED if value is None else Verdict.AMBIGUOUS,
         preliminary=len(within) < MIN_REPLICATES,
-        floor=floor,
+        floor=MIN_FLOOR,
         replicates=len(within),
         rounds=sum(map(len, counted)),
         **_across([] if failed or contaminated else counted, *pair),
-        floor_across=floors.floor_across(host),
-        **budget,
+        **variance_budget(within),
         estimates=" ".join(map(repr, estimates.values)),
         errors=" ".join(map(repr, estimates.errors)),
-        **costs,
+        **_costs(first, second),
         raw=None if failed else _raw(replicates.samples, *pair),
-        sustained=_sustained(value, first, second),
+        sustained=sustained,
         cv_percent=second.cv_percent,
     )
+
+
+def with_judgement(row: ComparisonRow, pool: Pool) -> ComparisonRow:
+    """The row with what depends on other trials: floors, interval, p-value, verdict, break-even."""
+    host, floor = row.provenance.host, pool.floor(row.provenance.host)
+    speedup = replace(row.speedup, floor=floor, floor_across=pool.floor_across(host))
+    if speedup.value is not None:
+        prior = pool.prior(row.baseline.mode, row.candidate.mode)
+        columns = judged(
+            {name: np.array([value_of(row, name)], dtype=float) for name in JUDGED_FROM},
+            priors=np.array([prior if row.status is Status.OK else UNKNOWN]),
+            floor=np.array([floor]),
+        )
+        verdict = columns.pop("verdict")[0]
+        figures = {name: float(column[0]) for name, column in columns.items()}
+        known = {name: None if math.isnan(value) else value for name, value in figures.items()}
+        speedup = replace(speedup, verdict=verdict, **known)
+    return replace(row, speedup=speedup)
 
 
 def _failure_columns(label: str, failure: Failure | None) -> FailureColumns:
@@ -229,11 +218,8 @@ def _failure_columns(label: str, failure: Failure | None) -> FailureColumns:
     return FailureColumns(mode=label, message=failure.message, hint=failure.hint)
 
 
-def alone(
-    replicates: Replicates, mode: ModeSummary, *, pool: Pool | None, shared: Shared
-) -> ComparisonRow:
+def alone(replicates: Replicates, mode: ModeSummary, *, shared: Shared) -> ComparisonRow:
     """The row of a trial with a single mode: its throughput, without a baseline."""
-    floors, host = pool or NOTHING, shared.provenance.host
     counted, contaminated = replicates.counting(mode.label)
     measured = bool(counted) and mode.status is Status.OK
     status = _status(bool(counted), contaminated=contaminated)
@@ -246,8 +232,7 @@ def alone(
         speedup=SpeedupColumns(
             verdict=Verdict.NONE if measured else Verdict.FAILED,
             preliminary=len(counted) < MIN_REPLICATES,
-            floor=floors.floor(host),
-            floor_across=floors.floor_across(host),
+            floor=MIN_FLOOR,
             replicates=len(counted),
             rounds=sum(map(len, counted)),
             host_bound=(mode.host_bound_index or 0.0) > HOST_BOUND_INDEX,
@@ -282,56 +267,6 @@ def _costs(baseline: ModeSummary, candidate: ModeSummary) -> dict[str, Any]:
         "compile_s_extra_high": max(each, default=None),
         "peak_memory_ratio": peaks[1] / peaks[0] if peaks[0] and peaks[1] else None,
         "host_bound": waits > HOST_BOUND_INDEX,
-    }
-
-
-def _sustained(value: float | None, baseline: ModeSummary, candidate: ModeSummary) -> float | None:
-    """The speedup of the modes each alone and for long."""
-    if value is None or not baseline.sustained or not candidate.sustained:
-        return None
-    return value * baseline.sustained.value / candidate.sustained.value
-
-
-def _ratio(value: float | None, baseline: ModeSummary, candidate: ModeSummary) -> dict[str, Any]:
-    rates = (baseline.throughput_samples_per_s, candidate.throughput_samples_per_s)
-    compared = value is not None and rates[0] and rates[1]
-    return {
-        "value": value,
-        "percent": None if value is None else 100 * (value - 1),
-        "absolute_samples_per_s": rates[1].value - rates[0].value
-        if compared and rates[0] and rates[1]
-        else None,
-    }
-
-
-def _judgement(
-    value: float,
-    budget: Mapping[str, float | None],
-    costs: Mapping[str, float | None],
-    baseline: ModeSummary,
-    *,
-    replicates: int,
-    floor: float,
-    prior: Prior,
-) -> dict[str, Any]:
-    """The columns that depend on other trials."""
-    numbers = {
-        "speedup": value,
-        "replicates": replicates,
-        "baseline_call_ms": baseline.call_ms.value if baseline.call_ms else None,
-        **budget,
-        **{name: costs[name] for name in EXTRA_S},
-    }
-    columns = judged(
-        {name: np.array([number], dtype=float) for name, number in numbers.items()},
-        priors=np.array([prior]),
-        floor=np.array([floor]),
-    )
-    verdict = columns.pop("verdict")[0]
-    figures = {name: float(column[0]) for name, column in columns.items()}
-    return {
-        "verdict": verdict,
-        **{name: None if math.isnan(figure) else figure for name, figure in figures.items()},
     }
 
 

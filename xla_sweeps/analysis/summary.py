@@ -106,6 +106,10 @@ def summarize(records: Sequence[Record], *, pool: Pool | None = NOTHING) -> Tria
         if _differs(mode.sustained)
     ]
     shared = speedup.shared_of(trial.counted, model, also=flags)
+    rows = tuple(
+        speedup.compare(trial.replicates, modes, *pair, shared=shared)
+        for pair in comparison_pairs(trial.labels)
+    ) or tuple(speedup.alone(trial.replicates, mode, shared=shared) for mode in modes.values())
     return TrialSummary(
         trial_id=trial.records[0].trial_id,
         model=model,
@@ -116,14 +120,9 @@ def summarize(records: Sequence[Record], *, pool: Pool | None = NOTHING) -> Tria
         replicates=sum(bool(counted_rounds(record)) for record in trial.counted),
         flags=shared.flags,
         modes=tuple(modes.values()),
-        comparisons=tuple(
-            speedup.compare(trial.replicates, modes, *pair, pool=pool, shared=shared)
-            for pair in comparison_pairs(trial.labels)
-        )
-        or tuple(
-            speedup.alone(trial.replicates, mode, pool=pool, shared=shared)
-            for mode in modes.values()
-        ),
+        comparisons=rows
+        if pool is None
+        else tuple(speedup.with_judgement(row, pool) for row in rows),
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import noise
-from xla_sweeps.analysis.interval import EXTRA_S, UNKNOWN, judged
+from xla_sweeps.analysis.interval import JUDGED_FROM, UNKNOWN, judged
 from xla_sweeps.analysis.noise import Level, Span
 from xla_sweeps.analysis.pool import (
     FORKED,
@@ -282,8 +282,7 @@ def _judged(table: pyarrow.Table) -> pyarrow.Table:
         floors.append(pool.floor(host))
         floors_across.append(pool.floor_across(host))
     floor = np.array(floors, dtype=float)[codes]
-    names = ("speedup", "within_percent", "between_percent", "replicates", "baseline_call_ms")
-    numbers = {name: _floats(table, name) for name in (*names, *EXTRA_S)}
+    numbers = {name: _floats(table, name) for name in JUDGED_FROM}
     known = np.flatnonzero(~np.isnan(numbers["speedup"]) & (numbers["replicates"] > 0))
     found = judged(
         {name: column[known] for name, column in numbers.items()},
