@@ -297,10 +297,10 @@ def _changes(name: str, device: str, a: MatchedTrial, b: MatchedTrial) -> tuple[
     sides = [samples_of(trial.records) for trial in (a, b)]
     quantities = list(_quantities(a.summary, b.summary))
     model = a.summary.model
-    floors = {SPEEDUP: max(a.floor, b.floor), THROUGHPUT: max(a.floor_across, b.floor_across)}
     changes = []
     for quantity, kind, labels in quantities:
-        floor = floors[kind]
+        column = "floor" if kind == SPEEDUP else "floor_across"
+        floor = max(getattr(trial.summary.comparisons[0].speedup, column) for trial in (a, b))
         (first, busy_a), (second, busy_b) = (counting(side, *labels) for side in sides)
         sign, scale = (1, 1.0) if kind == SPEEDUP else (-1, a.summary.samples)
         result = contrast(

@@ -60,8 +60,6 @@ class MatchedTrial:
     device: str
     records: tuple[Record, ...]
     summary: TrialSummary
-    floor: float
-    floor_across: float
     facts: Mapping[str, str]
 
     @property
@@ -182,10 +180,6 @@ def _trials(side: Side, other: Side) -> list[MatchedTrial]:
                 device=summary.device,
                 records=records,
                 summary=summary,
-                floor=max((row.speedup.floor for row in summary.comparisons), default=0.01),
-                floor_across=max(
-                    (row.speedup.floor_across for row in summary.comparisons), default=0.01
-                ),
                 facts=_facts(records[-1], summary),
             )
         )

@@ -195,14 +195,14 @@ def _speedup(
 
 def with_judgement(row: ComparisonRow, pool: Pool) -> ComparisonRow:
     """The row with what depends on other trials: floors, interval, p-value, verdict, break-even."""
-    host, floor = row.provenance.host, pool.floor(row.provenance.host)
-    speedup = replace(row.speedup, floor=floor, floor_across=pool.floor_across(host))
+    host = row.provenance.host
+    speedup = replace(row.speedup, floor=pool.floor(host), floor_across=pool.floor_across(host))
     if speedup.value is not None:
         prior = pool.prior(row.baseline.mode, row.candidate.mode)
         columns = judged(
             {name: np.array([value_of(row, name)], dtype=float) for name in JUDGED_FROM},
             priors=np.array([prior if row.status is Status.OK else UNKNOWN]),
-            floor=np.array([floor]),
+            floor=np.array([speedup.floor]),
         )
         verdict = columns.pop("verdict")[0]
         figures = {name: float(column[0]) for name, column in columns.items()}
