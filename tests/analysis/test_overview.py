@@ -19,14 +19,17 @@ from synthetic_rows import columns_of, make_rows
 
 from xla_sweeps.analysis.overview import (
     FamilySummary,
+    PodiumKey,
     answers,
     by_scenario,
     discoveries,
     geometric_mean,
     overview,
     overview_of,
+    podium,
+    podium_figure,
+    shared_ranks,
 )
-from xla_sweeps.analysis.podium import PodiumKey, podium, podium_figure, shared_ranks
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.advice import overall_answer as answer
 from xla_sweeps.schema.measurement import Status

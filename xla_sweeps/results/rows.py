@@ -30,12 +30,11 @@ from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive
 from xla_sweeps.results.derive import Facts, Run, Trials
 from xla_sweeps.results.store import RACY_NS, Store, guarded
-from xla_sweeps.results.table import differing, joined, ordered, schema, table_of
+from xla_sweeps.results.table import check_size, differing, joined, ordered, schema, table_of
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.system import files
-from xla_sweeps.system.parquet import check_size
 
 if TYPE_CHECKING:
     import pyarrow

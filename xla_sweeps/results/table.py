@@ -10,9 +10,19 @@ from xla_sweeps.schema.row import COLUMNS, ComparisonRow, columns_of, row_of
 
 if TYPE_CHECKING:  # slow to import
     import pyarrow
+    import pyarrow.parquet
 
 ORDER = ("family", "model", "resolution_px", "batch_size", "candidate", "baseline", "trial_id")
 """The columns by which rows are shown and kept."""
+
+
+_ROWS_OF_TRIAL = 144
+"""More than the pairs of the modes that a trial may compare."""
+
+_MIN_ROWS = 100_000
+"""Number that is always accepted: trials may have been removed."""
+
+_ROW_BYTES = 4096
 
 
 @cache
@@ -91,3 +101,25 @@ def headlines(
         for headline, trial, request in zip(*columns, strict=True)
     ]
     return rows_of(table.filter(chosen)) if any(chosen) else []
+
+
+def check_size(metadata: pyarrow.parquet.FileMetaData, trials: int) -> None:
+    """Refuse a file that states more rows than this number of trials can have.
+
+    Raises:
+        ValueError: it does, or states more bytes than such rows need.
+    """
+    rows = max(_MIN_ROWS, _ROWS_OF_TRIAL * trials)
+    values, size = [0] * metadata.num_columns, 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for index in range(metadata.num_columns):
+            column = group.column(index)
+            values[index] += column.num_values
+            size += column.total_uncompressed_size
+    most = max(metadata.num_rows, *values)
+    if most > rows or size > rows * _ROW_BYTES:
+        raise ValueError(
+            f"holds {most:,} rows and {size / 2**20:,.0f} MiB unpacked, more than {trials:,} "
+            "trials can have"
+        )
