@@ -10,7 +10,6 @@ import collections
 import hashlib
 import json
 import re
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,8 +28,6 @@ from xla_sweeps.system.text import displayable
 _RECORD = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
 
 _TRIAL = re.compile(r"[0-9A-Za-z_-]{1,64}")
-
-_OLD_S = 24 * 3600
 
 
 def check_command(arguments: Sequence[str]) -> int:
@@ -75,10 +72,6 @@ def examined(results_dir: Path) -> Findings:
     trials = _trials(entries, findings)
     read = derive.summarized(store, ((name, records, ()) for name, records in trials))
     findings.problems.extend((*read.problems, *rows.unlike_records(results_dir, read)))
-    for name in ("", "cache"):
-        findings.notes.extend(
-            note for path in sorted((results_dir / name).glob(".*")) for note in _left_over(path)
-        )
     contaminated = findings.counts["contaminated"]
     if contaminated:
         findings.notes.append(
@@ -94,8 +87,8 @@ def _trials(entries: Sequence[Path], findings: Findings) -> Iterator[tuple[str, 
     seen: dict[str, Path] = {}
     for path in entries:
         if path.name.startswith("."):
-            findings.notes.extend(_left_over(path))
-        elif path.is_symlink():
+            continue  # a temporary file, which the next trial removes
+        if path.is_symlink():
             findings.problems.append(f"{path}: a link, which no reader follows")
         elif not path.is_dir() or not _TRIAL.fullmatch(path.name):
             findings.notes.append(f"{path}: not a trial's folder")
@@ -128,7 +121,6 @@ def _records(folder: Path, findings: Findings, seen: dict[str, Path]) -> Iterato
         return
     for path in paths:
         if path.name.startswith("."):
-            findings.notes.extend(_left_over(path))
             continue
         if not _RECORD.fullmatch(path.name):
             findings.notes.append(f"{path}: not a record's name; no reader reads it")
@@ -157,14 +149,3 @@ def _records(folder: Path, findings: Findings, seen: dict[str, Path]) -> Iterato
             findings.problems.append(
                 f"{path}: trial_id {record.trial_id} differs from the folder's name"
             )
-
-
-def _left_over(path: Path) -> Iterator[str]:
-    """A note on a temporary file of a process that was killed."""
-    if path.name.startswith(".probe-") or path.suffix == ".tmp":
-        try:
-            old = time.time() - path.lstat().st_mtime > _OLD_S
-        except OSError:
-            return
-        when = "the next trial removes it" if old else "removed when it is a day old"
-        yield f"{path}: left-over temporary file; {when}"
