@@ -75,7 +75,7 @@ def learned(
         replicates = ANCHORS
     return prior_of(
         [
-            Evidence("", "", "graph", "xla", True, replicates, 1.0, float(inside), float(apart))
+            Evidence("", "", "", "graph", "xla", True, replicates, 1.0, float(inside), float(apart))
             for inside, apart in zip(within, between, strict=True)
         ]
     )

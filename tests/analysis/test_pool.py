@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +45,7 @@ def evidence(
     at: int = 0,
 ) -> Evidence:
     return Evidence(
+        trial_id="",
         measured_at=f"{at:06d}",
         host=host,
         baseline=pair[0],
@@ -54,6 +55,15 @@ def evidence(
         speedup=speedup,
         within_percent=100 * within,
         between_percent=100 * between if replicates > 1 else None,
+    )
+
+
+def pooled(trials: Mapping[str, Sequence[Evidence]]) -> Pool:
+    """The pool of trials, by id."""
+    return pool_of(
+        msgspec.structs.replace(one, trial_id=trial)
+        for trial, evidence in trials.items()
+        for one in evidence
     )
 
 
@@ -68,7 +78,7 @@ def simulated(
 
 def judged(means: Numbers, between: Numbers, replicates: int, prior: Prior) -> tuple[Numbers, ...]:
     count = len(means)
-    judgement = judge(
+    found = judge(
         np.exp(means),
         within_percent=np.full(count, 100 * WITHIN),
         between_percent=100 * between,
@@ -76,7 +86,7 @@ def judged(means: Numbers, between: Numbers, replicates: int, prior: Prior) -> t
         priors=np.array([prior] * count),
         floor=np.full(count, 0.01),
     )
-    return np.log(judgement.low), np.log(judgement.high), judgement.p_value
+    return np.log(found.low), np.log(found.high), found.p_value
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.005, 0.01, 0.02])
@@ -86,7 +96,7 @@ def test_pooled_intervals_hold_the_truth_whatever_processes_differ_by(
 ) -> None:
     """A sweep of 24 trials; one replicate has ten anchors instead."""
     source = np.random.default_rng(round(1e4 * spread) + replicates)
-    held = discoveries = 0
+    held = found = 0
     for _ in range(150):
         means, between = simulated(source, 24, replicates, spread)
         if replicates == 1:
@@ -96,9 +106,9 @@ def test_pooled_intervals_hold_the_truth_whatever_processes_differ_by(
             prior = prior_of([evidence(replicates, float(value)) for value in between])
         low, high, p_value = judged(means, between, replicates, prior)
         held += int(np.count_nonzero((low <= 0) & (high >= 0)))
-        discoveries += int(np.count_nonzero(p_value < 0.05))
+        found += int(np.count_nonzero(p_value < 0.05))
     assert 0.93 <= held / 150 / 24 <= (0.98 if spread else 0.985)
-    assert discoveries / 150 / 24 <= 0.05
+    assert found / 150 / 24 <= 0.05
 
 
 @pytest.mark.parametrize("spread", [0.005, 0.02])
@@ -123,17 +133,15 @@ def test_pooling_halves_the_interval_of_three_replicates() -> None:
     for _ in range(50):
         means, between = simulated(source, 24, 3, 0.01)
         prior = prior_of([evidence(3, float(value)) for value in between])
-        for widths, given in ((alone, UNKNOWN), (together, prior)):
-            low, high, _ = judged(means, between, 3, given)
+        for widths, known in ((alone, UNKNOWN), (together, prior)):
+            low, high, _ = judged(means, between, 3, known)
             widths.append(float((high - low).mean()))
     assert np.mean(together) < 0.6 * np.mean(alone)
 
 
 def test_one_trial_with_nobody_to_learn_from_keeps_students_interval() -> None:
     prior = prior_of([evidence(5, 0.01)])
-    own, plain = (
-        judged(np.zeros(1), np.array([0.01]), 5, given)[1][0] for given in (prior, UNKNOWN)
-    )
+    own, plain = (judged(np.zeros(1), np.array([0.01]), 5, item)[1][0] for item in (prior, UNKNOWN))
     assert prior.pooled == 4
     assert own == pytest.approx(plain)
     assert prior_of([evidence(3, 0.01)]) is UNKNOWN
@@ -150,18 +158,18 @@ def test_trials_whose_spread_scatters_count_less_for_each_other() -> None:
 def test_a_pair_of_modes_learns_from_its_own_where_there_is_enough() -> None:
     trials = {f"x{n}": (evidence(3, 0.02),) for n in range(4)}
     anchors = {"a": (evidence(12, 0.005, pair=TWINS),)}
-    pool = pool_of({**trials, **anchors})
+    pool = pooled({**trials, **anchors})
     assert pool.prior("graph", "xla").pooled == 8
     assert pool.prior("graph", "graph_2").pooled == 11
     assert pool.prior("eager", "xla") == pool.headline
     assert pool.headline.pooled == 19
-    assert pool_of(anchors).prior("graph", "xla").pooled == 11
+    assert pooled(anchors).prior("graph", "xla").pooled == 11
 
 
 def test_only_the_latest_trials_count() -> None:
     old = {f"old{n}": (evidence(3, 0.5, at=n),) for n in range(50)}
     new = {f"new{n}": (evidence(3, 0.01, at=1000 + n),) for n in range(LATEST)}
-    assert pool_of({**new, **old}) == pool_of(new)
+    assert pooled({**new, **old}) == pooled(new)
 
 
 def replicates(count: int, spread: float, **changes: Any) -> list[Record]:
@@ -180,22 +188,22 @@ def replicates(count: int, spread: float, **changes: Any) -> list[Record]:
 
 def test_one_replicate_is_widened_by_what_other_trials_differ_by() -> None:
     records = replicates(1, 0.0)
-    pool = pool_of({"other": (evidence(10, 0.04),)})
-    (alone,), (taught,) = (summarize(records, pool=given).comparisons for given in (NOTHING, pool))
+    pool = pooled({"other": (evidence(10, 0.04),)})
+    (alone,), (known,) = (summarize(records, pool=item).comparisons for item in (NOTHING, pool))
     assert (alone.speedup.freedom, alone.speedup.p_value) == (None, None)
     assert alone.speedup.verdict is Verdict.FASTER
-    assert taught.speedup.freedom == pytest.approx(1 / (1 / 9 + 1 / 8), rel=0.01)
-    assert taught.speedup.verdict is Verdict.AMBIGUOUS
-    half = math.log((taught.speedup.high or 0) / (taught.speedup.low or 1)) / 2
+    assert known.speedup.freedom == pytest.approx(1 / (1 / 9 + 1 / 8), rel=0.01)
+    assert known.speedup.verdict is Verdict.AMBIGUOUS
+    half = math.log((known.speedup.high or 0) / (known.speedup.low or 1)) / 2
     assert half == pytest.approx(2.717 * 0.04, rel=0.05)
-    assert taught.speedup.value == alone.speedup.value
+    assert known.speedup.value == alone.speedup.value
 
 
 def test_contaminated_trials_neither_teach_nor_learn() -> None:
-    pool = pool_of({"other": (evidence(10, 0.04),)})
-    summary = summarize(replicates(2, 0.01, status=Status.CONTAMINATED), pool=pool)
-    assert evidence_of(summary) == ()
-    assert summary.comparisons[0].speedup.freedom is None
+    pool = pooled({"other": (evidence(10, 0.04),)})
+    found = summarize(replicates(2, 0.01, status=Status.CONTAMINATED), pool=pool)
+    assert evidence_of(found) == []
+    assert found.comparisons[0].speedup.freedom is None
     assert len(evidence_of(summarize(replicates(2, 0.01)))) == 1
 
 
@@ -218,29 +226,29 @@ def twins(
 def test_the_floor_is_what_copies_differ_by_beyond_their_own_intervals(
     count: int, spread: float, floor: float
 ) -> None:
-    assert pool_of(twins(count, spread)).floor("h") == pytest.approx(floor, rel=0.2)
+    assert pooled(twins(count, spread)).floor("h") == pytest.approx(floor, rel=0.2)
 
 
 def test_noise_that_the_intervals_hold_already_raises_no_floor() -> None:
     """A quick A/A sweep on a noisy day: copies differ by 5 %, and their intervals say so."""
     noisy = {
-        trial: (evidence(1, 0, speedup=pair.speedup**20, within=20 * WITHIN, pair=TWINS),)
-        for trial, (pair,) in twins(60, 0.0).items()
+        trial: (evidence(1, 0, speedup=item.speedup**20, within=20 * WITHIN, pair=TWINS),)
+        for trial, (item,) in twins(60, 0.0).items()
     }
-    pool = pool_of({trial: tuple(pair) for trial, pair in noisy.items()})
+    pool = pooled({trial: tuple(found) for trial, found in noisy.items()})
     assert pool.floor("") == MIN_FLOOR
 
 
 def test_the_floor_is_that_of_the_host_and_of_its_latest_pairs() -> None:
     loud, quiet = twins(40, 0.05, host="loud"), twins(40, 0.0, host="quiet")
-    pool = pool_of({**loud, **quiet})
+    pool = pooled({**loud, **quiet})
     assert pool.floor("loud") > 0.05
     assert (pool.floor("quiet"), pool.floor("unknown")) == (MIN_FLOOR, MIN_FLOOR)
     later = {
         f"later{trial}": (evidence(1, 0, pair=TWINS, host="loud", at=5000 + n),)
         for n, trial in enumerate(twins(100, 0.0))
     }
-    assert pool_of({**loud, **later}).floor("loud") == MIN_FLOOR
+    assert pooled({**loud, **later}).floor("loud") == MIN_FLOOR
 
 
 def test_differences_between_processes_have_a_floor_of_their_own() -> None:
@@ -249,22 +257,22 @@ def test_differences_between_processes_have_a_floor_of_their_own() -> None:
     for number in range(60):
         ratio = math.exp(source.normal(0, 0.03))
         bounds = {"aa_across_low": ratio / 1.01, "aa_across_high": ratio * 1.01}
-        (twin,) = twins(1, 0.0)["h0"]
-        judged_pair = msgspec.structs.replace(twin, replicates=6, aa_across=ratio, **bounds)
-        pairs[f"x{number}"] = (judged_pair,)
-    pool = pool_of(pairs)
+        (item,) = twins(1, 0.0)["h0"]
+        found = msgspec.structs.replace(item, replicates=6, aa_across=ratio, **bounds)
+        pairs[f"x{number}"] = (found,)
+    pool = pooled(pairs)
     assert pool.floor("h") == MIN_FLOOR
     assert pool.floor_across("h") == pytest.approx(math.expm1(1.96 * 0.03), rel=0.3)
-    few = pool_of(dict(list(pairs.items())[:19]))
+    few = pooled(dict(list(pairs.items())[:19]))
     assert few.floor_across("h") == few.floor("h") == MIN_FLOOR
-    assert pool_of(twins(100, 0.03)).floor_across("h") > 0.04, "at least the other floor"
+    assert pooled(twins(100, 0.03)).floor_across("h") > 0.04, "at least the other floor"
 
 
 def test_the_floor_decides_what_counts() -> None:
     record = make_record({"graph": 0.102, "xla": 0.1})
     assert summarize([record]).comparisons[0].speedup.verdict is Verdict.FASTER
-    summary = summarize([record], pool=Pool(floors={"": 0.038}))
-    assert summary.comparisons[0].speedup.verdict is Verdict.EQUIVALENT
+    found = summarize([record], pool=Pool(floors={"": 0.038}))
+    assert found.comparisons[0].speedup.verdict is Verdict.EQUIVALENT
 
 
 @pytest.mark.parametrize(
@@ -284,10 +292,10 @@ def test_others_learn_from_fresh_processes_alone(
         replace(record, process=start)
         for record, start in zip(replicates(len(starts), 0.01), starts, strict=True)
     ]
-    summary = summarize(records)
-    assert len(evidence_of(summary)) == taught
-    assert {row.provenance.process for row in summary.comparisons} == {column}
-    assert {row.speedup.replicates for row in summary.comparisons} == {len(starts)}
+    found = summarize(records)
+    assert len(evidence_of(found)) == taught
+    assert {row.provenance.process for row in found.comparisons} == {column}
+    assert {row.speedup.replicates for row in found.comparisons} == {len(starts)}
 
 
 def test_a_contaminated_fork_beside_clean_fresh_processes_teaches_too() -> None:

@@ -210,7 +210,7 @@ def test_rows_that_are_judged_as_columns_are_those_of_each_trial_alone(tmp_path:
     for name, records in groups.items():
         members.setdefault(alike(records), []).append(name)
     for group, names in members.items():
-        pools[group] = pool_of({name: evidence_of(summarize(groups[name])) for name in names})
+        pools[group] = pool_of(evidence_of(*(summarize(groups[name]) for name in names)))
     expected = [
         row
         for records in groups.values()

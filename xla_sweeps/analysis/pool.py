@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
@@ -62,6 +62,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
         aa_across: of an A/A pair, the ratio of its copies across processes, with its interval.
     """
 
+    trial_id: str
     measured_at: str
     host: str
     baseline: str
@@ -79,10 +80,6 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     def is_aa(self) -> bool:
         """True if it compares copies of one mode."""
         return is_aa_pair(self.baseline, self.candidate)
-
-
-Findings = tuple[Evidence, ...]
-"""What other trials learn from one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +115,13 @@ NOTHING = Pool()
 """No other trials."""
 
 
-def _latest(trials: Mapping[str, Findings]) -> dict[str, Findings]:
-    """The trials of which something counts, the latest `LATEST` of them."""
-    moments = sorted(
-        (findings[0].measured_at, trial) for trial, findings in trials.items() if findings
-    )
-    return {trial: trials[trial] for _, trial in moments[-LATEST:]}
-
-
-def pool_of(trials: Mapping[str, Findings]) -> Pool:
-    """Priors and floors from the trials of one device and effort, by id."""
-    evidence = [one for group in _latest(trials).values() for one in group]
-    several = [one for one in evidence if one.replicates > 1]
+def pool_of(evidence: Iterable[Evidence]) -> Pool:
+    """Priors and floors from the latest trials of one device and effort."""
+    evidence = list(evidence)
+    moments = {one.trial_id: one.measured_at for one in evidence}
+    latest = sorted(moments, key=lambda trial: (moments[trial], trial))[-LATEST:]
+    counted = [one for one in evidence if one.trial_id in {*latest}]
+    several = [one for one in counted if one.replicates > 1]
     pairs: dict[Pair, list[Evidence]] = {}
     for one in several:
         pairs.setdefault((one.baseline, one.candidate), []).append(one)
@@ -139,17 +131,16 @@ def pool_of(trials: Mapping[str, Findings]) -> Pool:
         prior_of([one for one in several if one.headline]),
     )
     twins: dict[str, list[Evidence]] = {}
-    for one in evidence:
+    for one in counted:
         if one.is_aa:
             twins.setdefault(one.host, []).append(one)
-    return Pool(
-        pool.priors,
-        pool.headline,
-        {
+    return replace(
+        pool,
+        floors={
             host: floor_of([(one, one.speedup, standard_error(one, pool)) for one in group])
             for host, group in twins.items()
         },
-        {host: floor_of(list(_across(group))) for host, group in twins.items()},
+        floors_across={host: floor_of(list(_across(group))) for host, group in twins.items()},
     )
 
 

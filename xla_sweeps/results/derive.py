@@ -21,7 +21,6 @@ from xla_sweeps.analysis.pool import (
     LATEST,
     NOTHING,
     Evidence,
-    Findings,
     Pool,
     pool_of,
 )
@@ -47,7 +46,7 @@ _ENDS = ("baseline", "candidate")
 
 _EVIDENCE = Evidence.__struct_fields__
 
-POOLED = (*_GROUP, "trial_id", "status", "process", *_EVIDENCE)
+POOLED = (*_GROUP, "status", "process", *_EVIDENCE)
 """The columns of which pools are made."""
 
 _NAMES = {column.path: name for name, column in COLUMNS.items()}
@@ -224,19 +223,19 @@ def pool_for(table: pyarrow.Table, trial_id: str) -> Pool:
     for group in only(table, [trial_id]).select(_GROUP).slice(0, 1).to_pylist():
         for name, value in group.items():
             table = table.filter(compute.equal(table[name], value))
-        return pool_of(next(iter(findings_of(table).values()), {}))
+        return pool_of(next(iter(evidence_of(table).values()), ()))
     return NOTHING
 
 
 def pools_of(table: pyarrow.Table) -> dict[str, Pool]:
     """The pool of each trial: what the trials of its group say together."""
-    pools = {group: pool_of(trials) for group, trials in findings_of(table).items()}
+    pools = {group: pool_of(evidence) for group, evidence in evidence_of(table).items()}
     _, names = _grouped(table, *_GROUP, "trial_id")
     return {trial: pools[tuple(group)] for *group, trial in names if tuple(group) in pools}
 
 
-def findings_of(table: pyarrow.Table) -> dict[tuple[str, ...], dict[str, Findings]]:
-    """Evidence of the latest trials, by the values of `_GROUP` and by trial.
+def evidence_of(table: pyarrow.Table) -> dict[tuple[str, ...], list[Evidence]]:
+    """Evidence of the latest trials, by the values of `_GROUP`.
 
     A comparison of contaminated or forked replicates is none, nor is that of a single replicate
     but of an A/A pair.
@@ -251,18 +250,14 @@ def findings_of(table: pyarrow.Table) -> dict[tuple[str, ...], dict[str, Finding
         compute.or_(compute.greater(table["replicates"], 1), aa),
     )
     fresh = compute.invert(compute.match_substring(table["process"], FORKED))
-    table = table.select([*_GROUP, "trial_id", *_EVIDENCE]).filter(compute.and_(counts, fresh))
+    table = table.select([*_GROUP, *_EVIDENCE]).filter(compute.and_(counts, fresh))
     codes, names = _grouped(table, *_GROUP)
     moments = compute.rank(table["measured_at"], tiebreaker="dense").to_numpy()
-    groups: dict[tuple[str, ...], dict[str, Findings]] = {}
+    groups = {}
     for code, group in enumerate(names):
         mine = np.flatnonzero(codes == code)
         mine = mine[np.argsort(-moments[mine], kind="stable")][: _ROWS_A_TRIAL * LATEST]
-        rows = table.select(["trial_id", *_EVIDENCE]).take(mine).to_pylist()
-        trials: dict[str, list[Evidence]] = {}
-        for row in rows:
-            trials.setdefault(row.pop("trial_id"), []).append(Evidence(**row))
-        groups[group] = {trial: tuple(evidence) for trial, evidence in trials.items()}
+        groups[group] = [Evidence(**row) for row in table.select(_EVIDENCE).take(mine).to_pylist()]
     return groups
 
 
@@ -272,7 +267,7 @@ def _drifts(run: Run, spans: Iterable[Span]) -> bool:
 
 def _judged(table: pyarrow.Table) -> pyarrow.Table:
     """The rows, each judged by what the other trials of its group say."""
-    pools = {group: pool_of(trials) for group, trials in findings_of(table).items()}
+    pools = {group: pool_of(evidence) for group, evidence in evidence_of(table).items()}
     ends = ("host", "baseline", "candidate", "status")
     codes, groups = _grouped(table, *_GROUP, *ends)
     priors, floors, floors_across = [], [], []
