@@ -347,19 +347,16 @@ def _controlled(changes: Sequence[Change], *, accept_contaminated: bool) -> list
 
     In the order to show them. What is contaminated is ambiguous too, and no comparison of the rest.
     """
-    judged = [one for one in changes if accept_contaminated or not one.contaminated]
-    controlled = [
-        replace(one, verdict=Verdict.AMBIGUOUS)
-        for one in changes
-        if one.contaminated and not accept_contaminated
-    ]
+    controlled: list[Change] = []
     families: dict[tuple[str, str], list[Change]] = {}
-    for one in judged:
-        families.setdefault((one.scenario, one.kind), []).append(one)
+    for one in changes:
+        if one.contaminated and not accept_contaminated:
+            controlled.append(replace(one, verdict=Verdict.AMBIGUOUS))
+        else:
+            families.setdefault((one.scenario, one.kind), []).append(one)
     for group in families.values():
-        for change, q_value in zip(
-            group, stats.q_values([one.p_value for one in group]), strict=True
-        ):
+        q_values = stats.q_values([one.p_value for one in group])
+        for change, q_value in zip(group, q_values, strict=True):
             differs = change.verdict in (Verdict.FASTER, Verdict.SLOWER)
             falls = differs and q_value >= stats.FALSE_DISCOVERY_RATE
             verdict = Verdict.AMBIGUOUS if falls else change.verdict

@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -30,6 +31,8 @@ from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, R
 from xla_sweeps.schema.modes import Entry, Mode, comparison_pairs, mode_of
 from xla_sweeps.schema.record import Record, headline_labels
 from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
+
+_T = TypeVar("_T")
 
 MIN_P99_CALLS = 1000
 
@@ -205,16 +208,10 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
         first_call_s=_median(outcome.first_call_s for outcome in outcomes),
         compile_s=_median(outcome.compile_s for outcome in outcomes),
         steady_memory_bytes=max(
-            filter(None, (outcome.steady_memory_bytes for outcome in outcomes)), default=None
+            _present(outcome.steady_memory_bytes or None for outcome in outcomes), default=None
         ),
-        rmse_rel=max(
-            (agreement.rmse_rel for agreement in agreements if agreement.rmse_rel is not None),
-            default=None,
-        ),
-        top1_match=min(
-            (agreement.top1_match for agreement in agreements if agreement.top1_match is not None),
-            default=None,
-        ),
+        rmse_rel=max(_present(agreement.rmse_rel for agreement in agreements), default=None),
+        top1_match=min(_present(agreement.top1_match for agreement in agreements), default=None),
         agreement_ok=all(agreement.ok for agreement in agreements) if agreements else None,
         host_bound_index=_host_bound_index(outcomes, log_s)
         if on_gpu and mode_of(label).entry.queues
@@ -352,5 +349,9 @@ def headline_failed(records: Sequence[Record]) -> bool:
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    present = [value for value in values if value is not None]
+    present = _present(values)
     return statistics.median(present) if present else None
+
+
+def _present(values: Iterable[_T | None]) -> list[_T]:
+    return [value for value in values if value is not None]

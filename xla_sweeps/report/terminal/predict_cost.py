@@ -138,13 +138,10 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _wrapped(sentences: Sequence[str]) -> list[str]:
-    return [
-        line
-        for sentence in sentences
-        for line in textwrap.wrap(
-            sentence, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-        )
-    ]
+    indented = textwrap.TextWrapper(
+        WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    return list(map(indented.fill, sentences))
 
 
 def _against(name: str, cost: Cost, label: str, other: Cost, unit: str) -> str:
