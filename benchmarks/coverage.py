@@ -25,11 +25,11 @@ import math
 import numpy as np
 
 from xla_sweeps.analysis.interval import (
+    JUDGED_FROM,
     MIN_REPLICATES,
     UNKNOWN,
     Numbers,
     Prior,
-    break_even,
     contrast,
     judge,
     over_replicates,
@@ -105,25 +105,22 @@ def simulate(
         logs, within, between = measured(source, truth, replicates, spread, uneven)
         pooled = learned(source, replicates, spread, within, between)
         for name, prior in (("alone", UNKNOWN), ("pooled", pooled)):
+            count = len(logs)
             facts = {
                 "within_percent": within,
                 "between_percent": between,
-                "replicates": np.full(len(logs), replicates),
-                "priors": np.array([prior] * len(logs)),
-                "floor": np.full(len(logs), 0.01),
+                "replicates": np.full(count, replicates),
+                "baseline_call_ms": np.full(count, 1e3 * BASELINE_S),
+                **{name: np.full(count, EXTRA_S) for name in JUDGED_FROM if "extra" in name},
             }
-            judgement = judge(np.exp(logs), **facts)
-            equal = judge(np.exp(logs - truth), **facts)
-            shares.setdefault(f"{name}, false", []).append(discoveries(equal.p_value) > 0)
-            shares.setdefault(name, []).append(held(judgement.low, judgement.high, np.exp(truth)))
-            width = float(np.mean(np.log(judgement.high / judgement.low))) / 2
+            others = {"priors": np.array([prior] * count), "floor": np.full(count, 0.01)}
+            found = judge({"speedup": np.exp(logs), **facts}, **others)
+            equal = judge({"speedup": np.exp(logs - truth), **facts}, **others)
+            shares.setdefault(f"{name}, false", []).append(discoveries(equal["p_value"]) > 0)
+            shares.setdefault(name, []).append(held(found["low"], found["high"], np.exp(truth)))
+            width = float(np.mean(np.log(found["high"] / found["low"]))) / 2
             shares.setdefault(f"{name}, half-width", []).append(width)
-        _, low, high = break_even(
-            judgement,
-            np.exp(logs),
-            extra_s=np.full((len(logs), 3), EXTRA_S),
-            baseline_s=np.full(len(logs), BASELINE_S),
-        )
+        low, high = found["break_even_low"], found["break_even_high"]
         paid = ~np.isnan(low)
         calls = EXTRA_S / BASELINE_S / (1 - np.exp(-truth[paid]))
         shares.setdefault("break-even", []).append(held(low[paid], high[paid], calls))

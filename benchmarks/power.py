@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from benchmarks.coverage import learned, measured
-from xla_sweeps.analysis.interval import judge
+from xla_sweeps.analysis.interval import JUDGED_FROM, judge
 from xla_sweeps.schema.columns import Verdict
 
 SPREADS = (0.005, 0.01)
@@ -40,15 +40,18 @@ def power(replicates: int, spread: float, gain: float, floor: float, sweeps: int
     for _ in range(sweeps):
         logs, within, between = measured(source, truth, replicates, spread, 0.0)
         prior = learned(source, replicates, spread, within, between)
-        judgement = judge(
-            np.exp(logs),
-            within_percent=within,
-            between_percent=between,
-            replicates=np.full(TRIALS, replicates),
+        found = judge(
+            {
+                "speedup": np.exp(logs),
+                "within_percent": within,
+                "between_percent": between,
+                "replicates": np.full(TRIALS, replicates),
+                **{name: np.full(TRIALS, np.nan) for name in JUDGED_FROM[4:]},
+            },
             priors=np.array([prior] * TRIALS),
             floor=np.full(TRIALS, floor),
         )
-        faster += judgement.verdict.count(Verdict.FASTER)
+        faster += found["verdict"].count(Verdict.FASTER)
     return faster / sweeps / TRIALS
 
 

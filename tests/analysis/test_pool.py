@@ -13,7 +13,7 @@ import pytest
 from evidence import evidence_of
 from factories import make_record
 
-from xla_sweeps.analysis.interval import UNKNOWN, Numbers, Prior, judge
+from xla_sweeps.analysis.interval import JUDGED_FROM, UNKNOWN, Numbers, Prior, judge
 from xla_sweeps.analysis.pool import (
     LATEST,
     MIN_FLOOR,
@@ -79,14 +79,17 @@ def simulated(
 def judged(means: Numbers, between: Numbers, replicates: int, prior: Prior) -> tuple[Numbers, ...]:
     count = len(means)
     found = judge(
-        np.exp(means),
-        within_percent=np.full(count, 100 * WITHIN),
-        between_percent=100 * between,
-        replicates=np.full(count, replicates),
+        {
+            "speedup": np.exp(means),
+            "within_percent": np.full(count, 100 * WITHIN),
+            "between_percent": 100 * between,
+            "replicates": np.full(count, replicates),
+            **{name: np.full(count, np.nan) for name in JUDGED_FROM[4:]},
+        },
         priors=np.array([prior] * count),
         floor=np.full(count, 0.01),
     )
-    return np.log(found.low), np.log(found.high), found.p_value
+    return np.log(found["low"]), np.log(found["high"]), found["p_value"]
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.005, 0.01, 0.02])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +39,7 @@ JUDGED_FROM = (
     *("speedup", "within_percent", "between_percent", "replicates", "baseline_call_ms"),
     *_EXTRA_S,
 )
-"""The columns from which `judged` makes others."""
+"""The columns from which `judge` makes others."""
 
 NARROWER = 0.9
 """Inside the floor on both sides at this level, two one-sided 5 % tests find equivalence."""
@@ -234,9 +234,7 @@ def _verdicts(
     return [words[place] for place in places]
 
 
-def errors_of(
-    *, within_percent: Numbers, between_percent: Numbers, replicates: Numbers, priors: Numbers
-) -> tuple[Numbers, Numbers, Numbers]:
+def errors_of(numbers: Mapping[str, Numbers], priors: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Standard errors of log speedups, each from its replicates and its prior.
 
     With a prior the variance is moderated: the weighted mean of the prior's and the replicates' own
@@ -246,9 +244,9 @@ def errors_of(
     varies within their processes.
 
     Args:
-        within_percent: standard error of one replicate's estimate, from its own rounds.
-        between_percent: standard deviation of the replicates' estimates; NaN for a single one.
-        replicates: how many.
+        numbers: of the speedups: `within_percent`, the standard error of one replicate's estimate,
+            from its own rounds; `between_percent`, the standard deviation of the replicates'
+            estimates, NaN for a single one; `replicates`, how many.
         priors: a `Prior` in each row, shape (n, 4).
 
     Returns:
@@ -257,7 +255,8 @@ def errors_of(
         get the hull of both intervals.
     """
     between, scale, freedom, pooled = priors.T
-    within, own = within_percent / 100, np.nan_to_num(between_percent) / 100
+    replicates = numbers["replicates"]
+    within, own = numbers["within_percent"] / 100, np.nan_to_num(numbers["between_percent"]) / 100
     has_prior, several = ~np.isnan(scale), replicates >= MIN_REPLICATES
     spread = scale * (between + within**2)
     total = freedom + replicates - 1
@@ -271,54 +270,20 @@ def errors_of(
     return error, np.where(alone, np.inf, degrees), np.where(alone, own / math.sqrt(2), 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """Intervals, p-values and verdicts of speedups, an array each.
+def judge(numbers: Mapping[str, Numbers], *, priors: Numbers, floor: Numbers) -> dict[str, Any]:
+    """The columns of speedups that depend on other trials, by their names in `SpeedupColumns`.
 
-    Attributes:
-        low: of the speedup's interval at `LEVEL`; so is `high`, and `_90` at `NARROWER`.
-        freedom: degrees of freedom of the interval; NaN where it holds within the processes only.
-        p_value: of the speedup against the floor; NaN where `freedom` is.
-    """
-
-    low: Numbers
-    high: Numbers
-    low_90: Numbers
-    high_90: Numbers
-    freedom: Numbers
-    p_value: Numbers
-    verdict: list[Verdict]
-
-
-def judge(
-    speedup: Numbers,
-    *,
-    within_percent: Numbers,
-    between_percent: Numbers,
-    replicates: Numbers,
-    priors: Numbers,
-    floor: Numbers,
-) -> Judgement:
-    """Judge speedups, each from its replicates and from what other trials say of their spread.
-
-    A verdict is a difference exactly where the p-value is below 0.05, wherever there is one.
+    `freedom` and `p_value` are NaN where the interval holds within the processes only. A verdict is
+    a difference exactly where the p-value is below 0.05, wherever there is one.
 
     Args:
-        speedup: the ratios.
-        within_percent: as in `errors_of`.
-        between_percent: likewise.
-        replicates: likewise.
-        priors: likewise.
+        numbers: of the speedups, the columns `JUDGED_FROM`.
+        priors: as in `errors_of`.
         floor: the smallest relative difference that counts.
     """
     special = stats.special()
-    logs, bound = np.log(speedup), np.log1p(floor)
-    error, freedom, extra = errors_of(
-        within_percent=within_percent,
-        between_percent=between_percent,
-        replicates=replicates,
-        priors=priors,
-    )
+    logs, bound = np.log(numbers["speedup"]), np.log1p(floor)
+    error, freedom, extra = errors_of(numbers, priors)
     wide, narrow = (
         extra + error * special.stdtrit(freedom, (1 + level) / 2) for level in (LEVEL, NARROWER)
     )
@@ -327,66 +292,35 @@ def judge(
     with np.errstate(divide="ignore", invalid="ignore"):
         p_value = 2 * special.stdtr(freedom, -excess / error)
     p_value = np.where(error > 0, np.fmin(1.0, p_value), np.where(excess > 0, 0.0, 1.0))
-    return Judgement(
-        np.exp(low),
-        np.exp(high),
-        np.exp(logs - narrow),
-        np.exp(logs + narrow),
-        np.where(np.isinf(freedom), np.nan, freedom),
-        np.where(np.isinf(freedom), np.nan, p_value),
-        _verdicts(low, high, logs - narrow, logs + narrow, bound=bound),
-    )
+    verdicts = _verdicts(low, high, logs - narrow, logs + narrow, bound=bound)
+    columns = {
+        "low": np.exp(low),
+        "high": np.exp(high),
+        "low_90": np.exp(logs - narrow),
+        "high_90": np.exp(logs + narrow),
+        "freedom": np.where(np.isinf(freedom), np.nan, freedom),
+        "p_value": np.where(np.isinf(freedom), np.nan, p_value),
+    }
+    faster = np.array([verdict is Verdict.FASTER for verdict in verdicts], dtype=bool)
+    return {"verdict": verdicts, **columns, **_break_even(numbers, columns, faster)}
 
 
-def break_even(
-    judgement: Judgement, speedup: Numbers, *, extra_s: Numbers, baseline_s: Numbers
-) -> tuple[Numbers, Numbers, Numbers]:
+def _break_even(
+    numbers: Mapping[str, Numbers], columns: Mapping[str, Numbers], faster: Numbers
+) -> dict[str, Numbers]:
     """Calls after which extra time is paid back, with its least and its most.
 
     NaN where the verdict is not faster: then nothing is known to be gained.
-
-    Args:
-        judgement: of the speedups.
-        speedup: the ratios.
-        extra_s: the extra time with its least and its most, shape (n, 3), seconds.
-        baseline_s: a call of the baseline, seconds.
     """
-    faster = np.array([verdict is Verdict.FASTER for verdict in judgement.verdict], dtype=bool)
-    least, most = judgement.high, judgement.low
+    names = ("break_even_calls", "break_even_low", "break_even_high")
+    ratios = (numbers["speedup"], columns["high"], columns["low"])
+    baseline_s = numbers["baseline_call_ms"] / 1e3
+    calls = {}
     with np.errstate(divide="ignore", invalid="ignore"):
-        value, low, high = (
-            np.where(faster, np.maximum(0.0, extra) / (baseline_s * (1 - 1 / ratio)), np.nan)
-            for extra, ratio in zip(extra_s.T, (speedup, least, most), strict=True)
-        )
-    return value, low, high
-
-
-def judged(numbers: Mapping[str, Numbers], *, priors: Numbers, floor: Numbers) -> dict[str, Any]:
-    """The columns of speedups that depend on other trials, by their names in `SpeedupColumns`.
-
-    Args:
-        numbers: of the speedups, the columns `JUDGED_FROM`.
-        priors: as in `judge`.
-        floor: likewise.
-    """
-    judgement = judge(
-        numbers["speedup"],
-        within_percent=numbers["within_percent"],
-        between_percent=numbers["between_percent"],
-        replicates=numbers["replicates"],
-        priors=priors,
-        floor=floor,
-    )
-    calls = break_even(
-        judgement,
-        numbers["speedup"],
-        extra_s=np.stack([numbers[name] for name in _EXTRA_S], axis=1),
-        baseline_s=numbers["baseline_call_ms"] / 1e3,
-    )
-    return {
-        **{field.name: getattr(judgement, field.name) for field in fields(judgement)},
-        **dict(zip(("break_even_calls", "break_even_low", "break_even_high"), calls, strict=True)),
-    }
+        for name, extra_s, ratio in zip(names, _EXTRA_S, ratios, strict=True):
+            paid = np.maximum(0.0, numbers[extra_s]) / (baseline_s * (1 - 1 / ratio))
+            calls[name] = np.where(faster, paid, np.nan)
+    return calls
 
 
 def exponentiated(interval: Interval | None, scale: float) -> Estimate | None:

@@ -224,10 +224,11 @@ def floor_of(pairs: Sequence[tuple[Evidence, float, float]]) -> float:
 
 def standard_error(evidence: Evidence, pool: Pool) -> float:
     """Standard error of the log speedup, as its interval has it."""
-    error, _, _ = errors_of(
-        within_percent=np.array([evidence.within_percent]),
-        between_percent=np.array([evidence.between_percent or 0.0]),
-        replicates=np.array([evidence.replicates]),
-        priors=np.array([pool.prior(evidence.baseline, evidence.candidate)]),
-    )
+    numbers = {
+        "within_percent": np.array([evidence.within_percent]),
+        "between_percent": np.array([evidence.between_percent or 0.0]),
+        "replicates": np.array([evidence.replicates]),
+    }
+    prior = pool.prior(evidence.baseline, evidence.candidate)
+    error, _, _ = errors_of(numbers, np.array([prior]))
     return float(error[0])

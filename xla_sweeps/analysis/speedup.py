@@ -18,7 +18,7 @@ from xla_sweeps.analysis.interval import (
     UNKNOWN,
     contrast,
     estimates_of,
-    judged,
+    judge,
     over_replicates,
     variance_budget,
 )
@@ -199,7 +199,7 @@ def with_judgement(row: ComparisonRow, pool: Pool) -> ComparisonRow:
     speedup = replace(row.speedup, floor=pool.floor(host), floor_across=pool.floor_across(host))
     if speedup.value is not None:
         prior = pool.prior(row.baseline.mode, row.candidate.mode)
-        columns = judged(
+        columns = judge(
             {name: np.array([value_of(row, name)], dtype=float) for name in JUDGED_FROM},
             priors=np.array([prior if row.status is Status.OK else UNKNOWN]),
             floor=np.array([speedup.floor]),

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import noise
-from xla_sweeps.analysis.interval import JUDGED_FROM, UNKNOWN, judged
+from xla_sweeps.analysis.interval import JUDGED_FROM, UNKNOWN, judge
 from xla_sweeps.analysis.noise import Level, Span
 from xla_sweeps.analysis.pool import (
     FORKED,
@@ -279,7 +279,7 @@ def _judged(table: pyarrow.Table) -> pyarrow.Table:
     floor = np.array(floors, dtype=float)[codes]
     numbers = {name: _floats(table, name) for name in JUDGED_FROM}
     known = np.flatnonzero(~np.isnan(numbers["speedup"]) & (numbers["replicates"] > 0))
-    found = judged(
+    found = judge(
         {name: column[known] for name, column in numbers.items()},
         priors=np.array(priors, dtype=float).reshape(-1, len(UNKNOWN))[codes[known]],
         floor=floor[known],
