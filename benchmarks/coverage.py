@@ -107,15 +107,15 @@ def simulate(
         for name, prior in (("alone", UNKNOWN), ("pooled", pooled)):
             count = len(logs)
             facts = {
+                **dict.fromkeys(JUDGED_FROM, np.full(count, EXTRA_S)),
                 "within_percent": within,
                 "between_percent": between,
                 "replicates": np.full(count, replicates),
                 "baseline_call_ms": np.full(count, 1e3 * BASELINE_S),
-                **{name: np.full(count, EXTRA_S) for name in JUDGED_FROM if "extra" in name},
             }
             others = {"priors": np.array([prior] * count), "floor": np.full(count, 0.01)}
-            found = judge({"speedup": np.exp(logs), **facts}, **others)
-            equal = judge({"speedup": np.exp(logs - truth), **facts}, **others)
+            found = judge({**facts, "speedup": np.exp(logs)}, **others)
+            equal = judge({**facts, "speedup": np.exp(logs - truth)}, **others)
             shares.setdefault(f"{name}, false", []).append(discoveries(equal["p_value"]) > 0)
             shares.setdefault(name, []).append(held(found["low"], found["high"], np.exp(truth)))
             width = float(np.mean(np.log(found["high"] / found["low"]))) / 2

@@ -42,11 +42,11 @@ def power(replicates: int, spread: float, gain: float, floor: float, sweeps: int
         prior = learned(source, replicates, spread, within, between)
         found = judge(
             {
+                **dict.fromkeys(JUDGED_FROM, np.full(TRIALS, np.nan)),
                 "speedup": np.exp(logs),
                 "within_percent": within,
                 "between_percent": between,
                 "replicates": np.full(TRIALS, replicates),
-                **{name: np.full(TRIALS, np.nan) for name in JUDGED_FROM[4:]},
             },
             priors=np.array([prior] * TRIALS),
             floor=np.full(TRIALS, floor),

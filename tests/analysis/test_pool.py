@@ -80,11 +80,11 @@ def judged(means: Numbers, between: Numbers, replicates: int, prior: Prior) -> t
     count = len(means)
     found = judge(
         {
+            **dict.fromkeys(JUDGED_FROM, np.full(count, np.nan)),
             "speedup": np.exp(means),
             "within_percent": np.full(count, 100 * WITHIN),
             "between_percent": 100 * between,
             "replicates": np.full(count, replicates),
-            **{name: np.full(count, np.nan) for name in JUDGED_FROM[4:]},
         },
         priors=np.array([prior] * count),
         floor=np.full(count, 0.01),
