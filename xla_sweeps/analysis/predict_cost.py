@@ -12,14 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.interval import Estimates, error_of
+from xla_sweeps.analysis.interval import error_of, estimates_of
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.analysis.summary import measured_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
-
-_NORMAL_95 = 1.96
 
 _LEAST_ERROR = 1e-4
 """Relative; rounds that happen to agree exactly do not weigh without end."""
@@ -121,11 +119,9 @@ def points_of(trials: Iterable[tuple[TrialSummary, Sequence[Record]]], label: st
         if mode is None or mode.status is not Status.OK or mode.call_ms is None:
             continue
         within = measured_of(records).replicates.within(label)
-        widths = [interval.high - interval.low for interval in within]
-        if not all(map(math.isfinite, widths)):
+        error = error_of(estimates_of(within))
+        if not math.isfinite(error):
             continue
-        logs = tuple(interval.estimate for interval in within)
-        error = error_of(Estimates(logs, tuple(width / 2 / _NORMAL_95 for width in widths)))
         points.append(
             Point(
                 batch_size=summary.batch_size,

@@ -316,16 +316,13 @@ def _grouped(
 
 def _with_drift(table: pyarrow.Table, drifted: set[str]) -> pyarrow.Table:
     """The rows with the flag `drift` where their trial drifted, and only there."""
-    flags = table["flags"].to_pylist()
-    words = {text: set(text.split()) - {str(Flag.DRIFT)} for text in set(flags)}
-    plain = {text: " ".join(sorted(found)) for text, found in words.items()}
-    marked = {text: " ".join(sorted({*found, Flag.DRIFT})) for text, found in words.items()}
-    trials = table["trial_id"].to_pylist() if drifted else [""] * len(flags)
-    changed = [
-        (marked if trial in drifted else plain)[text]
-        for trial, text in zip(trials, flags, strict=True)
-    ]
-    return table if changed == flags else _replaced(table, flags=changed)
+    changed = []
+    for trial, text in zip(table["trial_id"].to_pylist(), table["flags"].to_pylist(), strict=True):
+        flags = {*text.split()} - {str(Flag.DRIFT)}
+        if trial in drifted:
+            flags.add(str(Flag.DRIFT))
+        changed.append(" ".join(sorted(flags)))
+    return _replaced(table, flags=changed)
 
 
 def _replaced(table: pyarrow.Table, **columns: Any) -> pyarrow.Table:
