@@ -118,10 +118,7 @@ def points_of(trials: Iterable[tuple[TrialSummary, Sequence[Record]]], label: st
         mode = next((mode for mode in summary.modes if mode.label == label), None)
         if mode is None or mode.status is not Status.OK or mode.call_ms is None:
             continue
-        within = measured_of(records).replicates.within(label)
-        error = error_of(estimates_of(within))
-        if not math.isfinite(error):
-            continue
+        error = error_of(estimates_of(measured_of(records).replicates.within(label)))
         points.append(
             Point(
                 batch_size=summary.batch_size,

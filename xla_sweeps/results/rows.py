@@ -163,20 +163,20 @@ def summaries(
     """
     require(results_dir, replace(rows, table=rows.table.slice(0, 0)))
     store = Store(results_dir)
-    loaded = [store.load()] if only is None else [store.load(trial) for trial in sorted(only)]
     pools = derive.pools_of(rows.table)
     records: dict[str, list[Record]] = {}
     found: dict[str, TrialSummary] = {}
-    problems = [problem for part in loaded for problem in part.problems]
-    for trial, group in (
-        (trial, group) for part in loaded for trial, group in part.records.items()
-    ):
-        flagged = noise.flagged(group, rows.spans)
-        make = partial(summarize, flagged, pool=pools.get(trial, NOTHING))
-        summary, unusable = guarded(store.records_dir / trial, make)
-        problems += unusable
-        if summary is not None:
-            records[trial], found[trial] = flagged, summary
+    problems: list[str] = []
+    for trial in sorted(dict(store.folders()) if only is None else only):
+        loaded = store.load(trial)
+        problems += loaded.problems
+        if trial in loaded.records:
+            flagged = noise.flagged(loaded.records[trial], rows.spans)
+            make = partial(summarize, flagged, pool=pools.get(trial, NOTHING))
+            summary, unusable = guarded(store.records_dir / trial, make)
+            problems += unusable
+            if summary is not None:
+                records[trial], found[trial] = flagged, summary
     if only is None and not found:
         raise StoreError(f"{results_dir} holds no readable record")
     return records, found, tuple(line for line in problems if line not in rows.problems)
