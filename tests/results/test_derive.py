@@ -149,7 +149,7 @@ def test_a_trial_that_cannot_be_analysed_harms_no_other(
         return real(differences, level=level)
 
     groups = kinds(0)
-    named = [(kind, "", groups[kind]) for kind in groups]
+    named = [(kind, groups[kind], ()) for kind in groups]
     expected = derive.summarized(Store(tmp_path), [one for one in named if one[0] != "long"])
     monkeypatch.setattr(stats, "signed_rank_interval", limited)
     read = derive.summarized(Store(tmp_path), named)

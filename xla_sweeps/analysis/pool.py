@@ -119,8 +119,9 @@ def pool_of(evidence: Iterable[Evidence]) -> Pool:
     """Priors and floors from the latest trials of one device and effort."""
     evidence = list(evidence)
     moments = {one.trial_id: one.measured_at for one in evidence}
-    latest = sorted(moments, key=lambda trial: (moments[trial], trial))[-LATEST:]
-    counted = [one for one in evidence if one.trial_id in {*latest}]
+    latest = {*sorted(moments, key=lambda trial: (moments[trial], trial))[-LATEST:]}
+    counted = [one for one in evidence if one.trial_id in latest]
+    counted.sort(key=lambda one: (one.measured_at, one.trial_id))
     several = [one for one in counted if one.replicates > 1]
     pairs: dict[Pair, list[Evidence]] = {}
     for one in several:

@@ -206,7 +206,9 @@ def with_judgement(row: ComparisonRow, pool: Pool) -> ComparisonRow:
         )
         verdict = columns.pop("verdict")[0]
         figures = {name: float(column[0]) for name, column in columns.items()}
-        known = {name: None if math.isnan(value) else value for name, value in figures.items()}
+        known: dict[str, Any] = {
+            name: None if math.isnan(value) else value for name, value in figures.items()
+        }
         speedup = replace(speedup, verdict=verdict, **known)
     return replace(row, speedup=speedup)
 

@@ -39,8 +39,6 @@ from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.system import files
 from xla_sweeps.system.text import displayable
 
-SCHEMA_VERSION = 1
-
 MAX_BYTES = 16 * 2**20
 
 BATCH_SIZE = 4
@@ -99,7 +97,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 class _Document(msgspec.Struct, frozen=True, kw_only=True):
     """What a file of `imported/` holds."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     label: str
     file: str
     imported_at: str
