@@ -5,7 +5,8 @@
 Small models at small sizes in two copies of graph mode, effort quick with ten rounds. Each command
 measures one replicate: copies in one process and copies apart alternate, so that drift of the
 machine affects both alike. Contaminated replicates do not count; the next one then waits for a
-quiet machine. With the same `--records` it continues; `--minutes 0` reads what is there.
+quiet machine. On a machine that is never quiet `--accept-contaminated` counts them too. With the
+same `--records` it continues; `--minutes 0` reads what is there.
 
 Pairs are judged by the project's own functions, each from three processes a copy:
 
@@ -29,8 +30,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -43,7 +45,7 @@ from xla_sweeps.analysis.pool import NOTHING, Pool, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import Round, Status
 from xla_sweeps.schema.record import Record
 
 MODELS = ("mobilenet_v2", "mobilenet_v3_small", "mobilenet_v1", "regnetx_002", "efficientnetb0")
@@ -51,7 +53,9 @@ RESOLUTIONS = (64, 96, 128)
 PLACES = ("together", "apart")
 """The values of `copies`, which are measured in turn."""
 REPLICATES = 6
-"""Clean replicates of a trial before the next trial is measured."""
+"""Replicates that count of a trial before the next trial is measured."""
+
+CLEAN = frozenset({Status.OK})
 
 WITHIN, AFTER, TURNS = "within processes", "one after the other", "taking turns"
 
@@ -73,18 +77,21 @@ class Pair:
 
     @property
     def wrong(self) -> bool:
-        """Whether the copies are called different."""
+        """True if the copies are called different."""
         return self.verdict in (Verdict.FASTER, Verdict.SLOWER)
 
     @property
     def holds(self) -> bool:
-        """Whether the interval contains the truth."""
+        """True if the interval contains the truth."""
         return self.low <= 1 <= self.high
 
 
-def pairs_of(trials: Mapping[str, Sequence[Record]]) -> list[Pair]:
-    """The pairs of these trials' clean replicates, of each kind."""
-    threes, sixes = list(groups(trials, "together", 3)), list(groups(trials, "together", 6))
+def pairs_of(
+    trials: Mapping[str, Sequence[Record]], statuses: Container[Status] = CLEAN
+) -> list[Pair]:
+    """The pairs of these trials' replicates with one of the statuses, of each kind."""
+    groups = partial(groups_of, trials, statuses)
+    threes, sixes = list(groups("together", 3)), list(groups("together", 6))
     pool = pool_of(
         msgspec.structs.replace(one, trial_id=str(number))
         for number, three in enumerate(threes)
@@ -93,27 +100,37 @@ def pairs_of(trials: Mapping[str, Sequence[Record]]) -> list[Pair]:
     swapped = [numbered([six[place ^ 1] for place in range(6)]) for six in sixes]
     pairs = [pair_of(WITHIN, three, pool) for three in threes]
     pairs += [pair_of(AFTER, six, NOTHING) for six in (*sixes, *swapped)]
-    pairs += [pair_of(TURNS, three, NOTHING) for three in groups(trials, "apart", 3)]
+    pairs += [pair_of(TURNS, three, NOTHING) for three in groups("apart", 3)]
     return [pair for pair in pairs if pair is not None]
 
 
-def groups(
-    trials: Mapping[str, Sequence[Record]], copies: str, size: int
+def groups_of(
+    trials: Mapping[str, Sequence[Record]], statuses: Container[Status], copies: str, size: int
 ) -> Iterator[list[Record]]:
-    """Clean replicates of trials with these copies, in whole groups of one size."""
+    """Replicates of trials with these copies and statuses, in whole groups of one size."""
     for records in trials.values():
-        clean = [
+        counting = [
             record
             for record in records
-            if record.status is Status.OK and record.trial.copies == copies
+            if record.status in statuses and record.trial.copies == copies
         ]
-        for start in range(0, len(clean) - size + 1, size):
-            yield numbered(clean[start : start + size])
+        for start in range(0, len(counting) - size + 1, size):
+            yield numbered(counting[start : start + size])
 
 
 def numbered(records: Sequence[Record]) -> list[Record]:
-    """The records as the replicates of one trial, in this order."""
-    return [replace(record, replicate=number) for number, record in enumerate(records)]
+    """The records as the replicates of one trial, in this order, all of which count."""
+    return [
+        replace(record, replicate=number, status=Status.OK, rounds=counted(record))
+        for number, record in enumerate(records)
+    ]
+
+
+def counted(record: Record) -> tuple[Round, ...]:
+    """The rounds of a clean replicate; all rounds of a contaminated one, as if they were clean."""
+    if record.status is Status.OK:
+        return record.rounds
+    return tuple(replace(one, dirty="") for one in record.rounds)
 
 
 def pair_of(kind: str, records: Sequence[Record], pool: Pool) -> Pair | None:
@@ -166,17 +183,17 @@ def read(path: Path) -> list[Pair]:
         return [msgspec.convert(row, Pair, strict=False) for row in csv.DictReader(handle)]
 
 
-def measure(results_dir: Path, *, until: float) -> None:
+def measure(results_dir: Path, statuses: Container[Status], *, until: float) -> None:
     """Measure replicates until a monotonic time: a trial to its end, its copies' places in turn."""
     cells = [(model, size) for size in RESOLUTIONS for model in MODELS]
     while time.monotonic() < until:
-        tried, clean = Counter[Key](), Counter[Key]()
+        tried, counting = Counter[Key](), Counter[Key]()
         for records in Store(results_dir).load().records.values():
             for record in records:
                 key = record.model.name, record.model.resolution_px, record.trial.copies
                 tried[key] += 1
-                clean[key] += record.status is Status.OK
-        done = {cell: min(clean[*cell, copies] for copies in PLACES) for cell in cells}
+                counting[key] += record.status in statuses
+        done = {cell: min(counting[*cell, copies] for copies in PLACES) for cell in cells}
         model, size = min(cells, key=lambda cell: (done[cell] // REPLICATES, cells.index(cell)))
         copies = min(PLACES, key=lambda copies: tried[model, size, copies])
         words = [f"model={model}", f"resolution={size}", "modes=[graph,graph]", f"copies={copies}"]
@@ -196,6 +213,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=0.0, help="to measure (default 0)")
+    parser.add_argument("--accept-contaminated", action="store_true", help="count these too")
     parser.add_argument("--records", type=Path, default=Path("results/aa"), help="results folder")
     parser.add_argument("--out", type=Path, help="CSV file for the pairs")
     parser.add_argument("--table", type=Path, help="only print the table of this CSV file")
@@ -203,8 +221,9 @@ def main() -> None:
     if options.table is not None:
         print(table(read(options.table)))
         return
-    measure(options.records, until=time.monotonic() + 60 * options.minutes)
-    pairs = pairs_of(Store(options.records).load().records)
+    statuses = CLEAN | {Status.CONTAMINATED} if options.accept_contaminated else CLEAN
+    measure(options.records, statuses, until=time.monotonic() + 60 * options.minutes)
+    pairs = pairs_of(Store(options.records).load().records, statuses)
     if options.out is not None:
         write(pairs, options.out)
     print(table(pairs))

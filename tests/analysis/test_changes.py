@@ -36,16 +36,16 @@ def compare(a: Sequence[Record], b: Sequence[Record]) -> Difference:
     return difference_of(side(a), side(b, title="B"))
 
 
-def by_quantity(found: Difference) -> dict[str, Change]:
-    return {change.quantity: change for change in found.changes}
+def by_quantity(difference: Difference) -> dict[str, Change]:
+    return {change.quantity: change for change in difference.changes}
 
 
 def test_each_modes_throughput_and_the_headline_speedup_are_compared() -> None:
-    found = compare(
+    difference = compare(
         trial({"eager": 0.4, "graph": 0.2, "xla": 0.10}, seed=10),
         trial({"eager": 0.4, "graph": 0.2, "xla": 0.125}, seed=20),
     )
-    changes = by_quantity(found)
+    changes = by_quantity(difference)
     assert set(changes) == {
         "eager throughput",
         "graph throughput",
@@ -65,7 +65,7 @@ def test_each_modes_throughput_and_the_headline_speedup_are_compared() -> None:
         Verdict.SLOWER,
     ]
     assert changes["xla / graph speedup"].verdict is Verdict.SLOWER
-    assert found.changes[0].verdict is Verdict.SLOWER
+    assert difference.changes[0].verdict is Verdict.SLOWER
     assert not xla.preliminary
     assert (xla.replicates_a, xla.replicates_b, xla.name) == (3, 3, "resnet50 224 px, batch 4")
     assert xla.p_value < xla.q_value < 0.05
@@ -114,11 +114,11 @@ def test_trials_that_differ_in_flags_alone_are_compared_where_nothing_else_match
     assert change.name == f"resnet50 224 px, batch 4, TensorFlow's defaults → {told}"
     rows = {what: (a, b) for what, a, b in compare(plain, other).environment}
     assert rows["runtime"] == ("TensorFlow's defaults", told)
-    found = difference_of(side(plain, other), side(other, title="B"))
-    (change,) = found.changes
+    difference = difference_of(side(plain, other), side(other, title="B"))
+    (change,) = difference.changes
     assert change.name == f"resnet50 224 px, batch 4, {told}"
     assert change.ratio == 1
-    assert found.only_a == ("resnet50 224 px, batch 4 on Some CPU",)
+    assert difference.only_a == ("resnet50 224 px, batch 4 on Some CPU",)
     larger = trial({"graph": 0.1}, seed=20, asked="q2", config={**CONFIG, **config, "seed": 9})
     assert compare(plain, larger).changes == ()
 
@@ -135,28 +135,28 @@ def test_a_side_against_itself_has_no_differences() -> None:
 def test_fewer_than_three_replicates_on_a_side_are_preliminary(
     first: int, second: int, preliminary: bool
 ) -> None:
-    found = compare(
+    difference = compare(
         trial({"graph": 0.2}, processes=first), trial({"graph": 0.3}, processes=second, seed=9)
     )
-    (change,) = found.changes
+    (change,) = difference.changes
     assert change.preliminary is preliminary
     assert change.verdict is Verdict.SLOWER
-    assert bool(failures(found, ["slower"])) is not preliminary
-    assert any("meet no --fail-on" in note for note in found.notes) is preliminary
+    assert bool(failures(difference, ["slower"])) is not preliminary
+    assert any("meet no --fail-on" in note for note in difference.notes) is preliminary
 
 
 def test_a_contaminated_side_is_ambiguous_unless_it_is_accepted() -> None:
     a = trial({"graph": 0.2, "xla": 0.1})
     b = trial({"graph": 0.2, "xla": 0.2}, seed=9, status=Status.CONTAMINATED)
     for first, second in ((a, b), (b, a)):
-        found = compare(first, second)
-        assert {change.verdict for change in found.changes} == {Verdict.AMBIGUOUS}
-        assert all(change.contaminated for change in found.changes)
-        assert failures(found, ["slower", "smaller-speedup", "ambiguous"]) == []
-        assert ignored(found, ["slower", "broke"]).startswith(
+        difference = compare(first, second)
+        assert {change.verdict for change in difference.changes} == {Verdict.AMBIGUOUS}
+        assert all(change.contaminated for change in difference.changes)
+        assert failures(difference, ["slower", "smaller-speedup", "ambiguous"]) == []
+        assert ignored(difference, ["slower", "broke"]).startswith(
             "ignored 2 contaminated comparisons, as resnet50 224 px, batch 4, "
         )
-        assert ignored(found, ["broke", "missing"]) == ""
+        assert ignored(difference, ["broke", "missing"]) == ""
     accepted = difference_of(side(a), side(b, title="B"), accept_contaminated=True)
     assert by_quantity(accepted)["xla throughput"].verdict is Verdict.SLOWER
     assert len(failures(accepted, ["slower"])) == 1
@@ -174,18 +174,18 @@ def test_contaminated_changes_do_not_count_among_those_of_clean_sides() -> None:
         for late, status in ((0.0, Status.OK), (0.1, Status.CONTAMINATED))
     ]
     (alone,) = difference_of(side(clean[0]), side(clean[1])).changes
-    found = difference_of(side(clean[0], *busy[0]), side(clean[1], *busy[1]))
-    (same,) = [change for change in found.changes if not change.contaminated]
-    assert len(found.changes) == 5
+    difference = difference_of(side(clean[0], *busy[0]), side(clean[1], *busy[1]))
+    (same,) = [change for change in difference.changes if not change.contaminated]
+    assert len(difference.changes) == 5
     assert same == alone
 
 
 def test_throughput_has_the_floor_of_differences_between_processes() -> None:
     sides = [side(trial({"graph": 0.2, "xla": 0.1}, seed=seed)) for seed in (0, 9)]
     sides[1] = side(trial({"graph": 0.2, "xla": 0.1}, seed=9), floor_across=0.05)
-    found = by_quantity(difference_of(*sides))
-    assert found["graph throughput"].floor == 0.05
-    assert found["xla / graph speedup"].floor == 0.01
+    changes = by_quantity(difference_of(*sides))
+    assert changes["graph throughput"].floor == 0.05
+    assert changes["xla / graph speedup"].floor == 0.01
 
 
 def test_the_floor_is_the_larger_of_both_sides() -> None:
@@ -224,7 +224,7 @@ def test_a_difference_that_is_not_significant_among_many_is_ambiguous() -> None:
         side(trial({"graph": 0.2}, seed=3, noise=0.012), *others_a),
         side(trial({"graph": 0.2 * 1.022}, seed=43, noise=0.012), *others_b),
     )
-    (change,) = [item for item in many.changes if item.trial_a == f"{3:016x}"]
+    (change,) = [change for change in many.changes if change.trial_a == f"{3:016x}"]
     assert (change.p_value, change.ratio) == (alone.p_value, alone.ratio)
     assert change.q_value > 0.05
     assert change.verdict is Verdict.AMBIGUOUS
@@ -239,13 +239,13 @@ def test_each_scenario_is_judged_and_listed_by_itself() -> None:
         one = trial({"graph": 0.2 * factor}, seed=seed // 10 + 3, noise=0.012, config=training)
         return [*others, one]
 
-    found = difference_of(side(*both(100, 1.0)), side(*both(500, 1.022), title="B"))
-    *calls, step = found.changes
+    difference = difference_of(side(*both(100, 1.0)), side(*both(500, 1.022), title="B"))
+    *calls, step = difference.changes
     assert {change.scenario for change in calls} == {"call"}
     assert (step.scenario, step.verdict) == ("train_step", Verdict.SLOWER)
     assert step.p_value == step.q_value
     assert "train_step" in step.name
-    assert as_section(found)["rows"][-1]["scenario"] == "train_step"
+    assert as_section(difference)["rows"][-1]["scenario"] == "train_step"
 
 
 def test_trials_are_matched_by_their_request_across_machines() -> None:
@@ -264,10 +264,10 @@ def test_with_several_devices_on_both_sides_only_the_same_are_compared() -> None
             )
         )
 
-    found = difference_of(on("A100", "T4", seed=0), on("A100", "H100", seed=70))
-    assert [change.device for change in found.changes] == ["A100"]
-    assert found.only_a == ("resnet50 224 px, batch 4 on T4",)
-    assert found.only_b == ("resnet50 224 px, batch 4 on H100",)
+    difference = difference_of(on("A100", "T4", seed=0), on("A100", "H100", seed=70))
+    assert [change.device for change in difference.changes] == ["A100"]
+    assert difference.only_a == ("resnet50 224 px, batch 4 on T4",)
+    assert difference.only_b == ("resnet50 224 px, batch 4 on H100",)
     assert {
         c.device for c in difference_of(on("A100", "T4", seed=0), on("T4", seed=70)).changes
     } == {"T4"}
@@ -310,18 +310,20 @@ def test_the_latest_of_several_versions_counts_with_a_note() -> None:
         trial({"graph": 0.3}, seed=9, started_at="2026-02-01T00:00:00+00:00"),
         trial({"graph": 0.2}, seed=1, started_at="2026-01-01T00:00:00+00:00"),
     )
-    found = difference_of(a, side(trial({"graph": 0.3}, seed=5), title="B"))
-    (change,) = found.changes
+    difference = difference_of(a, side(trial({"graph": 0.3}, seed=5), title="B"))
+    (change,) = difference.changes
     assert change.ratio == pytest.approx(1, rel=0.01)
-    assert found.notes == ("A: 1 trials were measured again with other versions; the latest count",)
+    assert difference.notes == (
+        "A: 1 trials were measured again with other versions; the latest count",
+    )
 
 
 def test_trials_on_one_side_only_are_listed() -> None:
     extra = trial({"graph": 0.2}, seed=7, asked="q2", model=replace(MODEL, name="vgg16"))
-    found = difference_of(
+    difference = difference_of(
         side(trial({"graph": 0.2}), extra), side(trial({"graph": 0.2}, seed=3), title="B")
     )
-    assert (found.only_a, found.only_b) == (("vgg16 224 px, batch 4 on Some CPU",), ())
+    assert (difference.only_a, difference.only_b) == (("vgg16 224 px, batch 4 on Some CPU",), ())
     modes = compare(trial({"graph": 0.2, "xla": 0.1}), trial({"graph": 0.2}, seed=3))
     assert modes.only_a == ("resnet50 224 px, batch 4, xla",)
 
@@ -348,14 +350,14 @@ def test_a_mode_that_fails_on_one_side_is_broken_or_fixed_and_comes_first() -> N
     }
     failing = trial({"graph": 0.2}, seed=5, modes=modes)
     broke, fixed = compare(whole, failing), compare(failing, whole)
-    assert [(item.what, item.mode, item.status) for item in broke.breaks] == [
+    assert [(broken.what, broken.mode, broken.status) for broken in broke.breaks] == [
         (BROKE, "xla", Status.UNSUPPORTED_OP)
     ]
     assert (
         str(broke.breaks[0])
         == "resnet50 224 px, batch 4, xla broke (unsupported_op: no kernel for Foo)"
     )
-    assert [item.what for item in fixed.breaks] == [FIXED]
+    assert [mended.what for mended in fixed.breaks] == [FIXED]
     assert as_section(broke)["only_a"] == [str(broke.breaks[0])]
     assert as_section(fixed)["only_b"] == [str(fixed.breaks[0])]
     assert [change.quantity for change in broke.changes] == ["graph throughput"]
@@ -402,24 +404,24 @@ def test_the_environments_of_both_sides_are_shown_together() -> None:
 
 
 def test_too_few_rounds_give_a_note_in_place_of_a_comparison() -> None:
-    found = compare(trial({"graph": 0.2}), trial({"graph": 0.2}, seed=4, count=4))
-    assert found.changes == ()
-    assert found.notes == ("1 quantities have too few rounds to compare",)
+    difference = compare(trial({"graph": 0.2}), trial({"graph": 0.2}, seed=4, count=4))
+    assert difference.changes == ()
+    assert difference.notes == ("1 quantities have too few rounds to compare",)
 
 
 def test_each_condition_names_the_changes_that_met_it() -> None:
     whole = trial({"graph": 0.2, "xla": 0.1})
     extra = trial({"graph": 0.2}, seed=7, asked="q2", model=replace(MODEL, name="vgg16"))
     modes = {"graph": make_outcome(0.25), "xla": failed_outcome(Status.OOM_GPU)}
-    found = difference_of(
+    difference = difference_of(
         side(whole, extra), side(trial({"graph": 0.25}, seed=5, modes=modes), title="B")
     )
-    assert failures(found, ["slower", "broke", "missing", "ambiguous", "smaller-speedup"]) == [
+    assert failures(difference, ["slower", "broke", "missing", "ambiguous", "smaller-speedup"]) == [
         "slower: resnet50 224 px, batch 4, graph throughput 0.800×",
         "broke: resnet50 224 px, batch 4, xla broke (oom_gpu: it failed)",
         "missing: vgg16 224 px, batch 4 on Some CPU",
     ]
-    assert failures(found, []) == []
+    assert failures(difference, []) == []
     quicker = compare(whole, trial({"graph": 0.1, "xla": 0.1}, seed=5))
     assert failures(quicker, ["slower"]) == []
     assert failures(quicker, ["smaller-speedup"])[0].startswith(
@@ -428,8 +430,10 @@ def test_each_condition_names_the_changes_that_met_it() -> None:
 
 
 def test_the_section_for_the_page_has_the_agreed_keys() -> None:
-    found = compare(trial({"graph": 0.2, "xla": 0.1}), trial({"graph": 0.2, "xla": 0.2}, seed=5))
-    section = as_section(found)
+    difference = compare(
+        trial({"graph": 0.2, "xla": 0.1}), trial({"graph": 0.2, "xla": 0.2}, seed=5)
+    )
+    section = as_section(difference)
     assert set(section) == {
         "title_a",
         "title_b",
@@ -442,8 +446,8 @@ def test_the_section_for_the_page_has_the_agreed_keys() -> None:
     assert (section["title_a"], section["title_b"]) == ("A", "B")
     assert set(section["rows"][0]) == {field.name for field in fields(Change)}
     assert {row["verdict"] for row in section["rows"]} == {"slower", "equivalent"}
-    assert section["counts"] == counts(found)
-    assert counts(found) == {
+    assert section["counts"] == counts(difference)
+    assert counts(difference) == {
         "matched": 1,
         "compared": 3,
         "faster": 0,

@@ -18,17 +18,12 @@ from scipy.stats import false_discovery_control
 from synthetic_rows import columns_of, make_rows
 
 from xla_sweeps.analysis.overview import (
-    FamilySummary,
-    PodiumKey,
     answers,
     by_scenario,
     discoveries,
     geometric_mean,
     overview,
     overview_of,
-    podium,
-    podium_figure,
-    shared_ranks,
 )
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.advice import overall_answer as answer
@@ -49,30 +44,27 @@ def row(speedup: float | None, family: str = "ResNetV1", **changes: Any) -> Comp
 
 def test_counts_and_means_are_those_of_the_rows() -> None:
     speedups = [2.0, 1.5, 1.0, 0.5, 1.2]
-    found = overview(
+    figures = overview(
         [row(value, model=f"net{value}") for value in speedups]
         + [row(None), row(3.0, origin="imported"), row(3.0, baseline="eager")]
     )
-    assert (found.pairs, found.compared, found.models, found.failed) == (6, 5, 5, 1)
-    assert (found.faster, found.slower, found.equivalent, found.ambiguous) == (3, 1, 1, 0)
+    assert (figures.pairs, figures.compared, figures.models, figures.failed) == (6, 5, 5, 1)
+    assert (figures.faster, figures.slower, figures.equivalent, figures.ambiguous) == (3, 1, 1, 0)
     logs = [math.log(value) for value in speedups]
-    assert found.geomean == pytest.approx(math.exp(statistics.fmean(logs)), rel=1e-3)
+    assert figures.geomean == pytest.approx(math.exp(statistics.fmean(logs)), rel=1e-3)
 
 
 def test_a_model_counts_once_however_many_sizes_and_batches_of_it_were_measured() -> None:
     def sizes(model: str, *speedups: float) -> list[ComparisonRow]:
         return [row(value, family=model[0], model=model) for value in speedups]
 
-    found = overview(
+    figures = overview(
         [*sizes("Aa", 2.0, 2.0, 2.0, 2.0), *sizes("Ab", 0.5), *sizes("Ba", 0.9, 1.1), row(None)]
     )
-    assert (found.pairs, found.compared, found.models) == (8, 7, 3)
+    assert (figures.pairs, figures.compared, figures.models) == (8, 7, 3)
     logs = [math.log(2), -math.log(2), math.log(0.99) / 2]
-    assert found.geomean == pytest.approx(math.exp(statistics.fmean(logs)), rel=1e-2)
-    first = found.families[0]
-    assert (first.n, first.models) == (5, 2)
-    assert first.geomean == pytest.approx(1.0, rel=1e-2)
-    assert " typically 1.00× as fast as graph (geometric mean over 3 models). " in answer(found)
+    assert figures.geomean == pytest.approx(math.exp(statistics.fmean(logs)), rel=1e-2)
+    assert " typically 1.00× as fast as graph (geometric mean over 3 models). " in answer(figures)
     assert geometric_mean([2.0] * 40, ["one"] * 40) == pytest.approx((2.0, 1))
 
 
@@ -87,19 +79,19 @@ def test_a_figure_is_of_one_scenario() -> None:
         "train_step": 2,
         "predict": 1,
     }
-    found = overview(rows)
-    assert (found.scenario, found.pairs) == ("call", 3)
-    assert found.geomean == pytest.approx(2.0, rel=0.01)
-    found = overview(steps)
-    assert (found.pairs, found.slower) == (2, 2)
-    assert found.geomean == pytest.approx(0.5, rel=0.01)
-    found = overview(predicts)
-    assert (found.candidate, found.pairs) == ("predict_xla", 1)
+    figures = overview(rows)
+    assert (figures.scenario, figures.pairs) == ("call", 3)
+    assert figures.geomean == pytest.approx(2.0, rel=0.01)
+    figures = overview(steps)
+    assert (figures.pairs, figures.slower) == (2, 2)
+    assert figures.geomean == pytest.approx(0.5, rel=0.01)
+    figures = overview(predicts)
+    assert (figures.candidate, figures.pairs) == ("predict_xla", 1)
     assert overview([*steps, *[row(3.0, origin="imported")] * 9]).scenario == "train_step"
-    ranked = podium(rows, "speedup_percent")
-    assert [item.trial.scenario for _, item in ranked] == ["call"] * 3
-    assert answer(found).startswith("Yes. predict_xla is faster than predict_graph in 1 of 1 pair.")
-    paying = answer(overview([with_columns(item, break_even_calls=9.0) for item in steps]))
+    assert answer(figures).startswith(
+        "Yes. predict_xla is faster than predict_graph in 1 of 1 pair."
+    )
+    paying = answer(overview([with_columns(step, break_even_calls=9.0) for step in steps]))
     assert "faster than graph in 0 of 2 pairs, slower in 2, in scenario train_step." in paying
     assert "; half pay it back within 9 steps." in paying
 
@@ -118,31 +110,19 @@ def test_a_question_counts_once_with_the_most_replicates_then_the_newest() -> No
     assert answers([]) == []
 
 
-def test_a_family_reaches_from_its_lowest_to_its_highest_or_where_8_of_10_lie() -> None:
-    speedups = [1 + 0.1 * number for number in range(11)]
-
-    def family(models: int) -> FamilySummary:
-        rows = [row(value, model=f"net{value}") for value in speedups[:models]]
-        return overview(rows).families[0]
-
-    assert (family(7).low, family(7).high) == pytest.approx((1.0, 1.6), rel=1e-3)
-    assert (family(11).low, family(11).high) == pytest.approx((1.1, 1.9), rel=1e-3)
-    assert (overview([row(None)]).families[0].low, family(1).low) == (None, family(1).high)
-
-
 def test_a_pair_that_never_breaks_even_counts_as_infinite_in_the_median() -> None:
     paying = [row(2.0, break_even_calls=calls, compile_s_extra=1.0) for calls in (10.0, 20.0)]
     never = row(0.5, break_even_calls=None, compile_s_extra=3.0)
-    found = overview([*paying, never])
-    assert (found.median_break_even_calls, found.never, found.median_extra_compile_s) == (
+    figures = overview([*paying, never])
+    assert (figures.median_break_even_calls, figures.never, figures.median_extra_compile_s) == (
         20.0,
         1,
         1.0,
     )
     assert overview([paying[0], never, never]).median_break_even_calls is None
     unsure = row(1.1, compile_s_extra=1.0, break_even_calls=None, verdict="ambiguous")
-    found = overview([*paying, never, unsure, unsure])
-    assert (found.priced, found.never, found.median_break_even_calls) == (3, 1, 20.0)
+    figures = overview([*paying, never, unsure, unsure])
+    assert (figures.priced, figures.never, figures.median_break_even_calls) == (3, 1, 20.0)
     unknown = overview([row(2.0, compile_s_extra=None, break_even_calls=None)])
     assert (unknown.median_break_even_calls, unknown.never, unknown.median_extra_compile_s) == (
         None,
@@ -159,97 +139,18 @@ def test_discoveries_are_those_of_an_independent_benjamini_hochberg(p_values: li
     )
 
 
-def test_families_are_summarized_over_all_variants_and_never_by_the_best() -> None:
-    found = overview([row(4.0, "A"), row(0.5, "A"), row(0.5, "A"), row(None, "A"), row(None, "B")])
-    first, second = found.families
-    assert (first.family, first.n, first.failed) == ("A", 3, 1)
-    assert first.share_slower == pytest.approx(2 / 3)
-    assert first.geomean == pytest.approx(1.0, rel=1e-2)
-    assert (second.family, second.n, second.failed, second.geomean) == ("B", 0, 1, None)
-
-
-@pytest.mark.parametrize("key", ["absolute_speedup", "speedup_percent"])
-def test_an_interval_within_one_process_gives_no_rank_and_no_discovery(key: PodiumKey) -> None:
+def test_an_interval_within_one_process_gives_no_discovery() -> None:
     rows = [row(3.0), *(row(2.0, model="n", freedom=2.0, p_value=0.001) for _ in range(2))]
-    assert [rank for rank, _ in podium(rows, key)] == [None, 2, 2]
     assert overview(rows).discoveries == 2
     assert overview(rows[:1]).discoveries == 0
-
-
-def test_ranks_are_shared_while_an_interval_reaches_the_leaders() -> None:
-    intervals = [(9.0, 11.0), (8.5, 9.5), (8.0, 8.9), (None, None), (7.9, 8.3), (1.0, 2.0)]
-    assert shared_ranks(intervals) == [1, 1, 3, None, 3, 6]
-
-
-@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 10)), max_size=30))
-def test_ranks_never_decrease_and_a_leader_differs_from_the_one_before(
-    pairs: list[tuple[float, float]],
-) -> None:
-    ordered = sorted(pairs, reverse=True)
-    ranks = shared_ranks([(value - reach, value + reach) for value, reach in ordered])
-    known = [rank for rank in ranks if rank is not None]
-    assert known == sorted(known)
-    assert all(rank <= place for place, rank in enumerate(known, start=1))
-
-
-def test_a_podium_ranks_by_its_figure_without_rows_that_were_not_measured() -> None:
-    rows = [
-        row(
-            value,
-            model=f"m{value}",
-            freedom=4.0,
-            throughput_low=19.9 * value,
-            throughput_high=20.1 * value,
-        )
-        for value in (3.0, 1.5, 2.0)
-    ]
-    rows += [row(None), row(9.0, origin="imported")]
-    for key in ("throughput", "absolute_speedup", "speedup_percent"):
-        assert [(rank, item.trial.model) for rank, item in podium(rows, key)] == [
-            (1, "m3.0"),
-            (2, "m2.0"),
-            (3, "m1.5"),
-        ]
-    assert len(podium(rows, "throughput", limit=2)) == 2
-    value, low, high = podium_figure(rows[0], "absolute_speedup")
-    assert value == pytest.approx(40.0, rel=1e-2)
-    assert value is not None
-    assert low is not None
-    assert high is not None
-    assert low <= value <= high
 
 
 @pytest.mark.parametrize("baseline", ["graph", "eager"])
 @pytest.mark.parametrize("count", [0, 30, 5000])
 def test_the_overview_agrees_with_an_independent_computation(baseline: str, count: int) -> None:
     rows = list(make_rows(count))
-    found = asdict(overview_of(columns_of(rows), baseline=baseline))
+    figures = asdict(overview_of(columns_of(rows), baseline=baseline))
     expected = page_oracle.overview(rows, baseline)
-    families = dict(
-        zip(
-            [family["family"] for family in expected["families"]],
-            expected.pop("families"),
-            strict=True,
-        )
-    )
-    assert len(found["families"]) == len(families)
-    for family in found["families"]:
-        assert family == {
-            name: pytest.approx(value) if isinstance(value, float) else value
-            for name, value in families[family["family"]].items()
-        }
+    expected.pop("families")
     for name, value in expected.items():
-        assert found[name] == (pytest.approx(value) if isinstance(value, float) else value), name
-
-
-def test_shared_ranks_agree_with_an_independent_computation() -> None:
-    rows = [
-        row
-        for row in make_rows(5000)
-        if row["device"] == "AMD EPYC 9654" and row["candidate"] == "xla"
-    ]
-    ranked = page_oracle.ranked(rows, page_oracle.speedup)
-    assert shared_ranks([page_oracle.speedup(row)[1:] for _, row in ranked]) == [
-        rank for rank, _ in ranked
-    ]
-    assert len({rank for rank, _ in ranked}) < np.sum([rank is not None for rank, _ in ranked])
+        assert figures[name] == (pytest.approx(value) if isinstance(value, float) else value), name

@@ -78,7 +78,7 @@ def simulated(
 
 def judged(means: Numbers, between: Numbers, replicates: int, prior: Prior) -> tuple[Numbers, ...]:
     count = len(means)
-    found = judge(
+    columns = judge(
         {
             **dict.fromkeys(JUDGED_FROM, np.full(count, np.nan)),
             "speedup": np.exp(means),
@@ -89,7 +89,7 @@ def judged(means: Numbers, between: Numbers, replicates: int, prior: Prior) -> t
         priors=np.array([prior] * count),
         floor=np.full(count, 0.01),
     )
-    return np.log(found["low"]), np.log(found["high"]), found["p_value"]
+    return np.log(columns["low"]), np.log(columns["high"]), columns["p_value"]
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.005, 0.01, 0.02])
@@ -99,7 +99,7 @@ def test_pooled_intervals_hold_the_truth_whatever_processes_differ_by(
 ) -> None:
     """A sweep of 24 trials; one replicate has ten anchors instead."""
     source = np.random.default_rng(round(1e4 * spread) + replicates)
-    held = found = 0
+    held = discoveries = 0
     for _ in range(150):
         means, between = simulated(source, 24, replicates, spread)
         if replicates == 1:
@@ -109,9 +109,9 @@ def test_pooled_intervals_hold_the_truth_whatever_processes_differ_by(
             prior = prior_of([evidence(replicates, float(value)) for value in between])
         low, high, p_value = judged(means, between, replicates, prior)
         held += int(np.count_nonzero((low <= 0) & (high >= 0)))
-        found += int(np.count_nonzero(p_value < 0.05))
+        discoveries += int(np.count_nonzero(p_value < 0.05))
     assert 0.93 <= held / 150 / 24 <= (0.98 if spread else 0.985)
-    assert found / 150 / 24 <= 0.05
+    assert discoveries / 150 / 24 <= 0.05
 
 
 @pytest.mark.parametrize("spread", [0.005, 0.02])
@@ -136,15 +136,17 @@ def test_pooling_halves_the_interval_of_three_replicates() -> None:
     for _ in range(50):
         means, between = simulated(source, 24, 3, 0.01)
         prior = prior_of([evidence(3, float(value)) for value in between])
-        for widths, known in ((alone, UNKNOWN), (together, prior)):
-            low, high, _ = judged(means, between, 3, known)
+        for widths, given in ((alone, UNKNOWN), (together, prior)):
+            low, high, _ = judged(means, between, 3, given)
             widths.append(float((high - low).mean()))
     assert np.mean(together) < 0.6 * np.mean(alone)
 
 
 def test_one_trial_with_nobody_to_learn_from_keeps_students_interval() -> None:
     prior = prior_of([evidence(5, 0.01)])
-    own, plain = (judged(np.zeros(1), np.array([0.01]), 5, item)[1][0] for item in (prior, UNKNOWN))
+    own, plain = (
+        judged(np.zeros(1), np.array([0.01]), 5, given)[1][0] for given in (prior, UNKNOWN)
+    )
     assert prior.pooled == 4
     assert own == pytest.approx(plain)
     assert prior_of([evidence(3, 0.01)]) is UNKNOWN
@@ -192,21 +194,21 @@ def replicates(count: int, spread: float, **changes: Any) -> list[Record]:
 def test_one_replicate_is_widened_by_what_other_trials_differ_by() -> None:
     records = replicates(1, 0.0)
     pool = pooled({"other": (evidence(10, 0.04),)})
-    (alone,), (known,) = (summarize(records, pool=item).comparisons for item in (NOTHING, pool))
+    (alone,), (taught,) = (summarize(records, pool=given).comparisons for given in (NOTHING, pool))
     assert (alone.speedup.freedom, alone.speedup.p_value) == (None, None)
     assert alone.speedup.verdict is Verdict.FASTER
-    assert known.speedup.freedom == pytest.approx(1 / (1 / 9 + 1 / 8), rel=0.01)
-    assert known.speedup.verdict is Verdict.AMBIGUOUS
-    half = math.log((known.speedup.high or 0) / (known.speedup.low or 1)) / 2
+    assert taught.speedup.freedom == pytest.approx(1 / (1 / 9 + 1 / 8), rel=0.01)
+    assert taught.speedup.verdict is Verdict.AMBIGUOUS
+    half = math.log((taught.speedup.high or 0) / (taught.speedup.low or 1)) / 2
     assert half == pytest.approx(2.717 * 0.04, rel=0.05)
-    assert known.speedup.value == alone.speedup.value
+    assert taught.speedup.value == alone.speedup.value
 
 
 def test_contaminated_trials_neither_teach_nor_learn() -> None:
     pool = pooled({"other": (evidence(10, 0.04),)})
-    found = summarize(replicates(2, 0.01, status=Status.CONTAMINATED), pool=pool)
-    assert evidence_of(found) == []
-    assert found.comparisons[0].speedup.freedom is None
+    summary = summarize(replicates(2, 0.01, status=Status.CONTAMINATED), pool=pool)
+    assert evidence_of(summary) == []
+    assert summary.comparisons[0].speedup.freedom is None
     assert len(evidence_of(summarize(replicates(2, 0.01)))) == 1
 
 
@@ -235,10 +237,10 @@ def test_the_floor_is_what_copies_differ_by_beyond_their_own_intervals(
 def test_noise_that_the_intervals_hold_already_raises_no_floor() -> None:
     """A quick A/A sweep on a noisy day: copies differ by 5 %, and their intervals say so."""
     noisy = {
-        trial: (evidence(1, 0, speedup=item.speedup**20, within=20 * WITHIN, pair=TWINS),)
-        for trial, (item,) in twins(60, 0.0).items()
+        trial: (evidence(1, 0, speedup=pair.speedup**20, within=20 * WITHIN, pair=TWINS),)
+        for trial, (pair,) in twins(60, 0.0).items()
     }
-    pool = pooled({trial: tuple(found) for trial, found in noisy.items()})
+    pool = pooled({trial: tuple(pair) for trial, pair in noisy.items()})
     assert pool.floor("") == MIN_FLOOR
 
 
@@ -260,9 +262,9 @@ def test_differences_between_processes_have_a_floor_of_their_own() -> None:
     for number in range(60):
         ratio = math.exp(source.normal(0, 0.03))
         bounds = {"aa_across_low": ratio / 1.01, "aa_across_high": ratio * 1.01}
-        (item,) = twins(1, 0.0)["h0"]
-        found = msgspec.structs.replace(item, replicates=6, aa_across=ratio, **bounds)
-        pairs[f"x{number}"] = (found,)
+        (twin,) = twins(1, 0.0)["h0"]
+        judged_pair = msgspec.structs.replace(twin, replicates=6, aa_across=ratio, **bounds)
+        pairs[f"x{number}"] = (judged_pair,)
     pool = pooled(pairs)
     assert pool.floor("h") == MIN_FLOOR
     assert pool.floor_across("h") == pytest.approx(math.expm1(1.96 * 0.03), rel=0.3)
@@ -274,8 +276,8 @@ def test_differences_between_processes_have_a_floor_of_their_own() -> None:
 def test_the_floor_decides_what_counts() -> None:
     record = make_record({"graph": 0.102, "xla": 0.1})
     assert summarize([record]).comparisons[0].speedup.verdict is Verdict.FASTER
-    found = summarize([record], pool=Pool(floors={"": 0.038}))
-    assert found.comparisons[0].speedup.verdict is Verdict.EQUIVALENT
+    summary = summarize([record], pool=Pool(floors={"": 0.038}))
+    assert summary.comparisons[0].speedup.verdict is Verdict.EQUIVALENT
 
 
 @pytest.mark.parametrize(
@@ -295,10 +297,10 @@ def test_others_learn_from_fresh_processes_alone(
         replace(record, process=start)
         for record, start in zip(replicates(len(starts), 0.01), starts, strict=True)
     ]
-    found = summarize(records)
-    assert len(evidence_of(found)) == taught
-    assert {row.provenance.process for row in found.comparisons} == {column}
-    assert {row.speedup.replicates for row in found.comparisons} == {len(starts)}
+    summary = summarize(records)
+    assert len(evidence_of(summary)) == taught
+    assert {row.provenance.process for row in summary.comparisons} == {column}
+    assert {row.speedup.replicates for row in summary.comparisons} == {len(starts)}
 
 
 def test_a_contaminated_fork_beside_clean_fresh_processes_teaches_too() -> None:

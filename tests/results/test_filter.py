@@ -38,9 +38,9 @@ ROW: dict[str, Any] = {
 def matches(text: str, row: dict[str, Any]) -> bool:
     """True if the one row of a table matches."""
     table = pyarrow.table({name: [row[name]] for name in COLUMNS}, schema=schema())
-    found = parse_filter(text)
-    assert matching(table, found).num_rows == found(table).sum()
-    return bool(found(table)[0])
+    condition = parse_filter(text)
+    assert matching(table, condition).num_rows == condition(table).sum()
+    return bool(condition(table)[0])
 
 
 @pytest.mark.parametrize(

@@ -278,7 +278,7 @@ cells = st.sampled_from(
 
 @given(
     st.text(max_size=60)
-    | st.lists(cells, max_size=30).map(lambda found: HEADER + "\n" + ",".join(found))
+    | st.lists(cells, max_size=30).map(lambda words: HEADER + "\n" + ",".join(words))
 )
 @settings(max_examples=200, deadline=None)
 def test_any_text_is_a_file_of_figures_or_a_reported_mistake(content: str) -> None:

@@ -64,7 +64,9 @@ def from_records(folder: Path) -> list[ComparisonRow]:
     records = Store(folder).load().records
     every = [record for group in records.values() for record in group]
     anchors = (record for record in every if noise.is_anchor(record))
-    timed = ((noise.device_of(item), item.started_at, noise.level_of(item)) for item in anchors)
+    timed = (
+        (noise.device_of(anchor), anchor.started_at, noise.level_of(anchor)) for anchor in anchors
+    )
     spans = noise.spans_of((device, at, level) for device, at, level in timed if level)
     pools: dict[tuple[object, ...], Pool] = {}
     groups: dict[tuple[object, ...], list[TrialSummary]] = {}
@@ -72,16 +74,16 @@ def from_records(folder: Path) -> list[ComparisonRow]:
         groups.setdefault(like(group), []).append(summarize(group))
     for name, trials in groups.items():
         pools[name] = pool_of(evidence_of(*trials))
-    found = [
+    comparisons = [
         row
         for group in records.values()
         for row in summarize(noise.flagged(group, spans), pool=pools[like(group)]).comparisons
     ]
-    return sorted(found, key=key)
+    return sorted(comparisons, key=key)
 
 
 def like(records: list[Record]) -> tuple[object, ...]:
-    """What trials share that learn from each other."""
+    """Facts that are equal in trials that learn from each other."""
     return records[0].trial.effort.name, records[0].device["name"]
 
 
@@ -277,15 +279,15 @@ AA_PAIRS = range(1, 21)
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The trials whose records are read, "*" for all at once."""
-    found: list[str] = []
+    trials: list[str] = []
     real = Store.load
 
     def noted(self: Store, trial_id: str | None = None, **options: Any) -> Loaded:
-        found.append(trial_id or "*")
+        trials.append(trial_id or "*")
         return real(self, trial_id, **options)
 
     monkeypatch.setattr(Store, "load", noted)
-    return found
+    return trials
 
 
 def test_a_trial_that_ends_reads_the_records_of_those_that_ended_since_the_rows_were_kept(
@@ -350,8 +352,8 @@ def test_trials_of_other_settings_of_tensorflow_share_no_floor(tmp_path: Path) -
     ]
     assert floors[0] > 0.05
     assert floors[1:] == [0.01, 0.01]
-    found = {row.trial.trial_id: row.speedup.floor for row in kept(tmp_path)}
-    assert [found[trial(number)] for number in (40, 41, 42)] == floors
+    floor_of = {row.trial.trial_id: row.speedup.floor for row in kept(tmp_path)}
+    assert [floor_of[trial(number)] for number in (40, 41, 42)] == floors
 
 
 def test_trials_of_another_environment_share_no_floor(tmp_path: Path) -> None:
@@ -395,7 +397,7 @@ def test_intervals_learn_from_other_trials_at_the_end_of_a_trial_and_when_rows_a
         [row for row in rows if row.trial.trial_id == trial(12)],
     )
     freedom = [row.speedup.freedom or 0 for row in rows if row.trial.trial_id == trial(1)]
-    assert all(5 < found <= 6 for found in freedom)
+    assert all(5 < degrees <= 6 for degrees in freedom)
     assert max(row.speedup.freedom or 0 for row in rows) == 6.0
     for number in range(10, 13):
         shutil.rmtree(tmp_path / "records" / trial(number))
@@ -537,7 +539,7 @@ def test_summaries_have_the_floor_and_the_drift_of_the_rows(tmp_path: Path) -> N
     loaded = rows_.load(tmp_path)
     records, summaries, problems = rows_.summaries(tmp_path, loaded)
     assert problems == ()
-    rows = sorted((row for found in summaries.values() for row in found.comparisons), key=key)
+    rows = sorted((row for judged in summaries.values() for row in judged.comparisons), key=key)
     assert same(kept(tmp_path), rows)
     assert "drift" in summaries[trial(3)].flags
     only, _, _ = rows_.summaries(tmp_path, loaded, only=[trial(3)])
