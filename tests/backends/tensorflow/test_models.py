@@ -363,7 +363,7 @@ def test_pretrained_weights_without_a_network_are_refused_in_one_line(
             spec("mobilenet_v2", 224, weights="imagenet"), precision=Precision.FLOAT32, seed=0
         )
     assert str(caught.value).startswith(
-        "weights=imagenet: mobilenet_v2's weights could not be downloaded"
+        "weights=imagenet: mobilenet_v2's weights could not be loaded"
     )
 
 

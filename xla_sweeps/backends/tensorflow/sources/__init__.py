@@ -66,6 +66,16 @@ class LoadedModel:
         )
 
 
+def not_loaded(
+    spec: ModelSpec, weights: str, error: Exception, *, check: str = "the network"
+) -> XlaSweepsError:
+    """The error where weights could not be loaded, or downloaded."""
+    return XlaSweepsError(
+        f"weights={spec.weights}: {weights} could not be loaded ({type(error).__name__}); check "
+        f"the name and {check}, or use weights=random (speed does not depend on the values)"
+    )
+
+
 def load(spec: ModelSpec) -> LoadedModel:
     """Load a model from its source, with the weights of its spec.
 
@@ -73,6 +83,8 @@ def load(spec: ModelSpec) -> LoadedModel:
         XlaSweepsError: it cannot be loaded; the message is one line.
     """
     try:
+        if spec.library in ("keras_cv", "keras_hub"):
+            import_module(spec.library)
         loader = import_module(f"{__name__}.{_LOADERS[spec.library]}")
     except Exception as error:  # a library may raise anything with an unknown Keras or TensorFlow
         raise XlaSweepsError(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import keras
 
-from xla_sweeps.backends.tensorflow.sources import LoadedModel
-from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.backends.tensorflow.sources import LoadedModel, not_loaded
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import ModelSpec
 
 
@@ -26,8 +24,12 @@ def load(spec: ModelSpec) -> LoadedModel:
         "classifier_activation": None,
         **(spec.recipe.get("arguments") or {}),
     }
-    with _download_errors(spec):
+    try:
         model = constructor(**arguments)
+    except Exception as error:
+        if spec.weights == "imagenet" and ("URL fetch" in str(error) or isinstance(error, OSError)):
+            raise not_loaded(spec, f"{spec.name}'s weights", error) from error
+        raise
     if spec.weights not in ("random", "imagenet"):
         model.load_weights(spec.weights)
     return LoadedModel.of_keras(model, spec.inputs)
@@ -45,16 +47,3 @@ def library_named(name: str) -> Any:
 
         return tf_keras
     return keras
-
-
-@contextmanager
-def _download_errors(spec: ModelSpec) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if spec.weights == "imagenet" and ("URL fetch" in str(error) or isinstance(error, OSError)):
-            raise XlaSweepsError(
-                f"weights=imagenet: {spec.name}'s weights could not be downloaded; check the "
-                "network, or use weights=random (speed does not depend on the values)"
-            ) from error
-        raise

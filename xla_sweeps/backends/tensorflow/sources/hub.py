@@ -17,7 +17,7 @@ from pathlib import Path
 import tensorflow as tf
 import tensorflow_hub
 
-from xla_sweeps.backends.tensorflow.sources import LoadedModel, saved_model
+from xla_sweeps.backends.tensorflow.sources import LoadedModel, not_loaded, saved_model
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import ModelSpec
 from xla_sweeps.system.environment import replica_folder
@@ -38,11 +38,7 @@ def _load(handle: str, spec: ModelSpec) -> LoadedModel:
     try:
         saved = tensorflow_hub.load(handle)
     except Exception as error:
-        raise XlaSweepsError(
-            f"weights={spec.weights}: {handle} could not be loaded ({type(error).__name__}); check "
-            "the network or TFHUB_CACHE_DIR, or use weights=random (speed does not depend on the "
-            "values)"
-        ) from error
+        raise not_loaded(spec, handle, error, check="TFHUB_CACHE_DIR") from error
     return saved_model.adapt(saved, where=handle, inputs=spec.inputs, resolution=spec.resolution_px)
 
 

@@ -9,11 +9,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-import keras
-
-from xla_sweeps.backends.tensorflow.sources import LoadedModel
+from xla_sweeps.backends.tensorflow.sources import LoadedModel, not_loaded
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.trial import ModelSpec
 
 _INTERNAL = {
@@ -32,7 +29,7 @@ MAX_DETECTIONS = 100
 
 def load(spec: ModelSpec) -> LoadedModel:
     """Build a model from its recipe, or load a preset."""
-    library = _library(spec)
+    library = import_module(spec.library)
     path = spec.weights if "/" in spec.weights or spec.weights.endswith(".h5") else ""
     preset = "" if path or spec.weights == "random" else spec.weights
     model = (
@@ -44,18 +41,6 @@ def load(spec: ModelSpec) -> LoadedModel:
         model.load_weights(path)
     decode = _decoder(model) if spec.task == "detection" else None
     return LoadedModel.of_keras(model, spec.inputs, decode=decode)
-
-
-def _library(spec: ModelSpec) -> Any:
-    """Import a source's library; one that the installed Keras breaks affects only its source."""
-    try:
-        return import_module(spec.library)
-    except Exception as error:
-        raise XlaSweepsError(
-            f"source={spec.source}: {spec.library} cannot be imported with Keras "
-            f"{keras.__version__}: {type(error).__name__}: {error_line(error)}; "
-            "other sources still work"
-        ) from error
 
 
 def construct(library: Any, recipe: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
@@ -103,11 +88,7 @@ def _from_preset(library: Any, spec: ModelSpec, preset: str) -> Any:
     try:
         model = _constructor(library, spec.recipe["constructor"]).from_preset(name, **extra)
     except Exception as error:
-        raise XlaSweepsError(
-            f"weights={spec.weights}: the preset '{name}' of {spec.library} could not be loaded "
-            f"({type(error).__name__}); check its name and the network, or use weights=random "
-            "(speed does not depend on the values)"
-        ) from error
+        raise not_loaded(spec, f"the preset '{name}' of {spec.library}", error) from error
     sizes = getattr(model, "input_shape", None)
     if (
         isinstance(sizes, tuple)

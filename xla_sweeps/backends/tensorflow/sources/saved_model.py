@@ -11,8 +11,8 @@ from xla_sweeps.backends.tensorflow.sources import LoadedModel
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec
 
-_IMAGE_RANK = 4
-_HEIGHT_AND_WIDTH = (1, 2)
+_IMAGE_SIZES = 3
+"""Height, width and channels."""
 
 
 def adapt(
@@ -124,7 +124,7 @@ def _written(name: str, spec: Any) -> str:
     """An input as an entry of `input_spec`; a size that is free is filled in."""
     shape = tf.TensorShape(spec.shape)
     sizes = shape.as_list()[1:] if shape.rank else [224, 224, 3]
-    common = 224 if len(sizes) == _IMAGE_RANK - 1 else 128
+    common = 224 if len(sizes) == _IMAGE_SIZES else 128
     text = ",".join(str(common if size is None else size) for size in sizes)
     named = f"name:{name}," if name else ""
     return f"{{{named}shape:[{text}],dtype:{tf.as_dtype(spec.dtype).name}}}"
@@ -132,29 +132,26 @@ def _written(name: str, spec: Any) -> str:
 
 def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str, fix: str) -> InputSpec:
     shape = tf.TensorShape(spec.shape)
-    dtype = tf.as_dtype(spec.dtype)
     if not shape.rank:
         raise XlaSweepsError(f"{where}: an input has no known shape; {fix}")
-    shape = shape.as_list()
-    free = [axis for axis, size in enumerate(shape) if size is None and axis]
-    sized = list(shape)
-    if resolution is not None and len(shape) == _IMAGE_RANK:
-        if any(sized[axis] not in (None, resolution) for axis in _HEIGHT_AND_WIDTH):
+    sizes = shape.as_list()[1:]
+    is_image = len(sizes) == _IMAGE_SIZES
+    if is_image and resolution is not None:
+        if any(size not in (None, resolution) for size in sizes[:2]):
             raise XlaSweepsError(
                 f"{where}: resolution={resolution}, but its input is fixed at "
-                f"{sized[1]} x {sized[2]} px; omit resolution"
+                f"{sizes[0]} x {sizes[1]} px; omit resolution"
             )
-        for axis in _HEIGHT_AND_WIDTH:
-            sized[axis] = resolution
-        free = [axis for axis in free if sized[axis] is None]
-    if free:
-        shown = "(" + ", ".join("free" if size is None else str(size) for size in shape[1:]) + ")"
-        fix = f"give resolution=224, or {fix}" if len(shape) == _IMAGE_RANK else fix
-        raise XlaSweepsError(f"{where}: the input {name or 'image'} {shown} has free sizes; {fix}")
+        sizes[:2] = resolution, resolution
+    if None in sizes:
+        shown = ", ".join("free" if size is None else str(size) for size in sizes)
+        fix = f"give resolution=224, or {fix}" if is_image else fix
+        raise XlaSweepsError(
+            f"{where}: the input {name or 'image'} ({shown}) has free sizes; {fix}"
+        )
+    dtype = tf.as_dtype(spec.dtype)
     high = 2.0 if dtype in (tf.bool, tf.int8) else 255.0
-    return InputSpec(
-        shape=tuple(int(size) for size in sized[1:]), dtype=dtype.name, high=high, name=name
-    )
+    return InputSpec(shape=tuple(sizes), dtype=dtype.name, high=high, name=name)
 
 
 def bind(batch: Any, structure: Any) -> Any:
