@@ -38,7 +38,7 @@ def _load(handle: str, spec: ModelSpec) -> LoadedModel:
     try:
         saved = tensorflow_hub.load(handle)
     except Exception as error:
-        raise not_loaded(spec, handle, error, check="TFHUB_CACHE_DIR") from error
+        raise not_loaded(spec, handle, error, check="the network or TFHUB_CACHE_DIR") from error
     return saved_model.adapt(saved, where=handle, inputs=spec.inputs, resolution=spec.resolution_px)
 
 
