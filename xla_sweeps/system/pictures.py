@@ -32,7 +32,6 @@ class Pictures:
         form: `tfrecord`, or `folder`: a folder for each class.
         files: TFRecord files, or pictures in the order of their classes.
         labels: the class of each picture, from 0; empty for TFRecord files, which say it inside.
-        classes: names of the classes; empty for TFRecord files.
         count: pictures.
         fingerprint: sixteen hex digits of names and sizes.
     """
@@ -40,7 +39,6 @@ class Pictures:
     form: Literal["tfrecord", "folder"]
     files: tuple[str, ...]
     labels: tuple[int, ...]
-    classes: tuple[str, ...]
     count: int
     fingerprint: str
 
@@ -62,35 +60,43 @@ def find(path: str, *, shown: str = "") -> Pictures:
             f"data={shown}: there is no such file or folder; `xla-sweeps make-data {shown}` makes "
             "a small set"
         )
-    if root.is_file():
-        return _of_records(root, [root], shown)
     try:
-        entries = sorted(root.iterdir())
+        entries = sorted(root.iterdir()) if root.is_dir() else [root]
+        records = [
+            entry
+            for entry in entries
+            if entry == root or (entry.is_file() and ".tfrecord" in entry.name)
+        ]
+        labels, files = [], records
+        if not records:
+            folders = [entry for entry in entries if entry.is_dir()]
+            labelled = [
+                (label, file)
+                for label, folder in enumerate(folders)
+                for file in sorted(folder.iterdir())
+                if file.suffix.lower() in SUFFIXES
+            ]
+            labels, files = [label for label, _ in labelled], [file for _, file in labelled]
+        if not files:
+            raise ConfigError(
+                f"data={shown}: holds no picture: expected *.tfrecord files, or a folder for each "
+                "class with .jpg files; `xla-sweeps make-data` makes a small set"
+            )
+        count = len(labels) or sum(map(_records_in, records))
+        if not count:
+            raise ConfigError(f"data={shown}: holds no picture: its TFRecord files are empty")
+        return Pictures(
+            form="tfrecord" if records else "folder",
+            files=tuple(map(str, files)),
+            labels=tuple(labels),
+            count=count,
+            fingerprint=_fingerprint(root, files),
+        )
     except OSError as error:
         raise ConfigError(f"data={shown}: cannot be read: {error.strerror}") from error
-    records = [entry for entry in entries if entry.is_file() and ".tfrecord" in entry.name]
-    if records:
-        return _of_records(root, records, shown)
-    folders = [entry for entry in entries if entry.is_dir()]
-    pictures = [
-        (label, entry) for label, entry in enumerate(folders) for entry in _pictures_in(entry)
-    ]
-    if not pictures:
-        raise ConfigError(
-            f"data={shown}: holds no picture: expected *.tfrecord files, or a folder for each "
-            "class with .jpg files; `xla-sweeps make-data` makes a small set"
-        )
-    return Pictures(
-        form="folder",
-        files=tuple(str(entry) for _, entry in pictures),
-        labels=tuple(label for label, _ in pictures),
-        classes=tuple(entry.name for entry in folders),
-        count=len(pictures),
-        fingerprint=_fingerprint(root, [entry for _, entry in pictures]),
-    )
 
 
-def records_in(path: Path) -> int:
+def _records_in(path: Path) -> int:
     """The number of records in a TFRecord file; their checksums are not checked.
 
     A record is its length (8 bytes), a checksum of that (4), the data, and a checksum (4), as in
@@ -104,41 +110,17 @@ def records_in(path: Path) -> int:
         while position < size:
             header = handle.read(_HEADER.size)
             if not count and header.startswith(_COMPRESSED):
-                raise ConfigError(f"{path}: is compressed; unpack it")
+                raise ConfigError(f"data={path}: is compressed; unpack it")
             length = _HEADER.unpack(header)[0] if len(header) == _HEADER.size else size
             position += _HEADER.size + length + _FOOTER_BYTES
             if position > size:
                 raise ConfigError(
-                    f"{path}: record {count + 1:,} is cut off or damaged: the file has "
+                    f"data={path}: record {count + 1:,} is cut off or damaged: the file has "
                     f"{size:,} bytes, and this record would end after {position:,}"
                 )
             handle.seek(position)
             count += 1
     return count
-
-
-def _of_records(root: Path, files: Iterable[Path], shown: str) -> Pictures:
-    files = list(files)
-    try:
-        count = sum(map(records_in, files))
-    except OSError as error:
-        raise ConfigError(f"data={shown}: cannot be read: {error.strerror}") from error
-    except ConfigError as error:
-        raise ConfigError(f"data={error}") from error
-    if not count:
-        raise ConfigError(f"data={shown}: holds no picture: its TFRecord files are empty")
-    return Pictures(
-        form="tfrecord",
-        files=tuple(map(str, files)),
-        labels=(),
-        classes=(),
-        count=count,
-        fingerprint=_fingerprint(root, files),
-    )
-
-
-def _pictures_in(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
 
 
 def _fingerprint(root: Path, files: Iterable[Path]) -> str:
