@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from xla_sweeps.backends.tensorflow.libraries import loaded_libraries
-
 SHOW = (
     "import json; from xla_sweeps.backends.tensorflow.libraries import loaded_libraries as found; "
 )
@@ -49,7 +47,3 @@ def test_a_library_that_is_loaded_tells_its_own_version(cudnn: Path) -> None:
 def test_one_that_cannot_be_asked_is_known_by_its_file(cudnn: Path, tmp_path: Path) -> None:
     allocator = cudnn.rename(tmp_path / "libtcmalloc_minimal.so.4.5.9")
     assert shown(str(allocator))["tcmalloc_minimal"] == "libtcmalloc_minimal.so.4.5.9"
-
-
-def test_where_there_is_no_proc_nothing_is_known(tmp_path: Path) -> None:
-    assert loaded_libraries(tmp_path / "none") == {}

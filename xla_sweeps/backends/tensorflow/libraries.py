@@ -17,28 +17,19 @@ _VERSION = {"cudnn": "cudnnGetVersion", "cublasLt": "cublasLtGetVersion"}
 """Functions without arguments that return the version as a number."""
 
 
-def loaded_libraries(maps: Path = Path("/proc/self/maps")) -> dict[str, str]:
+def loaded_libraries() -> dict[str, str]:
     """Version by name; of a library without a function for it, the name of its file.
 
     What is installed need not be what is loaded: LD_LIBRARY_PATH and LD_PRELOAD come first.
-
-    Args:
-        maps: of the process itself, as /proc has it.
     """
-    paths = {Path(line.split(maxsplit=5)[5]) for line in _lines(maps) if "/" in line}
+    lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    paths = {Path(line.split(maxsplit=5)[5]) for line in lines if "/" in line}
     versions = {}
     for path in sorted(paths):
         library = _LIBRARY.fullmatch(path.name)
         if library:
             versions[library["name"]] = _version(path, library["name"]) or path.name
     return versions
-
-
-def _lines(maps: Path) -> list[str]:
-    try:
-        return maps.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
 
 
 def _version(path: Path, name: str) -> str:

@@ -111,9 +111,9 @@ class Trainer:
         labels = [drawn for _, drawn in self.batches]
         return [*_variables(self.optimizer), *self.state.saved, *labels]
 
-    def loss(self, images: Any, labels: Any, *, training: bool = True) -> Any:
+    def loss(self, images: Any, labels: Any) -> Any:
         """The mean cross-entropy of a batch, and the model's own losses."""
-        outputs = tf.nest.flatten(self.forward(images, training=training))[0]
+        outputs = tf.nest.flatten(self.forward(images, training=True))[0]
         wide = outputs if outputs.dtype == tf.float64 else tf.cast(outputs, tf.float32)
         each = self.library.losses.sparse_categorical_crossentropy(
             labels, wide, from_logits=not self.probabilities
