@@ -11,7 +11,6 @@ from xla_sweeps.schema.explanation import (
     Kind,
     OpList,
     Place,
-    Refusal,
     State,
     Support,
 )
@@ -107,25 +106,18 @@ def _refused(explanation: Explanation) -> Iterator[str]:
         if explanation.device not in explanation.registered:
             yield from _line(f"– this TensorFlow does not list kernels of {explanation.device}")
         for refusal in explanation.refusals:
-            yield from _refusal(refusal)
+            what = f"{refusal.op}: {refusal.reason} on {_and(refusal.devices)}"
+            yield from _line(f"! {what}", refusal.places, refusal.advice)
         if not explanation.refusals:
             yield from _line(f"✓ no operation lacks a kernel of {_and(explanation.registered)}")
-    verdict = explanation.compiler
-    if verdict is None:
+    compiler = explanation.compiler
+    if compiler is None:
         yield from _missing(explanation, "compiler", "the compiler")
-    elif verdict.compiles:
+    elif compiler.compiles:
         yield from _line("✓ the compiler takes the model")
     else:
-        advice = () if explanation.refusals else _advice(verdict.advice)
-        yield from _line(f"! the compiler: {verdict.message}", *_where(verdict.places), *advice)
-
-
-def _refusal(refusal: Refusal) -> Iterator[str]:
-    return _line(
-        f"! {refusal.op}: {refusal.reason} on {_and(refusal.devices)}",
-        *_where(refusal.places),
-        *_advice(refusal.advice),
-    )
+        advice = "" if explanation.refusals else compiler.advice
+        yield from _line(f"! the compiler: {compiler.message}", compiler.places, advice)
 
 
 def _traps(explanation: Explanation) -> Iterator[str]:
@@ -134,7 +126,7 @@ def _traps(explanation: Explanation) -> Iterator[str]:
         what = f": {trap.what}" if trap.what else ""
         state = "" if trap.state in (State.FOUND, State.NONE) else f" {trap.state}"
         text = f"{_MARKS[trap.state]} {trap.name}{state}{what}"
-        yield from _line(text, *_where(trap.places), *_advice(trap.fix))
+        yield from _line(text, trap.places, trap.fix)
 
 
 def _clustering(explanation: Explanation) -> Iterator[str]:
@@ -143,9 +135,9 @@ def _clustering(explanation: Explanation) -> Iterator[str]:
         yield from _missing(explanation, "clustering", "what it finds")
         return
     outside = sorted({place.op for place in clustering.places})
-    count = f"{clustering.clusters} cluster{'' if clustering.clusters == 1 else 's'}"
     yield from _line(
-        f"{count}, about {100 * clustering.share:.0f} % of {clustering.operations:,} operations"
+        f"{counted(clustering.clusters, 'cluster')}, about {_percent(clustering.share)} of "
+        f"{clustering.operations:,} operations"
     )
     if outside:
         yield from _line(f"outside: {', '.join(outside)}")
@@ -336,10 +328,6 @@ def _missing(explanation: Explanation, part: str, words: str) -> Iterator[str]:
     return _line(f"– {words}: not available: {explanation.missing.get(part, 'not reached')}")
 
 
-def _advice(text: str) -> tuple[str, ...]:
-    return (f"-> {text}",) if text else ()
-
-
 def _where(places: Iterable[Place]) -> Iterator[str]:
     """The first few distinct places, in words."""
     distinct = list(dict.fromkeys(filter(None, map(_in_words, places))))
@@ -367,11 +355,13 @@ def _support(support: Support) -> Iterator[str]:
         yield from _wrapped(f"{name}: {', '.join(types)}", 4)
 
 
-def _line(text: str, *more: str) -> Iterator[str]:
+def _line(text: str, places: Iterable[Place] = (), advice: str = "") -> Iterator[str]:
     """A finding, and below it where it is and what to do."""
     yield from _wrapped(text, 2)
-    for each in more:
-        yield from _wrapped(each, 6)
+    for more in _where(places):
+        yield from _wrapped(more, 6)
+    if advice:
+        yield from _wrapped(f"-> {advice}", 6)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
