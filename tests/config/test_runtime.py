@@ -87,7 +87,7 @@ def settings(*overrides: str, environ: dict[str, str] | None = None) -> Settings
         ("xla_flags=fast", "xla_flags=fast: write xla_flags.NAME=VALUE"),
         ("threads.intra=0", "threads.intra=0: must be at least 1"),
         ("threads.intra=1.5", "threads.intra=1.5: expected an integer"),
-        ("threads=2", "threads=2: write threads.intra=N or threads.inter=N"),
+        ("threads=2", "threads=2: write threads.KEY=VALUE; keys: intra, inter"),
         ("onednn=maybe", "onednn=maybe: expected true or false"),
     ],
 )

@@ -16,8 +16,6 @@ from xla_sweeps.system import library_flags
 
 MAX_THREADS = 4096
 
-_THREADS = ("intra", "inter")
-
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 _TEXT = re.compile(r"[\w.,:=+-]+", re.ASCII)
@@ -40,19 +38,16 @@ def runtime_of(
         ConfigError: an option or a flag that the installed framework does not have, a value of
             another type, or one that the environment sets too.
     """
-    threads = {} if document["threads"] is None else document["threads"]
-    if not isinstance(threads, Mapping):
-        raise ConfigError(f"threads={threads}: write threads.intra=N or threads.inter=N")
-    for name in threads:
-        if name not in _THREADS:
-            raise unknown_name("option of threads", str(name), _THREADS)
-    asked = {f"threads.{name}": threads.get(name) for name in _THREADS}
-    asked["onednn"] = document["onednn"]
+    asked = {"onednn": document["onednn"]}
+    if document["threads"] is not None:
+        asked |= values.nested(document, "threads")
     for key, value in asked.items():
         if value is not None and (variable := _variable(backend.switches, key, backend)) in environ:
             raise ConfigError(f"{key}={value}: {variable} is set too; unset it")
-    bounds = {"at_least": 1, "at_most": MAX_THREADS, "prefix": "threads."}
-    intra, inter = (values.optional(values.integer, threads, name, **bounds) for name in _THREADS)
+    intra, inter = (
+        values.optional(values.integer, asked, key, at_least=1, at_most=MAX_THREADS)
+        for key in ("threads.intra", "threads.inter")
+    )
     return Runtime(
         xla_flags=_flags("xla_flags", document["xla_flags"], environ, backend),
         tf_xla_flags=_flags("tf_xla_flags", document["tf_xla_flags"], environ, backend),

@@ -293,48 +293,36 @@ def _check_memory(trial: Trial, device: devices.Device) -> None:
 
 
 def _effort(document: Mapping[str, Any]) -> Effort:
-    given = document["effort"]
-    if not isinstance(given, Mapping):
-        raise unknown_name("effort", str(given), compose.group_choices("effort"))
-    names = [key.name for key in fields(Effort)]
-    for name in given:
-        if name not in names:
-            raise unknown_name("option of effort", str(name), names, listed=len(names))
-    level: dict[str, Any] = {"name": str(given.get("name", "effort"))}
-    for key in fields(Effort):
-        if key.default is not MISSING and not given.get(key.name):
+    chosen = document["effort"]
+    if not isinstance(chosen, Mapping):
+        raise unknown_name("effort", str(chosen), compose.group_choices("effort"))
+    name = str(chosen.get("name", "effort"))
+    keys = {key: value for key, value in chosen.items() if key != "name"}
+    given = values.nested({"effort": keys}, "effort")
+    level: dict[str, Any] = {}
+    for field in fields(Effort):
+        key = f"effort.{field.name}"
+        if field.default is not MISSING and not given.get(key):
             continue
-        if key.type == "bool":
-            level[key.name] = values.boolean(given, key.name, prefix="effort.")
-        elif key.type == "int":
-            least = 6 if key.name in ("rounds_min", "rounds_max", "side_rounds") else 1
-            level[key.name] = values.integer(
-                given, key.name, at_least=least, at_most=MAX_COUNT, prefix="effort."
-            )
-        elif key.type == "float":
-            level[key.name] = values.number(given, key.name, at_most=MAX_SECONDS, prefix="effort.")
+        if field.type == "bool":
+            level[field.name] = values.boolean(given, key)
+        elif field.type == "int":
+            least = 6 if field.name in ("rounds_min", "rounds_max", "side_rounds") else 1
+            level[field.name] = values.integer(given, key, at_least=least, at_most=MAX_COUNT)
+        elif field.type == "float":
+            level[field.name] = values.number(given, key, at_most=MAX_SECONDS)
     if level["rounds_max"] < level["rounds_min"]:
         raise ConfigError(
             f"effort.rounds_max={level['rounds_max']} is below "
             f"effort.rounds_min={level['rounds_min']}"
         )
-    return Effort(**level)
+    return Effort(name=name, **level)
 
 
 def _timeouts(document: Mapping[str, Any]) -> Timeouts:
-    given = document["timeouts"]
-    names = list(options.BY_NAME["timeouts"].keys)
-    if not isinstance(given, Mapping):
-        raise ConfigError(
-            f"timeouts={given}: set one stage, as in timeouts.compile=600; stages: "
-            f"{', '.join(names)}"
-        )
-    for name in given:
-        if name not in names:
-            raise unknown_name("stage in timeouts", str(name), names)
-    return Timeouts(
-        **{
-            f"{name}_s": values.number(given, name, at_most=MAX_SECONDS, prefix="timeouts.")
-            for name in names
-        }
-    )
+    given = values.nested(document, "timeouts")
+    limits = {
+        f"{name}_s": values.number(given, f"timeouts.{name}", at_most=MAX_SECONDS)
+        for name in options.BY_NAME["timeouts"].keys
+    }
+    return Timeouts(**limits)

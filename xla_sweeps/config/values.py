@@ -27,43 +27,53 @@ def converted(document: Mapping[str, Any], kind: type[_Value], *, where: str) ->
         raise ConfigError(f"{where}{place.rstrip('`')}: {reason}") from error
 
 
+def nested(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The keys below an option with their values, in full: `timeouts.compile`.
+
+    Raises:
+        ConfigError: it has no keys, or one that the option is not declared with.
+    """
+    given, allowed = document[name], list(BY_NAME[name].keys)
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{name}={given}: write {name}.KEY=VALUE; keys: {', '.join(allowed)}")
+    for key in given:
+        if key not in allowed:
+            raise unknown_name(f"option of {name}", str(key), allowed, listed=len(allowed))
+    return {f"{name}.{key}": value for key, value in given.items()}
+
+
 def integer(
-    document: Mapping[str, Any],
-    key: str,
-    *,
-    at_least: int,
-    at_most: int | None = None,
-    prefix: str = "",
+    document: Mapping[str, Any], key: str, *, at_least: int, at_most: int | None = None
 ) -> int:
     """An integer within bounds; a float that is whole counts as one."""
     value = document.get(key)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"{prefix}{key}={value}: expected an integer")
+        raise ConfigError(f"{key}={value}: expected an integer")
     if value < at_least or (at_most is not None and value > at_most):
         upper = f" and at most {at_most}" if at_most is not None else ""
-        raise ConfigError(f"{prefix}{key}={value}: must be at least {at_least}{upper}")
+        raise ConfigError(f"{key}={value}: must be at least {at_least}{upper}")
     return value
 
 
-def number(document: Mapping[str, Any], key: str, *, at_most: float, prefix: str = "") -> float:
+def number(document: Mapping[str, Any], key: str, *, at_most: float) -> float:
     """A number above 0 and within a bound."""
     value: Any = document.get(key)
     if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-        raise ConfigError(f"{prefix}{key}={value}: expected a number above 0")
+        raise ConfigError(f"{key}={value}: expected a number above 0")
     if value > at_most:
-        raise ConfigError(f"{prefix}{key}={value:g}: must be at most {at_most:,}")
+        raise ConfigError(f"{key}={value:g}: must be at most {at_most:,}")
     return float(value)
 
 
-def boolean(document: Mapping[str, Any], key: str, *, prefix: str = "") -> bool:
+def boolean(document: Mapping[str, Any], key: str) -> bool:
     """True or false, as a boolean or as its name."""
     value = document.get(key)
     if isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
     if not isinstance(value, bool):
-        raise ConfigError(f"{prefix}{key}={value}: expected true or false")
+        raise ConfigError(f"{key}={value}: expected true or false")
     return value
 
 
