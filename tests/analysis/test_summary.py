@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 import pytest
-from direct import direct
+from direct import Direct
 from factories import (
     EFFORT,
     MODEL,
@@ -527,8 +527,8 @@ def test_a_full_launch_queue_does_not_make_a_mode_host_bound(launch_ns: int, sha
     device.synchronize()
     block = timing.measure_block(device, "xla", 100, clock=clock)  # about 100 ms
     assert block.enqueue_ns > 0.85 * block.elapsed_ns  # which says nothing
-    contenders = direct({"xla": device}, clock)
-    latencies = measure_latencies(contenders, (), {"xla": 100}, effort=EFFORT)[0]["xla"]
+    machine = Direct({"xla": device}, clock)
+    found = measure_latencies(machine.singles, (), {"xla": 100}, effort=EFFORT)[0]["xla"]
     outcome = make_outcome(
         block.call_s,
         latencies_s=tuple(call.call_s for call in latencies.calls),

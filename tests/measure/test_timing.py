@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 import pytest
-from direct import direct
+from direct import Direct
 
 from xla_sweeps.analysis.stats import MIN_PAIRS
 from xla_sweeps.config.compose import compose_config
@@ -97,7 +97,7 @@ def seconds(latencies: Latencies) -> list[float]:
 def latencies_of(
     devices: Mapping[str, Device], measured: Sequence[Round], calls: Mapping[str, int], clock: Clock
 ) -> dict[str, Latencies]:
-    latencies, lost = measure_latencies(direct(devices, clock), measured, calls, effort=EFFORT)
+    found, lost = measure_latencies(Direct(devices, clock).singles, measured, calls, effort=EFFORT)
     assert not lost
     return latencies
 
@@ -111,7 +111,7 @@ def measured(
     review: rounds.Review = quiet,
 ) -> rounds.RoundsResult:
     return rounds.measure_rounds(
-        direct(devices, clock),
+        Direct(devices, clock).block,
         dict.fromkeys(devices, calls),
         {label: device.work_s for label, device in devices.items()},
         effort=effort,
@@ -525,7 +525,7 @@ def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
     effort = replace(EFFORT, mode_cap_s=60, rounds_max=60)
     seen: list[tuple[int, rounds.Progress]] = []
     rounds.measure_rounds(
-        direct(devices, clock),
+        Direct(devices, clock).block,
         dict.fromkeys(devices, 2),
         {label: device.work_s for label, device in devices.items()},
         effort=effort,
@@ -551,7 +551,7 @@ def test_on_a_busy_machine_the_time_left_is_that_to_the_first_look() -> None:
     clock = Clock()
     seen: list[rounds.Progress] = []
     rounds.measure_rounds(
-        direct({"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}, clock),
+        Direct({"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}, clock).block,
         {"graph": 2, "xla": 2},
         {"graph": 0.2, "xla": 0.1},
         effort=replace(EFFORT, rounds_min=20, rounds_max=60),
@@ -568,13 +568,15 @@ def test_on_a_busy_machine_the_time_left_is_that_to_the_first_look() -> None:
 
 
 @pytest.mark.parametrize("dies_at", [0, 1, 5, 6])
-def test_a_contender_that_is_lost_costs_its_own_modes_and_no_complete_round(dies_at: int) -> None:
+def test_a_worker_that_is_lost_costs_its_own_modes_and_no_complete_round(dies_at: int) -> None:
     clock = Clock()
-    contenders = direct(
-        {label: Device(clock, work_s=0.1) for label in ("graph", "xla", "graph_2", "xla_2")}, clock
+    labels = ("graph", "xla", "graph_2", "xla_2")
+    dying = Direct(
+        {label: Device(clock, work_s=0.1) for label in labels},
+        clock,
+        dies=("graph_2", dies_at),
+        lost=("graph_2", "xla_2"),
     )
-    dying = contenders["graph_2"]
-    dying.dies_at, dying.with_it = dies_at, ("xla_2",)
     reviewed: list[int] = []
 
     def review(rounds: Sequence[Round]) -> Mapping[int, str]:
@@ -582,9 +584,9 @@ def test_a_contender_that_is_lost_costs_its_own_modes_and_no_complete_round(dies
         return {}
 
     result = rounds.measure_rounds(
-        contenders,
-        dict.fromkeys(contenders, 2),
-        dict.fromkeys(contenders, 0.1),
+        dying.block,
+        dict.fromkeys(labels, 2),
+        dict.fromkeys(labels, 0.1),
         effort=EFFORT,
         seed=1,
         clock=clock,
@@ -599,13 +601,13 @@ def test_a_contender_that_is_lost_costs_its_own_modes_and_no_complete_round(dies
     assert len(rounds.log_ratios(result.rounds, "graph", "xla")) >= EFFORT.rounds_min
 
 
-def test_when_the_last_contender_is_lost_the_complete_rounds_are_kept() -> None:
+def test_when_the_last_worker_is_lost_the_complete_rounds_are_kept() -> None:
     clock = Clock()
-    contenders = direct({"graph": Device(clock, 0.1), "xla": Device(clock, 0.1)}, clock)
-    contenders["xla"].dies_at, contenders["xla"].with_it = 5, ("graph",)
+    devices = {"graph": Device(clock, 0.1), "xla": Device(clock, 0.1)}
+    dying = Direct(devices, clock, dies=("xla", 5), lost=("xla", "graph"))
     seen: list[rounds.Progress] = []
     result = rounds.measure_rounds(
-        contenders,
+        dying.block,
         {"graph": 2, "xla": 2},
         {"graph": 0.1, "xla": 0.1},
         effort=EFFORT,

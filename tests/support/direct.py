@@ -1,4 +1,4 @@
-"""A contender in this process: what a worker does for its parent, without a worker."""
+"""Blocks and calls that are timed in this process: what a worker does, without a worker."""
 
 from __future__ import annotations
 
@@ -6,39 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xla_sweeps.measure import timing
-from xla_sweeps.measure.contender import ContendersLost
-from xla_sweeps.schema.measurement import Block
+from xla_sweeps.measure.failures import WorkerLost
+from xla_sweeps.schema.measurement import Block, Failure, Phase, Status
 
 
 @dataclass
 class Direct:
-    """Satisfies `Contender` with an executable of this process.
+    """Times executables of this process; `block` is a `TimeBlock`, `singles` a `TimeSingles`.
 
     Attributes:
-        dies_at: the number of the block in which it and `with_it` are lost.
+        dies: the label in whose block, and the number of that block, `lost` are lost.
     """
 
-    label: str
-    executable: timing.Executable
+    executables: Mapping[str, timing.Executable]
     clock: timing.Clock
-    dies_at: int = -1
-    with_it: tuple[str, ...] = ()
-    blocks: int = 0
+    dies: tuple[str, int] = ("", 0)
+    lost: tuple[str, ...] = ()
 
-    def block(self, calls: int, *, settle: bool) -> Block:
-        self.blocks += 1
-        if self.blocks - 1 == self.dies_at:
-            raise ContendersLost((self.label, *self.with_it))
+    def block(self, label: str, calls: int, settle: bool) -> Block:
+        if label == self.dies[0]:
+            if not self.dies[1]:
+                failure = Failure(phase=Phase.MEASURE, kind="SIGKILL", message="died")
+                raise WorkerLost(self.lost, status=Status.CRASHED, failure=failure)
+            self.dies = label, self.dies[1] - 1
         return timing.settled_block(
-            self.executable, self.label, calls, settle=settle, clock=self.clock
+            self.executables[label], label, calls, settle=settle, clock=self.clock
         )
 
-    def singles(self, calls: int, *, limit_s: float) -> tuple[int, Sequence[Block]]:
+    def singles(self, label: str, calls: int, limit_s: float) -> tuple[int, Sequence[Block]]:
         begun = self.clock()
         return begun, timing.measure_singles(
-            self.executable, self.label, calls=calls, limit_s=limit_s, clock=self.clock
+            self.executables[label], label, calls=calls, limit_s=limit_s, clock=self.clock
         )
-
-
-def direct(executables: Mapping[str, timing.Executable], clock: timing.Clock) -> dict[str, Direct]:
-    return {label: Direct(label, executable, clock) for label, executable in executables.items()}

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from xla_sweeps.measure import idle, latencies, protocol, rounds, timing, workers
-from xla_sweeps.measure.contender import ContendersLost
+from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.measure.quiet import QuietWait
 from xla_sweeps.measure.replicate import ClockCheck, Follower, ReplicateResult, Setting, Watcher
-from xla_sweeps.measure.workers import Answer, Launch, RequestFailed, Worker, WorkerLost
+from xla_sweeps.measure.workers import Answer, Launch, RequestFailed, Worker
 from xla_sweeps.schema.measurement import (
     Block,
     Failure,
@@ -58,55 +58,20 @@ def measure(
         return conductor.result
 
 
-@dataclass
+@dataclass(frozen=True)
 class _WarmMode:
-    """One label of the trial in its worker; satisfies `Contender`.
+    """One label of the trial in its worker.
 
     Attributes:
         call_s: seconds of one call, by the warm-up.
         sync_s: seconds of a synchronization with nothing to wait for.
         clock: of the worker.
-        idle: the other workers, which must not compute meanwhile.
-        until: when measuring must be over, monotonic.
     """
 
-    label: str
     worker: Worker
     call_s: float
     sync_s: float
     clock: ClockCheck
-    idle: Sequence[Worker] = ()
-    until: float = math.inf
-
-    def block(self, calls: int, *, settle: bool) -> Block:
-        """Time a block in its worker; see `Contender`."""
-        pids = [worker.pid for worker in self.idle]
-        idle.settle(pids)
-        before_ns = idle.cpu_ns(pids)
-        request = protocol.TimeBlock(mode=self.label, calls=calls, settle=settle)
-        timed = self.ask(request, protocol.Timed)
-        used_ns = max(0, idle.cpu_ns(pids) - before_ns)
-        self.clock.note(timed.clock_ns)
-        return replace(timed.block, idle_cpu_ns=used_ns) if pids else timed.block
-
-    def singles(self, calls: int, *, limit_s: float) -> tuple[int, Sequence[Block]]:
-        """Time single calls in its worker; see `Contender`."""
-        idle.settle([worker.pid for worker in self.idle])
-        request = protocol.TimeSingles(mode=self.label, calls=calls, limit_s=limit_s)
-        measured = self.ask(request, protocol.Singles)
-        return measured.started_ns, measured.blocks
-
-    def ask(self, request: protocol.Request, expected: type[Answer]) -> Answer:
-        """Send a request; an exception in it ends the worker.
-
-        Raises:
-            WorkerLost: the worker ended.
-        """
-        try:
-            left_s = max(0.0, self.until - time.monotonic())
-            return self.worker.request(request, expected, deadline_s=left_s)
-        except RequestFailed as failed:
-            raise self.worker.give_up(failed) from failed
 
 
 @dataclass
@@ -125,6 +90,8 @@ class _Conductor:
     calls: dict[str, int] = field(default_factory=dict)
     loads: dict[int, Load] = field(default_factory=dict)
     losses: list[WorkerLost] = field(default_factory=list)
+    until: float = math.inf
+    """When measuring must be over, monotonic."""
 
     def __post_init__(self) -> None:
         self.labels = [list(labels) for labels in self.job.trial.workers]
@@ -261,8 +228,9 @@ class _Conductor:
             else:
                 self.result.modes[label] = warmed.outcome
                 self._flag_moving(label)
-                clock = self.clocks[index]
-                self.warm[label] = _WarmMode(label, worker, warmed.call_s, warmed.sync_s, clock)
+                self.warm[label] = _WarmMode(
+                    worker, warmed.call_s, warmed.sync_s, self.clocks[index]
+                )
 
     def _lose(self, index: int, lost: WorkerLost) -> None:
         """A worker ended while it prepared; without the mode that killed it, it may go on.
@@ -316,15 +284,15 @@ class _Conductor:
         trial, warm = self.job.trial, self.warm
         self.follower.stage(Phase.MEASURE, "", "")
         self.result.sync["empty_s"] = next(iter(warm.values())).sync_s
-        until, block_s = time.monotonic() + trial.timeouts.measure_s, trial.effort.block_s
-        for label, mode in warm.items():
-            mode.until = until
-            mode.idle = [worker for worker in self.alive.values() if worker is not mode.worker]
-            self.calls[label] = timing.calls_per_block(
-                mode.call_s, sync_s=mode.sync_s, block_s=block_s
+        self.until = time.monotonic() + trial.timeouts.measure_s
+        self.calls = {
+            label: timing.calls_per_block(
+                mode.call_s, sync_s=mode.sync_s, block_s=trial.effort.block_s
             )
+            for label, mode in warm.items()
+        }
         ended = rounds.measure_rounds(
-            dict(warm),
+            self._time_block,
             self.calls,
             {label: mode.call_s for label, mode in warm.items()},
             effort=trial.effort,
@@ -348,9 +316,44 @@ class _Conductor:
         if trial.effort.sustained_s and self.watcher.gpu:
             self._measure_alone(trial.effort.sustained_s)
 
-    def _drop_worker(self, lost: ContendersLost) -> None:
+    def _time_block(self, label: str, calls: int, settle: bool) -> Block:
+        """Time a block in the label's worker; see `TimeBlock`."""
+        others = self._others(label)
+        idle.settle(others)
+        before_ns = idle.cpu_ns(others)
+        request = protocol.TimeBlock(mode=label, calls=calls, settle=settle)
+        timed = self._ask(label, request, protocol.Timed)
+        used_ns = max(0, idle.cpu_ns(others) - before_ns)
+        self.warm[label].clock.note(timed.clock_ns)
+        return replace(timed.block, idle_cpu_ns=used_ns) if others else timed.block
+
+    def _time_singles(self, label: str, calls: int, limit_s: float) -> tuple[int, Sequence[Block]]:
+        """Time single calls in the label's worker; see `TimeSingles`."""
+        idle.settle(self._others(label))
+        request = protocol.TimeSingles(mode=label, calls=calls, limit_s=limit_s)
+        measured = self._ask(label, request, protocol.Singles)
+        return measured.started_ns, measured.blocks
+
+    def _others(self, label: str) -> list[int]:
+        """Process ids of the other workers, which must not compute meanwhile."""
+        own = self.warm[label].worker
+        return [worker.pid for worker in self.alive.values() if worker is not own]
+
+    def _ask(self, label: str, request: protocol.Request, expected: type[Answer]) -> Answer:
+        """Send a request to the label's worker; an exception in it ends the worker.
+
+        Raises:
+            WorkerLost: the worker ended.
+        """
+        worker = self.warm[label].worker
+        try:
+            left_s = max(0.0, self.until - time.monotonic())
+            return worker.request(request, expected, deadline_s=left_s)
+        except RequestFailed as failed:
+            raise worker.give_up(failed) from failed
+
+    def _drop_worker(self, lost: WorkerLost) -> None:
         """A worker ended while it was measured; the others' modes go on."""
-        assert isinstance(lost, WorkerLost)
         self._forget(lost)
         self.losses.append(lost)
         if self.warm and lost.status is not Status.INTERRUPTED:
@@ -376,7 +379,10 @@ class _Conductor:
     def _measure_latencies(self) -> None:
         """Measure single calls, which complete the outcomes of the modes."""
         found, lost = latencies.measure_latencies(
-            self.warm, self.result.rounds, self.calls, effort=self.job.trial.effort
+            self._time_singles,
+            self.result.rounds,
+            {label: self.calls[label] for label in self.warm},
+            effort=self.job.trial.effort,
         )
         for gone in lost:
             self._drop_worker(gone)
@@ -397,7 +403,7 @@ class _Conductor:
         for label in [label for label in self.calls if label in self.warm]:
             request = protocol.TimeAlone(mode=label, calls=self.calls[label], seconds=seconds)
             try:
-                alone = self.warm[label].ask(request, protocol.Alone)
+                alone = self._ask(label, request, protocol.Alone)
             except WorkerLost as lost:
                 self._drop_worker(lost)
             else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from xla_sweeps.schema.backend import Backend, backends
@@ -42,6 +43,24 @@ class ProcessEnd:
     limit: str = ""
     oom_kills: int = 0
     log_tail: str = ""
+
+
+class WorkerLost(Exception):
+    """A worker ended before it was told to; its process and all that it started are gone.
+
+    Attributes:
+        labels: those that it measured; all of the trial after an interrupt.
+        status: why it ended; INTERRUPTED after an interrupt.
+        failure: the same in words.
+        mode: the label that it was preparing, which its death is blamed on; or "".
+    """
+
+    def __init__(
+        self, labels: Collection[str], *, status: Status, failure: Failure, mode: str = ""
+    ) -> None:
+        super().__init__(", ".join(labels))
+        self.labels = frozenset(labels)
+        self.status, self.failure, self.mode = status, failure, mode
 
 
 _MEMORY = re.compile(

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xla_sweeps.measure.contender import Contender, ContendersLost
+from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.schema.measurement import Block, LatencyPass, Round
 from xla_sweeps.schema.trial import Effort
+
+TimeSingles = Callable[[str, int, float], tuple[int, Sequence[Block]]]
+"""Times single calls of a label, each with a synchronization: at most so many, for so many seconds.
+
+Gives when it began (CLOCK_MONOTONIC, ns), and the blocks of one. It raises `WorkerLost` where the
+label cannot be measured any more.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,33 +26,33 @@ class Latencies:
 
 
 def measure_latencies(
-    contenders: Mapping[str, Contender],
+    time_singles: TimeSingles,
     rounds: Sequence[Round],
     calls: Mapping[str, int],
     *,
     effort: Effort,
-) -> tuple[dict[str, Latencies], list[ContendersLost]]:
+) -> tuple[dict[str, Latencies], list[WorkerLost]]:
     """Single calls, each with a synchronization, by label; and what was lost meanwhile.
 
     Where blocks were single calls, those are returned. The other modes get two passes in opposite
     order, up to `effort.latency_calls` calls or `effort.latency_cap_s` seconds in all.
     """
-    left, lost = list(contenders), list[ContendersLost]()
-    blocks: dict[str, list[Block]] = {label: [] for label in contenders}
-    passes: dict[str, list[LatencyPass]] = {label: [] for label in contenders}
+    left, lost = list(calls), list[WorkerLost]()
+    blocks: dict[str, list[Block]] = {label: [] for label in calls}
+    passes: dict[str, list[LatencyPass]] = {label: [] for label in calls}
     for measured in [item for item in rounds if not item.dirty] or rounds:
         for block in measured.blocks:
-            if calls.get(block.mode) == 1 and block.mode in blocks:
+            if calls.get(block.mode) == 1:
                 blocks[block.mode].append(block)
-    order = [label for label in contenders if calls[label] != 1]
+    order = [label for label in calls if calls[label] != 1]
     for label in (*order, *reversed(order)):
         if label not in left:
             continue
         try:
-            started_ns, singles = contenders[label].singles(
-                max(1, effort.latency_calls // 2), limit_s=effort.latency_cap_s / 2
+            started_ns, singles = time_singles(
+                label, max(1, effort.latency_calls // 2), effort.latency_cap_s / 2
             )
-        except ContendersLost as gone:
+        except WorkerLost as gone:
             lost.append(gone)
             left = [other for other in left if other not in gone.labels]
         else:

@@ -2,8 +2,8 @@
 
 On a busy machine it ends at the first look instead. A round is one block of every mode; the order
 is balanced. It runs in the parent, which asks the measuring processes for one block after the
-other. Pure in the same sense as `timing`: contenders, clock, seed and the review of contaminated
-rounds are arguments.
+other. Pure in the same sense as `timing`: what times a block, clock, seed and the review of
+contaminated rounds are arguments.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.measure.contender import Contender, ContendersLost
+from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.measure.timing import STATIONARY_TOLERANCE, Clock, trend_of
-from xla_sweeps.schema.measurement import Round, Trend
+from xla_sweeps.schema.measurement import Block, Round, Trend
 from xla_sweeps.schema.modes import headline_pairs
 from xla_sweeps.schema.trial import Effort
 
@@ -54,7 +54,7 @@ class RoundsResult:
 
     rounds: tuple[Round, ...]
     converged: bool
-    lost: tuple[ContendersLost, ...] = ()
+    lost: tuple[WorkerLost, ...] = ()
     """Modes that could not be measured to the end, and why."""
 
     @property
@@ -71,6 +71,13 @@ def is_contaminated(rounds: Sequence[Round]) -> bool:
 def _share(rounds: Sequence[Round]) -> float:
     return sum(bool(item.dirty) for item in rounds) / max(1, len(rounds))
 
+
+TimeBlock = Callable[[str, int, bool], Block]
+"""Times so many back-to-back calls of a label, and one synchronization.
+
+After an untimed call, which refills the caches, if it is to settle. It raises `WorkerLost` where
+the label cannot be measured any more.
+"""
 
 Review = Callable[[Sequence[Round]], Mapping[int, str]]
 """Called between squares, outside timed code: which of these rounds are contaminated, and why."""
@@ -107,7 +114,7 @@ def balanced_square(labels: Sequence[str], rng: random.Random) -> list[tuple[str
 class _Interleaving:
     """State of the rounds of one replicate while they are measured."""
 
-    contenders: Mapping[str, Contender]
+    time_block: TimeBlock
     calls: Mapping[str, int]
     call_s: Mapping[str, float]
     effort: Effort
@@ -122,7 +129,7 @@ class _Interleaving:
     next_look: int = 0
     measured: int = 0
     width: float | None = None
-    lost: tuple[ContendersLost, ...] = ()
+    lost: tuple[WorkerLost, ...] = ()
 
     @property
     def decisive(self) -> set[str]:
@@ -146,14 +153,14 @@ class _Interleaving:
         all have it or none.
 
         Raises:
-            ContendersLost: a mode cannot be measured any more; the round does not count.
+            WorkerLost: a mode cannot be measured any more; the round does not count.
         """
         settle = max(self.call_s[label] for label in self.decisive) <= self.effort.settle_s
         blocks = []
         started = self.clock()
         for label in order:
             begun = self.clock()
-            blocks.append(self.contenders[label].block(self.calls[label], settle=settle))
+            blocks.append(self.time_block(label, self.calls[label], settle))
             self.spent_s[label] = self.spent_s.get(label, 0.0) + (self.clock() - begun) / 1e9
         result = Round(
             round=len(self.rounds),
@@ -192,7 +199,7 @@ class _Interleaving:
         try:
             for order in orders:
                 complete.append(self.run_round(order))
-        except ContendersLost as lost:
+        except WorkerLost as lost:
             self.lost += (lost,)
             self.active = [label for label in self.active if label not in lost.labels]
             self.headline = list(headline_pairs(tuple(self.active)))
@@ -261,7 +268,7 @@ class _Interleaving:
 
 
 def measure_rounds(
-    contenders: Mapping[str, Contender],
+    time_block: TimeBlock,
     calls: Mapping[str, int],
     call_s: Mapping[str, float],
     *,
@@ -281,7 +288,7 @@ def measure_rounds(
     mode that is lost is measured no further; the others are.
 
     Args:
-        contenders: warm, by label.
+        time_block: times a block of a mode that is warm.
         calls: calls per block, by label.
         call_s: expected seconds of one call, by label.
         effort: how many rounds, how narrow an interval.
@@ -291,15 +298,15 @@ def measure_rounds(
         on_square: receives the progress; called between squares.
     """
     state = _Interleaving(
-        contenders=contenders,
+        time_block=time_block,
         calls=calls,
         call_s=call_s,
         effort=effort,
         rng=random.Random(seed),
         clock=clock,
         review=review,
-        active=list(contenders),
-        headline=list(headline_pairs(tuple(contenders))),
+        active=list(calls),
+        headline=list(headline_pairs(tuple(calls))),
         next_look=effort.rounds_min,
     )
     while True:

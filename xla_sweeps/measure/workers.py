@@ -20,10 +20,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from xla_sweeps.measure import protocol
-from xla_sweeps.measure.contender import ContendersLost
-from xla_sweeps.measure.failures import ProcessEnd, diagnose_end, diagnose_exception
+from xla_sweeps.measure.failures import (
+    ProcessEnd,
+    WorkerLost,
+    diagnose_end,
+    diagnose_exception,
+)
 from xla_sweeps.schema.backend import Backend
-from xla_sweeps.schema.measurement import Failure, Phase, Status
+from xla_sweeps.schema.measurement import Phase, Status
 from xla_sweeps.schema.trial import Timeouts
 from xla_sweeps.system.files import tail, trim
 from xla_sweeps.system.leases import Readable
@@ -82,23 +86,6 @@ class Stop:
         read, write, self._write = self._read, self._write, -1
         os.close(read)
         os.close(write)
-
-
-class WorkerLost(ContendersLost):
-    """A worker ended before it was told to; its process and all that it started are gone.
-
-    Attributes:
-        labels: those that it measured; all of the trial after an interrupt.
-        status: why it ended; INTERRUPTED after an interrupt.
-        failure: the same in words.
-        mode: the label that it was preparing, which its death is blamed on; or "".
-    """
-
-    def __init__(
-        self, labels: Sequence[str], *, status: Status, failure: Failure, mode: str = ""
-    ) -> None:
-        super().__init__(labels)
-        self.status, self.failure, self.mode = status, failure, mode
 
 
 class RequestFailed(Exception):
