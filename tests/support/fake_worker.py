@@ -84,8 +84,6 @@ class Scripted:
                 self.end_if_asked(sys.maxsize)
                 block = Block(mode=mode, calls=1, elapsed_ns=10**7, enqueue_ns=10**4)
                 return protocol.Singles(blocks=(block,) * 5, started_ns=time.perf_counter_ns())
-            case protocol.TimeAlone():
-                return protocol.Alone(call_s=(CALL_S, CALL_S))
             case _:
                 return protocol.Finished()
 

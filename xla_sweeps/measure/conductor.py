@@ -398,17 +398,21 @@ class _Conductor:
             self._flag_moving(label)
 
     def _measure_alone(self, seconds: float) -> None:
-        """Measure each mode alone, as long as the effort says."""
+        """Measure blocks of each mode alone, one after the other, as long as the effort says.
+
+        By then a GPU that is limited by power or heat has slowed down.
+        """
         self.follower.stage(Phase.MEASURE, "", "each mode alone")
         for label in [label for label in self.calls if label in self.warm]:
-            request = protocol.TimeAlone(mode=label, calls=self.calls[label], seconds=seconds)
+            call_s, until = list[float](), time.monotonic() + seconds
             try:
-                alone = self._ask(label, request, protocol.Alone)
+                while time.monotonic() < until:
+                    call_s.append(self._time_block(label, self.calls[label], settle=False).call_s)
             except WorkerLost as lost:
                 self._drop_worker(lost)
             else:
                 outcome = self.result.modes[label]
-                self.result.modes[label] = replace(outcome, sustained_call_s=alone.call_s)
+                self.result.modes[label] = replace(outcome, sustained_call_s=tuple(call_s))
 
     def _flag_moving(self, label: str) -> None:
         if self.result.modes[label].warmup_trend is Trend.MOVING:
@@ -429,8 +433,8 @@ class _Conductor:
             else:
                 self.result.finished = True
                 self.result.seconds |= finished.seconds
-                for label, spoilt in finished.spoilt.items():
-                    self.result.fail(label, spoilt.status, spoilt.failure)
+                for label, (status, failure) in finished.spoilt.items():
+                    self.result.fail(label, status, failure)
 
     def _conclude(self) -> None:
         """Say how the replicate ended, and what the watcher saw."""

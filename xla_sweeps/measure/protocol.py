@@ -54,14 +54,6 @@ class TimeSingles(msgspec.Struct, frozen=True, tag="time_singles"):
     limit_s: float
 
 
-class TimeAlone(msgspec.Struct, frozen=True, tag="time_alone"):
-    """Time blocks of one mode for so many seconds. Answered by `Alone`."""
-
-    mode: str
-    calls: int
-    seconds: float
-
-
 class Finish(msgspec.Struct, frozen=True, tag="finish"):
     """Check what the modes have become, given the calls of a block. Answered by `Finished`."""
 
@@ -74,7 +66,7 @@ class Explain(msgspec.Struct, frozen=True, tag="explain"):
     job: ReplicateJob
 
 
-Request = SetUp | Prepare | WarmUp | TimeBlock | TimeSingles | TimeAlone | Finish | Explain
+Request = SetUp | Prepare | WarmUp | TimeBlock | TimeSingles | Finish | Explain
 
 
 class Stage(msgspec.Struct, frozen=True, tag="stage"):
@@ -148,23 +140,10 @@ class Singles(msgspec.Struct, frozen=True, tag="singles"):
     started_ns: int
 
 
-class Alone(msgspec.Struct, frozen=True, tag="alone"):
-    """Seconds a call of each block."""
-
-    call_s: tuple[float, ...]
-
-
-class Spoilt(msgspec.Struct, frozen=True):
-    """Why what was measured is no steady state of a mode."""
-
-    status: Status
-    failure: Failure
-
-
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
-    """All is done; the modes that were no steady state, and seconds of further stages."""
+    """All is done; why modes were no steady state, and seconds of further stages."""
 
-    spoilt: Mapping[str, Spoilt] = {}
+    spoilt: Mapping[str, tuple[Status, Failure]] = {}
     seconds: Mapping[str, float] = {}
 
 
@@ -177,7 +156,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     text: str
 
 
-Reply = Ready | ModeReady | Warmed | Timed | Singles | Alone | Finished | Failed
+Reply = Ready | ModeReady | Warmed | Timed | Singles | Finished | Failed
 
 Message = Event | Reply
 
@@ -217,7 +196,7 @@ class Reader:
 
 def _redacted(message: Message) -> Message:
     """The message without secrets that a model's text may hold; timings hold numbers only."""
-    if isinstance(message, Timed | Singles | Alone):
+    if isinstance(message, Timed | Singles):
         return message
     clean: Message = msgspec.convert(_without_secrets(msgspec.to_builtins(message)), type=Message)
     return clean

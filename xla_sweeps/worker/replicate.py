@@ -70,11 +70,6 @@ class Replicate:
                     return self._time_block(request)
                 case protocol.TimeSingles():
                     return self._time_singles(request)
-                case protocol.TimeAlone(mode=mode, calls=calls, seconds=seconds):
-                    call_s = timing.measure_alone(
-                        self._prepared[mode].executable, calls=calls, seconds=seconds, clock=CLOCK
-                    )
-                    return protocol.Alone(call_s=call_s)
                 case protocol.Finish():
                     return self._finish(request)
         raise ValueError(f"a replicate does not answer {type(request).__name__}")
@@ -212,21 +207,21 @@ class Replicate:
         self._channel.send(protocol.Loaded(environment=self._framework.environment()))  # all by now
         return protocol.Finished(spoilt=spoilt, seconds=self._model.seconds)
 
-    def _spoilt(self, label: str, calls: int) -> protocol.Spoilt | None:
+    def _spoilt(self, label: str, calls: int) -> tuple[Status, Failure] | None:
         """Why what was measured is no steady state of the mode; None if it is."""
         entry = self._prepared[label]
         retraced = entry.executable.traces() - entry.traced
         if retraced:
             message = f"traced again while it was measured ({retraced} times)"
             failure = Failure(phase=Phase.MEASURE, kind="retraced", message=message)
-            return protocol.Spoilt(status=Status.RETRACED, failure=failure)
+            return Status.RETRACED, failure
         if entry.outcome.status is not Status.OK:
             return None
         reason = self._model.runs_away(entry.executable, calls)
         if not reason:
             return None
         failure = Failure(phase=Phase.MEASURE, kind="not_finite", message=reason)
-        return protocol.Spoilt(status=Status.WRONG_RESULT, failure=failure)
+        return Status.WRONG_RESULT, failure
 
 
 def _gate(agreement: Agreement, *, deterministic: bool) -> tuple[Status, Failure | None]:

@@ -20,7 +20,7 @@ from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.backends.tensorflow.training import Trainer, values_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import protocol
-from xla_sweeps.schema.measurement import Flag, Flagged, ModeOutcome, Status
+from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Status
 from xla_sweeps.schema.modes import Mode, Scenario
 from xla_sweeps.schema.trial import OPTIMIZERS, InputSpec, Precision, ReplicateJob, Training, Trial
 from xla_sweeps.worker.replicate import Prepared
@@ -214,9 +214,9 @@ def test_a_loss_that_is_not_finite_is_no_result(of: Callable[..., TrainBench]) -
     finish = protocol.Finish(calls={"graph": 4})
     assert finished(desk.answer(finish)) == {}
     graph.run = lambda batch: tf.constant(np.nan)
-    spoilt = finished(desk.answer(finish))["graph"]
-    assert spoilt.status is Status.WRONG_RESULT
-    assert spoilt.failure.message == (
+    status, failure = finished(desk.answer(finish))["graph"]
+    assert status is Status.WRONG_RESULT
+    assert failure.message == (
         "refused: the loss is not finite after 4 calls in a row with learning_rate=10; use a lower "
         "one"
     )
@@ -224,7 +224,7 @@ def test_a_loss_that_is_not_finite_is_no_result(of: Callable[..., TrainBench]) -
     assert finished(desk.answer(finish)) == {}, "it has no result to spoil"
 
 
-def finished(reply: protocol.Reply) -> Mapping[str, protocol.Spoilt]:
+def finished(reply: protocol.Reply) -> Mapping[str, tuple[Status, Failure]]:
     assert isinstance(reply, protocol.Finished)
     return reply.spoilt
 
