@@ -52,7 +52,7 @@ def set_up(job: ReplicateJob, heard: Heard | None = None) -> Bench:
 
 
 def desk_of(job: ReplicateJob, bench: Bench, heard: Heard) -> Replicate:
-    desk = Replicate(TensorFlow, heard, title="TensorFlow")
+    desk = Replicate(TensorFlow, heard.send, title="TensorFlow")
     desk._framework, desk._job, desk._model = TensorFlow(), job, bench
     return desk
 

@@ -17,13 +17,6 @@ Tell = Callable[[protocol.Event], None]
 """Sends an event to the parent."""
 
 
-class Sends(Protocol):
-    """The connection to the parent."""
-
-    def send(self, message: protocol.Message) -> None:
-        """Send one message."""
-
-
 class Executable(timing.Executable, Protocol):
     """A model in one mode, its inputs on the device."""
 

@@ -22,7 +22,7 @@ from xla_sweeps.schema.measurement import (
 )
 from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.trial import ModelSpec, ReplicateJob, size_text
-from xla_sweeps.worker.backend import Executable, Framework, Model, Sends
+from xla_sweeps.worker.backend import Executable, Framework, Model, Tell
 
 CLOCK = time.perf_counter_ns
 
@@ -46,11 +46,11 @@ class Replicate:
     Args:
         load: imports the framework.
         title: of the framework, as people write it.
-        channel: to the parent.
+        tell: sends an event to the parent.
     """
 
-    def __init__(self, load: Callable[[], Framework], channel: Sends, *, title: str) -> None:
-        self._load, self._channel, self._title = load, channel, title
+    def __init__(self, load: Callable[[], Framework], tell: Tell, *, title: str) -> None:
+        self._load, self._tell, self._title = load, tell, title
         self._framework: Framework
         self._job: ReplicateJob
         self._model: Model
@@ -79,7 +79,7 @@ class Replicate:
 
         Elsewhere it is computed once a mode is not close to eager.
         """
-        tell, trial = self._channel.send, job.trial
+        tell, trial = self._tell, job.trial
         tell(protocol.Stage(phase=Phase.IMPORT, detail=self._title))
         began = time.perf_counter()
         self._framework, self._job = self._load(), job
@@ -103,7 +103,7 @@ class Replicate:
 
     def _prepare(self, label: str) -> protocol.ModeReady:
         """Trace, compile, prove and verify one mode."""
-        tell, model = self._channel.send, self._model
+        tell, model = self._tell, self._model
         tell(protocol.Stage(phase=Phase.TRACE, mode=label))
         executable = model.bind(str(mode_of(label)))
         tell(protocol.Stage(phase=Phase.COMPILE, mode=label))
@@ -135,7 +135,7 @@ class Replicate:
             )
         compare = self._model.comparison(executable)
         agreement = compare()
-        if not agreement.ok and self._model.add_reference(self._channel.send):
+        if not agreement.ok and self._model.add_reference(self._tell):
             agreement = compare()  # perhaps as close to float64 as eager is
         status, failure = _gate(agreement, deterministic=self._model.deterministic)
         return replace(
@@ -144,7 +144,7 @@ class Replicate:
 
     def _warm_up(self, label: str) -> protocol.Warmed:
         """Warm up a mode; its compile time is the first call's beyond that of a steady call."""
-        tell, model, entry = self._channel.send, self._model, self._prepared[label]
+        tell, model, entry = self._tell, self._model, self._prepared[label]
         tell(protocol.Stage(phase=Phase.WARMUP, mode=label))
         model.reset_steady_memory()
         warm = timing.warm_up(entry.executable, effort=self._job.trial.effort, clock=CLOCK)
@@ -203,8 +203,8 @@ class Replicate:
             for label, calls in request.calls.items()
             if calls and label in self._prepared and (reason := self._spoilt(label, calls))
         }
-        self._model.count_macs(self._channel.send)
-        self._channel.send(protocol.Loaded(environment=self._framework.environment()))  # all by now
+        self._model.count_macs(self._tell)
+        self._tell(protocol.Loaded(environment=self._framework.environment()))  # all by now
         return protocol.Finished(spoilt=spoilt, seconds=self._model.seconds)
 
     def _spoilt(self, label: str, calls: int) -> tuple[Status, Failure] | None:

@@ -10,7 +10,7 @@ from xla_sweeps.worker.replicate import Replicate
 
 def open_desk(channel: server.Channel) -> Replicate:
     """What answers the parent's requests."""
-    return Replicate(load, channel, title=BACKEND.title)
+    return Replicate(load, channel.send, title=BACKEND.title)
 
 
 def load() -> Framework:
