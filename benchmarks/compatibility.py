@@ -43,6 +43,9 @@ class Silent:
         return lambda *told: None
 
 
+SILENT: Any = Silent()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One entry from one source.
@@ -90,7 +93,7 @@ def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
                 stop=stop,
                 leases=Leases((), holder=""),
             ),
-            Silent(),
+            SILENT,
             timed=False,
         )
     outcomes = {label: attempt.modes.get(label) for label in MODES}

@@ -7,15 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from xla_sweeps.measure.gpu import GpuWatch
+from xla_sweeps.measure.monitor import Sampler
+from xla_sweeps.measure.replicate import Follower
 from xla_sweeps.measure.rounds import Progress
 from xla_sweeps.schema.measurement import Load, Phase, Round
 
 
 @dataclass
-class QuietMachine:
+class QuietMachine(Sampler):
     """A monitor that finds some rounds contaminated, if told to."""
 
-    gpu = None
+    gpu: GpuWatch | None = None
     dirty: Mapping[int, str] = field(default_factory=dict)
     disturbances: list[str] = field(default_factory=list)
     load: Load | None = None
@@ -26,20 +29,16 @@ class QuietMachine:
         self.pids.append(pid)
         self.exceeded.append(exceeded)
 
-    def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
-        return {
-            round_.round: self.dirty[round_.round]
-            for round_ in rounds
-            if round_.round in self.dirty
-        }
+    def review(self, rounds: Sequence[Round]) -> dict[int, str]:
+        return {item.round: self.dirty[item.round] for item in rounds if item.round in self.dirty}
 
-    def loads(self, rounds: Sequence[Round]) -> Mapping[int, Load]:
-        return {round_.round: self.load for round_ in rounds} if self.load else {}
+    def loads(self, rounds: Sequence[Round]) -> dict[int, Load]:
+        return {item.round: self.load for item in rounds} if self.load else {}
 
     def disturbance(self) -> str:
         return self.disturbances.pop(0) if self.disturbances else ""
 
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self) -> dict[str, Any]:
         return {"samples": 3}
 
     @contextmanager
@@ -47,8 +46,7 @@ class QuietMachine:
         yield self
 
 
-@dataclass
-class Notes:
+class Notes(Follower):
     """A follower that keeps what it is told, and can react to it.
 
     Attributes:
@@ -56,8 +54,8 @@ class Notes:
         react: called with each.
     """
 
-    react: Callable[[str, Any], None] = lambda kind, value: None
-    told: list[tuple[str, Any]] = field(default_factory=list)
+    def __init__(self, react: Callable[[str, Any], None] = lambda kind, value: None) -> None:
+        self.react, self.told = react, list[tuple[str, Any]]()
 
     def _note(self, kind: str, value: Any) -> None:
         self.told.append((kind, value))

@@ -9,15 +9,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from xla_sweeps.measure.gpu import SHARED, GpuWatch
+from xla_sweeps.measure.gpu import SHARED
+from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.rounds import Progress
+from xla_sweeps.measure.tracking import Tracker
 from xla_sweeps.measure.workers import Stop
 from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.measurement import (
     Failure,
     Flag,
     Flagged,
-    Load,
     ModeOutcome,
     Phase,
     Round,
@@ -34,49 +35,65 @@ CLOCK_SLACK_S = 1.0
 WRONG_CLOCK = "the measuring process's clock ran at another speed than the machine's"
 
 
-class Watcher(Protocol):
-    """Watches the machine around the workers; `monitor` has one."""
+class Screen(Protocol):
+    """Display on which a person follows a trial; `terminal` has one."""
 
-    @property
-    def gpu(self) -> GpuWatch | None:
-        """Watches the GPU that is measured on."""
+    def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
+        """A trial begins; its libraries' output goes to the log."""
 
-    def add(self, pid: int, exceeded: Callable[[], None]) -> None:
-        """Watch one more worker; `exceeded` is called once its memory passes the limit."""
+    def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
+        """A stage begins."""
 
-    def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
-        """Contaminated ones of these rounds: number and cause."""
+    def round_done(self, replicate: int, progress: Progress) -> None:
+        """A group of rounds is measured, in which each mode took each place once."""
 
-    def loads(self, rounds: Sequence[Round]) -> Mapping[int, Load]:
-        """Other load of the machine around each of these reviewed rounds, by number."""
-
-    def disturbance(self) -> str:
-        """Present contamination in words, or ""."""
-
-    def summary(self) -> Mapping[str, Any]:
-        """Summary for the record."""
-
-
-class Follower(Protocol):
-    """Is told how far a replicate is, between blocks."""
-
-    def stage(self, phase: Phase, mode: str, detail: str) -> None:
-        """A stage begins; "" for no mode and no detail."""
+    def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
+        """A replicate ended."""
 
     def warn(self, message: str) -> None:
         """Something a person should know now."""
 
+
+@dataclass
+class Follower:
+    """Is told how far a replicate is, between blocks; shows and tracks it.
+
+    Attributes:
+        number: of the replicate.
+        device: what people call it.
+        samples: of one call.
+    """
+
+    screen: Screen
+    tracker: Tracker
+    number: int
+    device: str
+    samples: int
+
+    def stage(self, phase: Phase, mode: str, detail: str) -> None:
+        """A stage begins; "" for no mode and no detail."""
+        self.screen.stage(self.number, str(phase), mode or None, detail)
+
+    def warn(self, message: str) -> None:
+        """Something a person should know now."""
+        self.screen.warn(message)
+
     def waiting_for(self, holder: str) -> None:
         """The device is in use by another trial."""
+        self.screen.warn(f"waiting for {self.device}: {holder} is measured on it")
 
     def contaminated_by(self, cause: str, at_most_s: float) -> None:
         """Others use the machine; it waits for a quiet one, at most so many seconds more."""
+        text = f"for quiet: {cause}, at most {at_most_s:.0f} s"
+        self.screen.stage(self.number, "wait", None, text)
 
     def rounds_measured(self, rounds: Sequence[Round]) -> None:
         """Rounds were measured and reviewed."""
+        self.tracker.log_rounds(self.number, rounds, batch_size=self.samples)
 
     def progress(self, progress: Progress) -> None:
         """A Williams design of rounds is complete."""
+        self.screen.round_done(self.number, progress)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +113,7 @@ class Setting:
     backend: Backend
     environment: Mapping[str, str]
     log: Path
-    watch: Callable[[], AbstractContextManager[Watcher]]
+    watch: Callable[[], AbstractContextManager[Sampler]]
     stop: Stop
     leases: Leases
     quiet_s: float = 0.0
@@ -142,7 +159,7 @@ class ReplicateResult:
         self.contaminated = True
         self.rounds = [replace(item, dirty=item.dirty or cause) for item in self.rounds]
 
-    def conclude(self, watcher: Watcher, *, clock_differs: bool) -> None:
+    def conclude(self, watcher: Sampler, *, clock_differs: bool) -> None:
         """Take in what the watcher saw over the whole time."""
         watch = watcher.gpu
         if watch and self.finished:

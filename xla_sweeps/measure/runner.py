@@ -9,11 +9,10 @@ import datetime
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from xla_sweeps.analysis.summary import headline_failed
 from xla_sweeps.config.settings import Settings, identify
@@ -21,15 +20,14 @@ from xla_sweeps.errors import HeldError, StoreError
 from xla_sweeps.measure import conductor, quiet
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.recording import make_record, now
-from xla_sweeps.measure.replicate import ReplicateResult, Setting
-from xla_sweeps.measure.rounds import Progress
+from xla_sweeps.measure.replicate import Follower, ReplicateResult, Screen, Setting
 from xla_sweeps.measure.saving import save, take_in
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
 from xla_sweeps.measure.workers import Stop
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.backend import backend_of
-from xla_sweeps.schema.measurement import Flag, Flagged, Phase, Round, Status
+from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import ReplicateJob, Trial
@@ -38,25 +36,6 @@ from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
 from xla_sweeps.system.process import Assignment, StopSignals
 
 _ENDS_TRIAL = (Status.INFRA, Status.BUILD_ERROR)
-
-
-class Screen(Protocol):
-    """Display on which a person follows a trial; `terminal` has one."""
-
-    def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
-        """A trial begins; its libraries' output goes to the log."""
-
-    def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
-        """A stage begins."""
-
-    def round_done(self, replicate: int, progress: Progress) -> None:
-        """A group of rounds is measured, in which each mode took each place once."""
-
-    def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
-        """A replicate ended."""
-
-    def warn(self, message: str) -> None:
-        """Something a person should know now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +201,13 @@ def _run_replicate(session: _Session) -> None:
     session.logs.append(log)
     if not session.records:
         session.screen.trial_started(session.title, replicates=trial.effort.replicates, log=log)
-    follower = _Follower(session, number)
+    follower = Follower(
+        screen=session.screen,
+        tracker=session.tracker,
+        number=number,
+        device=settings.device.label,
+        samples=trial.samples,
+    )
     with Leases(whole_replicate(settings.device), holder=session.title) as whole:
         whole.wait(session.stop, follower.waiting_for)
         started_at = now()
@@ -244,7 +229,7 @@ def _run_replicate(session: _Session) -> None:
 
 
 def _conducted(
-    session: _Session, job: ReplicateJob, log: Path, follower: _Follower
+    session: _Session, job: ReplicateJob, log: Path, follower: Follower
 ) -> ReplicateResult:
     """Have the replicate measured while its device is leased."""
     settings, together = session.settings, session.assignment.together
@@ -299,41 +284,6 @@ def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
     backend = backend_of(trial)
     variables = environment.child_environment(os.environ, device=settings.device, backend=backend)
     return variables | dict(backend.environment(trial, variables))
-
-
-@dataclass(frozen=True, slots=True)
-class _Follower:
-    """Shows and tracks one replicate; satisfies `Follower`."""
-
-    session: _Session
-    number: int
-
-    def stage(self, phase: Phase, mode: str, detail: str) -> None:
-        """A stage begins."""
-        self.session.screen.stage(self.number, str(phase), mode or None, detail)
-
-    def warn(self, message: str) -> None:
-        """Something a person should know now."""
-        self.session.screen.warn(message)
-
-    def waiting_for(self, holder: str) -> None:
-        """The device is in use by another trial."""
-        device = self.session.settings.device.label
-        self.session.screen.warn(f"waiting for {device}: {holder} is measured on it")
-
-    def contaminated_by(self, cause: str, at_most_s: float) -> None:
-        """Others use the machine."""
-        text = f"for quiet: {cause}, at most {at_most_s:.0f} s"
-        self.session.screen.stage(self.number, "wait", None, text)
-
-    def rounds_measured(self, rounds: Sequence[Round]) -> None:
-        """Rounds were measured and reviewed."""
-        samples = self.session.settings.trial.samples
-        self.session.tracker.log_rounds(self.number, rounds, batch_size=samples)
-
-    def progress(self, progress: Progress) -> None:
-        """A Williams design of rounds is complete."""
-        self.session.screen.round_done(self.number, progress)
 
 
 def _conclude(session: _Session) -> TrialResult:

@@ -174,7 +174,7 @@ def test_each_mode_alone_is_measured_as_long_as_the_effort_says(
 ) -> None:
     trial = replace(SMALL, modes=("graph", "xla"), effort=replace(SHORT, sustained_s=sustained_s))
     machine = QuietMachine()
-    machine.gpu = GpuWatch("GPU-none")  # type: ignore[assignment]
+    machine.gpu = GpuWatch("GPU-none")
     with Stop() as stop:
         result = conductor.measure(
             ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
