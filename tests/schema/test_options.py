@@ -52,7 +52,6 @@ def test_every_default_that_has_choices_is_one_of_them() -> None:
             assert f"{option.default_text} (default" in options.description(option)
         else:
             assert options.description(option).endswith(f"(default: {option.default_text})")
-        assert option.purpose in options.PURPOSES
 
 
 def test_the_document_of_the_options_is_up_to_date() -> None:

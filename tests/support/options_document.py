@@ -8,22 +8,19 @@ from __future__ import annotations
 from dataclasses import fields
 
 from xla_sweeps.schema.modes import SCENARIOS, Mode, Scenario, headline_of
-from xla_sweeps.schema.options import OPTIONS, PURPOSES, choices_of
+from xla_sweeps.schema.options import PURPOSES, choices_of
 from xla_sweeps.schema.trial import Effort
 
 
 def markdown() -> str:
     """Every option in tables, for docs/options.md."""
     lines = []
-    for purpose in PURPOSES:
+    for purpose, options in PURPOSES.items():
         lines += [f"### {purpose}", "", "| option | what it sets | default |", "|---|---|---|"]
-        for option in OPTIONS:
-            if option.purpose == purpose:
-                values = (
-                    f": {', '.join(choices_of(option, default=False))}" if option.choices else ""
-                )
-                cells = (f"`{option.usage}`", option.help + values, option.default_text)
-                lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+        for option in options:
+            values = f": {', '.join(choices_of(option, default=False))}" if option.choices else ""
+            cells = (f"`{option.usage}`", option.help + values, option.default_text)
+            lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
         lines.append("")
     lines += ["### The modes of each scenario", "", *_modes_table(), ""]
     lines += ["### The values of an effort level", "", "| key | what it sets |", "|---|---|"]

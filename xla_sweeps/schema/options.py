@@ -19,20 +19,11 @@ from xla_sweeps.schema.modes import (
 from xla_sweeps.schema.trackers import TRACKERS
 from xla_sweeps.schema.trial import OPTIMIZERS, Effort, Precision, Timeouts, Training
 
-MEASURED = "What is measured"
-OWN = "Your own model"
-EXECUTED = "How it is executed"
-PRECISION = "How precisely"
-ENVIRONMENT = "Where, and how it is shown"
-
 SYNTHETIC = "synthetic"
 """The value of `data` that stands for values that are drawn."""
 
 LOCAL = "local"
 """The model and the source that stand for the user's own model."""
-
-PURPOSES = (MEASURED, OWN, EXECUTED, PRECISION, ENVIRONMENT)
-"""The headings of the options, in the order of the help text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +32,6 @@ class Option:
 
     Attributes:
         usage: how it is written, in the help text: `batch_size=N`.
-        purpose: one of `PURPOSES`; options of the last do not define the trial.
         help: what it sets, with its unit.
         unset: what the default means where it is None.
         choices: the values, with what each means ("" where its name says it); empty where any
@@ -57,7 +47,6 @@ class Option:
     """
 
     usage: str
-    purpose: str
     help: str
     default: Any = None
     unset: str = ""
@@ -79,10 +68,9 @@ class Option:
         return self.unset or typed(self.default)
 
 
-OPTIONS = (
+_MEASURED = (
     Option(
         usage="model=NAME",
-        purpose=MEASURED,
         help="a model of the catalog below, or local: your own",
         default="mobilenet_v2",
         in_files=True,
@@ -91,7 +79,6 @@ OPTIONS = (
     ),
     Option(
         usage="source=NAME",
-        purpose=MEASURED,
         help="library that the model comes from; `xla-sweeps models NAME` lists those that have it",
         default="auto",
         choices={
@@ -107,27 +94,23 @@ OPTIONS = (
     ),
     Option(
         usage="keras=N",
-        purpose=MEASURED,
         help="version of Keras that builds a model of Keras Applications: 3, or 2 (tf_keras)",
         unset="the model's: 3, but 2 for families that Keras 3 dropped",
         identifies=True,
     ),
     Option(
         usage="resolution=PX",
-        purpose=MEASURED,
         help="side of the square input, pixels",
         unset="the model's native one",
     ),
     Option(
         usage="batch_size=N",
-        purpose=MEASURED,
         help="images per call; never changed, not even when memory runs out",
         default=4,
         identifies=True,
     ),
     Option(
         usage="batches=N",
-        purpose=MEASURED,
         help="with scenario=predict and fit: batches of one call; one predict or fit gets them "
         "all, the other modes loop over them; 8 for fit",
         default=1,
@@ -135,7 +118,6 @@ OPTIONS = (
     ),
     Option(
         usage="scenario=NAME",
-        purpose=MEASURED,
         help="what one call does",
         default=str(Scenario.CALL),
         choices={str(scenario): facts.meaning for scenario, facts in SCENARIOS.items()},
@@ -143,7 +125,6 @@ OPTIONS = (
     ),
     Option(
         usage="optimizer=NAME",
-        purpose=MEASURED,
         help="with scenario=train_step and fit: Keras's optimizer",
         default=Training().optimizer,
         choices={name: "momentum 0.9" if name == "sgd" else "" for name in OPTIMIZERS},
@@ -151,7 +132,6 @@ OPTIONS = (
     ),
     Option(
         usage="learning_rate=X",
-        purpose=MEASURED,
         help="likewise: its learning rate; speed does not depend on it as long as losses are "
         "finite",
         default=Training().learning_rate,
@@ -159,7 +139,6 @@ OPTIONS = (
     ),
     Option(
         usage="data=PATH",
-        purpose=MEASURED,
         help="with scenario=fit: what to train on: synthetic, TFRecord files of JPEGs, or a folder "
         "with a folder of JPEGs for each class; a call is then an epoch over all of them, or over "
         "batches=N",
@@ -169,7 +148,6 @@ OPTIONS = (
     ),
     Option(
         usage="drop_remainder=BOOL",
-        purpose=MEASURED,
         help="with data=PATH: leave out the last batch of an epoch if it is smaller, which XLA "
         "compiles once more",
         default=False,
@@ -177,7 +155,6 @@ OPTIONS = (
     ),
     Option(
         usage="precision=NAME",
-        purpose=MEASURED,
         help="Keras dtype policy",
         default=str(Precision.FLOAT32),
         choices={str(policy): "" for policy in Precision},
@@ -185,7 +162,6 @@ OPTIONS = (
     ),
     Option(
         usage="weights=NAME",
-        purpose=MEASURED,
         help="random (speed does not depend on the values), imagenet, a preset, or a file's path",
         default="random",
         identifies=True,
@@ -193,14 +169,15 @@ OPTIONS = (
     ),
     Option(
         usage="seed=N",
-        purpose=MEASURED,
         help="of weights, inputs and the order of modes",
         default=0,
         identifies=True,
     ),
+)
+
+_OWN = (
     Option(
         usage="path=PATH",
-        purpose=OWN,
         help="with model=local: a .keras file, a SavedModel folder, module:function or "
         "file.py:function; only on the command line",
         unset="none",
@@ -208,7 +185,6 @@ OPTIONS = (
     ),
     Option(
         usage="import=MODULE",
-        purpose=OWN,
         help="the module or file.py with the custom layers of a .keras file; only on the command "
         "line",
         unset="none",
@@ -216,29 +192,28 @@ OPTIONS = (
     ),
     Option(
         usage="trust_code=BOOL",
-        purpose=OWN,
         help="whether the code that the model brings may run; only on the command line",
         default=False,
         foreign="nothing",
     ),
     Option(
         usage="input_spec=[…]",
-        purpose=OWN,
         help="inputs, if the model does not describe them: "
         "[{shape:[224,224,3],dtype:float32,low:0,high:255}]",
         unset="the model's",
         identifies=True,
     ),
+)
+
+_EXECUTED = (
     Option(
         usage="jit=VALUE",
-        purpose=EXECUTED,
         help="the candidate",
         default=True,
         choices={word: f"mode {mode}" for word, mode in JIT_CANDIDATES.items() if word != "none"},
     ),
     Option(
         usage="modes=[A,B]",
-        purpose=EXECUTED,
         help=f"the modes themselves: {', '.join(SCENARIOS[Scenario.CALL].modes)}, or another "
         "scenario's (docs/options.md); one given twice is an A/A pair: modes=[graph,graph]",
         unset="the scenario's with its candidate, as eager, graph and xla",
@@ -246,7 +221,6 @@ OPTIONS = (
     ),
     Option(
         usage="copies=NAME",
-        purpose=EXECUTED,
         help="where a mode is given twice, an A/A pair, which processes measure its copies",
         default="together",
         choices={
@@ -257,20 +231,17 @@ OPTIONS = (
     ),
     Option(
         usage="tf32=BOOL",
-        purpose=EXECUTED,
         help="TensorFloat-32 on GPUs that have it",
         default=False,
         identifies=True,
     ),
     Option(
         usage="onednn=BOOL",
-        purpose=EXECUTED,
         help="oneDNN's kernels, which XLA does not use",
         unset="TensorFlow's choice",
     ),
     Option(
         usage="threads.KEY=N",
-        purpose=EXECUTED,
         help="threads on the CPU: intra share the work of one operation, inter run operations side "
         "by side",
         unset="one for each core",
@@ -278,7 +249,6 @@ OPTIONS = (
     ),
     Option(
         usage="xla_flags.NAME=VALUE",
-        purpose=EXECUTED,
         help="a flag of XLA (XLA_FLAGS), as in xla_flags.xla_cpu_enable_fast_math=true; several: "
         "xla_flags={NAME:VALUE,NAME:VALUE}",
         unset="XLA's",
@@ -286,14 +256,15 @@ OPTIONS = (
     ),
     Option(
         usage="tf_xla_flags.NAME=VALUE",
-        purpose=EXECUTED,
         help="a flag of TensorFlow for XLA (TF_XLA_FLAGS), likewise",
         unset="TensorFlow's",
         open_keys=True,
     ),
+)
+
+_PRECISION = (
     Option(
         usage="effort=LEVEL",
-        purpose=PRECISION,
         help="how long and how precisely to measure; effort.KEY=VALUE sets one value of a level",
         default="quick",
         choices={"quick": "1 replicate", "standard": "3", "publish": "5"},
@@ -302,30 +273,29 @@ OPTIONS = (
         identifies=True,
         foreign="name",
     ),
+)
+
+ENVIRONMENT = (
     Option(
         usage="device=NAME",
-        purpose=ENVIRONMENT,
         help="what to measure on",
         default="auto",
         choices={"auto": "the first GPU, else the CPU", "cpu": "", "gpu": "", "gpu:N": ""},
     ),
     Option(
         usage="accelerator=NAME",
-        purpose=ENVIRONMENT,
         help="part of the device's name, such as A100: launchers send the trial to such a device, "
         "and any other refuses it",
         unset="any",
     ),
     Option(
         usage="results_dir=DIR",
-        purpose=ENVIRONMENT,
         help="folder for records, logs, W&B and Hydra files; only on the command line",
         default="results",
         foreign="nothing",
     ),
     Option(
         usage="tracker=NAME",
-        purpose=ENVIRONMENT,
         help="where runs are shown; tracker.KEY=VALUE sets project, entity, group, run_name, "
         "notes, job_type or tags",
         default="wandb_offline",
@@ -342,7 +312,6 @@ OPTIONS = (
     ),
     Option(
         usage="ui=MODE",
-        purpose=ENVIRONMENT,
         help="progress on the terminal",
         default="auto",
         choices={
@@ -354,7 +323,6 @@ OPTIONS = (
     ),
     Option(
         usage="timeouts.STAGE=S",
-        purpose=ENVIRONMENT,
         help="deadline of a stage, seconds",
         unset=", ".join(
             f"{item.name.removesuffix('_s')} {item.default}" for item in fields(Timeouts)
@@ -363,11 +331,22 @@ OPTIONS = (
     ),
     Option(
         usage="memory_limit_gib=X",
-        purpose=ENVIRONMENT,
         help="stop the measuring process above it, GiB",
         unset="90 % of the memory",
     ),
 )
+"""Options that do not define the trial."""
+
+PURPOSES: Mapping[str, tuple[Option, ...]] = {
+    "What is measured": _MEASURED,
+    "Your own model": _OWN,
+    "How it is executed": _EXECUTED,
+    "How precisely": _PRECISION,
+    "Where, and how it is shown": ENVIRONMENT,
+}
+"""The options by the headings of the help text."""
+
+OPTIONS = tuple(option for options in PURPOSES.values() for option in options)
 
 BY_NAME: Mapping[str, Option] = {option.name: option for option in OPTIONS}
 

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 
 from xla_sweeps.config.catalog import CatalogEntry
-from xla_sweeps.schema.options import OPTIONS, PURPOSES, description
+from xla_sweeps.schema.options import PURPOSES, description
 
 WIDTH = 80
 
@@ -50,10 +50,8 @@ def help_text(catalog: Mapping[str, CatalogEntry], commands: Iterable[tuple[str,
         "usage: python -m xla_sweeps [key=value ...]  measure one trial",
         "       xla-sweeps COMMAND ...                the same program; COMMAND --help",
     ]
-    for purpose in PURPOSES:
-        rows = [
-            (option.usage, description(option)) for option in OPTIONS if option.purpose == purpose
-        ]
+    for purpose, options in PURPOSES.items():
+        rows = [(option.usage, description(option)) for option in options]
         lines += ["", f"{purpose}:", *_columns(rows)]
     lines += ["", "Hydra:", *_columns(_HYDRA), "", "Commands:", *_columns(commands)]
     lines += ["", "Examples:"]
