@@ -44,11 +44,7 @@ def measure(
 ) -> ReplicateResult:
     """Measure one replicate to its end, whatever that is.
 
-    Args:
-        job: what to measure.
-        setting: where and how.
-        follower: told how far it is.
-        timed: whether to measure, or only to build, trace, compile and verify.
+    If it is not timed, it is only built, traced, compiled and verified.
 
     Raises:
         OSError: a worker cannot be started, or its log cannot be written.

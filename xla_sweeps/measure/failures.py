@@ -91,14 +91,7 @@ _OOM_HINT = {
 def diagnose_exception(
     phase: Phase, kind: str, text: str, *, backend: Backend
 ) -> tuple[Status, Failure]:
-    """Status and failure for a Python exception in the measuring process.
-
-    Args:
-        phase: the stage that raised it.
-        kind: name of the exception's type.
-        text: the whole message.
-        backend: of the process.
-    """
+    """Status and failure for a Python exception in the measuring process, by type and text."""
     if kind == "MemoryError" or _MEMORY.search(text):
         status = Status.OOM_GPU if kind != "MemoryError" and _GPU.search(text) else Status.OOM_HOST
         return status, _failure(phase, kind, text, hint=_OOM_HINT[status])

@@ -23,9 +23,6 @@ SHARED = "another process used the GPU"
 class GpuWatch:
     """Activity of a GPU during one replicate.
 
-    Args:
-        uuid: of the GPU.
-
     Attributes:
         pids: the measuring processes.
         spans: one for each review.

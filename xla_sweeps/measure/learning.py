@@ -98,14 +98,6 @@ def compare_steps(
     `SPREAD_FACTOR` times what rounding-sized changes of the inputs make, or about as close to
     float64 as eager's. The losses of the following steps likewise, without float64. Where eager's
     own bounds would accept anything, the comparison is refused.
-
-    Args:
-        found: of the mode.
-        eager: of eager execution.
-        spread: what eager's own first steps do on changed inputs.
-        reference: loss and updates in float64.
-        names: of the variables.
-        precision: the model's precision; sets the tolerances.
     """
     tolerance, factor = TOLERANCE[precision], REFERENCE_FACTOR[precision]
     sizes, apart = _norms(eager), _apart(found, eager)

@@ -98,9 +98,7 @@ class Sampler:
     def add(self, pid: int, exceeded: Callable[[], None]) -> None:
         """Watch one more measuring process, and begin again with what was seen.
 
-        Args:
-            pid: its id.
-            exceeded: called once its memory passes the limit.
+        `exceeded` is called once its memory passes the limit.
         """
         self._exceeded = {**self._exceeded, pid: exceeded}
         if self.gpu:

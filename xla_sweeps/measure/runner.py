@@ -275,12 +275,7 @@ def _was_contaminated(session: _Session) -> bool:
 
 
 def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
-    """The complete environment of the measuring process.
-
-    Args:
-        trial: what it measures.
-        settings: of the command.
-    """
+    """The complete environment of the measuring process."""
     backend = backend_of(trial)
     variables = environment.child_environment(os.environ, device=settings.device, backend=backend)
     return variables | dict(backend.environment(trial, variables))

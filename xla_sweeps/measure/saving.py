@@ -29,11 +29,7 @@ def save(
 ) -> tuple[Record, Path]:
     """Save a record; where that fails try for a minute, then keep it in the temporary folder.
 
-    Args:
-        record: what was measured.
-        store: where it belongs.
-        stop: ends the tries at once.
-        warn: told why it is tried again.
+    A stop ends the tries at once.
 
     Raises:
         StoreError: it is kept there; the message names the file.
@@ -53,12 +49,7 @@ def save(
 
 
 def take_in(store: Store, *, warn: Callable[[str], None]) -> None:
-    """Save the records that were kept for this results folder, each under a free number.
-
-    Args:
-        store: where they belong.
-        warn: told of each.
-    """
+    """Save the records that were kept for this results folder, each under a free number."""
     folder = _folder_of(store, make=False)
     if folder is None or not folder.is_dir():
         return

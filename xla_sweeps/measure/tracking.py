@@ -60,17 +60,7 @@ def run_header(
     environment: Mapping[str, Any],
     results_dir: Path,
 ) -> RunHeader:
-    """The header of a trial's run.
-
-    Args:
-        trial: what is measured.
-        tracker: where the run goes.
-        trial_id: the run's id.
-        device_kind: `cpu` or `gpu`; a tag.
-        device_name: W&B's `accelerator`.
-        environment: versions, driver and host, as in a record.
-        results_dir: the results folder.
-    """
+    """The header of a trial's run, with an environment as a record has it."""
     model, modes, scenario = trial.model, trial.modes, trial.scenario
     candidate = mode_of(headline_candidates(modes)[0]) if len(modes) > 1 else mode_of(modes[0])
     size = size_text(model.task, model.resolution_px)

@@ -129,13 +129,6 @@ class Launch:
 class Worker:
     """A started worker; a context manager that ends it.
 
-    Args:
-        launch: how it was started.
-        process: its process.
-        channel: what it sends.
-        stop: ends every request early.
-        on_event: called with every event, between blocks.
-
     Attributes:
         memory: to be requested once its memory passes the limit.
         stage: the one that it is in.

@@ -71,10 +71,6 @@ def serve(descriptor: int, open_desk: Open) -> int:
 
     It is 0 even if modes failed, which the replies say. A request that fails before anything is set
     up ends the process.
-
-    Args:
-        descriptor: of the channel.
-        open_desk: makes what answers.
     """
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
