@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import threading
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,7 @@ class Sampler:
         last_ns = self._samples[-1].at_ns
         recent = around(list(self._samples), last_ns - round(QUIET_S * 1e9), last_ns)
         cause = contamination(recent, cores=self._cores)
-        foreign = foreign_cores(recent[0], recent[-1])
+        foreign = load_of(recent, cores=self._cores).foreign_cores
         if not cause and self.gpu:
             cause = self.gpu.begin()
         if not cause or foreign <= allowed_cores(self._cores):
@@ -161,14 +162,12 @@ class Sampler:
         first, last = samples[0], samples[-1]
         span_s = max(1e-9, (last.at_ns - first.at_ns) / 1e9)
         facts: dict[str, Any] = {
+            **asdict(load_of(samples, cores=self._cores)),
             "samples": len(samples),
-            "foreign_cores": round(max(0.0, foreign_cores(first, last)), 3),
             "cores": self._cores,
             "busiest": busiest(
                 self._others, spending(self._root, list(self._exceeded)), span_s, self._mine
             ),
-            "steal_share": round((last.steal_s - first.steal_s) / span_s / self._cores, 4),
-            "pressure_share": round((last.pressure_s - first.pressure_s) / span_s, 4),
             "throttled_s": round(last.throttled_s - first.throttled_s, 4),
             "involuntary_switches": max(0, last.involuntary_switches - first.involuntary_switches),
             "peak_rss_bytes": max(max(sample.rss_bytes.values(), default=0) for sample in samples),
@@ -227,27 +226,20 @@ def around(samples: Sequence[Sample], started_ns: int, finished_ns: int) -> list
     """The samples that span an interval, widened on both sides to at least `WINDOW_S`."""
     missing_ns = max(0, round(WINDOW_S * 1e9) - (finished_ns - started_ns)) // 2
     low, high = started_ns - missing_ns, finished_ns + missing_ns
-    before = [index for index, sample in enumerate(samples) if sample.at_ns <= low]
-    after = [index for index, sample in enumerate(samples) if sample.at_ns >= high]
-    return list(
-        samples[before[-1] if before else 0 : (after[0] if after else len(samples) - 1) + 1]
-    )
+    before = bisect_right(samples, low, key=lambda sample: sample.at_ns)
+    after = bisect_left(samples, high, key=lambda sample: sample.at_ns)
+    return list(samples[max(0, before - 1) : after + 1])
 
 
 def contamination(samples: Sequence[Sample], *, cores: int) -> str:
     """Contamination of an interval in words, or ""."""
-    if len(samples) < 2:
+    first, last, load = samples[0], samples[-1], load_of(samples, cores=cores)
+    if last.at_ns <= first.at_ns:
         return ""
-    first, last = samples[0], samples[-1]
-    span_s = (last.at_ns - first.at_ns) / 1e9
-    if span_s <= 0:
-        return ""
-    foreign = foreign_cores(first, last)
-    if foreign > allowed_cores(cores):
-        return f"{FOREIGN}{foreign:.1f} cores"
-    steal = (last.steal_s - first.steal_s) / span_s / cores
-    if steal > STEAL_SHARE:
-        return f"the hypervisor took {steal:.0%} of the CPU"
+    if load.foreign_cores > allowed_cores(cores):
+        return f"{FOREIGN}{load.foreign_cores:.1f} cores"
+    if load.steal_share > STEAL_SHARE:
+        return f"the hypervisor took {load.steal_share:.0%} of the CPU"
     if last.throttled_s > first.throttled_s:
         return "the CPU quota throttled this control group"
     return ""
@@ -257,17 +249,12 @@ def load_of(samples: Sequence[Sample], *, cores: int) -> Load:
     """Other load of the machine, from the first of these samples to the last."""
     first, last = samples[0], samples[-1]
     span_s = max(1e-9, (last.at_ns - first.at_ns) / 1e9)
+    foreign_s = (last.busy_s - first.busy_s) - (last.own_s - first.own_s)
     return Load(
-        foreign_cores=round(max(0.0, foreign_cores(first, last)), 3),
+        foreign_cores=round(max(0.0, foreign_s / span_s), 3),
         steal_share=round((last.steal_s - first.steal_s) / span_s / cores, 4),
         pressure_share=round((last.pressure_s - first.pressure_s) / span_s, 4),
     )
-
-
-def foreign_cores(first: Sample, last: Sample) -> float:
-    """Number of cores that other processes used between two samples."""
-    foreign_s = (last.busy_s - first.busy_s) - (last.own_s - first.own_s)
-    return foreign_s / max(1e-9, (last.at_ns - first.at_ns) / 1e9)
 
 
 def allowed_cores(cores: int) -> float:
