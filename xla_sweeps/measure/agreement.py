@@ -72,11 +72,8 @@ def compare(
         precision: the model's precision; sets the tolerances.
         classes: whether the last axis is classes, so that the largest logit is a prediction.
     """
-    if [item.shape for item in outputs] != [item.shape for item in eager]:
-        shapes = f"{[item.shape for item in outputs]} instead of {[item.shape for item in eager]}"
-        return Agreement(
-            rmse_rel=None, top1_match=None, ok=False, reason=f"the outputs' shapes differ: {shapes}"
-        )
+    if other_shapes := _other_shapes(outputs, eager):
+        return other_shapes
     heads = [
         _compare_head(
             output,
@@ -105,22 +102,18 @@ def compare_detections(
         nudged: eager execution's outputs on the same inputs changed by rounding, likewise.
         precision: the model's precision; sets the tolerance.
     """
-    if [item.shape for item in outputs] != [item.shape for item in eager]:
-        shapes = f"{[item.shape for item in outputs]} instead of {[item.shape for item in eager]}"
-        return Agreement(
-            rmse_rel=None, top1_match=None, ok=False, reason=f"the outputs' shapes differ: {shapes}"
-        )
+    if other_shapes := _other_shapes(outputs, eager):
+        return other_shapes
     if not eager[3].sum():
         return _refused("eager finds no box, so any mode that finds none would agree with it")
     share, moved = _found(outputs, eager, BOX_TOLERANCE[precision])
     by_itself, _ = _found(nudged, eager, BOX_TOLERANCE[precision])
     wanted = max(FEWEST_FOUND, min(BOXES_FOUND, by_itself - SLACK))
-    reason = (
-        ""
-        if share >= wanted
-        else f"it finds {share:.0%} of eager's boxes (at least {wanted:.0%} required)"
-    )
-    return Agreement(rmse_rel=moved, top1_match=None, ok=not reason, reason=reason)
+    agreement = Agreement(rmse_rel=moved, top1_match=None, ok=share >= wanted)
+    if agreement.ok:
+        return agreement
+    reason = f"it finds {share:.0%} of eager's boxes (at least {wanted:.0%} required)"
+    return replace(agreement, reason=reason)
 
 
 def deterministic(first: Outputs, second: Outputs) -> bool:
@@ -130,6 +123,15 @@ def deterministic(first: Outputs, second: Outputs) -> bool:
         and bool(np.allclose(one, other, rtol=1e-5, atol=1e-6 * _scale(one), equal_nan=True))
         for one, other in zip(first, second, strict=True)
     )
+
+
+def _other_shapes(outputs: Outputs, eager: Outputs) -> Agreement | None:
+    """The verdict where the outputs' shapes are not eager's; None where they are."""
+    found, wanted = ([item.shape for item in given] for given in (outputs, eager))
+    if found == wanted:
+        return None
+    reason = f"the outputs' shapes differ: {found} instead of {wanted}"
+    return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason)
 
 
 def _compare_head(

@@ -11,6 +11,7 @@ import re
 import signal
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 
 from xla_sweeps.schema.backend import Backend, backends
 from xla_sweeps.schema.measurement import Failure, Phase, Status
@@ -92,65 +93,52 @@ def diagnose_exception(
     phase: Phase, kind: str, text: str, *, backend: Backend
 ) -> tuple[Status, Failure]:
     """Status and failure for a Python exception in the measuring process, by type and text."""
+    usual = _PHASE_STATUS.get(phase, Status.RUN_ERROR)
+    failure = partial(Failure, phase=phase, kind=kind)
+    told = f"{kind}: {first_line(text)}"
     if kind == "MemoryError" or _MEMORY.search(text):
         status = Status.OOM_GPU if kind != "MemoryError" and _GPU.search(text) else Status.OOM_HOST
-        return status, _failure(phase, kind, text, hint=_OOM_HINT[status])
+        return status, failure(message=told, hint=_OOM_HINT[status])
     if _LOST.search(text):
-        return Status.INFRA, _failure(
-            phase, kind, text, hint="the device or its driver failed: check nvidia-smi"
-        )
+        hint = "the device or its driver failed: check nvidia-smi"
+        return Status.INFRA, failure(message=told, hint=hint)
     for known in backend.failures:
-        match = known.expression.search(text)
-        if match:
+        if match := known.expression.search(text):
             message, op = known.describe(match)
-            return known.status, Failure(
-                phase=phase, kind=kind, message=message, hint=known.hint, op=op
-            )
+            return known.status, failure(message=message, hint=known.hint, op=op)
     if kind in {"ConfigError", "DeviceError", "XlaSweepsError"}:
-        return _PHASE_STATUS.get(phase, Status.RUN_ERROR), Failure(
-            phase=phase, kind=kind, message=first_line(text)
-        )
-    return _PHASE_STATUS.get(phase, Status.RUN_ERROR), _failure(
-        phase, kind, text, hint="see the traceback in the log"
-    )
+        return usual, failure(message=first_line(text))
+    return usual, failure(message=told, hint="see the traceback in the log")
 
 
 def diagnose_end(end: ProcessEnd, *, backend: Backend) -> tuple[Status, Failure]:
     """Status and failure for a measuring process that ended without reporting a reason."""
-    name = signal_name(end.exit_code)
+    name, failure = signal_name(end.exit_code), partial(Failure, phase=end.phase)
+    out_of_memory = partial(failure, hint=_OOM_HINT[Status.OOM_HOST])
     if end.killed_for == "timeout":
         key = _timeout_key(end.phase)
         hint = f"raise timeouts.{key}=SECONDS; the end of the log shows where it was"
         message = f"stage '{end.phase}' timed out after {end.limit}"
-        return Status.TIMEOUT, Failure(phase=end.phase, kind="timeout", message=message, hint=hint)
+        return Status.TIMEOUT, failure(kind="timeout", message=message, hint=hint)
     if end.killed_for == "memory":
         message = f"the process exceeded its memory limit of {end.limit}"
-        return Status.OOM_HOST, Failure(
-            phase=end.phase, kind="memory_limit", message=message, hint=_OOM_HINT[Status.OOM_HOST]
-        )
+        return Status.OOM_HOST, out_of_memory(kind="memory_limit", message=message)
     if end.killed_for == "interrupt":
-        return Status.INTERRUPTED, Failure(
-            phase=end.phase, kind="interrupted", message="interrupted"
-        )
+        return Status.INTERRUPTED, failure(kind="interrupted", message="interrupted")
     if end.killed_for == "flood":
         return _strange(end, "flood", "wrote more into the channel of our events than events")
     if end.killed_for == "closed" or end.exit_code == CHANNEL_LOST_CODE:
         return _strange(end, "closed", "closed a file descriptor that it did not open")
     if end.oom_kills or _MEMORY.search(end.log_tail):
-        message = (
-            f"killed by {name}: out of memory" if end.exit_code < 0 else f"out of memory ({name})"
-        )
-        return Status.OOM_HOST, Failure(
-            phase=end.phase, kind=name, message=message, hint=_OOM_HINT[Status.OOM_HOST]
-        )
+        killed = f"killed by {name}: out of memory"
+        message = killed if end.exit_code < 0 else f"out of memory ({name})"
+        return Status.OOM_HOST, out_of_memory(kind=name, message=message)
     if end.phase is Phase.IMPORT and end.exit_code > 0:
         message = f"{backend.title} could not be loaded (exit code {end.exit_code})"
-        return Status.INFRA, Failure(
-            phase=end.phase, kind=name, message=message, hint="see the log"
-        )
+        return Status.INFRA, failure(kind=name, message=message, hint="see the log")
     message = f"the process died with {name} in stage '{end.phase}'"
-    return Status.CRASHED, Failure(
-        phase=end.phase, kind=name, message=message, hint="see the stack at the end of the log"
+    return Status.CRASHED, failure(
+        kind=name, message=message, hint="see the stack at the end of the log"
     )
 
 
@@ -204,10 +192,6 @@ def error_text(error: BaseException) -> str:
 def error_line(error: BaseException) -> str:
     """The first informative line of an exception's message, or the name of its type."""
     return first_line(str(error)) if str(error).strip() else type(error).__name__
-
-
-def _failure(phase: Phase, kind: str, text: str, *, hint: str) -> Failure:
-    return Failure(phase=phase, kind=kind, message=f"{kind}: {first_line(text)}", hint=hint)
 
 
 def _timeout_key(phase: Phase) -> str:
