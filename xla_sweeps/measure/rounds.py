@@ -45,7 +45,6 @@ class Progress:
     half_width: float | None
     target: float
     remaining_s: tuple[float, float]
-    active: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,7 +398,6 @@ def _progress(state: _Interleaving, *, ended: bool) -> Progress:
         remaining_s=(0.0, 0.0)
         if ended
         else (_time_s(state, soonest), _time_s(state, (last - state.measured) * repeats)),
-        active=tuple(state.active),
     )
 
 

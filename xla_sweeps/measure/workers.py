@@ -57,13 +57,12 @@ Answer = TypeVar("Answer", bound=protocol.Reply)
 class Stop:
     """A request to stop a worker, from a signal handler or thread, that wakes the waiting parent.
 
-    A context manager: it owns two descriptors.
+    A context manager: it owns a descriptor.
     """
 
     def __init__(self) -> None:
         self.requested = False
-        self._read, self._write = os.pipe()
-        os.set_blocking(self._write, False)
+        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     def __enter__(self) -> Stop:
         return self
@@ -75,17 +74,16 @@ class Stop:
         """Ask for the stop."""
         self.requested = True
         with contextlib.suppress(OSError):
-            os.write(self._write, b"!")
+            os.eventfd_write(self._descriptor, 1)
 
     def fileno(self) -> int:
         """Readable once a stop was requested."""
-        return self._read
+        return self._descriptor
 
     def close(self) -> None:
-        """Give the descriptors back; a later request is not heard."""
-        read, write, self._write = self._read, self._write, -1
-        os.close(read)
-        os.close(write)
+        """Give the descriptor back; a later request is not heard."""
+        descriptor, self._descriptor = self._descriptor, -1
+        os.close(descriptor)
 
 
 class RequestFailed(Exception):
@@ -149,7 +147,7 @@ class Worker:
         self._stops: Mapping[str, Readable] = {"memory": self.memory, "interrupt": stop}
         self._on_event, self._reader = on_event, protocol.Reader()
         self._looked, self._oom_kills = time.monotonic(), oom_kills()
-        self._ended = False
+        self._ended, self._unsent, self._deadline = False, b"", 0.0
         assert process.stdin is not None
         self._requests = process.stdin.fileno()
         os.set_blocking(self._requests, False)
@@ -183,8 +181,8 @@ class Worker:
                 memory limit, misused its channel, or a stop was requested.
         """
         self.stage = stage_of(message)
-        waiting = _Waiting(protocol.encode(message), time.monotonic() + deadline_s)
-        reply, reason = self._answer_to(waiting)
+        self._unsent, self._deadline = protocol.encode(message), time.monotonic() + deadline_s
+        reply, reason = self._answer()
         if isinstance(reply, expected):
             return reply
         if isinstance(reply, protocol.Failed):
@@ -208,7 +206,7 @@ class Worker:
             self._process.__exit__(None, None, None)
             trim(self._launch.log, limit=LOG_LIMIT_BYTES)
 
-    def _answer_to(self, waiting: _Waiting) -> tuple[protocol.Reply | None, str]:
+    def _answer(self) -> tuple[protocol.Reply | None, str]:
         """The reply, or why there is none: a key of `_stops`, or as `ProcessEnd.killed_for`."""
         with selectors.DefaultSelector() as selector, end_of(self._process) as end:
             selector.register(self._requests, selectors.EVENT_WRITE)
@@ -216,49 +214,46 @@ class Worker:
             for source in sources if end is None else [*sources, end]:
                 selector.register(source, selectors.EVENT_READ)
             while True:
-                left_s = max(0.0, waiting.deadline - time.monotonic())
+                left_s = max(0.0, self._deadline - time.monotonic())
                 ready = {key.fileobj for key, _ in selector.select(min(LOOK_S, left_s))}
                 for reason, stop in self._stops.items():
                     if stop in ready:
                         return None, reason
                 if self._requests in ready:
-                    waiting.unsent = waiting.unsent[self._write(waiting.unsent) :]
-                    if not waiting.unsent:
+                    self._unsent = self._unsent[self._write(self._unsent) :]
+                    if not self._unsent:
                         selector.unregister(self._requests)
                 if self._channel in ready:
                     chunk = self._channel.read(_READ_BYTES)
                     if not chunk:
                         return None, "closed"
-                    reply = self._take(chunk, waiting)
+                    reply = self._take(chunk)
                     if reply is not None:
                         return reply, ""
                     if self._reader.flooded:
                         return None, "flood"
                 elif end in ready:
                     return None, "died"
-                if time.monotonic() >= waiting.deadline:
+                if time.monotonic() >= self._deadline:
                     self._dump_stacks()
                     return None, "timeout"
-                self._look()
+                if time.monotonic() >= self._looked + LOOK_S:
+                    self._looked = time.monotonic()
+                    trim(self._launch.log, limit=LOG_LIMIT_BYTES)
 
-    def _take(self, chunk: bytes, waiting: _Waiting) -> protocol.Reply | None:
+    def _take(self, chunk: bytes) -> protocol.Reply | None:
         """Pass on the events in a chunk; returns the reply, if it is there."""
         reply = None
         for message in self._reader.feed(chunk):
             if isinstance(message, protocol.Stage):
                 self.stage = message
                 limit_s = limit_of(message.phase, self._launch.timeouts)
-                waiting.deadline = time.monotonic() + limit_s
+                self._deadline = time.monotonic() + limit_s
             if isinstance(message, protocol.Event):
                 self._on_event(message)
             else:
                 reply = message
         return reply
-
-    def _look(self) -> None:
-        if time.monotonic() >= self._looked + LOOK_S:
-            self._looked = time.monotonic()
-            trim(self._launch.log, limit=LOG_LIMIT_BYTES)
 
     def _write(self, content: bytes) -> int:
         """Number of bytes that the worker's input took; all if nobody reads it any more."""
@@ -301,14 +296,6 @@ class Worker:
         blamed = stage.mode in self.labels and stage.phase in _MODE_PHASES and not interrupted
         mode = stage.mode if blamed else ""
         return WorkerLost(self.labels, status=status, failure=failure, mode=mode)
-
-
-@dataclass
-class _Waiting:
-    """A request under way: what is still to be sent, and when the reply is due, monotonic."""
-
-    unsent: bytes
-    deadline: float
 
 
 def start(
@@ -415,9 +402,9 @@ def end_group(process: subprocess.Popen[bytes]) -> bool:
 
 def oom_kills() -> int:
     """The kernel's count of out-of-memory kills: of our control group, else of all."""
-    for path, key in (("/sys/fs/cgroup/memory.events", "oom_kill"), ("/proc/vmstat", "oom_kill")):
+    for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
         with contextlib.suppress(OSError, ValueError):
             for line in Path(path).read_text().splitlines():
-                if line.split()[0] == key:
+                if line.split()[0] == "oom_kill":
                     return int(line.split()[1])
     return 0

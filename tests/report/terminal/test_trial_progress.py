@@ -20,7 +20,6 @@ def progressed(measured: int, clean: int) -> Progress:
         half_width=0.0123,
         target=0.01,
         remaining_s=(4.0, 75.0),
-        active=(),
     )
 
 
