@@ -17,7 +17,7 @@ from scripted import scripted
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import HeldError, StoreError
-from xla_sweeps.measure import monitor, neighbours, quiet, runner, saving
+from xla_sweeps.measure import monitor, neighbours, quiet, recording, runner
 from xla_sweeps.measure.runner import TrialResult, run_trial
 from xla_sweeps.measure.tracking import RunHeader, TrackerReport
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
@@ -170,7 +170,7 @@ def test_what_a_failing_disk_did_not_take_is_saved_by_the_next_trial_under_a_fre
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with monkeypatch.context() as failing:
         failing.setattr(Store, "save", full)
-        failing.setattr(saving, "TRY_S", 0.0)
+        failing.setattr(recording, "TRY_S", 0.0)
         with pytest.raises(StoreError, match=r"No space left.* is in .*; the next trial") as caught:
             run(results, monkeypatch)
     kept = Path(str(caught.value).partition("measured is in ")[2].partition(";")[0])
@@ -181,7 +181,7 @@ def test_what_a_failing_disk_did_not_take_is_saved_by_the_next_trial_under_a_fre
     run(tmp_path / "other", monkeypatch)
     assert kept.exists(), "it belongs elsewhere"
     said: list[str] = []
-    saving.take_in(Store(results), warn=said.append)
+    recording.take_in(Store(results), warn=said.append)
     assert not kept.exists()
     assert said == [
         f"{kept}, which could not be saved then, is now "
@@ -201,13 +201,13 @@ def test_a_kept_record_that_cannot_be_saved_again_stays_and_stops_no_trial(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     store, said = Store(tmp_path / "r"), list[str]()
-    saving.take_in(store, warn=said.append)
+    recording.take_in(store, warn=said.append)
     assert not [*tmp_path.iterdir()]
-    folder = saving._folder_of(store, make=True)
+    folder = recording._folder_of(store, make=True)
     assert folder is not None
     folder.mkdir(parents=True)
     (folder / "x-1-0.json").write_text("no record")
-    saving.take_in(store, warn=said.append)
+    recording.take_in(store, warn=said.append)
     assert len(said) == 1
     assert (folder / "x-1-0.json").exists()
 
@@ -251,7 +251,7 @@ def test_a_record_is_saved_once_there_is_space_again(
         return real(self, record)
 
     monkeypatch.setattr(Store, "save", sometimes)
-    monkeypatch.setattr(saving, "PAUSE_S", 0.01)
+    monkeypatch.setattr(recording, "PAUSE_S", 0.01)
     result, _ = run(tmp_path, monkeypatch)
     assert [record.status for record in result.records] == ["ok"]
 

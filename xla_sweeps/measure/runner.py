@@ -19,9 +19,8 @@ from xla_sweeps.config.settings import Settings, identify
 from xla_sweeps.errors import HeldError, StoreError
 from xla_sweeps.measure import conductor, quiet
 from xla_sweeps.measure.monitor import Sampler
-from xla_sweeps.measure.recording import make_record, now
+from xla_sweeps.measure.recording import make_record, now, save, take_in
 from xla_sweeps.measure.replicate import Follower, ReplicateResult, Screen, Setting
-from xla_sweeps.measure.saving import save, take_in
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
 from xla_sweeps.measure.workers import Stop
 from xla_sweeps.results.rows import end_trial
