@@ -17,7 +17,7 @@ from scripted import scripted
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import HeldError, StoreError
-from xla_sweeps.measure import monitor, neighbours, quiet, recording, runner
+from xla_sweeps.measure import monitor, neighbours, recording, runner
 from xla_sweeps.measure.runner import TrialResult, run_trial
 from xla_sweeps.measure.tracking import RunHeader, TrackerReport
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
@@ -215,7 +215,7 @@ def test_a_kept_record_that_cannot_be_saved_again_stays_and_stops_no_trial(
 def test_a_replicate_after_a_contaminated_one_waits_for_quiet_and_its_record_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(quiet, "LIMIT_S", 3.0)
+    monkeypatch.setattr(monitor, "WAIT_LIMIT_S", 3.0)
     monkeypatch.setattr(neighbours, "NAMED", 99)  # other tests run beside it
     results = tmp_path / "r"
     two = ["effort.replicates=2"]

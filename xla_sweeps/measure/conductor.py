@@ -18,8 +18,7 @@ from functools import partial
 
 from xla_sweeps.measure import idle, latencies, protocol, rounds, timing, workers
 from xla_sweeps.measure.failures import WorkerLost
-from xla_sweeps.measure.monitor import Sampler
-from xla_sweeps.measure.quiet import QuietWait
+from xla_sweeps.measure.monitor import QuietWait, Sampler
 from xla_sweeps.measure.replicate import ClockCheck, Follower, ReplicateResult, Setting
 from xla_sweeps.measure.workers import Answer, Launch, RequestFailed, Worker
 from xla_sweeps.schema.measurement import (

@@ -17,8 +17,7 @@ from typing import Any
 from xla_sweeps.analysis.summary import headline_failed
 from xla_sweeps.config.settings import Settings, identify
 from xla_sweeps.errors import HeldError, StoreError
-from xla_sweeps.measure import conductor, quiet
-from xla_sweeps.measure.monitor import Sampler
+from xla_sweeps.measure import conductor, monitor
 from xla_sweeps.measure.recording import make_record, now, save, take_in
 from xla_sweeps.measure.replicate import Follower, ReplicateResult, Screen, Setting
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
@@ -234,7 +233,7 @@ def _conducted(
     settings, together = session.settings, session.assignment.together
     names = {*lease_names(settings.device), *together}
     watch = partial(
-        Sampler.watching,
+        monitor.Sampler.watching,
         device=settings.device,
         memory_limit_bytes=job.trial.memory_limit_bytes,
     )
@@ -249,7 +248,7 @@ def _conducted(
                     watch=watch,
                     stop=session.stop,
                     leases=leases,
-                    quiet_s=quiet.LIMIT_S if _was_contaminated(session) else 0.0,
+                    quiet_s=monitor.WAIT_LIMIT_S if _was_contaminated(session) else 0.0,
                 ),
                 follower,
             )

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from xla_sweeps.analysis.overview import by_scenario, geometric_mean, spread
 from xla_sweeps.analysis.trust import trust
-from xla_sweeps.measure import quiet
+from xla_sweeps.measure.monitor import WAIT_LIMIT_S
 from xla_sweeps.report.advice import (
     CONTAMINATED,
     PRELIMINARY,
@@ -87,7 +87,7 @@ def show_plan(
         text = f"about {low} to {high}, estimated from records of the models of {known:,} of "
         text += f"{count:,}"
     say(console, text)
-    wait = f"a contaminated trial first waits for a quiet machine, at most {quiet.LIMIT_S:g} s"
+    wait = f"a contaminated trial first waits for a quiet machine, at most {WAIT_LIMIT_S:g} s"
     say(console, wait, "dim")
 
 
