@@ -25,7 +25,7 @@ from xla_sweeps.analysis.interval import verdict_of
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval
 from xla_sweeps.analysis.summary import decomposition, headline_failed, summarize
 from xla_sweeps.measure import timing
-from xla_sweeps.measure.latencies import measure_latencies
+from xla_sweeps.measure.rounds import measure_latencies
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Flagged, Status
 from xla_sweeps.schema.modes import comparison_pairs

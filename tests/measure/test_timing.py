@@ -16,7 +16,7 @@ from xla_sweeps.analysis.stats import MIN_PAIRS
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.measure import rounds, timing
-from xla_sweeps.measure.latencies import Latencies, measure_latencies
+from xla_sweeps.measure.rounds import Latencies, measure_latencies
 from xla_sweeps.schema.measurement import Block, Round, Trend
 from xla_sweeps.schema.trial import Effort
 
@@ -240,7 +240,7 @@ def trend_at_quick(device: Device, clock: Clock) -> Trend:
     """The trend of a mode over the rounds of a replicate at quick."""
     other = Device(clock, work_s=0.03, noise=[1.0, 1.02, 0.98])
     result = measured({"graph": device, "xla": other}, clock, effort=level("quick"))
-    return rounds.trend(result.rounds, "graph")
+    return timing.trend(result.rounds, "graph")
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.05, 0.08])
@@ -279,7 +279,7 @@ def found_in(count: int, slow: int, by: float, *, noise: float = 0.01) -> list[T
     """Trends of a steady speed whose first rounds are slower, in 400 cases."""
     source = random.Random(1)
     return [
-        rounds.trend(
+        timing.trend(
             [
                 xla_round(number, 10 * math.exp(source.gauss(by * (number < slow), noise)))
                 for number in range(count)
@@ -308,12 +308,12 @@ def test_less_than_one_per_cent_is_no_slow_start() -> None:
 
 
 def test_contaminated_rounds_tell_no_trend() -> None:
-    clean = [xla_round(number, 10) for number in range(10)]
-    later = [xla_round(10 + number, 20 + number) for number in range(8)]
-    assert rounds.trend([*clean, *later], "xla") is Trend.MOVING
-    disturbed = [replace(round_, dirty="a build") for round_ in later]
-    assert rounds.trend([*clean, *disturbed], "xla") is Trend.STEADY
-    assert rounds.trend([*clean, *disturbed], "eager") is Trend.NOT_ASSESSED
+    clean = [item(number, 10) for number in range(10)]
+    later = [item(10 + number, 20 + number) for number in range(8)]
+    assert timing.trend([*clean, *later], "xla") is Trend.MOVING
+    disturbed = [replace(item, dirty="a build") for item in later]
+    assert timing.trend([*clean, *disturbed], "xla") is Trend.STEADY
+    assert timing.trend([*clean, *disturbed], "eager") is Trend.NOT_ASSESSED
 
 
 @pytest.mark.parametrize(
@@ -461,8 +461,8 @@ def test_contaminated_rounds_are_repeated_completely_and_excluded_from_the_ratio
         review=disturbed_once,
     )
     assert asked == list(range(len(result.rounds)))
-    assert [round_.round for round_ in result.rounds if round_.dirty] == [1]
-    assert not result.contaminated
+    assert [item.round for item in result.rounds if item.dirty] == [1]
+    assert not rounds.is_contaminated(result.rounds)
     assert result.rounds[4].order == result.rounds[1].order
     assert len(rounds.log_ratios(result.rounds, "graph", "xla")) == len(result.rounds) - 1
 
@@ -489,7 +489,7 @@ def test_a_machine_that_is_never_quiet_ends_measuring_at_the_first_look(
     effort = level(name)
     devices = {label: Device(clock, work_s=0.02, noise=[1.0, 1.4, 0.7]) for label in labels}
     result = measured(devices, clock, effort=effort, review=busy)
-    assert result.contaminated
+    assert rounds.is_contaminated(result.rounds)
     assert effort.rounds_min <= len(result.rounds) <= most
     if len(labels) > 1:
         assert len(rounds.log_ratios(result.rounds, "graph", "xla")) >= MIN_PAIRS
@@ -507,7 +507,7 @@ def test_a_machine_that_turns_busy_later_ends_measuring_once_a_fifth_is_contamin
         return {round_.round: "a build" for round_ in rounds if round_.round >= 12}
 
     result = measured(devices, clock, review=turns_busy)
-    assert result.contaminated
+    assert rounds.is_contaminated(result.rounds)
     assert len(result.rounds) == 16
 
 

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from xla_sweeps.measure import idle, latencies, protocol, rounds, timing, workers
+from xla_sweeps.measure import idle, protocol, rounds, timing, workers
 from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.measure.monitor import QuietWait, Sampler
 from xla_sweeps.measure.replicate import ClockCheck, Follower, ReplicateResult, Setting
@@ -300,7 +300,7 @@ class _Conductor:
         self.result.rounds = [
             replace(item, load=self.loads.get(item.round)) for item in ended.rounds
         ]
-        self.result.contaminated = ended.contaminated
+        self.result.contaminated = rounds.is_contaminated(ended.rounds)
         for lost in ended.lost:
             self._drop_worker(lost)
         if not self.warm:
@@ -374,7 +374,7 @@ class _Conductor:
 
     def _measure_latencies(self) -> None:
         """Measure single calls, which complete the outcomes of the modes."""
-        found, lost = latencies.measure_latencies(
+        found, lost = rounds.measure_latencies(
             self._time_singles,
             self.result.rounds,
             {label: self.calls[label] for label in self.warm},
@@ -389,7 +389,7 @@ class _Conductor:
                 latencies_s=tuple(block.call_s for block in measured.calls),
                 latency_enqueue_ns=tuple(block.enqueue_ns for block in measured.calls),
                 latency_passes=measured.passes,
-                warmup_trend=outcome.warmup_trend or rounds.trend(self.result.rounds, label),
+                warmup_trend=outcome.warmup_trend or timing.trend(self.result.rounds, label),
             )
             self._flag_moving(label)
 

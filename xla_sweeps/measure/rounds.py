@@ -1,4 +1,4 @@
-"""Measure rounds of one replicate until the headline interval is narrow enough.
+"""Measure rounds of one replicate until the headline interval is narrow enough, then latencies.
 
 On a busy machine it ends at the first look instead. A round is one block of every mode; the order
 is balanced. It runs in the parent, which asks the measuring processes for one block after the
@@ -10,22 +10,18 @@ from __future__ import annotations
 
 import math
 import random
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.measure.failures import WorkerLost
-from xla_sweeps.measure.timing import STATIONARY_TOLERANCE, Clock, trend_of
-from xla_sweeps.schema.measurement import Block, Round, Trend
+from xla_sweeps.measure.timing import Clock
+from xla_sweeps.schema.measurement import Block, LatencyPass, Round
 from xla_sweeps.schema.modes import headline_pairs
 from xla_sweeps.schema.trial import Effort
 
 MAX_CONTAMINATED_SHARE = 0.2
 REPEAT_PASSES = 2
-
-START_FROM = 10
-"""Minimum number of rounds to detect a slow start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +52,13 @@ class RoundsResult:
     lost: tuple[WorkerLost, ...] = ()
     """Modes that could not be measured to the end, and why."""
 
-    @property
-    def contaminated(self) -> bool:
-        """True if more than a fifth of the rounds are contaminated."""
-        return is_contaminated(self.rounds)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latencies:
+    """Synchronized single calls of one mode, as blocks of one, and when they were measured."""
+
+    calls: tuple[Block, ...]
+    passes: tuple[LatencyPass, ...]
 
 
 def is_contaminated(rounds: Sequence[Round]) -> bool:
@@ -76,6 +75,13 @@ TimeBlock = Callable[[str, int, bool], Block]
 
 After an untimed call, which refills the caches, if it is to settle. It raises `WorkerLost` where
 the label cannot be measured any more.
+"""
+
+TimeSingles = Callable[[str, int, float], tuple[int, Sequence[Block]]]
+"""Times single calls of a label, each with a synchronization: at most so many, for so many seconds.
+
+Gives when it began (CLOCK_MONOTONIC, ns), and the blocks of one. It raises `WorkerLost` where the
+label cannot be measured any more.
 """
 
 Review = Callable[[Sequence[Round]], Mapping[int, str]]
@@ -320,6 +326,45 @@ def measure_rounds(
             return RoundsResult(rounds=tuple(state.rounds), converged=converged, lost=state.lost)
 
 
+def measure_latencies(
+    time_singles: TimeSingles,
+    rounds: Sequence[Round],
+    calls: Mapping[str, int],
+    *,
+    effort: Effort,
+) -> tuple[dict[str, Latencies], list[WorkerLost]]:
+    """Single calls, each with a synchronization, by label; and what was lost meanwhile.
+
+    Where blocks were single calls, those are returned. The other modes get two passes in opposite
+    order, up to `effort.latency_calls` calls or `effort.latency_cap_s` seconds in all.
+    """
+    left, lost = list(calls), list[WorkerLost]()
+    blocks: dict[str, list[Block]] = {label: [] for label in calls}
+    passes: dict[str, list[LatencyPass]] = {label: [] for label in calls}
+    for measured in [item for item in rounds if not item.dirty] or rounds:
+        for block in measured.blocks:
+            if calls.get(block.mode) == 1:
+                blocks[block.mode].append(block)
+    order = [label for label in calls if calls[label] != 1]
+    for label in (*order, *reversed(order)):
+        if label not in left:
+            continue
+        try:
+            started_ns, singles = time_singles(
+                label, max(1, effort.latency_calls // 2), effort.latency_cap_s / 2
+            )
+        except WorkerLost as gone:
+            lost.append(gone)
+            left = [other for other in left if other not in gone.labels]
+        else:
+            blocks[label] += singles
+            passes[label].append(LatencyPass(started_ns=started_ns, calls=len(singles)))
+    latencies = {
+        label: Latencies(calls=tuple(blocks[label]), passes=tuple(passes[label])) for label in left
+    }
+    return latencies, lost
+
+
 def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> float | None:
     """Half-width of the pairs' widest 95 % interval over clean rounds; None while there is none."""
     widths = []
@@ -345,39 +390,6 @@ def log_ratios(rounds: Sequence[Round], baseline: str, candidate: str) -> list[f
             if not item.dirty:
                 clean.append(every[-1])
     return clean if len(clean) >= stats.MIN_PAIRS else every
-
-
-def trend(rounds: Sequence[Round], label: str) -> Trend:
-    """Change of a mode's speed over its uncontaminated rounds, slow first ones included.
-
-    Two ways to be moving, so the trend has a wider interval than after a warm-up: together they
-    find a steady speed moving in at most 5 %. Steady takes `START_FROM` rounds.
-    """
-    call_s = [
-        block.call_s
-        for item in rounds
-        for block in item.blocks
-        if block.mode == label and not item.dirty
-    ]
-    overall = trend_of(call_s, level=0.975)
-    if len(call_s) >= START_FROM:
-        return Trend.MOVING if starts_slowly(call_s) else overall
-    return overall if overall is Trend.MOVING else Trend.NOT_ASSESSED
-
-
-def starts_slowly(call_s: Sequence[float]) -> bool:
-    """True if the first times, two to a third of all, are longer than every later one.
-
-    By more than 1 % in median. A trend over all of them does not see that, since most are alike.
-    Times of one distribution are in such an order with a chance of at most the sum of
-    1 / binomial(n, k), 3.1 % for ten and less for more.
-    """
-    return any(
-        min(call_s[:first]) > max(call_s[first:])
-        and statistics.median(call_s[:first])
-        > (1 + STATIONARY_TOLERANCE) * statistics.median(call_s[first:])
-        for first in range(2, len(call_s) // 3 + 1)
-    )
 
 
 def _progress(state: _Interleaving, *, ended: bool) -> Progress:

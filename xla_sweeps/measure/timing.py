@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.schema.measurement import Block, Trend
+from xla_sweeps.schema.measurement import Block, Round, Trend
 from xla_sweeps.schema.trial import Effort
 
 WARMUP_WINDOW = 10
@@ -28,6 +28,8 @@ RECOMPILE_S = 0.02
 SYNC_CALLS = 50
 BLOCK_OVER_SYNC = 200
 MIN_LATENCY_CALLS = 10
+START_FROM = 10
+"""Minimum number of rounds to detect a slow start."""
 
 Clock = Callable[[], int]
 """Nanoseconds from an arbitrary start, monotonic: `time.perf_counter_ns`."""
@@ -182,6 +184,39 @@ def trend_of(call_s: Sequence[float], *, level: float = 0.95) -> Trend:
         return Trend.MOVING
     within = max(-change.low, change.high) <= STATIONARY_TOLERANCE
     return Trend.STEADY if within else Trend.NOT_ASSESSED
+
+
+def trend(rounds: Sequence[Round], label: str) -> Trend:
+    """Change of a mode's speed over its uncontaminated rounds, slow first ones included.
+
+    Two ways to be moving, so the trend has a wider interval than after a warm-up: together they
+    find a steady speed moving in at most 5 %. Steady takes `START_FROM` rounds.
+    """
+    call_s = [
+        block.call_s
+        for item in rounds
+        for block in item.blocks
+        if block.mode == label and not item.dirty
+    ]
+    overall = trend_of(call_s, level=0.975)
+    if len(call_s) >= START_FROM:
+        return Trend.MOVING if starts_slowly(call_s) else overall
+    return overall if overall is Trend.MOVING else Trend.NOT_ASSESSED
+
+
+def starts_slowly(call_s: Sequence[float]) -> bool:
+    """True if the first times, two to a third of all, are longer than every later one.
+
+    By more than 1 % in median. A trend over all of them does not see that, since most are alike.
+    Times of one distribution are in such an order with a chance of at most the sum of
+    1 / binomial(n, k), 3.1 % for ten and less for more.
+    """
+    return any(
+        min(call_s[:first]) > max(call_s[first:])
+        and statistics.median(call_s[:first])
+        > (1 + STATIONARY_TOLERANCE) * statistics.median(call_s[first:])
+        for first in range(2, len(call_s) // 3 + 1)
+    )
 
 
 def calls_per_block(call_s: float, *, sync_s: float, block_s: float) -> int:
