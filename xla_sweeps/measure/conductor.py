@@ -8,7 +8,6 @@ others'.
 from __future__ import annotations
 
 import math
-import select
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -34,7 +33,6 @@ from xla_sweeps.schema.measurement import (
     Trend,
 )
 from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.system import leases as leasing
 from xla_sweeps.system.process import adopting_orphans
 
 
@@ -261,13 +259,9 @@ class _Conductor:
 
     def _wait_for_turn(self) -> None:
         """Wait until the device is this trial's own and quiet; no deadline runs meanwhile."""
-        leases, said_s = self.setting.leases, -math.inf
-        while (holder := leases.take()) or not self.quiet.is_over():
-            if holder and time.monotonic() >= said_s + leasing.STILL_WAITING_S:
-                said_s = time.monotonic()
-                self.follower.waiting_for(holder)
-            if select.select([self.setting.stop], [], [], leasing.LOOK_S)[0]:
-                raise self._interrupted()
+        leases, stop, say = self.setting.leases, self.setting.stop, self.follower.waiting_for
+        if not leases.wait(stop, say, also=self.quiet.is_over):
+            raise self._interrupted()
         if self.watcher.gpu:
             self.watcher.gpu.begin()
 

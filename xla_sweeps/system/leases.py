@@ -98,20 +98,24 @@ class Leases:
             del self._missing[0]
         return ""
 
-    def wait(self, stop: Readable, say: Callable[[str], None]) -> None:
-        """Take them all, or return once `stop` is readable; names the holder every minute.
+    def wait(
+        self, stop: Readable, say: Callable[[str], None], *, also: Callable[[], bool] = lambda: True
+    ) -> bool:
+        """Take them all; returns False if `stop` was readable before.
 
         Args:
             stop: ends the wait.
-            say: called with the holder.
+            say: called with the holder, every minute.
+            also: is to be true as well; asked once all are taken.
         """
         said = -math.inf
-        while holder := self.take():
-            if time.monotonic() >= said + STILL_WAITING_S:
+        while (holder := self.take()) or not also():
+            if holder and time.monotonic() >= said + STILL_WAITING_S:
                 said = time.monotonic()
                 say(holder)
             if select.select([stop], [], [], LOOK_S)[0]:
-                return
+                return False
+        return True
 
     def _locked(self, path: Path) -> list[int]:
         """The open file, locked and with our name in it; none where there is no such file.
