@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -86,8 +86,13 @@ class Device:
         self.clock.now_ns = max(self.clock.now_ns, self.busy_until_ns)
 
 
-def quiet(rounds: Sequence[Round]) -> Mapping[int, str]:
-    return {}
+def quiet(rounds: Sequence[Round]) -> Sequence[Round]:
+    return rounds
+
+
+def marked(rounds: Sequence[Round], dirty: Collection[int]) -> Sequence[Round]:
+    """The rounds, of which these numbers are contaminated."""
+    return [replace(item, dirty="others" if item.round in dirty else "") for item in rounds]
 
 
 def seconds(latencies: Latencies) -> list[float]:
@@ -427,8 +432,8 @@ def test_eager_stays_until_six_of_its_rounds_are_clean(dirty: set[int], leaves: 
     clock = Clock()
     devices = {label: Device(clock, work_s=0.02) for label in ("eager", "graph", "xla")}
 
-    def disturbed(rounds: Sequence[Round]) -> Mapping[int, str]:
-        return {round_.round: "a build" for round_ in rounds if round_.round in dirty}
+    def disturbed(rounds: Sequence[Round]) -> Sequence[Round]:
+        return marked(rounds, dirty)
 
     result = measured(devices, clock, effort=level("quick"), review=disturbed)
     assert ("eager" not in result.rounds[-1].order) == leaves
@@ -451,9 +456,9 @@ def test_contaminated_rounds_are_repeated_completely_and_excluded_from_the_ratio
     clock = Clock()
     asked: list[int] = []
 
-    def disturbed_once(rounds: Sequence[Round]) -> Mapping[int, str]:
-        asked.extend(round_.round for round_ in rounds)
-        return {1: "a neighbour"} if 1 in {round_.round for round_ in rounds} else {}
+    def disturbed_once(rounds: Sequence[Round]) -> Sequence[Round]:
+        asked.extend(item.round for item in rounds)
+        return marked(rounds, {1})
 
     result = measured(
         {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)},
@@ -467,9 +472,9 @@ def test_contaminated_rounds_are_repeated_completely_and_excluded_from_the_ratio
     assert len(rounds.log_ratios(result.rounds, "graph", "xla")) == len(result.rounds) - 1
 
 
-def busy(rounds: Sequence[Round]) -> Mapping[int, str]:
+def busy(rounds: Sequence[Round]) -> Sequence[Round]:
     """A monitor that sees others on the machine all the time."""
-    return {round_.round: "other processes used 1.4 cores" for round_ in rounds}
+    return marked(rounds, {item.round for item in rounds})
 
 
 @pytest.mark.parametrize(
@@ -503,8 +508,8 @@ def test_a_machine_that_turns_busy_later_ends_measuring_once_a_fifth_is_contamin
         "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
     }
 
-    def turns_busy(rounds: Sequence[Round]) -> Mapping[int, str]:
-        return {round_.round: "a build" for round_ in rounds if round_.round >= 12}
+    def turns_busy(rounds: Sequence[Round]) -> Sequence[Round]:
+        return marked(rounds, {item.round for item in rounds if item.round >= 12})
 
     result = measured(devices, clock, review=turns_busy)
     assert rounds.is_contaminated(result.rounds)
@@ -531,11 +536,14 @@ def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
         effort=effort,
         seed=1,
         clock=clock,
-        review=lambda rounds: {
-            round_.round: "x"
-            for round_ in rounds
-            if contaminated_every and round_.round % contaminated_every == 4
-        },
+        review=lambda rounds: marked(
+            rounds,
+            {
+                item.round
+                for item in rounds
+                if contaminated_every and item.round % contaminated_every == 4
+            },
+        ),
         on_square=lambda progress: seen.append((clock.now_ns, progress)),
     )
     end_ns, last = seen[-1]
@@ -579,9 +587,9 @@ def test_a_worker_that_is_lost_costs_its_own_modes_and_no_complete_round(dies_at
     )
     reviewed: list[int] = []
 
-    def review(rounds: Sequence[Round]) -> Mapping[int, str]:
-        reviewed.extend(round_.round for round_ in rounds)
-        return {}
+    def review(rounds: Sequence[Round]) -> Sequence[Round]:
+        reviewed.extend(item.round for item in rounds)
+        return rounds
 
     result = rounds.measure_rounds(
         dying.block,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xla_sweeps.measure.gpu import GpuWatch
@@ -29,11 +29,10 @@ class QuietMachine(Sampler):
         self.pids.append(pid)
         self.exceeded.append(exceeded)
 
-    def review(self, rounds: Sequence[Round]) -> dict[int, str]:
-        return {item.round: self.dirty[item.round] for item in rounds if item.round in self.dirty}
-
-    def loads(self, rounds: Sequence[Round]) -> dict[int, Load]:
-        return {item.round: self.load for item in rounds} if self.load else {}
+    def review(self, rounds: Sequence[Round]) -> list[Round]:
+        return [
+            replace(item, dirty=self.dirty.get(item.round, ""), load=self.load) for item in rounds
+        ]
 
     def disturbance(self) -> str:
         return self.disturbances.pop(0) if self.disturbances else ""

@@ -25,7 +25,6 @@ from xla_sweeps.schema.measurement import (
     Failure,
     Flag,
     Flagged,
-    Load,
     ModeOutcome,
     Phase,
     Round,
@@ -82,7 +81,6 @@ class _Conductor:
     alive: dict[int, Worker] = field(default_factory=dict)
     warm: dict[str, _WarmMode] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
-    loads: dict[int, Load] = field(default_factory=dict)
     losses: list[WorkerLost] = field(default_factory=list)
     until: float = math.inf
     """When measuring must be over, monotonic."""
@@ -291,9 +289,7 @@ class _Conductor:
             review=self._review,
             on_square=self.follower.progress,
         )
-        self.result.rounds = [
-            replace(item, load=self.loads.get(item.round)) for item in ended.rounds
-        ]
+        self.result.rounds = list(ended.rounds)
         self.result.contaminated = rounds.is_contaminated(ended.rounds)
         for lost in ended.lost:
             self._drop_worker(lost)
@@ -352,19 +348,14 @@ class _Conductor:
                 f"{labels}: {lost.failure.message}; continuing with {', '.join(self.warm)}"
             )
 
-    def _review(self, measured: Sequence[Round]) -> Mapping[int, str]:
-        """The contaminated ones among these rounds, and why; the follower is told of all."""
-        dirty = {item.round: cause for item in measured if (cause := idle.cause_of(item))}
-        dirty |= self.watcher.review(measured)
-        loads = self.watcher.loads(measured)
-        self.loads |= loads
-        self.follower.rounds_measured(
-            [
-                replace(item, dirty=dirty.get(item.round, ""), load=loads.get(item.round))
-                for item in measured
-            ]
-        )
-        return dirty
+    def _review(self, measured: Sequence[Round]) -> Sequence[Round]:
+        """Have the watcher review these rounds, and tell the follower."""
+        reviewed = [
+            replace(item, dirty=item.dirty or idle.cause_of(item))
+            for item in self.watcher.review(measured)
+        ]
+        self.follower.rounds_measured(reviewed)
+        return reviewed
 
     def _measure_latencies(self) -> None:
         """Measure single calls, which complete the outcomes of the modes."""

@@ -13,7 +13,7 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,28 +118,18 @@ class Sampler:
         self._stopped.set()
         self._thread.join()
 
-    def review(self, rounds: Sequence[Round]) -> dict[int, str]:
-        """The contaminated rounds: number and cause."""
+    def review(self, rounds: Sequence[Round]) -> list[Round]:
+        """These rounds with what contaminated them, and the machine's other load around each."""
         self._samples.append(self.read())
         samples = list(self._samples)
         slowed = self.gpu.review(rounds) if self.gpu else ""
-        causes = {}
+        reviewed = []
         for item in rounds:
             span = around(samples, item.started_ns, item.finished_ns)
-            reason = contamination(span, cores=self._cores) or slowed
-            if reason:
-                causes[item.round] = reason
-        return causes
-
-    def loads(self, rounds: Sequence[Round]) -> dict[int, Load]:
-        """Other load of the machine around each of these reviewed rounds, by number."""
-        samples = list(self._samples)
-        return {
-            item.round: load_of(
-                around(samples, item.started_ns, item.finished_ns), cores=self._cores
-            )
-            for item in rounds
-        }
+            cause = contamination(span, cores=self._cores) or slowed
+            load = load_of(span, cores=self._cores)
+            reviewed.append(replace(item, dirty=cause, load=load))
+        return reviewed
 
     def disturbance(self) -> str:
         """Present contamination in words, or ""; names are those since the last call.

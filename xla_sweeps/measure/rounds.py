@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.measure.failures import WorkerLost
@@ -84,8 +84,8 @@ Gives when it began (CLOCK_MONOTONIC, ns), and the blocks of one. It raises `Wor
 label cannot be measured any more.
 """
 
-Review = Callable[[Sequence[Round]], Mapping[int, str]]
-"""Called between squares, outside timed code: which of these rounds are contaminated, and why."""
+Review = Callable[[Sequence[Round]], Sequence[Round]]
+"""Called between squares, outside timed code: these rounds with what contaminated them."""
 
 
 def balanced_square(labels: Sequence[str], rng: random.Random) -> list[tuple[str, ...]]:
@@ -186,8 +186,7 @@ class _Interleaving:
         square, before = balanced_square(self.active, self.rng), len(self.lost)
         pending = self.run_rounds(square)
         for _ in range(REPEAT_PASSES):
-            dirty = self.mark(pending)
-            orders = [item.order for item in pending if item.round in dirty]
+            orders = [item.order for item in self.mark(pending)]
             if (
                 len(self.lost) != before
                 or len(orders) in (0, len(square))
@@ -210,12 +209,12 @@ class _Interleaving:
             self.headline = list(headline_pairs(tuple(self.active)))
         return complete
 
-    def mark(self, rounds: Sequence[Round]) -> Mapping[int, str]:
-        """Mark the contaminated ones among these rounds; their numbers and causes."""
-        dirty = self.review(rounds) if rounds else {}
-        for number, cause in dirty.items():
-            self.rounds[number] = replace(self.rounds[number], dirty=cause)
-        return dirty
+    def mark(self, rounds: Sequence[Round]) -> list[Round]:
+        """Have these rounds reviewed; the contaminated ones among them."""
+        reviewed = self.review(rounds) if rounds else ()
+        for item in reviewed:
+            self.rounds[item.round] = item
+        return [item for item in reviewed if item.dirty]
 
     def look(self) -> bool:
         """Take in the square that was measured; returns whether it is the last."""
@@ -299,7 +298,7 @@ def measure_rounds(
         effort: how many rounds, how narrow an interval.
         seed: seed of the order of the modes.
         clock: nanoseconds.
-        review: returns the contaminated rounds; called between squares.
+        review: called between squares.
         on_square: receives the progress; called between squares.
     """
     state = _Interleaving(
