@@ -84,6 +84,8 @@ class _Conductor:
     losses: list[WorkerLost] = field(default_factory=list)
     until: float = math.inf
     """When measuring must be over, monotonic."""
+    built_at: float = 0.0
+    """When the last model was built, by `time.perf_counter`."""
 
     def __post_init__(self) -> None:
         self.labels = [list(labels) for labels in self.job.trial.workers]
@@ -94,48 +96,42 @@ class _Conductor:
 
     def run(self, *, timed: bool) -> None:
         """Prepare, measure, finish."""
-        built_at = prepared_at = time.perf_counter()
         try:
-            built_at = self._make_ready(timed=timed)
+            self._make_ready(timed=timed)
             prepared_at = time.perf_counter()
             if timed and self.warm:
                 self._measure()
             self._finish()
+            if self.result.finished:
+                self.result.seconds["prepare"] = prepared_at - self.built_at
+                self.result.seconds["measure"] = time.perf_counter() - prepared_at
         except WorkerLost as interrupted:
             self.losses.append(interrupted)
-        ended_at = time.perf_counter()
-        spans_s = {"prepare": prepared_at - built_at, "measure": ended_at - prepared_at}
-        self.result.seconds |= spans_s if self.result.finished else {}
         self._conclude()
 
-    def _make_ready(self, *, timed: bool) -> float:
-        """Start the workers, prepare and warm up their modes; returns when all were built.
+    def _make_ready(self, *, timed: bool) -> None:
+        """Start the workers, prepare and warm up their modes.
 
         A worker that dies of a mode is started again without it; the others wait for it.
         """
-        built_at = time.perf_counter()
         while True:
             for index, labels in enumerate(self.labels):
                 if labels and index not in self.alive:
-                    built_at = self._bring_up(index)
+                    self._bring_up(index)
             if timed and self.alive:
                 self._wait_for_turn()
             for index in list(self.alive):
                 self._warm_up(index, timed=timed)
             if all(index in self.alive for index, left in enumerate(self.labels) if left):
-                return built_at
+                return
 
-    def _bring_up(self, index: int) -> float:
-        """Start a worker, prepare its modes; again without each mode that kills it.
-
-        Returns when the model was built.
-        """
-        built_at = time.perf_counter()
+    def _bring_up(self, index: int) -> None:
+        """Start a worker, prepare its modes; again without each mode that kills it."""
         while self.labels[index] and index not in self.alive:
             worker = self._start(index)
             try:
                 self._set_up(worker, index)
-                built_at = time.perf_counter()
+                self.built_at = time.perf_counter()
                 for label in list(self.labels[index]):
                     self._prepare(worker, label, index)
             except RequestFailed as failed:
@@ -144,7 +140,6 @@ class _Conductor:
                 self._lose(index, lost)
             else:
                 self.alive[index] = worker
-        return built_at
 
     def _start(self, index: int) -> Worker:
         setting, trial = self.setting, self.job.trial

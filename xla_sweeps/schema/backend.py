@@ -34,10 +34,6 @@ class KnownFailure:
     hint: str
 
 
-def _no_variables(trial: Trial, given: Mapping[str, str]) -> Mapping[str, str]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Backend:
     """Facts of a framework that are needed where it is not loaded.
@@ -72,7 +68,7 @@ class Backend:
     shown: Mapping[str, str] = field(default_factory=dict)
     tracked: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
-    environment: Callable[[Trial, Mapping[str, str]], Mapping[str, str]] = _no_variables
+    environment: Callable[[Trial, Mapping[str, str]], Mapping[str, str]] = lambda trial, given: {}
     prefixes: tuple[str, ...] = ()
     caches: tuple[str, ...] = ()
     foreign: str = ""

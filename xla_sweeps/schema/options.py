@@ -302,11 +302,7 @@ ENVIRONMENT = (
         choices={name: tracker.meaning for name, tracker in TRACKERS.items()},
         keys={
             "project": "xla-sweeps",
-            "entity": None,
-            "group": None,
-            "run_name": None,
-            "notes": None,
-            "job_type": None,
+            **dict.fromkeys(("entity", "group", "run_name", "notes", "job_type")),
             "tags": [],
         },
     ),
