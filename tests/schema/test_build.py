@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from factories import MODEL, make_record
 
-from xla_sweeps.schema.build import Build, build_of, differ, newest
+from xla_sweeps.schema.record import Build, build_of, differ, newest
 
 
 def kept(*builds: Build) -> list[int]:

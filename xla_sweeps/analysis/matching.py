@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 
 from xla_sweeps.analysis import provenance
 from xla_sweeps.schema import options
-from xla_sweeps.schema.build import build_of, newest
 from xla_sweeps.schema.columns import Part
 from xla_sweeps.schema.overrides import asked_of, runtime_of
-from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.record import Record, build_of, newest
 from xla_sweeps.schema.row import COLUMNS, QUESTION, TrialSummary, value_of
 from xla_sweeps.schema.trial import Runtime, request_id, size_text
 

@@ -25,11 +25,10 @@ from xla_sweeps.analysis.interval import (
 )
 from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Pool
 from xla_sweeps.analysis.stats import Interval
-from xla_sweeps.schema.build import build_of, newest
 from xla_sweeps.schema.columns import ModeColumns
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Round, Status
 from xla_sweeps.schema.modes import Entry, Mode, comparison_pairs, mode_of
-from xla_sweeps.schema.record import Record, headline_labels
+from xla_sweeps.schema.record import Record, build_of, headline_labels, newest
 from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
 
 _T = TypeVar("_T")

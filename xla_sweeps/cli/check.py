@@ -20,8 +20,7 @@ from xla_sweeps.cli.arguments import add_results_dir, command_parser
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive, rows
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.build import build_of, newest
-from xla_sweeps.schema.record import Record, RecordFormatError
+from xla_sweeps.schema.record import Record, RecordFormatError, build_of, newest
 from xla_sweeps.system.files import read_regular
 from xla_sweeps.system.text import displayable
 

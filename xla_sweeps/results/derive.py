@@ -28,9 +28,8 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
 from xla_sweeps.schema.backend import Backend, backend_of
-from xla_sweeps.schema.build import build_of
 from xla_sweeps.schema.measurement import Flag, Status
-from xla_sweeps.schema.record import Record, outcome_of
+from xla_sweeps.schema.record import Record, build_of, outcome_of
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
         device_name: as the device calls itself.
         software: versions that make records comparable (`software_of`).
         cost_s: wall time of the replicate.
-        build: `schema.build.build_of`.
+        build: `schema.record.build_of`.
         level: the anchor's `noise.level_of`.
     """
 

@@ -11,9 +11,9 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -34,6 +34,11 @@ SCHEMA_VERSION = 4
 """A new status, mode, scenario or meaning of a field is a new schema; a new field with a default is
 not.
 """
+
+Build = Mapping[str, str]
+"""Values by name; those that are not known are not there."""
+
+_Item = TypeVar("_Item")
 
 _TEXT_LIMIT = 64 * 1024
 
@@ -350,3 +355,40 @@ def outcome_of(record: Record) -> Status:
 def headline_labels(labels: Sequence[str]) -> Sequence[str]:
     """The baseline and the headline's candidates, or the only mode."""
     return (baseline_of(labels), *headline_candidates(labels)) if len(labels) > 1 else labels
+
+
+def build_of(record: Record) -> dict[str, str]:
+    """The known values of a replicate's build: the model, and the libraries that it ran on.
+
+    A trial's id says what was asked for. A model's code may load other files than before, and a
+    library may come from elsewhere than the packages that are installed. Multiply-accumulates
+    follow from the fingerprint, and are counted in two ways.
+    """
+    libraries = (record.environment.get("loaded") or {}).get("libraries") or {}
+    model = record.model
+    values = {"params": model.params, "operations": model.fingerprint, **libraries}
+    return {name: str(value) for name, value in values.items() if value not in (None, "")}
+
+
+def differ(one: Build, other: Build) -> bool:
+    """True if two builds differ in a value that both have."""
+    return any(one[name] != other[name] for name in one.keys() & other.keys())
+
+
+def newest(
+    items: Sequence[_Item], build: Callable[[_Item], Build]
+) -> tuple[list[_Item], dict[str, str]]:
+    """The items of the newest build, and what is known of it.
+
+    Args:
+        items: of one trial, the newest last.
+        build: of an item.
+    """
+    latest: dict[str, str] = {}
+    kept: list[_Item] = []
+    for item in reversed(items):
+        this = build(item)
+        if not differ(latest, this):
+            latest = {**this, **latest}
+            kept.insert(0, item)
+    return kept, latest

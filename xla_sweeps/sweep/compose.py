@@ -53,7 +53,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
             on a cluster.
         outcomes: of its records that count, oldest first; extended while the sweep runs.
         seen: trial and replicate number of each known record, whether it counts or not.
-        builds: the newest `schema.build.Build` by trial id; only its records are in `outcomes`.
+        builds: the newest `schema.record.Build` by trial id; only its records are in `outcomes`.
         accepted: statuses of the replicates that count as measured.
         wanted: replicates that are still to be measured.
         timed_s: the most seconds that a replicate is timed, by the limits of its effort.

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field, replace
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results.derive import run_of
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.build import differ
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.record import Record, RecordFormatError, outcome_of
+from xla_sweeps.schema.record import Record, RecordFormatError, differ, outcome_of
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.launchers import Launcher

@@ -15,9 +15,9 @@ from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.results import rows, table
 from xla_sweeps.results.derive import Run
 from xla_sweeps.results.rows import Runs
-from xla_sweeps.schema.build import newest
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.overrides import flattened, key_of
+from xla_sweeps.schema.record import newest
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.definition import Parameter, Sweep
