@@ -89,7 +89,7 @@ def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
                     os.environ, device=settings.device, backend=backend
                 ),
                 log=Path(folder, "log"),
-                watch=partial(Sampler.watching, device=settings.device, memory_limit_bytes=limit),
+                watch=partial(Sampler, device=settings.device, memory_limit_bytes=limit),
                 stop=stop,
                 leases=Leases((), holder=""),
             ),

@@ -82,7 +82,7 @@ def measure(tmp_path: Path, driver: FakeNvml) -> tuple[ReplicateResult, list[tup
                 backend=scripted(),
                 environment=dict(os.environ),
                 log=tmp_path / "child.log",
-                watch=partial(Sampler.watching, device=GPU, memory_limit_bytes=2**40),
+                watch=partial(Sampler, device=GPU, memory_limit_bytes=2**40),
                 stop=stop,
                 leases=Leases((), holder="test"),
             ),

@@ -144,7 +144,7 @@ def test_a_real_neighbour_contaminates_the_rounds_beside_it_and_is_named(
     try:
         with (
             hog(tmp_path),
-            Sampler.watching(device=CPU, memory_limit_bytes=2**40) as sampler,
+            Sampler(device=CPU, memory_limit_bytes=2**40) as sampler,
         ):
             sampler.add(quiet.pid, lambda: None)
             started = time.perf_counter_ns()
@@ -181,7 +181,7 @@ def test_the_work_of_the_measured_process_itself_is_not_foreign() -> None:
         return time.clock_gettime(clock) + time.process_time()
 
     try:
-        with Sampler.watching(device=CPU, memory_limit_bytes=2**40) as sampler:
+        with Sampler(device=CPU, memory_limit_bytes=2**40) as sampler:
             sampler.add(worker.pid, lambda: None)
             before_first, first, after_first = spent_s(), sampler.read(), spent_s()
             while spent_s() < after_first + 0.5:  # on a busy machine that takes a while

@@ -169,7 +169,7 @@ def _governor(cpu: Mapping[str, Any]) -> Finding:
 def _quiet(seconds: float) -> Iterator[Finding]:
     """Watch the machine while this process sleeps: any load is foreign."""
     device = devices.devices()[0]
-    with Sampler.watching(device=device, memory_limit_bytes=2**62) as sampler:
+    with Sampler(device=device, memory_limit_bytes=2**62) as sampler:
         time.sleep(seconds)
         seen = sampler.summary()
     cores, steal = seen["foreign_cores"], seen["steal_share"]

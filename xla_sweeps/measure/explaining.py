@@ -109,7 +109,7 @@ def _ask(
         if worker is None:
             return
         started.enter_context(worker)
-        with Sampler.watching(device=settings.device, memory_limit_bytes=limit) as sampler:
+        with Sampler(device=settings.device, memory_limit_bytes=limit) as sampler:
             sampler.add(worker.pid, worker.memory.request)
             request = protocol.Explain(job=job)
             worker.request(request, protocol.Finished, deadline_s=timeouts.build_s)

@@ -11,11 +11,10 @@ import os
 import threading
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from xla_sweeps.measure.gpu import GpuWatch
 from xla_sweeps.measure.neighbours import FOREIGN, busiest, in_words, spending
@@ -67,7 +66,7 @@ class Sample:
 
 
 class Sampler:
-    """Samples in a thread of its own until it is closed.
+    """Samples in a thread of its own until it is closed; a context manager.
 
     Args:
         device: the device that is measured on; a GPU is watched between designs of rounds only.
@@ -93,15 +92,11 @@ class Sampler:
         self._others = self._looked = spending(self._root, list(self._exceeded))
         self._looked_ns = self._samples[0].at_ns
 
-    @classmethod
-    @contextmanager
-    def watching(cls, *, device: Device, memory_limit_bytes: int) -> Iterator[Sampler]:
-        """A sampler that runs during a `with` block."""
-        sampler = cls(device=device, memory_limit_bytes=memory_limit_bytes)
-        try:
-            yield sampler
-        finally:
-            sampler.close()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self.close()
 
     def add(self, pid: int, exceeded: Callable[[], None]) -> None:
         """Watch one more measuring process, and begin again with what was seen.

@@ -233,7 +233,7 @@ def _conducted(
     settings, together = session.settings, session.assignment.together
     names = {*lease_names(settings.device), *together}
     watch = partial(
-        monitor.Sampler.watching,
+        monitor.Sampler,
         device=settings.device,
         memory_limit_bytes=job.trial.memory_limit_bytes,
     )
