@@ -2,8 +2,8 @@
 
     python -m benchmarks.compatibility docs/compatibility.csv [--source NAME] [--largest-px 384]
 
-One measuring process for each entry and source, with batch 1; only compiling is timed. Rows that
-the file already has are not run again, so a stopped run can be resumed. The page beside it
+One measuring process for each entry and source, with batch 1 and few timed calls. Rows that the
+file already has are not run again, so a stopped run can be resumed. The page beside it
 (docs/compatibility.md) is written from the file at the end.
 """
 
@@ -14,7 +14,7 @@ import csv
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,14 +70,16 @@ class Row:
 
 
 def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
-    """Build, trace, compile and verify one entry in a process of its own."""
+    """Build, trace, compile, verify and briefly time one entry in a process of its own."""
     px = _resolution(entry, source, largest_px)
     chosen = [f"model={entry.name}", f"source={source}", f"resolution={px}"]
     composed = compose.compose_config(
         [*chosen, "batch_size=1", f"modes=[{','.join(MODES)}]", "device=cpu"]
     )
     settings = settings_of(composed)
-    job = ReplicateJob(trial=settings.trial, replicate=0, modes=MODES, order_seed=0, measure=False)
+    effort = replace(settings.trial.effort, rounds_min=1, rounds_max=1, warmup_cap_calls=1)
+    trial = replace(settings.trial, effort=effort)
+    job = ReplicateJob(trial=trial, replicate=0, modes=MODES, order_seed=0)
     backend = backend_of(settings.trial)
     limit = settings.trial.memory_limit_bytes
     with tempfile.TemporaryDirectory() as folder, Stop() as stop:
@@ -94,7 +96,6 @@ def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
                 leases=Leases((), holder=""),
             ),
             SILENT,
-            timed=False,
         )
     outcomes = {label: attempt.modes.get(label) for label in MODES}
     failures = [attempt.failure, *(outcome.failure for outcome in outcomes.values() if outcome)]

@@ -46,7 +46,7 @@ def set_up(job: ReplicateJob, heard: Heard | None = None) -> Bench:
     heard = heard or Heard()
     bench = build(job, BENCHES[job.trial.scenario])
     bench.run_eagerly(heard.send)
-    if job.measure and job.trial.effort.always_reference and job.replicate == 0:
+    if job.trial.effort.always_reference and job.replicate == 0:
         bench.add_reference(heard.send)
     return bench
 

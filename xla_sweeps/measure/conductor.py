@@ -35,19 +35,15 @@ from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.process import adopting_orphans
 
 
-def measure(
-    job: ReplicateJob, setting: Setting, follower: Follower, *, timed: bool = True
-) -> ReplicateResult:
+def measure(job: ReplicateJob, setting: Setting, follower: Follower) -> ReplicateResult:
     """Measure one replicate to its end, whatever that is.
-
-    If it is not timed, it is only built, traced, compiled and verified.
 
     Raises:
         OSError: a worker cannot be started, or its log cannot be written.
     """
     with adopting_orphans() as mark, ExitStack() as started, setting.watch() as watcher:
         conductor = _Conductor(job, setting, follower, watcher, mark, started)
-        conductor.run(timed=timed)
+        conductor.run()
         return conductor.result
 
 
@@ -94,12 +90,12 @@ class _Conductor:
         self.quiet = QuietWait(self.watcher.disturbance, self.setting.quiet_s, say)
         self.clocks = [ClockCheck() for _ in self.labels]
 
-    def run(self, *, timed: bool) -> None:
+    def run(self) -> None:
         """Prepare, measure, finish."""
         try:
-            self._make_ready(timed=timed)
+            self._make_ready()
             prepared_at = time.perf_counter()
-            if timed and self.warm:
+            if self.warm:
                 self._measure()
             self._finish()
             if self.result.finished:
@@ -109,7 +105,7 @@ class _Conductor:
             self.losses.append(interrupted)
         self._conclude()
 
-    def _make_ready(self, *, timed: bool) -> None:
+    def _make_ready(self) -> None:
         """Start the workers, prepare and warm up their modes.
 
         A worker that dies of a mode is started again without it; the others wait for it.
@@ -118,10 +114,10 @@ class _Conductor:
             for index, labels in enumerate(self.labels):
                 if labels and index not in self.alive:
                     self._bring_up(index)
-            if timed and self.alive:
+            if self.alive:
                 self._wait_for_turn()
             for index in list(self.alive):
-                self._warm_up(index, timed=timed)
+                self._warm_up(index)
             if all(index in self.alive for index, left in enumerate(self.labels) if left):
                 return
 
@@ -200,11 +196,11 @@ class _Conductor:
         self.follower.warn(f"{label}: {failed.failure.message}")
         self.labels[index].remove(label)
 
-    def _warm_up(self, index: int, *, timed: bool) -> None:
+    def _warm_up(self, index: int) -> None:
         """Warm up the modes of a worker that are not warm yet."""
         worker, limit_s = self.alive[index], self.job.trial.timeouts.warmup_s
         for label in [label for label in self.labels[index] if label not in self.warm]:
-            request = protocol.WarmUp(mode=label, once=not timed)
+            request = protocol.WarmUp(mode=label)
             try:
                 warmed = worker.request(request, protocol.Warmed, deadline_s=limit_s)
             except RequestFailed as failed:

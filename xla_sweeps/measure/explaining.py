@@ -57,7 +57,7 @@ def explain(
     """
     trial = replace(settings.trial, modes=MODES)
     backend = backend_of(trial)
-    job = ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0, measure=trace)
+    job = ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0)
     explained, why = Explanation(model=trial.model.name, device=""), ""
 
     def follow(event: protocol.Event) -> None:
@@ -85,7 +85,8 @@ def explain(
             memory_limit_bytes=trial.memory_limit_bytes,
         )
         try:
-            _ask(launch, job, settings, stop=stop, on_event=follow)
+            request = protocol.Explain(job=job, trace=trace)
+            _ask(launch, request, settings, stop=stop, on_event=follow)
         except (workers.RequestFailed, workers.WorkerLost) as error:
             why = error.failure.message
     if signals.number:
@@ -95,14 +96,14 @@ def explain(
 
 def _ask(
     launch: workers.Launch,
-    job: ReplicateJob,
+    request: protocol.Explain,
     settings: Settings,
     *,
     stop: workers.Stop,
     on_event: Callable[[protocol.Event], None],
 ) -> None:
     """Have a worker explain the job's model, within its memory limit."""
-    timeouts, limit = job.trial.timeouts, job.trial.memory_limit_bytes
+    timeouts, limit = launch.timeouts, launch.memory_limit_bytes
     with ExitStack() as started:
         mark = started.enter_context(adopting_orphans())
         worker = workers.start(launch, mark=mark, stop=stop, on_event=on_event)
@@ -111,7 +112,6 @@ def _ask(
         started.enter_context(worker)
         with Sampler(device=settings.device, memory_limit_bytes=limit) as sampler:
             sampler.add(worker.pid, worker.memory.request)
-            request = protocol.Explain(job=job)
             worker.request(request, protocol.Finished, deadline_s=timeouts.build_s)
 
 

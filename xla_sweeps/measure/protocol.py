@@ -32,10 +32,9 @@ class Prepare(msgspec.Struct, frozen=True, tag="prepare"):
 
 
 class WarmUp(msgspec.Struct, frozen=True, tag="warm_up"):
-    """Warm a mode up; or only call it once more, to tell compile time. Answered by `Warmed`."""
+    """Warm a mode up. Answered by `Warmed`."""
 
     mode: str
-    once: bool = False
 
 
 class TimeBlock(msgspec.Struct, frozen=True, tag="time_block"):
@@ -61,9 +60,10 @@ class Finish(msgspec.Struct, frozen=True, tag="finish"):
 
 
 class Explain(msgspec.Struct, frozen=True, tag="explain"):
-    """Explain a model; `job.measure`: trace calls too. Answered by `Finished`."""
+    """Explain a model; `trace`: trace calls too. Answered by `Finished`."""
 
     job: ReplicateJob
+    trace: bool
 
 
 Request = SetUp | Prepare | WarmUp | TimeBlock | TimeSingles | Finish | Explain

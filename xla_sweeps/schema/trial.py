@@ -324,15 +324,12 @@ class ReplicateJob:
         modes: labels still to be measured; fewer than the trial's after a mode killed an earlier
             process.
         order_seed: of the order of modes in the rounds and of the inputs.
-        measure: whether to measure, or only to build, trace, compile and verify; for `explain`,
-            whether to trace calls.
     """
 
     trial: Trial
     replicate: int
     modes: tuple[str, ...]
     order_seed: int
-    measure: bool = True
 
 
 def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:

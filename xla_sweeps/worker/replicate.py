@@ -64,8 +64,8 @@ class Replicate:
             match request:
                 case protocol.Prepare(mode=mode):
                     return self._prepare(mode)
-                case protocol.WarmUp(mode=mode, once=once):
-                    return self._call_again(mode) if once else self._warm_up(mode)
+                case protocol.WarmUp(mode=mode):
+                    return self._warm_up(mode)
                 case protocol.TimeBlock():
                     return self._time_block(request)
                 case protocol.TimeSingles():
@@ -92,7 +92,7 @@ class Replicate:
             tell(protocol.Built(model=model.facts))
             tell(protocol.Stage(phase=Phase.VERIFY, mode=str(Mode.EAGER)))
             model.run_eagerly(tell)
-            if job.measure and trial.effort.always_reference and job.replicate == 0:
+            if trial.effort.always_reference and job.replicate == 0:
                 model.add_reference(tell)
             built = time.perf_counter()
             tell(protocol.Stage(phase=Phase.VERIFY, detail="synchronization"))
@@ -165,14 +165,6 @@ class Replicate:
         sync_s = timing.sync_overhead_s(entry.executable, clock=CLOCK)
         entry.traced = entry.executable.traces()
         return protocol.Warmed(outcome=entry.outcome, call_s=warm.call_s, sync_s=sync_s)
-
-    def _call_again(self, label: str) -> protocol.Warmed:
-        """Call a mode once more instead of a warm-up, to tell compile time from a call's time."""
-        entry = self._prepared[label]
-        again_s = entry.executable.first_call_s()
-        compile_s = max(0.0, (entry.outcome.first_call_s or 0.0) - again_s)
-        entry.outcome = replace(entry.outcome, compile_s=compile_s)
-        return protocol.Warmed(outcome=entry.outcome, call_s=again_s, sync_s=0.0)
 
     def _time_block(self, request: protocol.TimeBlock) -> protocol.Timed:
         block = timing.settled_block(

@@ -32,7 +32,7 @@ from xla_sweeps.measure.failures import diagnose_exception, error_line, error_te
 from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, Trap, TrapName
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Execution, Mode
-from xla_sweeps.schema.trial import Precision, ReplicateJob
+from xla_sweeps.schema.trial import Precision
 
 REFUSED = "XLA does not compile the model"
 
@@ -63,9 +63,9 @@ class Subject:
 Tell = Callable[[protocol.Event], None]
 
 
-def explain(job: ReplicateJob, channel: Any) -> None:
+def explain(request: protocol.Explain, channel: Any) -> None:
     """Explain the model of a job, and send what is found."""
-    trial, spec = job.trial, job.trial.model
+    trial, spec = request.job.trial, request.job.trial.model
     devices.configure(tf32=trial.tf32, seed=trial.seed)
     channel.send(protocol.Loaded(environment=devices.loaded_environment()))
     device = devices.tf_device(trial.device)
@@ -97,7 +97,7 @@ def explain(job: ReplicateJob, channel: Any) -> None:
             ),
         )
         explaining = Explaining(subject, channel.send)
-        explaining.explain(trace=job.measure)
+        explaining.explain(trace=request.trace)
         explaining.time_calls()
 
 

@@ -20,7 +20,7 @@ class Explainer:
         self._channel.send(protocol.Stage(phase=Phase.IMPORT, detail=BACKEND.title))
         from xla_sweeps.backends.tensorflow.explain import explaining
 
-        explaining.explain(request.job, self._channel)
+        explaining.explain(request, self._channel)
         return protocol.Finished()
 
 
