@@ -36,7 +36,7 @@ from xla_sweeps.system.process import Assignment, StopSignals
 _ENDS_TRIAL = (Status.INFRA, Status.BUILD_ERROR)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class TrialResult:
     """End of a trial.
 
@@ -48,11 +48,11 @@ class TrialResult:
     """
 
     trial_id: str
-    exit_code: int
-    summary: TrialSummary | None
-    records: tuple[Record, ...] = ()
-    paths: tuple[Path, ...] = ()
-    logs: tuple[Path, ...] = ()
+    exit_code: int = 0
+    summary: TrialSummary | None = None
+    records: list[Record] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
+    logs: list[Path] = field(default_factory=list)
     tracking: TrackerReport | None = None
 
 
@@ -64,15 +64,12 @@ class _Session:
     store: Store
     screen: Screen
     tracker: Tracker
-    trial_id: str
     environment: dict[str, Any]
     title: str
     stop: Stop
     signals: StopSignals
     assignment: Assignment
-    records: list[Record] = field(default_factory=list)
-    paths: list[Path] = field(default_factory=list)
-    logs: list[Path] = field(default_factory=list)
+    result: TrialResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +148,12 @@ def run_trial(
             store=store,
             screen=screen,
             tracker=tracker,
-            trial_id=identifier,
             environment=facts,
             title=header.name,
             stop=stop,
             signals=signals,
             assignment=assignment,
+            result=TrialResult(trial_id=identifier),
         )
         tracker.open(header)
         _run_all(session, replicates)
@@ -168,10 +165,10 @@ def _run_all(session: _Session, count: int) -> None:
     try:
         for _ in range(count):
             _run_replicate(session)
-            if session.signals.number or session.records[-1].status in _ENDS_TRIAL:
+            if session.signals.number or session.result.records[-1].status in _ENDS_TRIAL:
                 return
     except StoreError as error:
-        session.tracker.finish(session.records, None, exit_code=error.exit_code)
+        session.tracker.finish(session.result.records, None, exit_code=error.exit_code)
         raise
 
 
@@ -188,7 +185,7 @@ def _require_unmeasured(assignment: Assignment, store: Store, identifier: str) -
 def _run_replicate(session: _Session) -> None:
     """Measure one replicate, and save its record however it ends."""
     settings, trial = session.settings, session.settings.trial
-    number = session.store.next_replicate(session.trial_id)
+    number = session.store.next_replicate(session.result.trial_id)
     job = ReplicateJob(
         trial=trial,
         replicate=number,
@@ -196,8 +193,8 @@ def _run_replicate(session: _Session) -> None:
         order_seed=trial.seed * 1009 + number,
     )
     log = _log_path(session, number)
-    session.logs.append(log)
-    if not session.records:
+    session.result.logs.append(log)
+    if not session.result.records:
         session.screen.trial_started(session.title, replicates=trial.effort.replicates, log=log)
     follower = Follower(
         screen=session.screen,
@@ -210,7 +207,9 @@ def _run_replicate(session: _Session) -> None:
         whole.wait(session.stop, follower.waiting_for)
         started_at = now()
         result = _conducted(session, job, log, follower)
-    record = make_record(session.settings, session.trial_id, number, result, session.environment)
+    record = make_record(
+        session.settings, session.result.trial_id, number, result, session.environment
+    )
     record = replace(
         record,
         started_at=started_at,
@@ -219,8 +218,8 @@ def _run_replicate(session: _Session) -> None:
     )
     sys.audit("xla_sweeps.supervisor.result")
     stored, path = save(record, session.store, stop=session.stop, warn=session.screen.warn)
-    session.records.append(stored)
-    session.paths.append(path)
+    session.result.records.append(stored)
+    session.result.paths.append(path)
     session.screen.replicate_done(
         stored.replicate, str(stored.status), stored.failure.message if stored.failure else ""
     )
@@ -263,10 +262,10 @@ def _conducted(
 
 def _was_contaminated(session: _Session) -> bool:
     """True if the trial's latest replicate is contaminated, so that the next waits for quiet."""
-    replicates = session.records
+    trial_id, replicates = session.result.trial_id, session.result.records
     if not replicates:
-        loaded = session.store.load(session.trial_id)
-        replicates = loaded.records.get(session.trial_id, [])
+        loaded = session.store.load(trial_id)
+        replicates = loaded.records.get(trial_id, [])
         for problem in loaded.problems:  # a damaged record is moved away, and named only now
             session.screen.warn(problem)
     return bool(replicates) and replicates[-1].status is Status.CONTAMINATED
@@ -281,32 +280,25 @@ def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
 
 def _conclude(session: _Session) -> TrialResult:
     """Analyse all records of the trial, close the run, and decide the exit code."""
-    stopped = session.signals.number
-    summary, problems = end_trial(session.store, session.trial_id)
+    result, stopped = session.result, session.signals.number
+    result.summary, problems = end_trial(session.store, result.trial_id)
     for problem in problems:
         session.screen.warn(problem)
-    exit_code = 0
     if stopped:
-        exit_code = 128 + stopped
+        result.exit_code = 128 + stopped
         if stopped == signal.SIGTERM:
             session.tracker.preempt()
-    elif headline_failed(session.records):
-        exit_code = 1
-    tracking = session.tracker.finish(session.records, summary, exit_code=exit_code)
-    return TrialResult(
-        trial_id=session.trial_id,
-        exit_code=exit_code,
-        summary=summary,
-        records=tuple(session.records),
-        paths=tuple(session.paths),
-        logs=tuple(session.logs),
-        tracking=tracking,
+    elif headline_failed(result.records):
+        result.exit_code = 1
+    result.tracking = session.tracker.finish(
+        result.records, result.summary, exit_code=result.exit_code
     )
+    return result
 
 
 def _log_path(session: _Session, number: int) -> Path:
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
-    return session.store.log_folder(session.trial_id) / f"{number}-{stamp}-{os.getpid()}.log"
+    return session.store.log_folder(session.result.trial_id) / f"{number}-{stamp}-{os.getpid()}.log"
 
 
 def _stop_signals(stop: Stop) -> StopSignals:
