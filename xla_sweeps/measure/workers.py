@@ -73,7 +73,7 @@ class Stop:
     def request(self) -> None:
         """Ask for the stop."""
         self.requested = True
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):  # many requests, or closed
             os.eventfd_write(self._descriptor, 1)
 
     def fileno(self) -> int:
