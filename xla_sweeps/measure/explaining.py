@@ -17,6 +17,7 @@ import msgspec
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure import protocol, workers
+from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.runner import child_environment
 from xla_sweeps.schema.backend import backend_of, default_backend
@@ -87,7 +88,7 @@ def explain(
         try:
             request = protocol.Explain(job=job, trace=trace)
             _ask(launch, request, settings, stop=stop, on_event=follow)
-        except (workers.RequestFailed, workers.WorkerLost) as error:
+        except (workers.RequestFailed, WorkerLost) as error:
             why = error.failure.message
     if signals.number:
         raise KeyboardInterrupt
