@@ -528,7 +528,7 @@ def test_a_full_launch_queue_does_not_make_a_mode_host_bound(launch_ns: int, sha
     block = timing.measure_block(device, "xla", 100, clock=clock)  # about 100 ms
     assert block.enqueue_ns > 0.85 * block.elapsed_ns  # which says nothing
     machine = Direct({"xla": device}, clock)
-    found = measure_latencies(machine.singles, (), {"xla": 100}, effort=EFFORT)[0]["xla"]
+    latencies = measure_latencies(machine.singles, (), {"xla": 100}, effort=EFFORT)[0]["xla"]
     outcome = make_outcome(
         block.call_s,
         latencies_s=tuple(call.call_s for call in latencies.calls),

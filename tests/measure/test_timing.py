@@ -102,7 +102,9 @@ def seconds(latencies: Latencies) -> list[float]:
 def latencies_of(
     devices: Mapping[str, Device], measured: Sequence[Round], calls: Mapping[str, int], clock: Clock
 ) -> dict[str, Latencies]:
-    found, lost = measure_latencies(Direct(devices, clock).singles, measured, calls, effort=EFFORT)
+    latencies, lost = measure_latencies(
+        Direct(devices, clock).singles, measured, calls, effort=EFFORT
+    )
     assert not lost
     return latencies
 
@@ -313,10 +315,10 @@ def test_less_than_one_per_cent_is_no_slow_start() -> None:
 
 
 def test_contaminated_rounds_tell_no_trend() -> None:
-    clean = [item(number, 10) for number in range(10)]
-    later = [item(10 + number, 20 + number) for number in range(8)]
+    clean = [xla_round(number, 10) for number in range(10)]
+    later = [xla_round(10 + number, 20 + number) for number in range(8)]
     assert timing.trend([*clean, *later], "xla") is Trend.MOVING
-    disturbed = [replace(item, dirty="a build") for item in later]
+    disturbed = [replace(round_, dirty="a build") for round_ in later]
     assert timing.trend([*clean, *disturbed], "xla") is Trend.STEADY
     assert timing.trend([*clean, *disturbed], "eager") is Trend.NOT_ASSESSED
 
