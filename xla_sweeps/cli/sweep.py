@@ -8,7 +8,7 @@ import itertools
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -176,21 +176,16 @@ def plan_of(request: Request) -> Plan:
     for problem in runs.problems:
         print(f"warning: {problem}", file=sys.stderr)
     asked = sum(sweep.trials for sweep in sweeps if sweep.method != "bayes")
-    composed = _composed(request) if asked else []
+    trials = itertools.chain.from_iterable(
+        search.expand(sweep, seed=options.seed) for sweep in sweeps if asked
+    )
+    lines, where = request.sweep.lines, str(options.file)
+    composed = compose_all(composer, trials, lines=lines, where=where)
     tasks = with_aa(composed, composer.of_words)
     assign_records(tasks, runs, software=composer.software, retry=options.retry)
     if options.rerun is not None:
         want_again(tasks, runs, store.results_dir, *options.rerun, warn=warn)
     return Plan(tasks=tasks, repeated=asked - len(composed), costs=costs_of(runs))
-
-
-def _composed(request: Request) -> list[Task]:
-    """The trials of a grid or a random search, each once."""
-    sweep, options = request.sweep, request.options
-    trials = itertools.chain.from_iterable(
-        search.expand(each, seed=options.seed) for each in (sweep, *request.more)
-    )
-    return compose_all(request.composer, trials, lines=sweep.lines, where=str(options.file))
 
 
 def _show_plan(request: Request, plan: Plan) -> None:
@@ -217,13 +212,13 @@ def _source(request: Request) -> Search | None:
     """Proposes the trials of a search; None for a grid or a random sweep."""
     if request.sweep.method != "bayes":
         return None
-    seed = request.options.seed
-    return Search(request.sweep, request.composer, request.store, seed=seed, measured=_measured)
-
-
-def _measured(records: Sequence[Record]) -> Mapping[str, object]:
-    """A trial's results, by the names that a sweep's `metric` may have."""
-    return run_summary(records, summarize(records))
+    return Search(
+        request.sweep,
+        request.composer,
+        request.store,
+        seed=request.options.seed,
+        measured=lambda records: run_summary(records, summarize(records)),
+    )
 
 
 def _driver(

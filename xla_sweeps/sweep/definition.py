@@ -199,10 +199,14 @@ def parse_sweep(
     for path, parameter in _flatten(parameters, (), at):
         if path[0] in RETIRED:
             warnings.append(f"{at(*_place(path))}: ignored {path[0]} (of an earlier version)")
-        else:
-            flat[path] = parameter
-    if method == "grid":
-        _require_countable(flat, at)
+            continue
+        flat[path] = parameter
+        if method == "grid" and parameter.count is None:
+            raise ConfigError(
+                f"{at(*_place(path))}: parameters.{'.'.join(path)}: a grid needs values that can "
+                f"be counted ({', '.join(COUNTABLE)}), not {parameter.distribution}; list values, "
+                "or use method: random"
+            )
     return Sweep(
         name=str(document.get("name") or where.rpartition("/")[2].rpartition(".")[0]),
         method=str(method),
@@ -340,16 +344,6 @@ def _short(value: Any) -> str:
     if isinstance(value, int) and abs(value) > LARGEST:
         return f"{'-' if value < 0 else ''}10^{math.floor(math.log10(abs(value)))}"
     return str(value)[:60]
-
-
-def _require_countable(parameters: Mapping[tuple[str, ...], Parameter], at: Locate) -> None:
-    for path, parameter in parameters.items():
-        if parameter.count is None:
-            raise ConfigError(
-                f"{at(*_place(path))}: parameters.{'.'.join(path)}: a grid needs values that "
-                f"can be counted ({', '.join(COUNTABLE)}), not {parameter.distribution}; list "
-                "values, or use method: random"
-            )
 
 
 def _metric(given: Any, *, required: bool, at: Locate) -> Metric | None:

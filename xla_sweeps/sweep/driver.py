@@ -161,8 +161,15 @@ class Driver:
             if not task.wanted:
                 self._backlog.finish(task)
                 return
-        known_records = max(len(stored), len(task.seen))
-        job = self._job(task, slot, known_records)
+        given = keys_of(task.words)
+        job = Job(
+            arguments=(*task.words, *(word for word in self._extra if key_of(word) not in given)),
+            known_records=max(len(stored), len(task.seen)),
+            accelerator=task.accelerator,
+            slot=slot,
+            silent_s=task.silent_s,
+            log=self._logs / f"{next(self._numbers):05d}-{os.getpid()}.log",
+        )
         sys.audit("xla_sweeps.driver.submit")
         future = self._launcher.submit(job)
         self._running[future] = Run(task, job, stored, time.monotonic())
@@ -192,16 +199,3 @@ class Driver:
             self._watch.note(run.ended, new, now=time.monotonic())
         word = self._judge.judge(run.task, run.ended, new)
         self._progress.ended(run, word, new)
-
-    def _job(self, task: Task, slot: str | None, known_records: int) -> Job:
-        """The job of a task's next replicate; its log is numbered."""
-        given = keys_of(task.words)
-        words = (*task.words, *(word for word in self._extra if key_of(word) not in given))
-        return Job(
-            arguments=words,
-            known_records=known_records,
-            accelerator=task.accelerator,
-            slot=slot,
-            silent_s=task.silent_s,
-            log=self._logs / f"{next(self._numbers):05d}-{os.getpid()}.log",
-        )

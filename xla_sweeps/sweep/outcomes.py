@@ -52,7 +52,7 @@ class Outcome:
     """Result of a run of a sweep.
 
     Attributes:
-        counts: trials by `count_trials`.
+        counts: trials by `Progress.counts`.
         signal_number: of the signal that stopped it, or 0.
         broken: why the circuit breaker stopped it, or "".
         left: tasks that are not done.

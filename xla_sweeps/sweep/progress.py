@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -105,8 +105,16 @@ class Progress:
         return f"{text}; measured up to {attempts} times; --accept-contaminated keeps them"
 
     def counts(self) -> dict[str, int]:
-        """Number of trials by how they ended."""
-        return count_trials(self._backlog.tasks, gave_up=self._judge.given_up_as)
+        """Number of trials by final status, or `refused`, `died`, `infra` or `missing`."""
+        words: Counter[str] = Counter()
+        for task in self._backlog.tasks:
+            outcome = final_outcome(task.outcomes)
+            given_up = self._judge.given_up_as.get(task.key, "")
+            if outcome is not None and (not task.wanted or given_up or outcome in INCONCLUSIVE):
+                words[str(outcome)] += 1
+            else:
+                words[given_up or "missing"] += 1
+        return dict(words)
 
     def left_s(self, running: Mapping[Future[Ended], Run]) -> tuple[float, float] | None:
         """Seconds that the rest will take, as a range; None where nothing is known."""
@@ -156,26 +164,6 @@ def _expected(task: Task, contaminated: float) -> float:
     if Status.CONTAMINATED not in task.accepted:
         attempts = ATTEMPTS[Status.CONTAMINATED] - task.outcomes.count(Status.CONTAMINATED)
     return max(1, task.wanted) + sum(contaminated**again for again in range(1, attempts))
-
-
-def count_trials(tasks: Iterable[Task], *, gave_up: Mapping[str, str]) -> dict[str, int]:
-    """Number of trials by final status, or `refused`, `died`, `infra` or `missing`.
-
-    Args:
-        tasks: the sweep's, without anchors.
-        gave_up: those that were given up without a record that says why: a word, by key.
-    """
-    words: Counter[str] = Counter()
-    for task in tasks:
-        outcome = final_outcome(task.outcomes)
-        given_up = gave_up.get(task.key, "")
-        if outcome is not None and (not task.wanted or given_up or outcome in INCONCLUSIVE):
-            words[str(outcome)] += 1
-        elif given_up:
-            words[given_up] += 1
-        else:
-            words["missing"] += 1
-    return dict(words)
 
 
 def figure_of(new: Sequence[Record]) -> str:
