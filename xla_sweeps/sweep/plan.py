@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from xla_sweeps.config import foreign
 from xla_sweeps.errors import ConfigError, unknown_name
@@ -20,7 +19,7 @@ from xla_sweeps.schema.overrides import flattened, key_of
 from xla_sweeps.schema.record import newest
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.definition import Parameter, Sweep
+from xla_sweeps.sweep.definition import Sweep
 from xla_sweeps.system import devices
 
 DEVICE_RULE = "the launcher chooses the device: use --devices on this machine, or accelerator"
@@ -52,15 +51,10 @@ def check_parameters(sweep: Sweep, path: Path) -> None:
         where = f"{path}:{line}" if line else str(path)
         if key == "device":
             raise ConfigError(f"{where}: {DEVICE_RULE}")
-        for flat, value in _settings(key, parameter):
-            foreign.check_value(flat, value, where=where)
-
-
-def _settings(key: str, parameter: Parameter) -> Iterator[tuple[str, Any]]:
-    """Each option that a parameter sets, with each of its values; numbers are safe."""
-    yield key, None
-    for value in parameter.values:
-        yield from flattened({key: value}).items()
+        foreign.check_value(key, None, where=where)
+        for value in parameter.values:  # numbers are safe
+            for flat, plain in flattened({key: value}).items():
+                foreign.check_value(flat, plain, where=where)
 
 
 def headline_rows(
