@@ -10,14 +10,14 @@ nothing from it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.interval import NORMAL_95, UNKNOWN, Prior, errors_of
+from xla_sweeps.analysis.interval import NORMAL_95, UNKNOWN, Numbers, Prior, errors_of
 from xla_sweeps.schema.modes import is_aa_pair
 
 MIN_FLOOR = 0.01
@@ -138,20 +138,23 @@ def pool_of(evidence: Iterable[Evidence]) -> Pool:
     return replace(
         pool,
         floors={
-            host: floor_of([(one, one.speedup, standard_error(one, pool)) for one in group])
+            host: floor_of([one.speedup for one in group], standard_errors(group, pool))
             for host, group in twins.items()
         },
-        floors_across={host: floor_of(list(_across(group))) for host, group in twins.items()},
+        floors_across={host: _floor_across(group) for host, group in twins.items()},
     )
 
 
-def _across(evidence: Iterable[Evidence]) -> Iterator[tuple[Evidence, float, float]]:
-    """The A/A pairs across processes; Welch's degrees of freedom are taken as of equal spreads."""
-    for pair in evidence:
+def _floor_across(twins: Iterable[Evidence]) -> float:
+    """The floor between processes; Welch's degrees of freedom are taken as of equal spreads."""
+    ratios, errors = [], []
+    for pair in twins:
         if pair.aa_across and pair.aa_across_low and pair.aa_across_high:
             width = math.log(pair.aa_across_high / pair.aa_across_low)
             quantile = float(stats.special().stdtrit(pair.replicates - 2, 0.975))
-            yield pair, pair.aa_across, width / 2 / quantile
+            ratios.append(pair.aa_across)
+            errors.append(width / 2 / quantile)
+    return floor_of(ratios, np.array(errors))
 
 
 def prior_of(evidence: Sequence[Evidence]) -> Prior:
@@ -192,11 +195,12 @@ def prior_of(evidence: Sequence[Evidence]) -> Prior:
     return Prior(between, scale, prior, float(freedom.sum()))
 
 
-def floor_of(pairs: Sequence[tuple[Evidence, float, float]]) -> float:
+def floor_of(ratios: Sequence[float], errors: Numbers) -> float:
     """The smallest relative difference that counts, from A/A pairs of one host and kind.
 
     Args:
-        pairs: each with its ratio and the standard error of its log.
+        ratios: of the pairs, the latest last.
+        errors: standard errors of their logs.
 
     Returns:
         What 95 % of pairs of copies differ by beyond what their own errors explain (a random-effect
@@ -206,30 +210,27 @@ def floor_of(pairs: Sequence[tuple[Evidence, float, float]]) -> float:
     References:
         Paule & Mandel (1982), Consensus Values and Weighting Factors.
     """
-    pairs = sorted(pairs, key=lambda pair: pair[0].measured_at)[-MAX_AA_PAIRS:]
-    if len(pairs) < MIN_AA_PAIRS:
+    if len(ratios) < MIN_AA_PAIRS:
         return MIN_FLOOR
-    squares = np.log([ratio for _, ratio, _ in pairs]) ** 2
-    errors = np.array([error for *_, error in pairs]) ** 2
+    squares = np.log(ratios[-MAX_AA_PAIRS:]) ** 2
+    variances = errors[-MAX_AA_PAIRS:] ** 2
     low, high = 0.0, float(squares.max())
-    if high == 0 or float((squares / np.maximum(errors, 1e-18)).sum()) <= len(pairs):
+    if high == 0 or float((squares / np.maximum(variances, 1e-18)).sum()) <= squares.size:
         return MIN_FLOOR
     for _ in range(60):
         middle = (low + high) / 2
-        if float((squares / (errors + middle)).sum()) > len(pairs):
+        if float((squares / (variances + middle)).sum()) > squares.size:
             low = middle
         else:
             high = middle
     return max(MIN_FLOOR, math.expm1(NORMAL_95 * math.sqrt(high)))
 
 
-def standard_error(evidence: Evidence, pool: Pool) -> float:
-    """Standard error of the log speedup, as its interval has it."""
+def standard_errors(evidence: Sequence[Evidence], pool: Pool) -> Numbers:
+    """Standard errors of the log speedups, as their intervals have them."""
     numbers = {
-        "within_percent": np.array([evidence.within_percent]),
-        "between_percent": np.array([evidence.between_percent or 0.0]),
-        "replicates": np.array([evidence.replicates]),
+        name: np.array([getattr(one, name) or 0.0 for one in evidence])
+        for name in ("within_percent", "between_percent", "replicates")
     }
-    prior = pool.prior(evidence.baseline, evidence.candidate)
-    error, _, _ = errors_of(numbers, np.array([prior]))
-    return float(error[0])
+    priors = np.array([pool.prior(one.baseline, one.candidate) for one in evidence])
+    return errors_of(numbers, priors)[0]

@@ -140,9 +140,10 @@ def parse_filter(text: str) -> Filter:
 def _tokens(text: str) -> list[_Token]:
     tokens = []
     for match in _TOKEN.finditer(text):
-        kind = str(match.lastgroup)
-        token = _Token(kind, match[kind], match.start(kind))
-        if kind == "wrong":
+        group = str(match.lastgroup)
+        is_keyword = group == "word" and match[group].lower() in _KEYWORDS
+        token = _Token("keyword" if is_keyword else group, match[group], match.start(group))
+        if group == "wrong":
             _complain(token, f"{token.text!r} is not expected here, or its quotation does not end")
         tokens.append(token)
     return [*tokens, _Token("end", "", len(text))]
@@ -186,7 +187,7 @@ class _Parser:
         return self._comparison()
 
     def _comparison(self) -> Filter:
-        if self.token.kind != "word" or self.token.text.lower() in _KEYWORDS:
+        if self.token.kind != "word":
             what = repr(self.token.text) if self.token.text else "the end"
             _complain(self.token, f"expected a column, got {what}")
         named = self._take()
@@ -199,9 +200,7 @@ class _Parser:
                 f"expected one of = != < <= > >= ~ and a value after {named.text}",
             )
         sign = self._take()
-        if self.token.kind not in ("word", "quoted") or (
-            self.token.kind == "word" and self.token.text.lower() in _KEYWORDS
-        ):
+        if self.token.kind not in ("word", "quoted"):
             _complain(
                 self.token,
                 f"expected a value after {named.text} {sign.text}; quote texts with blanks",
@@ -211,7 +210,7 @@ class _Parser:
 
     def _took(self, text: str) -> bool:
         """True, and past it, if a keyword or a bracket is next."""
-        matches = self.token.kind in ("word", "bracket") and self.token.text.lower() == text
+        matches = self.token.kind in ("keyword", "bracket") and self.token.text.lower() == text
         if matches:
             self._take()
         return matches
