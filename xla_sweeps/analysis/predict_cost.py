@@ -153,12 +153,12 @@ def cost_of(points: Sequence[Point]) -> Cost | None:
     weights = 1 / (seconds * np.array([point.error for point in points]))
     scaled = rows * weights[:, None]
     inverse = np.linalg.pinv(scaled.T @ scaled)
-    found = inverse @ scaled.T @ (seconds * weights)
-    misfit = (seconds - rows @ found) * weights
+    coefficients = inverse @ scaled.T @ (seconds * weights)
+    misfit = (seconds - rows @ coefficients) * weights
     covariance = inverse * max(1.0, float(misfit @ misfit) / freedom)
     fixed, sample, *further = (
         stats.interval_about(float(value), math.sqrt(variance), freedom=freedom)
-        for value, variance in zip(found, np.diag(covariance), strict=True)
+        for value, variance in zip(coefficients, np.diag(covariance), strict=True)
     )
     return Cost(
         fixed=fixed,
@@ -166,7 +166,7 @@ def cost_of(points: Sequence[Point]) -> Cost | None:
         further=further[0] if further else None,
         covariance=tuple(map(tuple, covariance.tolist())),
         freedom=freedom,
-        misfit=float(np.abs(seconds / (rows @ found) - 1).max()),
+        misfit=float(np.abs(seconds / (rows @ coefficients) - 1).max()),
         points=tuple(points),
     )
 
@@ -215,14 +215,14 @@ def ranking(costs: Mapping[str, Cost], samples: int) -> list[Ranked]:
     Ways whose interval reaches 0 come last: they cannot be the answer. Differences have intervals
     that count the fits as independent, as in `crossing`.
     """
-    found = [
+    best = [
         (label, min(totals_of(cost, samples), key=lambda total: total.seconds.high))
         for label, cost in costs.items()
     ]
-    found.sort(key=lambda item: (item[1].seconds.low <= 0, item[1].seconds.estimate))
-    if not found:
+    best.sort(key=lambda choice: (choice[1].seconds.low <= 0, choice[1].seconds.estimate))
+    if not best:
         return []
-    (first, fastest), *others = found
+    (first, fastest), *others = best
     return [
         Ranked(label=first, best=fastest, behind=None),
         *(

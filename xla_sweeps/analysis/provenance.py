@@ -84,8 +84,8 @@ _quoted = lru_cache(maxsize=4096)(shlex.quote)
 @lru_cache(maxsize=4096)
 def _assignment(name: str, value: str) -> str:
     """A variable as a shell takes it, or "" where a command may not set it."""
-    known = _LIBRARIES + tuple(prefix for backend in backends() for prefix in backend.prefixes)
-    switches = re.fullmatch(rf"({'|'.join(known)})_[A-Z0-9_]+", name)
+    prefixes = _LIBRARIES + tuple(prefix for backend in backends() for prefix in backend.prefixes)
+    switches = re.fullmatch(rf"({'|'.join(prefixes)})_[A-Z0-9_]+", name)
     allowed = switches and not _LOADS.search(name)
     return f"{name}={shlex.quote(value)}" if allowed else ""
 

@@ -315,7 +315,9 @@ def _mode_status(
     mode without enough rounds has the failure of the newest replicate that was cut short.
     """
     outcomes = [record.modes[label] for record in records if label in record.modes]
-    told = [item for item in outcomes if item.status in (Status.OK, Status.NONDETERMINISTIC)]
+    told = [
+        outcome for outcome in outcomes if outcome.status in (Status.OK, Status.NONDETERMINISTIC)
+    ]
     for outcome in outcomes:
         if outcome.status in WITHHELD and (
             outcome.status is not Status.NONDETERMINISTIC or outcome is told[-1]

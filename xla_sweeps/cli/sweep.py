@@ -196,14 +196,14 @@ def _show_plan(request: Request, plan: Plan) -> None:
         example.wanted = example.replicates
         wanted = [example] * sweep.trials
     left = [(task.model, task.wanted) for task in wanted]
-    known = sum(task.model in plan.costs for task in wanted)
+    estimated = sum(task.model in plan.costs for task in wanted)
     show_plan(
         sweep.name,
         [(task.words, task.wanted) for task in plan.tasks],
         search=sweep.trials if sweep.method == "bayes" else None,
         repeated=plan.repeated,
-        known=known,
-        left_s=time_left(left, past=plan.costs, slots=request.slot_count) if known else None,
+        known=estimated,
+        left_s=time_left(left, past=plan.costs, slots=request.slot_count) if estimated else None,
         timed_s=sum(task.timed_s * task.wanted for task in wanted) / request.slot_count,
     )
 

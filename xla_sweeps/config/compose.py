@@ -326,8 +326,8 @@ def _unknown_option(path: str) -> ConfigError:
     """Error for an override of an unknown option, with the nearest one of its group."""
     group, _, inner = path.partition(".")
     keys = BY_NAME[group].keys if group in BY_NAME else {}
-    known = [f"{group}.{key}" for key in keys] if inner and keys else NAMES
-    return unknown_name("option", path, known, listed=len(known))
+    names = [f"{group}.{key}" for key in keys] if inner and keys else NAMES
+    return unknown_name("option", path, names, listed=len(names))
 
 
 def unknown_choice(group: str, choice: str) -> ConfigError:

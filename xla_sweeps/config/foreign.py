@@ -296,8 +296,8 @@ def _check_header(text: str, path: Path) -> None:
 
 def _check_defaults(node: yaml.Node, path: Path) -> None:
     """Refuse entries that leave the folder, or land elsewhere than where their group says."""
-    for item in node.value if isinstance(node, yaml.SequenceNode) else [node]:
-        pairs = item.value if isinstance(item, yaml.MappingNode) else [(item, None)]
+    for entry in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+        pairs = entry.value if isinstance(entry, yaml.MappingNode) else [(entry, None)]
         for key, value in pairs:
             where = f"{path}:{line_of(key)}"
             chosen = [] if value is None else [one.value for one in _nodes(value)]
@@ -325,7 +325,7 @@ def _value(node: yaml.Node, where: str) -> Any:
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, where)
     if isinstance(node, yaml.SequenceNode):
-        return [_value(item, where) for item in node.value]
+        return [_value(element, where) for element in node.value]
     try:
         return _CONSTRUCTOR.construct_object(node) if kind in _CONVERTED else node.value
     except (ValueError, KeyError) as error:

@@ -79,7 +79,7 @@ def _recipe(path: str) -> dict[str, Any]:
             raise ConfigError(
                 f"path={path}: not a SavedModel, it has no saved_model.pb; allowed: {_FORMS}"
             )
-        files = sorted(item for item in place.rglob("*") if item.is_file())
+        files = sorted(file for file in place.rglob("*") if file.is_file())
         return {
             "kind": "saved_model",
             "path": str(place),
@@ -163,7 +163,7 @@ def _inputs(given: Any) -> tuple[InputSpec, ...]:
     inputs = tuple(
         _input(entry, where=f"input_spec[{index}]") for index, entry in enumerate(entries)
     )
-    names = [item.name for item in inputs]
+    names = [spec.name for spec in inputs]
     if len(inputs) > 1 and any(names) and (not all(names) or len(set(names)) < len(names)):
         raise ConfigError(
             f"input_spec: name every input, each differently, or none; given: {names}"

@@ -92,12 +92,12 @@ def _flags(option: str, given: Any, environ: Mapping[str, str], backend: Backend
 def _typed(option: str, name: str, value: Any, backend: Backend) -> Any:
     """The value in the flag's own type; XLA itself is asked about what it does not list."""
     variable, key = backend.flags[option], f"{option}.{name}"
-    known = library_flags.known(backend, variable)
-    if name in known:
-        return _value(key, value, known[name])
+    flags = library_flags.known(backend, variable)
+    if name in flags:
+        return _value(key, value, flags[name])
     text = str(_value(key, value, "str"))
     if not library_flags.accepts(backend, variable, name, text):
-        raise unknown_name(f"flag in {option}", f"{name}={text}", known)
+        raise unknown_name(f"flag in {option}", f"{name}={text}", flags)
     return value
 
 

@@ -65,13 +65,13 @@ class GpuWatch:
 
     def flags(self) -> list[str]:
         """Caveats: whether power limited the clock, and whether the driver tells."""
-        told = [item for item in self.spans if item.reasons is not None]
-        counted = [item for item in self.spans if item.power_capped_s is not None]
-        capped_s = sum(item.power_capped_s or 0.0 for item in counted)
-        limited = capped_s > LIMITED_SHARE * sum(item.elapsed_s for item in counted) or (
-            not counted and any((item.reasons or 0) & POWER_CAP_REASON for item in told)
+        told = [span for span in self.spans if span.reasons is not None]
+        counted = [span for span in self.spans if span.power_capped_s is not None]
+        capped_s = sum(span.power_capped_s or 0.0 for span in counted)
+        limited = capped_s > LIMITED_SHARE * sum(span.elapsed_s for span in counted) or (
+            not counted and any((span.reasons or 0) & POWER_CAP_REASON for span in told)
         )
-        silent = self._reviews and not told and all(item.thermal_s is None for item in self.spans)
+        silent = self._reviews and not told and all(span.thermal_s is None for span in self.spans)
         return [
             *([str(Flag.POWER_LIMITED)] if limited else []),
             *([str(Flag.NO_GPU_TELEMETRY)] if silent else []),

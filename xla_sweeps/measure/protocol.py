@@ -206,9 +206,9 @@ def _without_secrets(value: Any) -> Any:
     if isinstance(value, str):
         return redacted(value)
     if isinstance(value, list):
-        return [_without_secrets(item) for item in value]
+        return [_without_secrets(inner) for inner in value]
     if isinstance(value, dict):
-        return {key: _without_secrets(item) for key, item in value.items()}
+        return {key: _without_secrets(inner) for key, inner in value.items()}
     return value
 
 

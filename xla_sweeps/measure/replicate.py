@@ -157,7 +157,7 @@ class ReplicateResult:
     def contaminate(self, cause: str) -> None:
         """Mark all rounds as contaminated."""
         self.contaminated = True
-        self.rounds = [replace(item, dirty=item.dirty or cause) for item in self.rounds]
+        self.rounds = [replace(round_, dirty=round_.dirty or cause) for round_ in self.rounds]
 
     def conclude(self, watcher: Sampler, *, clock_differs: bool) -> None:
         """Take in what the watcher saw over the whole time."""

@@ -146,7 +146,7 @@ def check(device: Device, *, command: Sequence[str] = ()) -> tuple[Check, ...]:
     except subprocess.TimeoutExpired as error:
         out, log = error.stdout or b"", (error.stderr or b"").decode(errors="replace")
         ended = f"not compiled within {LIMIT_S:g} s"
-    told = {item.program: item for item in map(_compiled, out.splitlines()) if item}
+    told = {compiled.program: compiled for compiled in map(_compiled, out.splitlines()) if compiled}
     return tuple(
         _judged(told.get(name, Compiled(program=name, error=ended)), log) for name in PROGRAMS
     )

@@ -350,8 +350,8 @@ def is_told_by(scenario: str, label: str) -> bool:
 def by_count(scenarios: Iterable[str]) -> list[str]:
     """The scenarios among these, the commonest first; those that tie as in `SCENARIOS`."""
     counts = Counter(scenarios)
-    known = [str(name) for name in SCENARIOS if name in counts]
-    return sorted(dict.fromkeys([*known, *counts]), key=lambda name: -counts[name])
+    declared = [str(name) for name in SCENARIOS if name in counts]
+    return sorted(dict.fromkeys([*declared, *counts]), key=lambda name: -counts[name])
 
 
 def implied_modes(scenario: Scenario, jit: str) -> tuple[Mode, ...]:
@@ -430,8 +430,8 @@ def baseline_of(modes: Sequence[str]) -> str:
 
 def _by_role(modes: Sequence[str]) -> dict[_Role, str]:
     """The labels that are no further copies, by what their modes are."""
-    known = [(label, *parse(label)) for label in modes if is_mode(label)]
-    return {_role(mode): str(label) for label, mode, copy in known if copy == 1}
+    labels = [(label, *parse(label)) for label in modes if is_mode(label)]
+    return {_role(mode): str(label) for label, mode, copy in labels if copy == 1}
 
 
 def headline_candidates(modes: Sequence[str]) -> tuple[str, ...]:

@@ -268,7 +268,7 @@ _PRECISION = (
         help="how long and how precisely to measure; effort.KEY=VALUE sets one value of a level",
         default="quick",
         choices={"quick": "1 replicate", "standard": "3", "publish": "5"},
-        keys={item.name: None for item in fields(Effort) if item.name != "name"},
+        keys={setting.name: None for setting in fields(Effort) if setting.name != "name"},
         in_files=True,
         identifies=True,
         foreign="name",
@@ -321,9 +321,9 @@ ENVIRONMENT = (
         usage="timeouts.STAGE=S",
         help="deadline of a stage, seconds",
         unset=", ".join(
-            f"{item.name.removesuffix('_s')} {item.default}" for item in fields(Timeouts)
+            f"{setting.name.removesuffix('_s')} {setting.default}" for setting in fields(Timeouts)
         ),
-        keys={item.name.removesuffix("_s"): item.default for item in fields(Timeouts)},
+        keys={setting.name.removesuffix("_s"): setting.default for setting in fields(Timeouts)},
     ),
     Option(
         usage="memory_limit_gib=X",

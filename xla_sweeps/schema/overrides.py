@@ -42,9 +42,13 @@ def override_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return f"[{','.join(override_value(item) for item in value)}]"
+        return f"[{','.join(override_value(element) for element in value)}]"
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{key}:{override_value(item)}" for key, item in value.items()) + "}"
+        return (
+            "{"
+            + ",".join(f"{key}:{override_value(element)}" for key, element in value.items())
+            + "}"
+        )
     if isinstance(value, str) and (not _PLAIN.fullmatch(value) or _reads_as_other(value)):
         escaped = _BEFORE_QUOTE.sub(r"\1\1", value).replace("'", "\\'")
         return f"'{escaped}'"
@@ -107,7 +111,7 @@ def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in values.items():
         if key in NESTED and isinstance(value, Mapping):
-            flat.update({f"{key}.{inner}": item for inner, item in value.items()})
+            flat.update({f"{key}.{inner}": inner_value for inner, inner_value in value.items()})
         else:
             flat[key] = value
     return flat

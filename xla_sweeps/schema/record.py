@@ -335,9 +335,9 @@ def _clean(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {_clean(str(key)): _clean(item) for key, item in value.items()}
+        return {_clean(str(key)): _clean(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_clean(item) for item in value]
+        return [_clean(inner) for inner in value]
     return _clean(str(value))
 
 

@@ -87,10 +87,10 @@ _NAMES_FILES = re.compile(
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     """Names of variables that are kept, foreign and harmless, those of all backends included."""
-    known = backends()
-    caches = [name for backend in known for name in (*backend.caches, backend.log_level) if name]
-    own = [rf"{prefix}_\w+" for backend in known for prefix in backend.prefixes]
-    foreign = [backend.foreign for backend in known if backend.foreign]
+    declared = backends()
+    caches = [name for backend in declared for name in (*backend.caches, backend.log_level) if name]
+    own = [rf"{prefix}_\w+" for backend in declared for prefix in backend.prefixes]
+    foreign = [backend.foreign for backend in declared if backend.foreign]
     kept, strange, harmless = (
         re.compile("|".join(words))
         for words in ((*_KEPT, *caches, *own), (*_FOREIGN, *foreign), (*_HARMLESS, *caches))
@@ -239,7 +239,9 @@ def versions() -> dict[str, str]:
 
     Those of every backend, and NVIDIA's libraries with their version of CUDA.
     """
-    names = {name: known for backend in backends() for name, known in packages_of(backend).items()}
+    names = {
+        name: version for backend in backends() for name, version in packages_of(backend).items()
+    }
     for library in _LIBRARIES:
         for suffix in ("-cu12", "-cu13", ""):
             names[f"nvidia-{library}{suffix}"] = (f"nvidia-{library}{suffix}",)

@@ -134,7 +134,7 @@ class SweepProgress:
 def words_of(counts: Mapping[str, int]) -> str:
     """How many trials ended how, the most first."""
     return "  ".join(
-        f"{count} {word}" for word, count in sorted(counts.items(), key=lambda item: -item[1])
+        f"{count} {word}" for word, count in sorted(counts.items(), key=lambda pair: -pair[1])
     )
 
 

@@ -213,7 +213,7 @@ def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) ->
             )
     for why in gave_up.values():
         classes.setdefault("gave up", []).append(why)
-    for status, examples in sorted(classes.items(), key=lambda item: -len(item[1]))[
+    for status, examples in sorted(classes.items(), key=lambda pair: -len(pair[1]))[
         :FAILURES_SHOWN
     ]:
         say(

@@ -154,8 +154,8 @@ def _move(cores: set[int]) -> None:
 def _fastest(call: Callable[[Any], Any], argument: Any) -> tuple[float, modes.ModeExecutable]:
     """The faster of graph mode and XLA, and its seconds."""
     executables = [modes.ModeExecutable.bind(call, mode, [argument]) for mode in _MODES]
-    timed = [(_best_s(item), item) for item in executables]
-    return min(timed, key=lambda item: item[0])
+    timed = [(_best_s(executable), executable) for executable in executables]
+    return min(timed, key=lambda pair: pair[0])
 
 
 def _peak(
