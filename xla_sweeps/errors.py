@@ -27,7 +27,7 @@ EXTRAS = {
     "bayes": "optuna",
     "ray": "ray",
 }
-"""What `pip install` takes in place of an extra of this package, which no package index has."""
+"""Argument of `pip install` in place of an extra of this package, which no package index has."""
 
 
 class XlaSweepsError(Exception):

@@ -197,7 +197,7 @@ def test_a_node_that_dies_with_all_its_trials_does_not_stop_the_sweep(tmp_path: 
 
 
 def losses(watch: outcomes.SlotWatch, moments: Sequence[float]) -> list[bool]:
-    """Whether the sweep is broken after a job that was lost at each of these moments."""
+    """True where the sweep is broken after a job that was lost at each of these moments."""
     broken = []
     for now in moments:
         watch.note(Ended(how=End.LOST, slot="n0"), [], now=now)

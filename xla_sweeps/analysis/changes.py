@@ -34,7 +34,7 @@ _NO_GATE = (
 _KIND_OF = {"slower": THROUGHPUT, "smaller-speedup": SPEEDUP, "ambiguous": THROUGHPUT}
 
 FAIL_ON = ("slower", "smaller-speedup", "ambiguous", "broke", "missing")
-"""What `failures` looks for, by name."""
+"""Conditions that `failures` looks for, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What a call costs whatever its size, what a sample costs, and where two ways to call cross. Pure.
+"""Fixed cost of a call, cost of a sample, and where two ways to call cross. Pure.
 
 The time of a call of `k` batches of `n` samples is taken as `fixed + further (k - 1) + sample n k`.
 """
@@ -40,7 +40,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one way to call costs, in seconds.
+    """Cost of one way to call, in seconds.
 
     Attributes:
         fixed: of a call before its first sample.
@@ -63,7 +63,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Total:
-    """What a number of samples costs in all, in batches of one size.
+    """Cost of a number of samples in all, in batches of one size.
 
     Attributes:
         batch_size: of all batches but the last, which may be smaller.
@@ -93,7 +93,7 @@ class Ranked:
 
     @property
     def may_be_fastest(self) -> bool:
-        """Whether it is the fastest, or cannot be told apart from it."""
+        """True if it is the fastest, or cannot be told apart from it."""
         return self.behind is None or self.behind.low <= 0
 
 
@@ -200,7 +200,7 @@ def crossing(one: Cost, other: Cost) -> Crossing | None:
 
 
 def totals_of(cost: Cost, samples: int) -> list[Total]:
-    """What so many samples cost at each measured batch size, in ascending order.
+    """Cost of so many samples at each measured batch size, in ascending order.
 
     They are one call of several batches; where no such call was measured, a call for each batch.
     Batches larger than all the samples are one batch of these.

@@ -44,13 +44,13 @@ from xla_sweeps.schema.overrides import option_of, override_value
 ALLOWED_RESOLVERS = {"now", "hydra", "oc.select", "oc.dict.keys", "oc.dict.values"}
 
 HYDRA_KEYS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra/launcher")
-"""What a person may set of Hydra's own, besides the keys of `hydra.launcher`."""
+"""Hydra's own keys that a person may set, besides those of `hydra.launcher`."""
 
 LAUNCHERS = ("joblib", "ray", "rq", "submitit_local", "submitit_slurm")
 """Launchers of Hydra's plugins: the first word of each is that of the package that has it."""
 
 _SHORT = {"tracker": "tracker.name", "source.name": "source", "scenario.name": "scenario"}
-"""What an override may be written as, and the key that it sets."""
+"""Forms of an override, and the key that it sets."""
 
 SHOWN_CHARACTERS = 60
 """The longest text that a message repeats whole."""
@@ -60,7 +60,7 @@ _RESOLVER = re.compile(r"\$\{\s*([A-Za-z_][\w.]*)\s*:")
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """What Hydra composed.
+    """Result of composing by Hydra.
 
     Attributes:
         whole: the configuration, with Hydra's own node.
@@ -216,7 +216,7 @@ def _cut(text: str) -> str:
 
 
 def quoting(text: str) -> str:
-    """How to write an override whose value is one text, as a shell takes it."""
+    """Advice on writing an override whose value is one text, as a shell takes it."""
     key, equals, value = text.partition("=")
     plain = equals and re.fullmatch(r"[\w.+/]+", key) and len(value) <= SHOWN_CHARACTERS
     if not plain or set(value) & set("\\\"'${}[]"):

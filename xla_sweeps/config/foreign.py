@@ -1,4 +1,4 @@
-"""What somebody else's file or server may set.
+"""Limits of what somebody else's file or server may set.
 
 A sweep file, the JSON argument of a W&B agent and the files below `--config-dir` set a trial's
 values and nothing else. What reaches the file system, code or Hydra comes from the words that a
@@ -101,12 +101,12 @@ def check_value(key: str, value: Any, *, where: str) -> None:
 
 
 def is_name(text: str) -> bool:
-    """Whether it is a choice or a preset: no path, no address and no file's name."""
+    """True if it is a choice or a preset: no path, no address and no file's name."""
     return _NAME.fullmatch(text) is not None
 
 
 def may_set(key: str, value: Any) -> bool:
-    """Whether a file or a server may set an option to this value."""
+    """True if a file or a server may set an option to this value."""
     try:
         check_value(key, value, where="")
     except ConfigError:

@@ -1,4 +1,4 @@
-"""Whether XLA can compile for a device: two small programs in a process of their own.
+"""Test whether XLA can compile for a device: two small programs in a process of their own.
 
 What goes wrong on a GPU is mostly its toolchain, and ends the process as often as not, so both the
 errors and the log are looked through.
@@ -21,7 +21,7 @@ from xla_sweeps.system import environment
 from xla_sweeps.system.devices import Device
 
 PROGRAMS = ("matmul", "convolution")
-"""What is compiled; the first also calls a function of libdevice."""
+"""Programs that are compiled; the first also calls a function of libdevice."""
 
 LIMIT_S = 300.0
 
@@ -110,7 +110,7 @@ def cause_of(text: str) -> Cause | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What came of one program.
+    """Result of one program.
 
     Attributes:
         cause: also of a program that compiled, if the log has one.
@@ -153,7 +153,7 @@ def check(device: Device, *, command: Sequence[str] = ()) -> tuple[Check, ...]:
 
 
 def _compiled(line: bytes) -> Compiled | None:
-    """What the process says of a program; None for a line that is a library's."""
+    """Result of a program that the process tells; None for a line that is a library's."""
     try:
         return msgspec.json.decode(line, type=Compiled)
     except (msgspec.DecodeError, UnicodeDecodeError):

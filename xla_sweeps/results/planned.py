@@ -38,7 +38,7 @@ def keep(results_dir: Path, sweep: str, requests: Iterable[str]) -> None:
 
 
 def unmeasured(results_dir: Path) -> int | None:
-    """How many planned trials have no record; None where no plan is kept."""
+    """Number of planned trials without a record; None where no plan is kept."""
     wanted: set[str] = set()
     plans = 0
     for path in (results_dir / _FOLDER).glob("*.json"):

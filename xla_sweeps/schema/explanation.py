@@ -1,4 +1,4 @@
-"""What XLA does with a model: what it refuses, changes and makes of it, and where time goes.
+"""Explanation of a model under XLA: its refusals, changes and program, and where time goes.
 
 Frozen values: None means "not available", with the reason in `Explanation.missing`.
 """
@@ -13,7 +13,7 @@ from xla_sweeps.schema.roofline import Roofline
 
 
 class TrapName(StrEnum):
-    """What a program under XLA may do differently without an error."""
+    """Ways in which a program under XLA may differ without an error."""
 
     RECOMPILES_PER_VALUE = "recompiles_per_value"
     RECOMPILES_PER_SHAPE = "recompiles_per_shape"
@@ -28,7 +28,7 @@ class TrapName(StrEnum):
 
 
 class State(StrEnum):
-    """What is known of a trap in one model."""
+    """State of a trap in one model."""
 
     FOUND = "found"
     POSSIBLE = "possible"
@@ -75,7 +75,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompilerVerdict:
-    """What the compiler says of the model.
+    """Verdict of the compiler on the model.
 
     Attributes:
         compiles: whether it accepts the model.
@@ -92,7 +92,7 @@ class CompilerVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clustering:
-    """What auto-clustering finds.
+    """Result of auto-clustering.
 
     Attributes:
         operations: of the traced graph that compute something.
@@ -132,7 +132,7 @@ class Trap:
 
 
 class Kind(StrEnum):
-    """What an operation mainly does."""
+    """Main work of an operation."""
 
     CONVOLUTION = "convolution"
     DEPTHWISE = "depthwise convolution"
@@ -166,7 +166,7 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What XLA makes of the model, for one call; the bodies of loops are counted once.
+    """Program that XLA makes of the model, for one call; the bodies of loops are counted once.
 
     Attributes:
         operations: that run on the device; a fusion is one. On a CPU XLA calls them thunks.
@@ -215,7 +215,7 @@ class ModeTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerTime:
-    """What one layer costs in graph mode and under XLA.
+    """Cost of one layer in graph mode and under XLA.
 
     A fusion's time is shared among its layers by the bytes that they compute in it.
 
@@ -232,7 +232,7 @@ class LayerTime:
 
     @property
     def lost_s(self) -> float:
-        """What XLA takes longer, seconds."""
+        """Seconds that XLA takes longer."""
         return self.xla_s - self.graph_s
 
 
@@ -250,7 +250,7 @@ class Time:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What is known of one model so far.
+    """Facts that are known of one model so far.
 
     Attributes:
         device: XLA's device that is asked about.
@@ -294,7 +294,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """What XLA has for one operation of TensorFlow.
+    """Support of XLA for one operation of TensorFlow.
 
     Attributes:
         devices: XLA's devices that compile it.
@@ -310,7 +310,7 @@ class Support:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpList:
-    """What one TensorFlow compiles.
+    """Operations that one TensorFlow compiles.
 
     Attributes:
         devices: XLA's devices whose kernels it lists.

@@ -1,4 +1,4 @@
-"""What a measurement yields: statuses, blocks, rounds and the outcome of one execution mode.
+"""Results of a measurement: statuses, blocks, rounds and the outcome of one execution mode.
 
 Raw numbers with units in their names; `analysis` derives statistics from them.
 """
@@ -23,7 +23,7 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Status(StrEnum):
-    """How a mode or a replicate ended: a closed set."""
+    """End of a mode or a replicate: a closed set."""
 
     OK = "ok"
     CONTAMINATED = "contaminated"
@@ -64,7 +64,7 @@ class Phase(StrEnum):
 
 
 class Trend(StrEnum):
-    """Whether a mode's speed still changed: over 20 blocks of its warm-up, else over its rounds.
+    """Change of a mode's speed over 20 blocks of its warm-up, else over its rounds.
 
     The rounds tell where the warm-up ended before it had 20 blocks.
     """
@@ -114,7 +114,7 @@ class Flag(StrEnum):
 
 
 REFUSED = "refused:"
-"""How the message of a failure begins where no mode can be verified."""
+"""Beginning of the message of a failure where no mode can be verified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What the machine did besides, around one round; the monitor's window is at least 0.5 s.
+    """Other work of the machine around one round; the monitor's window is at least 0.5 s.
 
     Attributes:
         foreign_cores: cores that other processes used.
@@ -245,7 +245,7 @@ class LatencyPass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """Whether a mode computes what eager execution computes.
+    """Agreement of a mode with eager execution.
 
     Attributes:
         rmse_rel: root-mean-square difference from eager, divided by the largest absolute eager

@@ -36,12 +36,12 @@ class Entry(StrEnum):
 
     @property
     def queues(self) -> bool:
-        """Whether a call returns before the device is done; the others read their outputs."""
+        """True if a call returns before the device is done; the others read their outputs."""
         return self in (Entry.MODEL, Entry.FUNCTION)
 
 
 class Execution(StrEnum):
-    """What compiles and runs the calls of an entry."""
+    """Way to compile and run the calls of an entry."""
 
     EAGER = "eager"
     """Operation by operation, without a graph."""
@@ -62,7 +62,7 @@ class Execution(StrEnum):
 
     @property
     def is_chosen(self) -> bool:
-        """Whether Keras chooses between a graph and XLA."""
+        """True if Keras chooses between a graph and XLA."""
         return self in (Execution.AUTO, Execution.UNCOMPILED)
 
 
@@ -73,7 +73,7 @@ _E, _X = Entry, Execution
 
 
 class Mode(StrEnum):
-    """How one and the same model is called and executed. A name does not end in `_` and digits.
+    """Way to call and execute one and the same model. A name does not end in `_` and digits.
 
     Attributes:
         entry: the way of calling.
@@ -129,12 +129,12 @@ class Mode(StrEnum):
 
     @property
     def called(self) -> str:
-        """What people call it."""
+        """Name that people give it."""
         return _words(self)[0]
 
     @property
     def switch(self) -> str:
-        """How people switch it on; what they call it where there is no switch."""
+        """Code that switches it on; its name where there is no switch."""
         return _words(self)[1]
 
     @property
@@ -166,7 +166,7 @@ _WORDS: Mapping[Mode, tuple[str, str]] = {
     _M.XLA_HOST: ("XLA from NumPy to NumPy", "tf.function(jit_compile=True)"),
     _M.INPUT: ("the input pipeline alone", "the input pipeline alone"),
 }
-"""What people call each mode, and how they switch it on; but for Keras's own methods."""
+"""Each mode's name among people, and the code that switches it on; but for Keras's own methods."""
 
 _METHOD_WORDS: Mapping[Execution, tuple[str, str]] = {
     Execution.UNCOMPILED: ("without compile", ""),
@@ -180,7 +180,7 @@ _METHOD_WORDS: Mapping[Execution, tuple[str, str]] = {
 
 @cache
 def _words(mode: Mode) -> tuple[str, str]:
-    """What people call a mode, and how they switch it on."""
+    """A mode's name among people, and the code that switches it on."""
     if mode in _WORDS:
         return _WORDS[mode]
     ending, switch = _METHOD_WORDS[mode.execution]
@@ -192,7 +192,7 @@ def _words(mode: Mode) -> tuple[str, str]:
 
 
 class Scenario(StrEnum):
-    """What one timed call does; `SCENARIOS` declares each."""
+    """Work of one timed call; `SCENARIOS` declares each."""
 
     CALL = "call"
     DETECT = "detect"
@@ -203,7 +203,7 @@ class Scenario(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioFacts:
-    """What is known of a scenario.
+    """Facts of a scenario.
 
     Attributes:
         meaning: what one timed call does, in a few words.
@@ -308,7 +308,7 @@ _Role = tuple[Entry, Execution, bool]
 
 
 def _role(mode: Mode) -> _Role:
-    """What a mode is among those of its backend."""
+    """Role of a mode among those of its backend."""
     return mode.entry, mode.execution, mode.steps
 
 
@@ -342,7 +342,7 @@ def headline_of(scenario: str) -> tuple[str, str]:
 
 
 def is_told_by(scenario: str, label: str) -> bool:
-    """Whether a scenario needs no word beside a mode: it is `call`, or the mode names it."""
+    """True if a scenario needs no word beside a mode: it is `call`, or the mode names it."""
     facts = facts_of(scenario)
     return scenario in ("", Scenario.CALL) or mode_of(label).entry in facts.named_by
 
@@ -386,7 +386,7 @@ def mode_of(label: str) -> Mode:
 
 
 def is_mode(label: str) -> bool:
-    """Whether a label names a mode of this version, or a copy of one."""
+    """True if a label names a mode of this version, or a copy of one."""
     try:
         parse(label)
     except ValueError:
@@ -409,7 +409,7 @@ def label_modes(modes: Sequence[Mode]) -> tuple[str, ...]:
 
 @cache
 def is_aa_pair(first: str, second: str) -> bool:
-    """Whether two labels are copies of one mode, so that their true speedup is exactly 1.
+    """True if two labels are copies of one mode, so that their true speedup is exactly 1.
 
     "" is no mode: the baseline of one that was measured alone.
     """

@@ -1,4 +1,4 @@
-"""How fast a model could run on a device at best, and what each mode achieves of it."""
+"""Highest speed of a model on a device, and the part of it that each mode achieves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Peak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What one call must do at least, for the whole batch.
+    """Least work of one call, for the whole batch.
 
     Attributes:
         macs_by_type: multiply-accumulates by the type of their operands as XLA writes it.
@@ -56,7 +56,7 @@ class Work:
 
 
 class Side(StrEnum):
-    """What sets the least time of a call."""
+    """Resource that sets the least time of a call."""
 
     COMPUTE = "compute"
     MEMORY = "memory"

@@ -92,7 +92,7 @@ class Progress:
             self._screen.busy(self._busy(counts))
 
     def _busy(self, counts: Mapping[str, int]) -> str:
-        """How many of the measured trials are contaminated, by what, and what follows."""
+        """Number of measured trials that are contaminated, by what, and what follows."""
         contaminated = counts.get(str(Status.CONTAMINATED), 0)
         if not contaminated:
             return ""

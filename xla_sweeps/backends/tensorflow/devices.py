@@ -72,7 +72,7 @@ def _threads(kind: str) -> int:
 
 
 def _onednn() -> bool | None:
-    """Whether oneDNN's kernels are on (a private module of TensorFlow, tried on 2.21.0)."""
+    """True if oneDNN's kernels are on (a private module of TensorFlow, tried on 2.21.0)."""
     try:
         from tensorflow.python.util import _pywrap_util_port
     except ImportError:

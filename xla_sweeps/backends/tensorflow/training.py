@@ -107,7 +107,7 @@ class Trainer:
         self._reference: FirstSteps | None = None
 
     def kept(self) -> list[Any]:
-        """What it keeps on the device besides the model's variables and the inputs."""
+        """Values that it keeps on the device besides the model's variables and the inputs."""
         labels = [drawn for _, drawn in self.batches]
         return [*_variables(self.optimizer), *self.state.saved, *labels]
 

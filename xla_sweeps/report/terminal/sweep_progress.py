@@ -132,7 +132,7 @@ class SweepProgress:
 
 
 def words_of(counts: Mapping[str, int]) -> str:
-    """How many trials ended how, the most first."""
+    """Number of trials of each end, the most first."""
     return "  ".join(
         f"{count} {word}" for word, count in sorted(counts.items(), key=lambda pair: -pair[1])
     )

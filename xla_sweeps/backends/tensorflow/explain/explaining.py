@@ -122,13 +122,13 @@ class Explaining:
         )
         self._subject, self._tell = subject, tell
         self._ops: Sequence[TracedOp] = ()
-        """Of the traced graph."""
+        """Operations of the traced graph."""
         self._ran: dict[str, modes.ModeExecutable] = {}
-        """What ran without an error, by mode."""
+        """Executables that ran without an error, by mode."""
         self._compiled: modes.ModeExecutable | None = None
         """The model under XLA, as long as XLA takes it."""
         self._lowered: Module | None = None
-        """What it is before XLA's optimizer."""
+        """The program before XLA's optimizer."""
 
     def explain(self, *, trace: bool = True) -> Explanation:
         """Explain all but how fast the model could be.
