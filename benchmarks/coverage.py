@@ -114,13 +114,15 @@ def simulate(
                 "baseline_call_ms": np.full(count, 1e3 * BASELINE_S),
             }
             others = {"priors": np.array([prior] * count), "floor": np.full(count, 0.01)}
-            found = judge({**facts, "speedup": np.exp(logs)}, **others)
+            judgement = judge({**facts, "speedup": np.exp(logs)}, **others)
             equal = judge({**facts, "speedup": np.exp(logs - truth)}, **others)
             shares.setdefault(f"{name}, false", []).append(discoveries(equal["p_value"]) > 0)
-            shares.setdefault(name, []).append(held(found["low"], found["high"], np.exp(truth)))
-            width = float(np.mean(np.log(found["high"] / found["low"]))) / 2
+            shares.setdefault(name, []).append(
+                held(judgement["low"], judgement["high"], np.exp(truth))
+            )
+            width = float(np.mean(np.log(judgement["high"] / judgement["low"]))) / 2
             shares.setdefault(f"{name}, half-width", []).append(width)
-        low, high = found["break_even_low"], found["break_even_high"]
+        low, high = judgement["break_even_low"], judgement["break_even_high"]
         paid = ~np.isnan(low)
         calls = EXTRA_S / BASELINE_S / (1 - np.exp(-truth[paid]))
         shares.setdefault("break-even", []).append(held(low[paid], high[paid], calls))

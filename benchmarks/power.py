@@ -40,7 +40,7 @@ def power(replicates: int, spread: float, gain: float, floor: float, sweeps: int
     for _ in range(sweeps):
         logs, within, between = measured(source, truth, replicates, spread, 0.0)
         prior = learned(source, replicates, spread, within, between)
-        found = judge(
+        judgement = judge(
             {
                 **dict.fromkeys(JUDGED_FROM, np.full(TRIALS, np.nan)),
                 "speedup": np.exp(logs),
@@ -51,7 +51,7 @@ def power(replicates: int, spread: float, gain: float, floor: float, sweeps: int
             priors=np.array([prior] * TRIALS),
             floor=np.full(TRIALS, floor),
         )
-        faster += found["verdict"].count(Verdict.FASTER)
+        faster += judgement["verdict"].count(Verdict.FASTER)
     return faster / sweeps / TRIALS
 
 

@@ -100,9 +100,9 @@ def test_names_in_published_files_are_matched_to_catalog_models(variant: str, na
 
 @pytest.mark.parametrize("family", STUDY)
 def test_every_name_of_the_study_is_a_name_or_an_alias_of_the_catalog(family: str) -> None:
-    found = rows(*(line(name) for name in STUDY[family]))
-    assert {row.trial.model for row in found} <= {*load_catalog()}
-    assert not any("not in the catalog" in row.provenance.note for row in found)
+    figures = rows(*(line(name) for name in STUDY[family]))
+    assert {row.trial.model for row in figures} <= {*load_catalog()}
+    assert not any("not in the catalog" in row.provenance.note for row in figures)
 
 
 def test_a_models_source_is_the_one_that_the_study_used() -> None:
@@ -200,10 +200,10 @@ def test_parameters_of_another_model_get_a_note() -> None:
 
 def test_an_unknown_name_is_kept_with_a_warning() -> None:
     figures = imported.parse(text(line("resnet51_v1"), line("zzz")), where="F")
-    found, warnings = imported.rows_of(figures, load_catalog(), label="study")
+    kept_rows, warnings = imported.rows_of(figures, load_catalog(), label="study")
     assert [
         (row.trial.model, row.trial.family, row.trial.source, row.provenance.command)
-        for row in found
+        for row in kept_rows
     ] == [
         ("resnet51_v1", "Family", "", ""),
         ("zzz", "Family", "", ""),
@@ -283,10 +283,10 @@ cells = st.sampled_from(
 @settings(max_examples=200, deadline=None)
 def test_any_text_is_a_file_of_figures_or_a_reported_mistake(content: str) -> None:
     with contextlib.suppress(ConfigError):
-        found, _ = imported.rows_of(
+        read, _ = imported.rows_of(
             imported.parse(content, where="F"), load_catalog(), label="study"
         )
-        assert table_of(found).num_rows == len(found)
+        assert table_of(read).num_rows == len(read)
 
 
 def test_columns_may_be_in_any_order_with_others_among_them() -> None:

@@ -206,10 +206,10 @@ def with_judgement(row: ComparisonRow, pool: Pool) -> ComparisonRow:
         )
         verdict = columns.pop("verdict")[0]
         figures = {name: float(column[0]) for name, column in columns.items()}
-        known: dict[str, Any] = {
+        judged: dict[str, Any] = {
             name: None if math.isnan(value) else value for name, value in figures.items()
         }
-        speedup = replace(speedup, verdict=verdict, **known)
+        speedup = replace(speedup, verdict=verdict, **judged)
     return replace(row, speedup=speedup)
 
 

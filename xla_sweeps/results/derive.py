@@ -277,19 +277,19 @@ def _judged(table: pyarrow.Table) -> pyarrow.Table:
         floors_across.append(pool.floor_across(host))
     floor = np.array(floors, dtype=float)[codes]
     numbers = {name: _floats(table, name) for name in JUDGED_FROM}
-    known = np.flatnonzero(~np.isnan(numbers["speedup"]) & (numbers["replicates"] > 0))
-    found = judge(
-        {name: column[known] for name, column in numbers.items()},
-        priors=np.array(priors, dtype=float).reshape(-1, len(UNKNOWN))[codes[known]],
-        floor=floor[known],
+    measured = np.flatnonzero(~np.isnan(numbers["speedup"]) & (numbers["replicates"] > 0))
+    judgement = judge(
+        {name: column[measured] for name, column in numbers.items()},
+        priors=np.array(priors, dtype=float).reshape(-1, len(UNKNOWN))[codes[measured]],
+        floor=floor[measured],
     )
     verdicts = np.array(table["verdict"].to_pylist(), dtype=object)
-    verdicts[known] = [str(verdict) for verdict in found.pop("verdict")]
+    verdicts[measured] = [str(verdict) for verdict in judgement.pop("verdict")]
     columns = {"floor": floor, "floor_across": np.array(floors_across, dtype=float)[codes]}
-    for field_name, values in found.items():
+    for field_name, values in judgement.items():
         name = _NAMES[f"speedup.{field_name}"]
         columns[name] = _floats(table, name)
-        columns[name][known] = values
+        columns[name][measured] = values
     return _replaced(table, verdict=verdicts, **columns)
 
 

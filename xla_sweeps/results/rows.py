@@ -165,7 +165,7 @@ def summaries(
     store = Store(results_dir)
     pools = derive.pools_of(rows.table)
     records: dict[str, list[Record]] = {}
-    found: dict[str, TrialSummary] = {}
+    by_trial: dict[str, TrialSummary] = {}
     problems: list[str] = []
     for trial in sorted(dict(store.folders()) if only is None else only):
         loaded = store.load(trial)
@@ -176,10 +176,10 @@ def summaries(
             summary, unusable = guarded(store.records_dir / trial, make)
             problems += unusable
             if summary is not None:
-                records[trial], found[trial] = flagged, summary
-    if only is None and not found:
+                records[trial], by_trial[trial] = flagged, summary
+    if only is None and not by_trial:
         raise StoreError(f"{results_dir} holds no readable record")
-    return records, found, tuple(line for line in problems if line not in rows.problems)
+    return records, by_trial, tuple(line for line in problems if line not in rows.problems)
 
 
 def end_trial(store: Store, trial_id: str) -> tuple[TrialSummary | None, tuple[str, ...]]:
