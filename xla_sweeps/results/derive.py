@@ -83,7 +83,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What is kept of a trial beside its rows.
+    """Facts of a trial that are kept beside its rows.
 
     Attributes:
         runs: its records.

@@ -95,7 +95,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file of `imported/` holds."""
+    """Content of a file of `imported/`."""
 
     schema_version: Literal[1] = 1
     label: str

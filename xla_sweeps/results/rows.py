@@ -86,13 +86,13 @@ class Runs:
 
 
 class _Stamp(msgspec.Struct):
-    """What every version has kept beside its rows: its versions and the place of the records."""
+    """Facts that every version has kept beside its rows: its versions and the records' place."""
 
     version: tuple[int, ...] = ()
 
 
 class _Beside(_Stamp):
-    """What `rows.parquet` holds beside the rows."""
+    """Content of `rows.parquet` beside the rows."""
 
     modified_ns: dict[str, int] = {}
     spans: dict[str, list[Span]] = {}
@@ -320,7 +320,7 @@ def _save(store: Store, table: pyarrow.Table, beside: _Beside) -> None:
 def _kept(
     store: Store, trials: int, *, columns: Sequence[str] | None = None
 ) -> tuple[pyarrow.Table, _Beside]:
-    """What is kept; nothing where there is none, it is too large, or another version wrote it.
+    """Rows and facts that are kept; none where they are missing, too large, or of another version.
 
     Args:
         store: of the results folder.
