@@ -237,7 +237,7 @@ def test_the_watch_is_part_of_what_contaminates_a_round(gpu: FakeGpu) -> None:
     assert sampler.gpu
     sampler.gpu.begin()
     gpu.reasons = 0x80
-    assert all(item.dirty for item in sampler.review(ROUNDS))
+    assert all(round_.dirty for round_ in sampler.review(ROUNDS))
 
 
 @pytest.mark.usefixtures("driver")

@@ -92,7 +92,7 @@ def quiet(rounds: Sequence[Round]) -> Sequence[Round]:
 
 def marked(rounds: Sequence[Round], dirty: Collection[int]) -> Sequence[Round]:
     """The rounds, of which these numbers are contaminated."""
-    return [replace(item, dirty="others" if item.round in dirty else "") for item in rounds]
+    return [replace(round_, dirty="others" if round_.round in dirty else "") for round_ in rounds]
 
 
 def seconds(latencies: Latencies) -> list[float]:
@@ -459,7 +459,7 @@ def test_contaminated_rounds_are_repeated_completely_and_excluded_from_the_ratio
     asked: list[int] = []
 
     def disturbed_once(rounds: Sequence[Round]) -> Sequence[Round]:
-        asked.extend(item.round for item in rounds)
+        asked.extend(round_.round for round_ in rounds)
         return marked(rounds, {1})
 
     result = measured(
@@ -468,7 +468,7 @@ def test_contaminated_rounds_are_repeated_completely_and_excluded_from_the_ratio
         review=disturbed_once,
     )
     assert asked == list(range(len(result.rounds)))
-    assert [item.round for item in result.rounds if item.dirty] == [1]
+    assert [round_.round for round_ in result.rounds if round_.dirty] == [1]
     assert not rounds.is_contaminated(result.rounds)
     assert result.rounds[4].order == result.rounds[1].order
     assert len(rounds.log_ratios(result.rounds, "graph", "xla")) == len(result.rounds) - 1
@@ -476,7 +476,7 @@ def test_contaminated_rounds_are_repeated_completely_and_excluded_from_the_ratio
 
 def busy(rounds: Sequence[Round]) -> Sequence[Round]:
     """A monitor that sees others on the machine all the time."""
-    return marked(rounds, {item.round for item in rounds})
+    return marked(rounds, {round_.round for round_ in rounds})
 
 
 @pytest.mark.parametrize(
@@ -511,7 +511,7 @@ def test_a_machine_that_turns_busy_later_ends_measuring_once_a_fifth_is_contamin
     }
 
     def turns_busy(rounds: Sequence[Round]) -> Sequence[Round]:
-        return marked(rounds, {item.round for item in rounds if item.round >= 12})
+        return marked(rounds, {round_.round for round_ in rounds if round_.round >= 12})
 
     result = measured(devices, clock, review=turns_busy)
     assert rounds.is_contaminated(result.rounds)
@@ -541,9 +541,9 @@ def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
         review=lambda rounds: marked(
             rounds,
             {
-                item.round
-                for item in rounds
-                if contaminated_every and item.round % contaminated_every == 4
+                round_.round
+                for round_ in rounds
+                if contaminated_every and round_.round % contaminated_every == 4
             },
         ),
         on_square=lambda progress: seen.append((clock.now_ns, progress)),
@@ -590,7 +590,7 @@ def test_a_worker_that_is_lost_costs_its_own_modes_and_no_complete_round(dies_at
     reviewed: list[int] = []
 
     def review(rounds: Sequence[Round]) -> Sequence[Round]:
-        reviewed.extend(item.round for item in rounds)
+        reviewed.extend(round_.round for round_ in rounds)
         return rounds
 
     result = rounds.measure_rounds(

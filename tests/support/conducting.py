@@ -31,7 +31,8 @@ class QuietMachine(Sampler):
 
     def review(self, rounds: Sequence[Round]) -> list[Round]:
         return [
-            replace(item, dirty=self.dirty.get(item.round, ""), load=self.load) for item in rounds
+            replace(round_, dirty=self.dirty.get(round_.round, ""), load=self.load)
+            for round_ in rounds
         ]
 
     def disturbance(self) -> str:

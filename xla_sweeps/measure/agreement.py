@@ -127,10 +127,10 @@ def deterministic(first: Outputs, second: Outputs) -> bool:
 
 def _other_shapes(outputs: Outputs, eager: Outputs) -> Agreement | None:
     """The verdict where the outputs' shapes are not eager's; None where they are."""
-    found, wanted = ([item.shape for item in given] for given in (outputs, eager))
-    if found == wanted:
+    shapes, wanted = ([array.shape for array in given] for given in (outputs, eager))
+    if shapes == wanted:
         return None
-    reason = f"the outputs' shapes differ: {found} instead of {wanted}"
+    reason = f"the outputs' shapes differ: {shapes} instead of {wanted}"
     return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason)
 
 
@@ -257,7 +257,7 @@ def _same_boxes(
 ) -> np.ndarray:
     """For each of eager's boxes in an image, the distance to the nearest matching box, or inf."""
     (boxes, confidences, classes), (others, other_confidences, other_classes) = (
-        [np.asarray(item[image][:size]) for item in heads[:3]]
+        [np.asarray(head[image][:size]) for head in heads[:3]]
         for heads, size in ((eager, sizes[0]), (output, sizes[1]))
     )
     if not sizes[1]:

@@ -342,15 +342,15 @@ class _Conductor:
     def _review(self, measured: Sequence[Round]) -> Sequence[Round]:
         """Have the watcher review these rounds, and tell the follower."""
         reviewed = [
-            replace(item, dirty=item.dirty or idle.cause_of(item))
-            for item in self.watcher.review(measured)
+            replace(round_, dirty=round_.dirty or idle.cause_of(round_))
+            for round_ in self.watcher.review(measured)
         ]
         self.follower.rounds_measured(reviewed)
         return reviewed
 
     def _measure_latencies(self) -> None:
         """Measure single calls, which complete the outcomes of the modes."""
-        found, lost = rounds.measure_latencies(
+        single_calls, lost = rounds.measure_latencies(
             self._time_singles,
             self.result.rounds,
             {label: self.calls[label] for label in self.warm},
@@ -358,7 +358,7 @@ class _Conductor:
         )
         for gone in lost:
             self._drop_worker(gone)
-        for label, measured in found.items():
+        for label, measured in single_calls.items():
             outcome = self.result.modes[label]
             self.result.modes[label] = replace(
                 outcome,

@@ -102,10 +102,10 @@ def diagnose_exception(
     if _LOST.search(text):
         hint = "the device or its driver failed: check nvidia-smi"
         return Status.INFRA, failure(message=told, hint=hint)
-    for known in backend.failures:
-        if match := known.expression.search(text):
-            message, op = known.describe(match)
-            return known.status, failure(message=message, hint=known.hint, op=op)
+    for pattern in backend.failures:
+        if match := pattern.expression.search(text):
+            message, op = pattern.describe(match)
+            return pattern.status, failure(message=message, hint=pattern.hint, op=op)
     if kind in {"ConfigError", "DeviceError", "XlaSweepsError"}:
         return usual, failure(message=first_line(text))
     return usual, failure(message=told, hint="see the traceback in the log")

@@ -68,11 +68,11 @@ def spread_of(eager: FirstSteps, nudged: Sequence[FirstSteps]) -> Spread:
     At least one of these has a curve; the others may be of the first step alone.
     """
     return Spread(
-        loss=max(abs(item.loss - eager.loss) for item in nudged),
+        loss=max(abs(steps.loss - eager.loss) for steps in nudged),
         updates=tuple(
-            max(column) for column in zip(*(_apart(item, eager) for item in nudged), strict=True)
+            max(column) for column in zip(*(_apart(steps, eager) for steps in nudged), strict=True)
         ),
-        curve=max(_furthest(item.curve, eager.curve)[1] for item in nudged if item.curve),
+        curve=max(_furthest(steps.curve, eager.curve)[1] for steps in nudged if steps.curve),
     )
 
 
@@ -84,7 +84,7 @@ def same(first: FirstSteps, second: FirstSteps, *, precision: Precision) -> bool
 
 
 def compare_steps(
-    found: FirstSteps,
+    steps: FirstSteps,
     eager: FirstSteps,
     spread: Spread,
     reference: FirstSteps | None = None,
@@ -100,9 +100,9 @@ def compare_steps(
     own bounds would accept anything, the comparison is refused.
     """
     tolerance, factor = TOLERANCE[precision], REFERENCE_FACTOR[precision]
-    sizes, apart = _norms(eager), _apart(found, eager)
+    sizes, apart = _norms(eager), _apart(steps, eager)
     whole = _norm(sizes)
-    errors = _apart(found, reference) if reference else None
+    errors = _apart(steps, reference) if reference else None
     eager_errors = _apart(eager, reference) if reference else None
 
     def answer(reason: str, *, refused: bool = False) -> Agreement:
@@ -119,14 +119,14 @@ def compare_steps(
     tells = SPREAD_FACTOR * _norm(spread.updates) <= MEANINGFUL * whole
     if refusal := _refusal(eager, spread, eager_errors, whole, factor, tells=tells):
         return answer(refusal, refused=True)
-    if not _finite(found):
+    if not _finite(steps):
         return answer("its first steps give values that are not finite")
     allowed = max(tolerance * abs(eager.loss), SPREAD_FACTOR * spread.loss)
     if reference:
         allowed = max(allowed, factor * abs(eager.loss - reference.loss))
-    if abs(found.loss - eager.loss) > allowed:
+    if abs(steps.loss - eager.loss) > allowed:
         return answer(
-            f"the loss of the first step is {found.loss:.6g}, eager's {eager.loss:.6g} (allowed "
+            f"the loss of the first step is {steps.loss:.6g}, eager's {eager.loss:.6g} (allowed "
             f"difference: {allowed:.1e})"
         )
     for index, name in enumerate(names):
@@ -142,7 +142,7 @@ def compare_steps(
                 f"{apart[index] / (sizes[index] or whole):.1e} of its change (allowed: "
                 f"{bound / (sizes[index] or whole):.1e})"
             )
-    return answer(_curve_reason(found, eager, spread, tolerance))
+    return answer(_curve_reason(steps, eager, spread, tolerance))
 
 
 def _refusal(
@@ -167,14 +167,14 @@ def _refusal(
     )
 
 
-def _curve_reason(found: FirstSteps, eager: FirstSteps, spread: Spread, tolerance: float) -> str:
-    step, apart = _furthest(found.curve, eager.curve)
+def _curve_reason(steps: FirstSteps, eager: FirstSteps, spread: Spread, tolerance: float) -> str:
+    step, apart = _furthest(steps.curve, eager.curve)
     largest = max(map(abs, eager.curve), default=0.0)
     allowed = max(tolerance * largest, SPREAD_FACTOR * spread.curve)
     if apart <= allowed:
         return ""
     return (
-        f"the loss of step {step + 1} is {found.curve[step]:.6g}, eager's {eager.curve[step]:.6g} "
+        f"the loss of step {step + 1} is {steps.curve[step]:.6g}, eager's {eager.curve[step]:.6g} "
         f"(allowed difference: {allowed:.1e})"
     )
 
@@ -195,7 +195,9 @@ def _apart(one: FirstSteps, other: FirstSteps) -> tuple[float, ...]:
 
 
 def _norms(steps: FirstSteps) -> tuple[float, ...]:
-    return tuple(float(np.linalg.norm(item.astype(np.float64).ravel())) for item in steps.updates)
+    return tuple(
+        float(np.linalg.norm(update.astype(np.float64).ravel())) for update in steps.updates
+    )
 
 
 def _norm(values: Sequence[float]) -> float:
@@ -210,4 +212,4 @@ def _relative(parts: Sequence[float] | None, whole: float) -> float | None:
 
 def _finite(steps: FirstSteps) -> bool:
     losses = all(map(math.isfinite, (steps.loss, *steps.curve)))
-    return losses and all(bool(np.isfinite(item).all()) for item in steps.updates)
+    return losses and all(bool(np.isfinite(update).all()) for update in steps.updates)

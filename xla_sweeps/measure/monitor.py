@@ -119,11 +119,11 @@ class Sampler:
         samples = list(self._samples)
         slowed = self.gpu.review(rounds) if self.gpu else ""
         reviewed = []
-        for item in rounds:
-            span = around(samples, item.started_ns, item.finished_ns)
+        for round_ in rounds:
+            span = around(samples, round_.started_ns, round_.finished_ns)
             cause = contamination(span, cores=self._cores) or slowed
             load = load_of(span, cores=self._cores)
-            reviewed.append(replace(item, dirty=cause, load=load))
+            reviewed.append(replace(round_, dirty=cause, load=load))
         return reviewed
 
     def disturbance(self) -> str:

@@ -67,7 +67,7 @@ def is_contaminated(rounds: Sequence[Round]) -> bool:
 
 
 def _share(rounds: Sequence[Round]) -> float:
-    return sum(bool(item.dirty) for item in rounds) / max(1, len(rounds))
+    return sum(bool(round_.dirty) for round_ in rounds) / max(1, len(rounds))
 
 
 TimeBlock = Callable[[str, int, bool], Block]
@@ -186,7 +186,7 @@ class _Interleaving:
         square, before = balanced_square(self.active, self.rng), len(self.lost)
         pending = self.run_rounds(square)
         for _ in range(REPEAT_PASSES):
-            orders = [item.order for item in self.mark(pending)]
+            orders = [round_.order for round_ in self.mark(pending)]
             if (
                 len(self.lost) != before
                 or len(orders) in (0, len(square))
@@ -212,9 +212,9 @@ class _Interleaving:
     def mark(self, rounds: Sequence[Round]) -> list[Round]:
         """Have these rounds reviewed; the contaminated ones among them."""
         reviewed = self.review(rounds) if rounds else ()
-        for item in reviewed:
-            self.rounds[item.round] = item
-        return [item for item in reviewed if item.dirty]
+        for round_ in reviewed:
+            self.rounds[round_.round] = round_
+        return [round_ for round_ in reviewed if round_.dirty]
 
     def look(self) -> bool:
         """Take in the square that was measured; returns whether it is the last."""
@@ -253,7 +253,7 @@ class _Interleaving:
 
     def clean(self, *labels: str) -> int:
         """The number of rounds that hold these modes and are not contaminated."""
-        return sum(not item.dirty and set(item.order) >= set(labels) for item in self.rounds)
+        return sum(not round_.dirty and set(round_.order) >= set(labels) for round_ in self.rounds)
 
     @property
     def rows(self) -> int:
@@ -267,7 +267,7 @@ class _Interleaving:
 
     def round_s(self, label: str) -> float:
         """Seconds that a mode takes of a round that has it, contaminated or not."""
-        rounds = sum(label in item.order for item in self.rounds)
+        rounds = sum(label in round_.order for round_ in self.rounds)
         return self.spent_s[label] / rounds if rounds else self.calls[label] * self.call_s[label]
 
 
@@ -340,7 +340,7 @@ def measure_latencies(
     left, lost = list(calls), list[WorkerLost]()
     blocks: dict[str, list[Block]] = {label: [] for label in calls}
     passes: dict[str, list[LatencyPass]] = {label: [] for label in calls}
-    for measured in [item for item in rounds if not item.dirty] or rounds:
+    for measured in [round_ for round_ in rounds if not round_.dirty] or rounds:
         for block in measured.blocks:
             if calls.get(block.mode) == 1:
                 blocks[block.mode].append(block)
@@ -382,11 +382,11 @@ def log_ratios(rounds: Sequence[Round], baseline: str, candidate: str) -> list[f
     Contaminated rounds are left out, unless too few others remain for an interval.
     """
     clean, every = [], []
-    for item in rounds:
-        times = {block.mode: block.call_s for block in item.blocks}
+    for round_ in rounds:
+        times = {block.mode: block.call_s for block in round_.blocks}
         if baseline in times and candidate in times:
             every.append(math.log(times[baseline] / times[candidate]))
-            if not item.dirty:
+            if not round_.dirty:
                 clean.append(every[-1])
     return clean if len(clean) >= stats.MIN_PAIRS else every
 

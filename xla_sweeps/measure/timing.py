@@ -194,9 +194,9 @@ def trend(rounds: Sequence[Round], label: str) -> Trend:
     """
     call_s = [
         block.call_s
-        for item in rounds
-        for block in item.blocks
-        if block.mode == label and not item.dirty
+        for round_ in rounds
+        for block in round_.blocks
+        if block.mode == label and not round_.dirty
     ]
     overall = trend_of(call_s, level=0.975)
     if len(call_s) >= START_FROM:

@@ -386,9 +386,9 @@ def newest(
     """
     latest: dict[str, str] = {}
     kept: list[_Item] = []
-    for item in reversed(items):
-        this = build(item)
+    for candidate in reversed(items):
+        this = build(candidate)
         if not differ(latest, this):
             latest = {**this, **latest}
-            kept.insert(0, item)
+            kept.insert(0, candidate)
     return kept, latest

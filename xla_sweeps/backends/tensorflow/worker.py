@@ -9,7 +9,7 @@ from xla_sweeps.worker.replicate import Replicate
 
 
 def open_desk(channel: server.Channel) -> Replicate:
-    """What answers the parent's requests."""
+    """Replicate that answers the parent's requests."""
     return Replicate(load, channel.send, title=BACKEND.title)
 
 
