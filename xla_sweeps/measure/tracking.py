@@ -16,10 +16,10 @@ from xla_sweeps.errors import unknown_name
 from xla_sweeps.schema.backend import Backend, backend_of
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.modes import headline_candidates, headline_of, is_told_by, mode_of
+from xla_sweeps.schema.options import TRACKERS
 from xla_sweeps.schema.overrides import asked_of, data_name, runtime_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
-from xla_sweeps.schema.trackers import TRACKERS
 from xla_sweeps.schema.trial import TrackerSettings, Trial, size_text
 
 
@@ -159,7 +159,7 @@ def tracker_named(name: str) -> Tracker:
     """The tracker with that name; its module is imported here."""
     if name not in TRACKERS:
         raise unknown_name("tracker", name, TRACKERS)
-    tracker: Tracker = pkgutil.resolve_name(TRACKERS[name].made_by)()
+    tracker: Tracker = pkgutil.resolve_name(TRACKERS[name][0])()
     return tracker
 
 

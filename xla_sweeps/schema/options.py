@@ -16,7 +16,6 @@ from xla_sweeps.schema.modes import (
     SCENARIOS,
     Scenario,
 )
-from xla_sweeps.schema.trackers import TRACKERS
 from xla_sweeps.schema.trial import OPTIMIZERS, Effort, Precision, Timeouts, Training
 
 SYNTHETIC = "synthetic"
@@ -24,6 +23,13 @@ SYNTHETIC = "synthetic"
 
 LOCAL = "local"
 """The model and the source that stand for the user's own model."""
+
+TRACKERS = {
+    "wandb_offline": ("xla_sweeps.report.wandb.tracker:offline_tracker", "no account"),
+    "wandb": ("xla_sweeps.report.wandb.tracker:online_tracker", "online"),
+    "none": ("xla_sweeps.measure.tracking:NoTracker", ""),
+}
+"""What makes each tracker, imported when it is chosen; and its meaning, unless its name says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,7 +305,7 @@ ENVIRONMENT = (
         help="where runs are shown; tracker.KEY=VALUE sets project, entity, group, run_name, "
         "notes, job_type or tags",
         default="wandb_offline",
-        choices={name: tracker.meaning for name, tracker in TRACKERS.items()},
+        choices={name: meaning for name, (_, meaning) in TRACKERS.items()},
         keys={
             "project": "xla-sweeps",
             **dict.fromkeys(("entity", "group", "run_name", "notes", "job_type")),
