@@ -37,6 +37,11 @@ _CREDENTIALS = re.compile(
 )
 """User and password of an address, or a secret among its parameters."""
 
+CREDENTIALS_RULE = (
+    "WANDB_BASE_URL holds a user and a password, which W&B's client writes into its logs; give the "
+    "address alone, and the key in WANDB_API_KEY or by `wandb login`"
+)
+
 
 def displayable(text: object) -> str:
     """Text without control, format and direction characters; white space becomes spaces."""

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from xla_sweeps.config.tracker import CREDENTIALS_RULE
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.wandb.client import Helper
-from xla_sweeps.system.text import has_credentials
+from xla_sweeps.system.text import CREDENTIALS_RULE, has_credentials
 
 ANSWER_S = 30.0
 
