@@ -127,19 +127,19 @@ def report_command(arguments: Sequence[str]) -> int:
         return 0
     log = options.dir / "wandb" / "report.log"
     with publish.writing(log.parent):
-        published = publish.publish(
+        run, report = publish.publish(
             plan,
             table=publish.table_rows(summaries),
             log=log,
             attachments=publish.attachments(options.dir, rows, log.parent, warn=warn),
         )
-    print(f"report     {published.report} ({'updated' if published.updated else 'new'})")
-    print(f"summary    {published.run}")
-    if not published.run_confirmed:
+    print(f"report     {report['url']} ({'updated' if report['updated'] else 'new'})")
+    print(f"summary    {run['url']}")
+    if not run["confirmed"]:
         warn("W&B does not show the summary run's table; run the same command again to send it")
     if unsent:
         warn(
             f"{unsent:,} of {len(records):,} trials may not be on W&B, and the panels lack them; "
             "run `xla-sweeps push`"
         )
-    return 0 if published.run_confirmed else 1
+    return 0 if run["confirmed"] else 1

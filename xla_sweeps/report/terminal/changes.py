@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from xla_sweeps.analysis.changes import BROKE, Change, Difference, by_scenario, counts, verdicts_of
 from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, marks
 from xla_sweeps.report.terminal.console import (
     COLOURS,
+    empty_table,
     print_grouped,
     progress_console,
     results_console,
@@ -119,7 +118,8 @@ def _environment(console: Console, difference: Difference) -> None:
         )
         return
     titles = map(displayable, (difference.title_a, difference.title_b))
-    table = Table("differs", *titles, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
+    headings = ("differs", *titles)
+    table = empty_table(*headings, wrapped=headings, gap=2)
     for what, a, b in apart:
         table.add_row(what, displayable(a) or "—", displayable(b) or "—")
     console.print(table)

@@ -189,8 +189,6 @@ def paragraph(console: Console, text: str, *, style: str = "", indent: int = 2) 
         displayable(text),
         width=max(40, console.width),
         subsequent_indent=" " * indent,
-        drop_whitespace=True,
-        replace_whitespace=True,
     )
     say(console, "\n".join(lines), style)
 

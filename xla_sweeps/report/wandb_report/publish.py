@@ -11,7 +11,7 @@ import hashlib
 import importlib.util
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -64,23 +64,6 @@ class ReportError(XlaSweepsError):
     exit_code = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """Addresses of a published report.
-
-    Attributes:
-        report: address of the report.
-        run: address of the summary run.
-        updated: True if an earlier report was replaced.
-        run_confirmed: True if the server shows the summary run's figures and table.
-    """
-
-    report: str
-    run: str
-    updated: bool
-    run_confirmed: bool
-
-
 def require_extra() -> None:
     """Check that the package for reports is installed.
 
@@ -109,7 +92,7 @@ def publish(
     table: Mapping[str, Any],
     attachments: Sequence[Path],
     log: Path,
-) -> Published:
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Write summary run and report, and replace earlier ones.
 
     Args:
@@ -117,6 +100,9 @@ def publish(
         table: `columns` and `data` of the comparison table.
         attachments: files for the summary run.
         log: file for the client's output.
+
+    Returns:
+        `url` and `confirmed` of the summary run, `url` and `updated` of the report.
 
     Raises:
         ReportError: a step failed; earlier steps remain.
@@ -141,12 +127,7 @@ def publish(
             confirm_s=CONFIRM_S,
         )
         report = _ask(helper, "report", STEP_S, log, plan=plan)
-    return Published(
-        report=report["url"],
-        run=run["url"],
-        updated=report["updated"],
-        run_confirmed=run["confirmed"],
-    )
+    return run, report
 
 
 def _ask(
