@@ -16,8 +16,7 @@ from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, StoreError, how_to_install
 from xla_sweeps.report import advice, export
 from xla_sweeps.report.dashboard import build
-from xla_sweeps.report.terminal.console import warn
-from xla_sweeps.report.terminal.progress_bar import Steps
+from xla_sweeps.report.terminal.console import progress_bar, warn
 from xla_sweeps.report.wandb import credentials
 from xla_sweeps.report.wandb_report import publish
 from xla_sweeps.results.rows import load
@@ -56,17 +55,17 @@ def dashboard_command(arguments: Sequence[str]) -> int:
     target = options.output or dirs[0] / build.DEFAULT_NAME
     if options.output is None and target.is_symlink():
         raise StoreError(f"{target} is a link: name the file with -o, or remove the link")
-    with Steps("reading records", None, quiet=True) as steps:
+    with progress_bar("reading records") as advance:
         written = build.write_page(
             dirs,
             target,
             where=options.where or None,
             comparison=comparison,
             title=options.title,
-            advance=steps.follow,
+            advance=advance,
         )
-        for problem in written.problems:
-            steps.warn(problem)
+    for problem in written.problems:
+        warn(problem)
     print(advice.overall_answer(written.overview))
     print(
         f"{target}: {counted(written.rows, 'row')} of {counted(written.trials, 'trial')}, "

@@ -13,7 +13,7 @@ import msgspec
 from xla_sweeps.cli.arguments import command_parser
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.report.terminal.progress_bar import Steps
+from xla_sweeps.report.terminal.console import progress_bar
 from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.system import environment
 from xla_sweeps.system.text import last_line_of
@@ -81,7 +81,7 @@ def _draw(wanted: Mapping[str, Any]) -> None:
     backend = default_backend()
     with (
         tempfile.TemporaryFile() as log,
-        Steps("pictures", wanted["images"], quiet=True) as steps,
+        progress_bar("pictures") as advance,
         subprocess.Popen(
             [*backend.command("make_data"), msgspec.json.encode(wanted).decode()],
             env=environment.cpu_environment(backend),
@@ -93,7 +93,7 @@ def _draw(wanted: Mapping[str, Any]) -> None:
         assert drawing.stdout
         try:
             for line in drawing.stdout:
-                steps.follow(int(line), wanted["images"])
+                advance(int(line), wanted["images"])
         except BaseException:
             drawing.kill()
             raise

@@ -13,8 +13,8 @@ from xla_sweeps.config.catalog import SOURCES, load_catalog
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.report.export import csv_text, write_json, write_text
+from xla_sweeps.report.terminal.console import progress_bar, progress_console, say, warn
 from xla_sweeps.report.terminal.models import model_facts, show_model, show_models, show_replicas
-from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.system import environment
 from xla_sweeps.system.text import last_line_of
@@ -94,9 +94,10 @@ def make(names: Sequence[str]) -> int:
     backend = default_backend()
     child = environment.cpu_environment(backend)
     failed = []
-    with Steps("building replicas", len(todo)) as steps:
-        for name in todo:
-            steps.begin(name)
+    with progress_bar("building replicas") as advance:
+        for number, name in enumerate(todo):
+            advance(number, len(todo))
+            say(progress_console(), f"building {name}")
             done = subprocess.run(
                 [*backend.command("replicas"), name],
                 env=child,
@@ -107,8 +108,7 @@ def make(names: Sequence[str]) -> int:
             if done.returncode:
                 failed.append(name)
                 reason = last_line_of(done.stderr) or f"exit code {done.returncode}"
-                steps.warn(f"{name}: cannot build: {reason}")
-            steps.end(name)
+                warn(f"{name}: cannot build: {reason}")
     show(list(chosen))
     return 1 if failed else 0
 

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from xla_sweeps.errors import BUG_CODE, ConfigError
-from xla_sweeps.report.terminal.console import complain, duration, report_bug, size, ui_mode
+from xla_sweeps.report.terminal.console import (
+    complain,
+    duration,
+    progress_bar,
+    report_bug,
+    size,
+    ui_mode,
+)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +27,12 @@ def test_auto_is_plain_where_there_is_no_terminal(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     assert ui_mode(asked) == mode
+
+
+def test_a_bar_is_not_shown_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("making") as advance:
+        advance(1, 2)
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

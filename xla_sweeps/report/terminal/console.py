@@ -8,7 +8,7 @@ import sys
 import tempfile
 import textwrap
 import traceback
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -76,6 +76,21 @@ def progress_console() -> Console:
 def _console(stream: TextIO, plain_width: int = PLAIN_WIDTH) -> Console:
     width = None if stream.isatty() else int(os.environ.get("COLUMNS") or plain_width)
     return Console(file=stream, highlight=False, width=width, emoji=False, markup=False)
+
+
+@contextlib.contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error, where that is a terminal; it is removed when the work has ended.
+
+    Yields:
+        What shows that so many steps of so many are done.
+    """
+    from rich.progress import Progress
+
+    hidden = ui_mode("auto") != "live"
+    with Progress(console=progress_console(), transient=True, disable=hidden) as progress:
+        task = progress.add_task(title, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 def ui_mode(asked: str) -> str:
