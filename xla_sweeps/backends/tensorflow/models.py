@@ -72,12 +72,13 @@ def build(spec: ModelSpec, *, precision: str, seed: int, step: Step = forward_of
     with _dtype_policy(library, str(precision)):  # Keras refuses an enum
         loaded = sources.load(spec)
     forward = step(loaded, spec)
-    keep = precision == "float64"
+
+    def narrow(output: Any) -> Any:
+        return tf.cast(output, tf.float32) if output.dtype.is_floating else output
 
     def call(batch: Any) -> Any:
-        return tf.nest.map_structure(
-            lambda output: output if keep else _narrow(output), forward(batch)
-        )
+        outputs = forward(batch)
+        return outputs if precision == "float64" else tf.nest.map_structure(narrow, outputs)
 
     trainable = _elements([variable for variable in loaded.variables if variable.trainable])
     return BuiltModel(
@@ -225,14 +226,6 @@ def widened(tensor: Any) -> Any:
     """The tensor in float64, if it is floating."""
     tensor = tf.convert_to_tensor(tensor)
     return tf.cast(tensor, tf.float64) if tensor.dtype.is_floating else tensor
-
-
-def _narrow(output: Any) -> Any:
-    return (
-        tf.cast(output, tf.float32)
-        if output.dtype.is_floating and output.dtype != tf.float32
-        else output
-    )
 
 
 def _values(given: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -83,7 +83,10 @@ class Trainer:
         """
         model = built.loaded.keras_model
         if model is None or not model.trainable_variables:
-            raise ConfigError(_nothing_to_train(trial))
+            raise ConfigError(
+                f"scenario={trial.scenario}: {trial.model.name} from source={trial.model.source} "
+                "has no trainable weights; use a Keras model: another source, or scenario=call"
+            )
         self.model = model
         self.library = models.keras_library_of(model)
         self.forward = built.loaded.forward
@@ -95,7 +98,12 @@ class Trainer:
         self._trained_at = float(self.optimizer.learning_rate)
         self.optimizer.build(self.trainable)
         self.random_layers = _random_layers(model)
-        self._changed = [*self.trainable, *_statistics(model)]
+        statistics = [
+            variable
+            for variable in model.non_trainable_variables
+            if tf.as_dtype(variable.dtype).is_floating
+        ]
+        self._changed = [*self.trainable, *statistics]
         self.state = State([*model.variables, *_variables(self.optimizer)])
         rng = np.random.default_rng(trial.seed)
         self.feed = feed
@@ -183,7 +191,7 @@ class Trainer:
             self._eager,
             self._spread,
             self._reference,
-            names=[_name(variable) for variable in self._changed],
+            names=[str(getattr(each, "path", each.name)) for each in self._changed],
             precision=self.precision,
         )
 
@@ -288,13 +296,6 @@ def raw(variable: Any) -> Any:
     return variable.value if isinstance(variable, keras.Variable) else variable
 
 
-def _nothing_to_train(trial: Trial) -> str:
-    return (
-        f"scenario={trial.scenario}: {trial.model.name} from source={trial.model.source} has no "
-        "trainable weights; use a Keras model: another source, or scenario=call"
-    )
-
-
 def _head(outputs: Any, trial: Trial) -> Any:
     """The class scores of a batch, shape (batch, ..., classes).
 
@@ -365,11 +366,6 @@ def _variables(optimizer: Any) -> list[Any]:
     return [*optimizer.variables, optimizer.learning_rate]
 
 
-def _statistics(model: Any) -> list[Any]:
-    """Moving statistics: floating variables that training changes without gradients."""
-    return [v for v in model.non_trainable_variables if tf.as_dtype(v.dtype).is_floating]
-
-
 def _random_layers(model: Any) -> list[tuple[Any, str]]:
     return [
         (layer, name)
@@ -377,7 +373,3 @@ def _random_layers(model: Any) -> list[tuple[Any, str]]:
         for name in _RANDOM
         if isinstance(rate := getattr(layer, name, None), float) and rate > 0
     ]
-
-
-def _name(variable: Any) -> str:
-    return str(getattr(variable, "path", variable.name))
