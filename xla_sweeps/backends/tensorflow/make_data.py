@@ -29,15 +29,8 @@ def main(
 ) -> None:
     """Write the pictures; a line on standard output for each that is written.
 
-    Args:
-        folder: where; new or empty.
-        form: `tfrecord`, files of many pictures, or `folder`: one for each class.
-        images: how many pictures.
-        classes: how many classes; pictures are shared among them evenly.
-        width_px: of each picture, pixels.
-        height_px: likewise.
-        shards: TFRecord files.
-        seed: of what is drawn.
+    The arguments are the command's; `folder` is new or empty, and pictures are shared among the
+    classes evenly.
     """
     count = min(shards, images) if form == "tfrecord" else 0
     Path(folder).mkdir(parents=True, exist_ok=True)
