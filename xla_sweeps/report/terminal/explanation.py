@@ -175,7 +175,7 @@ def _roofline(explanation: Explanation) -> Iterator[str]:
     for why in roofline.missing.values():
         yield from _line(f"– bound by compute: {NOT_AVAILABLE}: {why}")
     yield from _table(
-        ("a call", "of the bound", "compute", "memory", ""),
+        ("a call", "of the bound", "compute", "memory", "mode"),
         [
             (
                 _seconds(achieved.call_s),
