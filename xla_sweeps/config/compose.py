@@ -32,7 +32,7 @@ from xla_sweeps.config import catalog
 from xla_sweeps.config.foreign import (
     MAX_YAML_DEPTH,
     check_config_dir,
-    check_credentials,
+    check_safe,
     texts,
     yaml_message,
 )
@@ -284,14 +284,12 @@ def group_choices(group: str, config_dir: Path | None = None) -> list[str]:
 
 
 def _check_text(text: str, *, where: str) -> None:
-    if "_target_" in text:
-        raise ConfigError(f"_target_ in {where}: configuration never runs code; remove it")
+    check_safe(text, where=where)
     for resolver in _RESOLVER.findall(text):
         if resolver not in ALLOWED_RESOLVERS:
             raise ConfigError(
                 f"resolver ${{{resolver}:…}} in {where} is not allowed: write the value itself"
             )
-    check_credentials(text, where=where)
 
 
 def _translated(error: Exception) -> XlaSweepsError:

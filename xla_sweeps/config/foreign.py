@@ -146,21 +146,21 @@ def check_text(text: str, *, where: str, free: bool = False) -> None:
     """
     if "${" in text or ("$" in text and not free):
         raise ConfigError(f"{where}: '{text[:60]}' holds a $: write the value itself")
-    if "_target_" in text:
-        raise ConfigError(f"_target_ in {where}: configuration never runs code; remove it")
     if free:
         text = text.replace("\n", "").replace("\t", "")
     if not text.isprintable():
         raise ConfigError(f"{where}: {text!r} holds a control character; remove it")
-    check_credentials(text, where=where)
+    check_safe(text, where=where)
 
 
-def check_credentials(text: str, *, where: str) -> None:
-    """Refuse a password or a token in an address: it would be in every record, page and run.
+def check_safe(text: str, *, where: str) -> None:
+    """Refuse code, and a password or a token in an address, which every record would hold.
 
     Raises:
-        ConfigError: without it.
+        ConfigError: without the password.
     """
+    if "_target_" in text:
+        raise ConfigError(f"_target_ in {where}: configuration never runs code; remove it")
     if has_credentials(text):
         raise ConfigError(
             f"{redacted(where)}: {redacted(text)} holds credentials, which records and W&B would "
