@@ -1,4 +1,4 @@
-"""When the anchor trial is due."""
+"""Times at which the anchor trial is due."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ MAX_AA_PAIRS = 100
 """Only so many pairs count, the latest."""
 
 FORKED = "forked"
-"""In the column `process` of a trial with a forked replicate."""
+"""Value of the column `process` of a trial with a forked replicate."""
 
 Pair = tuple[str, str]
 """Labels of baseline and candidate."""

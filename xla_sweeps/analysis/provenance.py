@@ -23,7 +23,7 @@ though it identifies a trial.
 """
 
 _LOADS = re.compile(r"DEST|DIR(?![A-Z])|DUMP|FILE|INJECTION|LIBRARIES|PATH|PLUGIN")
-"""In the names of those that load a library or write a file, as CUDA_INJECTION64_PATH."""
+"""Parts of names of variables that load a library or write a file, as CUDA_INJECTION64_PATH."""
 
 _GPU = {"cuda": "CUDA", "cudnn": "cuDNN"}
 

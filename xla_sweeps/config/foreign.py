@@ -34,10 +34,10 @@ _WORD = r"\w[\w-]*(?:\.\d[\w-]*)*"
 _NAME = re.compile(_WORD)
 
 MAX_ITEMS = 1000
-"""Values, at every depth, of one option."""
+"""Most values, at every depth, of one option."""
 
 MAX_CHARACTERS = 10_000
-"""In one text."""
+"""Most characters of one text."""
 
 _HEADER = re.compile(r"\s*#\s*@")
 

@@ -79,9 +79,9 @@ class _Conductor:
     calls: dict[str, int] = field(default_factory=dict)
     losses: list[WorkerLost] = field(default_factory=list)
     until: float = math.inf
-    """When measuring must be over, monotonic."""
+    """Time when measuring must be over, monotonic."""
     built_at: float = 0.0
-    """When the last model was built, by `time.perf_counter`."""
+    """Time when the last model was built, by `time.perf_counter`."""
 
     def __post_init__(self) -> None:
         self.labels = [list(labels) for labels in self.job.trial.workers]

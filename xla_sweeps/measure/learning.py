@@ -154,7 +154,7 @@ def _refusal(
     *,
     tells: bool,
 ) -> str:
-    """Why eager's first steps can verify no mode, or ""."""
+    """Reason why eager's first steps can verify no mode, or ""."""
     if not _finite(eager):
         return "eager's own loss or gradients are not finite"
     if not whole:

@@ -30,7 +30,7 @@ class Spent(NamedTuple):
 
 
 Spending = Mapping[tuple[int, int], Spent]
-"""By process id and start time, since ids are used again."""
+"""Time spent by process id and start time, since ids are used again."""
 
 
 def spending(root: Path, measured: Sequence[int]) -> Spending:

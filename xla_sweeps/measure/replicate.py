@@ -30,7 +30,7 @@ from xla_sweeps.system.leases import Leases
 CLOCK_TOLERANCE = 0.05
 
 CLOCK_SLACK_S = 1.0
-"""On a busy machine a reply may be read this much later than it was sent."""
+"""Seconds that a reply may be read later than it was sent, on a busy machine."""
 
 WRONG_CLOCK = "the measuring process's clock ran at another speed than the machine's"
 

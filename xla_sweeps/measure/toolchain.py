@@ -100,7 +100,7 @@ _CAUSES = (
         fix=how_to_install("gpu"),
     ),
 )
-"""In the order in which they are looked for: an old ptxas also complains of the driver."""
+"""Causes in the order in which they are looked for: an old ptxas also complains of the driver."""
 
 
 def cause_of(text: str) -> Cause | None:

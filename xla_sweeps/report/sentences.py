@@ -79,7 +79,7 @@ FAILURES: Mapping[str, str] = {
     "keep": "Keep {switch}, or see the hint",
     "hint": "See the hint",
 }
-"""Why a pair has no speedup, by status: "refused" for a refused check, "" for any other status."""
+"""Reasons of no speedup, by status: "refused" for a refused check, "" for any other status."""
 
 
 class Rule(NamedTuple):

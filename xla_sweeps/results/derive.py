@@ -350,7 +350,7 @@ def only(table: pyarrow.Table, trials: Iterable[str]) -> pyarrow.Table:
 
 
 def _are_of(table: pyarrow.Table, trials: Iterable[str]) -> pyarrow.BooleanArray:
-    """For each row, whether it is of one of these trials."""
+    """Array that holds for each row whether it is of one of these trials."""
     import pyarrow
     import pyarrow.compute as compute
 

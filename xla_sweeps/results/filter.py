@@ -93,7 +93,7 @@ _WORDS: Mapping[str, type[StrEnum]] = {
 """The columns that hold one word of a closed set."""
 
 Mask = npt.NDArray[np.bool_]
-"""For each row of a table, whether it matches."""
+"""Array that holds for each row of a table whether it matches."""
 
 Filter = Callable[["pyarrow.Table"], Mask]
 """Tells which rows of a table match."""

@@ -16,7 +16,7 @@ from xla_sweeps.schema.trial import Trial
 BACKENDS: dict[str, str] = {
     DEFAULT_BACKEND: "xla_sweeps.backends.tensorflow.declaration:BACKEND",
 }
-"""Where each backend is declared; resolved when it is chosen."""
+"""Place of each backend's declaration; resolved when it is chosen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from typing import Any
 from xla_sweeps.schema.measurement import REFUSED
 
 STATISTICS_VERSION = 4
-"""Of the estimates and verdicts that are derived from records."""
+"""Version of the estimates and verdicts that are derived from records."""
 
 
 MEASURED, IMPORTED = "measured", "imported"
-"""Where a row comes from; the second is a flag too."""
+"""Origins of a row; the second is a flag too."""
 
 
 class Verdict(StrEnum):

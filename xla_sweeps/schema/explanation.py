@@ -193,7 +193,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeTime:
-    """Where the time of one call goes; the parts add up to the call.
+    """Parts of the time of one call, which add up to the call.
 
     Where several operations run at once, each gets an equal part of that time.
 
@@ -238,7 +238,7 @@ class LayerTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Time:
-    """Where the time goes, by a trace of a few calls; tracing makes them slower.
+    """Time of the operations, by a trace of a few calls; tracing makes them slower.
 
     Attributes:
         lost: the layers that XLA loses most time in, the worst first.

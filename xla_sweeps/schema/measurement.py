@@ -146,7 +146,7 @@ class Flagged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a mode, or a whole replicate, has no result.
+    """Reason why a mode, or a whole replicate, has no result.
 
     Attributes:
         phase: the stage that failed.

@@ -327,7 +327,7 @@ _BASELINES = tuple(
         ),
     )
 )
-"""In this order: the labels of a trial belong to one scenario."""
+"""Baselines in the order of their choice: the labels of a trial belong to one scenario."""
 
 
 def facts_of(scenario: str) -> ScenarioFacts:

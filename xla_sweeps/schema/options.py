@@ -29,7 +29,7 @@ TRACKERS = {
     "wandb": ("xla_sweeps.report.wandb.tracker:online_tracker", "online"),
     "none": ("xla_sweeps.measure.tracking:NoTracker", ""),
 }
-"""What makes each tracker, imported when it is chosen; and its meaning, unless its name says it."""
+"""Maker of each tracker, imported when it is chosen; and its meaning, unless its name says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ BREAKER = 3
 """Jobs in a row that a slot may lose before it gets no more."""
 
 TOGETHER_S = 10.0
-"""On a cluster, losses within this time are one event: a node that dies loses all its jobs."""
+"""Time within which losses on a cluster are one event: a node that dies loses all its jobs."""
 
 Known = frozenset[tuple[str, int]]
 """Trial and replicate number of records."""

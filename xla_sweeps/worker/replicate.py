@@ -200,7 +200,7 @@ class Replicate:
         return protocol.Finished(spoilt=spoilt, seconds=self._model.seconds)
 
     def _spoilt(self, label: str, calls: int) -> tuple[Status, Failure] | None:
-        """Why what was measured is no steady state of the mode; None if it is."""
+        """Reason why what was measured is no steady state of the mode; None if it is."""
         entry = self._prepared[label]
         retraced = entry.executable.traces() - entry.traced
         if retraced:

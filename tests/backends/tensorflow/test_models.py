@@ -91,7 +91,7 @@ EACH_KIND = {
     ("resnet18", "keras_hub"),
     ("deit_tiny_distilled_patch16_224", "keras_hub"),
 }
-"""Those whose modes are always compared: convolutions, one by one and not, and attention."""
+"""Models whose modes are always compared: convolutions, one by one and not, and attention."""
 
 GMACS = {
     "resnet50": 3.86,

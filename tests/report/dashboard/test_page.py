@@ -46,7 +46,7 @@ SHOWN_CHARTS = """[...document.querySelectorAll('figure.chart')]
   .map((figure) => figure.dataset.chart)"""
 
 CHARTS = ["pairs", "where", "flops", "cost", "devices", "twins", "settings"]
-"""Of a study of many models and devices; those over resolution and batch need one model."""
+"""Charts of a study of many models and devices; those over resolution and batch need one model."""
 
 NAME = """((element) => element === document.body ? '' : [
   element.tagName, element.id, element.name ?? '', element.value ?? '',

@@ -89,7 +89,7 @@ def answers(costs: Mapping[str, Cost], *, unit: str) -> list[str]:
 def _of_all(
     ranked: Sequence[Ranked], costs: Mapping[str, Cost], samples: int, unit: str
 ) -> list[str]:
-    """Which way takes least for all samples, and what that leaves out."""
+    """Sentences on the way that takes least for all samples, and on what that leaves out."""
     whole = counted(samples, unit)
     first, *others = ranked
     if first.best.seconds.low <= 0:
@@ -145,7 +145,7 @@ def _wrapped(sentences: Sequence[str]) -> list[str]:
 
 
 def _against(name: str, cost: Cost, label: str, other: Cost, unit: str) -> str:
-    """When another way is faster than `predict`, for a call of one batch."""
+    """Sentence on when another way is faster than `predict`, for a call of one batch."""
     called = _called(label)
     meets = crossing(cost, other)
     sizes = [point.batch_size for point in cost.points]
