@@ -8,7 +8,6 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,13 +104,11 @@ def _ask(
 ) -> None:
     """Have a worker explain the job's model, within its memory limit."""
     timeouts, limit = launch.timeouts, launch.memory_limit_bytes
-    with ExitStack() as started:
-        mark = started.enter_context(adopting_orphans())
+    with adopting_orphans() as mark:
         worker = workers.start(launch, mark=mark, stop=stop, on_event=on_event)
         if worker is None:
             return
-        started.enter_context(worker)
-        with Sampler(device=settings.device, memory_limit_bytes=limit) as sampler:
+        with worker, Sampler(device=settings.device, memory_limit_bytes=limit) as sampler:
             sampler.add(worker.pid, worker.memory.request)
             worker.request(request, protocol.Finished, deadline_s=timeouts.build_s)
 

@@ -26,7 +26,7 @@ _AGAIN = 3
 
 @dataclass
 class Epoch(modes.ModeExecutable):
-    """An epoch of a mode that computes, whose last batch may be smaller than the others."""
+    """The own step on each of some batches in turn, of which the last may be smaller."""
 
     last_batch: Any = None
     """None if it is not."""
@@ -38,8 +38,15 @@ class Epoch(modes.ModeExecutable):
     """Batches of full size in an epoch."""
 
     def run_full(self) -> None:
-        """Start an epoch without its last batch if that is smaller."""
-        raise NotImplementedError
+        """Start the steps on batches of full size."""
+        for index in range(self.times):
+            self.last = self.run(self.inputs[index % len(self.inputs)])
+
+    def step(self) -> None:
+        """Start an epoch."""
+        self.run_full()
+        if self.last_batch is not None:
+            self.step_on_last()
 
     def first_call_s(self) -> float:
         """Seconds of the first epoch; its step on the last batch is timed too."""
@@ -61,22 +68,6 @@ class Epoch(modes.ModeExecutable):
         self.prepare()
         again = statistics.median(self.timed_s(self.step_on_last) for _ in range(_AGAIN))
         return {"last_batch_compile_s": max(0.0, self.last_batch_s - again)}
-
-
-@dataclass
-class Steps(Epoch):
-    """The own step on each of some batches in turn."""
-
-    def run_full(self) -> None:
-        """Start the steps on batches of full size."""
-        for index in range(self.times):
-            self.last = self.run(self.inputs[index % len(self.inputs)])
-
-    def step(self) -> None:
-        """Start an epoch."""
-        self.run_full()
-        if self.last_batch is not None:
-            self.step_on_last()
 
 
 @dataclass
@@ -135,7 +126,7 @@ class FitBench(TrainBench):
                 last_batch=last,
                 times=times,
             )
-        steps = trainer.bound(Steps, mode, times=times, last_batch=last)
+        steps = trainer.bound(Epoch, mode, times=times, last_batch=last)
         if last is not None:
             smaller = modes.ModeExecutable.bind(trainer.step, mode, [last])
             steps.run_last = smaller.run

@@ -13,12 +13,7 @@ from xla_sweeps.backends.tensorflow.sources import LoadedModel, not_loaded
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import ModelSpec
 
-_INTERNAL = {
-    (
-        "keras_hub",
-        "RetinaNetLabelEncoder",
-    ): "keras_hub.src.models.retinanet.retinanet_label_encoder",
-}
+_INTERNAL = {"RetinaNetLabelEncoder": "keras_hub.src.models.retinanet.retinanet_label_encoder"}
 """Constructors that a library needs but does not export; tried on KerasHub 0.32.0."""
 
 _PRESET_ARGUMENTS = ("bounding_box_format",)
@@ -72,7 +67,7 @@ def _constructor(library: Any, name: str) -> Any:
     for module in (library.models, library.layers):
         if hasattr(module, name):
             return getattr(module, name)
-    internal = _INTERNAL.get((library.__name__, name))
+    internal = _INTERNAL.get(name)
     if internal is None:
         version = getattr(library, "__version__", "the installed version")
         raise ConfigError(
