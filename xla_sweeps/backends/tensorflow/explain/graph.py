@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -244,15 +244,6 @@ def _short(file: str) -> str:
         if Path(file).is_relative_to(folder):
             return str(Path(file).relative_to(folder))
     return file
-
-
-def attribute_types(definition: Any) -> Mapping[str, tuple[int, ...]]:
-    """The types that a node's attributes hold, by attribute."""
-    return {
-        name: (value.type,) if value.type else tuple(value.list.type)
-        for name, value in definition.attr.items()
-        if value.type or value.list.type
-    }
 
 
 class Origins:

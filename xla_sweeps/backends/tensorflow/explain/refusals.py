@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow.explain.graph import TracedOp, attribute_types
+from xla_sweeps.backends.tensorflow.explain.graph import TracedOp
 from xla_sweeps.schema.explanation import OpList, Place, Refusal, Support
 
 DEVICES = {"cpu": "XLA_CPU_JIT", "gpu": "XLA_GPU_JIT"}
@@ -127,7 +127,10 @@ def _refused(traced: TracedOp, device: str) -> str:
     kernels = [kernel for kernel in kernels_of(traced.op) if kernel.device_type == device]
     if not kernels:
         return NO_KERNEL
-    types = attribute_types(traced.definition)
+    types = {
+        name: (value.type,) if value.type else tuple(value.list.type)
+        for name, value in traced.definition.attr.items()
+    }
     wrong: list[str] = []
     for kernel in kernels:
         wrong = [
