@@ -23,7 +23,7 @@ from xla_sweeps.measure.replicate import Follower, ReplicateResult, Screen, Sett
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
 from xla_sweeps.measure.workers import Stop
 from xla_sweeps.results.rows import end_trial
-from xla_sweeps.results.store import Store
+from xla_sweeps.results.store import Store, folder_below
 from xla_sweeps.schema.backend import backend_of
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import Record
@@ -91,7 +91,7 @@ def prepare(settings: Settings) -> Prepared:
     store.check_writable()
     facts = environment.environment()
     identifier = identify(settings, facts)
-    store.log_folder(identifier)
+    folder_below(settings.results_dir, "logs", identifier)
     return Prepared(store, identifier, facts)
 
 
@@ -298,7 +298,8 @@ def _conclude(session: _Session) -> TrialResult:
 
 def _log_path(session: _Session, number: int) -> Path:
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
-    return session.store.log_folder(session.result.trial_id) / f"{number}-{stamp}-{os.getpid()}.log"
+    folder = folder_below(session.store.results_dir, "logs", session.result.trial_id)
+    return folder / f"{number}-{stamp}-{os.getpid()}.log"
 
 
 def _stop_signals(stop: Stop) -> StopSignals:

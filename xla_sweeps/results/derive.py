@@ -210,7 +210,10 @@ def settled(
     drifted = {
         name
         for name, fact in facts.items()
-        if any(_drifts(run, spans.get(run.device, ())) for run in fact.runs)
+        if any(
+            not run.anchor and noise.is_within(run.started_at, spans.get(run.device, ()))
+            for run in fact.runs
+        )
     }
     return _with_drift(_judged(table), drifted), spans
 
@@ -258,10 +261,6 @@ def evidence_of(table: pyarrow.Table) -> dict[tuple[str, ...], list[Evidence]]:
         mine = mine[np.argsort(-moments[mine], kind="stable")][: _ROWS_A_TRIAL * LATEST]
         groups[group] = [Evidence(**row) for row in table.select(_EVIDENCE).take(mine).to_pylist()]
     return groups
-
-
-def _drifts(run: Run, spans: Iterable[Span]) -> bool:
-    return not run.anchor and noise.is_within(run.started_at, spans)
 
 
 def _judged(table: pyarrow.Table) -> pyarrow.Table:

@@ -155,14 +155,6 @@ class Store:
         matches = [match for name in names if (match := _NUMBERED.fullmatch(name))]
         return sorted((trial_id, int(match[1])) for match in matches)
 
-    def log_folder(self, trial_id: str) -> Path:
-        """The folder of a trial's logs, made where it is missing.
-
-        Raises:
-            StoreError: it cannot be made, or is a link.
-        """
-        return folder_below(self.results_dir, "logs", trial_id)
-
     def load_paths(self, paths: Sequence[str]) -> list[Record]:
         """The records at these paths, as far as they can be read."""
         records = []
