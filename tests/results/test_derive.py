@@ -174,7 +174,7 @@ def test_each_scenario_has_a_floor_of_its_own(tmp_path: Path) -> None:
         config = config_of(scenario, *times)
         store.save(make_record(times, noise=0.01, config=config, trial_id=f"{number:016x}"))
     read = derive.read_trials(Store(tmp_path), [f"{number:016x}" for number in range(40)])
-    settled, _ = derive.settled(read.table, read.facts)
+    settled = derive.settled(read.table, read.facts)
     floors: dict[str, set[float]] = {}
     for row in table.rows_of(settled):
         floors.setdefault(row.trial.scenario, set()).add(row.speedup.floor)
@@ -204,7 +204,7 @@ def test_rows_that_are_judged_as_columns_are_those_of_each_trial_alone(tmp_path:
             store.save(record)
     read = derive.read_trials(Store(tmp_path), sorted(groups))
     assert read.problems == ()
-    settled, _ = derive.settled(read.table, read.facts)
+    settled = derive.settled(read.table, read.facts)
     pools: dict[tuple[str, ...], Pool] = {}
     members: dict[tuple[str, ...], list[str]] = {}
     for name, records in groups.items():

@@ -195,18 +195,17 @@ def summarized(
     return Trials(joined([*tables, table_of(rows)]), facts, tuple(problems))
 
 
-def settled(
-    table: pyarrow.Table, facts: Mapping[str, Facts]
-) -> tuple[pyarrow.Table, dict[str, list[Span]]]:
-    """The rows with what depends on other trials: interval, floor, verdict and the flag `drift`.
-
-    Returns:
-        The table, and the spans of drift by device.
-    """
-    runs = [run for fact in facts.values() for run in fact.runs if run.anchor]
-    spans = noise.spans_of(
+def spans_of(facts: Mapping[str, Facts]) -> dict[str, list[Span]]:
+    """When each device drifted, from the records of anchors."""
+    runs = (run for fact in facts.values() for run in fact.runs if run.anchor)
+    return noise.spans_of(
         (run.device, run.started_at, run.level) for run in runs if run.level is not None
     )
+
+
+def settled(table: pyarrow.Table, facts: Mapping[str, Facts]) -> pyarrow.Table:
+    """The rows with what depends on other trials: interval, floor, verdict and the flag `drift`."""
+    spans = spans_of(facts)
     drifted = {
         name
         for name, fact in facts.items()
@@ -215,7 +214,7 @@ def settled(
             for run in fact.runs
         )
     }
-    return _with_drift(_judged(table), drifted), spans
+    return _with_drift(_judged(table), drifted)
 
 
 def pool_for(table: pyarrow.Table, trial_id: str) -> Pool:

@@ -39,7 +39,7 @@ from xla_sweeps.system import files
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 17
+VERSION = 18
 
 _LIMIT_BYTES = 2**30
 
@@ -95,7 +95,6 @@ class _Beside(_Stamp):
     """Content of `rows.parquet` beside the rows."""
 
     modified_ns: dict[str, int] = {}
-    spans: dict[str, list[Span]] = {}
     facts: dict[str, Facts] = {}
 
 
@@ -112,7 +111,8 @@ def load(
     """
     table, beside, problems = _measured(Store(results_dir), advance)
     counts = [len(fact.runs) for fact in beside.facts.values() if fact.has_rows and fact.runs]
-    rows = Rows(table, len(counts), sum(counts), problems, beside.spans)
+    spans = derive.spans_of(beside.facts)
+    rows = Rows(table, len(counts), sum(counts), problems, spans)
     if not (results_dir / "imported").is_dir():
         return rows
     from xla_sweeps.results import imported
@@ -248,15 +248,13 @@ def _updated(
     dropped = {*changed, *(beside.facts.keys() - folders.keys())}
     facts = {name: fact for name, fact in beside.facts.items() if name not in dropped}
     facts.update(read.facts)
-    spans = beside.spans
     if dropped:
-        table, spans = derive.settled(derive.merged(table, dropped, read), facts)
-        table = ordered(table)
+        table = ordered(derive.settled(derive.merged(table, dropped, read), facts))
     modified_ns = {
         name: changed_ns if facts[name].complete and now_ns - changed_ns > RACY_NS else 0
         for name, changed_ns in folders.items()
     }
-    return table, _Beside(_version(store), modified_ns, spans, facts), read.problems
+    return table, _Beside(_version(store), modified_ns, facts), read.problems
 
 
 def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
@@ -274,7 +272,7 @@ def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
 
     def settled(table: pyarrow.Table) -> pyarrow.Table:
         facts = {name: read.facts[name] for name in same if name in read.facts}
-        return derive.settled(derive.only(table, same), facts)[0]
+        return derive.settled(derive.only(table, same), facts)
 
     try:
         kept, beside = _opened(store, len(folders))
