@@ -16,7 +16,7 @@ import pytest
 from factories import make_record
 
 from xla_sweeps.errors import StoreError
-from xla_sweeps.results.store import Store
+from xla_sweeps.results.store import Store, folder_below
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record, sealed
 
 
@@ -218,7 +218,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, linked: str) -> None:
             store.save(make_record())
     elif linked == "logs":
         with pytest.raises(StoreError, match="is a link"):
-            store.log_folder(make_record().trial_id)
+            folder_below(store.results_dir, "logs", make_record().trial_id)
     else:
         _, path = store.save(make_record())
         path.write_bytes(b"{")
