@@ -222,7 +222,10 @@ def page_meta(table: pyarrow.Table) -> dict[str, Any]:
         "generated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "devices": _devices(table, measured),
         "scenarios": _scenarios(table, measured),
-        **{name: _known(measured, column) for name, column in columns.items()},
+        **{
+            name: sorted(filter(None, measured[column].unique().to_pylist()))
+            for name, column in columns.items()
+        },
         "first": times[0] if times else None,
         "last": times[-1] if times else None,
     }
@@ -255,10 +258,6 @@ def _scenarios(table: pyarrow.Table, measured: pyarrow.Table) -> list[dict[str, 
     names += [name for name in by_count(table["scenario"].to_pylist()) if name not in names]
     keys = ("baseline", "candidate")
     return [{"name": name, **dict(zip(keys, headline_of(name), strict=True))} for name in names]
-
-
-def _known(table: pyarrow.Table, column: str) -> list[str]:
-    return sorted(filter(None, table[column].unique().to_pylist()))
 
 
 def _finished(table: pyarrow.Table) -> tuple[pyarrow.Table, int]:

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from xla_sweeps.system import files
-from xla_sweeps.system.process import carries
+from xla_sweeps.system.process import carries, signal_process
 
 MARK = "XLA_SWEEPS_TRACKER"
 """Environment variable that the helper and its descendants inherit.
@@ -170,8 +170,7 @@ def kill_marked(mark: str, *, spare: Sequence[int] = ()) -> None:
         if not left:
             return
         for pid in left:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+            signal_process(pid, signal.SIGKILL)
         time.sleep(KILL_PAUSE_S)
 
 
