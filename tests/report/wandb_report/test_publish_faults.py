@@ -14,6 +14,8 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.wandb.push import alone_in
 from xla_sweeps.report.wandb_report import publish
 
+NOTHING = "neither the summary run nor the report was written"
+
 
 def refusal(results_dir: Path) -> str:
     with pytest.raises(publish.ReportError) as caught:
@@ -35,17 +37,17 @@ def test_a_server_that_refuses_or_is_down_is_reported_in_one_line_before_a_timeo
     else:
         server.fail_with(401)
     text = refusal(tmp_path / "r")
-    assert text.startswith("nothing was written: W&B at 127.0.0.1")
+    assert text.startswith(f"{NOTHING}: W&B at 127.0.0.1")
     assert "did not answer within" not in text
 
 
 def test_a_server_that_hangs_is_abandoned_after_a_timeout(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "LOOK_S", 3.0)
+    monkeypatch.setattr(publish, "STEP_S", 3.0)
     measure(tmp_path / "r", "a")
     server.hang()
-    assert refusal(tmp_path / "r").startswith("nothing was written: W&B at 127.0.0.1")
+    assert refusal(tmp_path / "r").startswith(f"{NOTHING}: W&B at 127.0.0.1")
 
 
 def test_lost_uploads_are_reported_and_repaired_by_the_same_command(
@@ -53,9 +55,7 @@ def test_lost_uploads_are_reported_and_repaired_by_the_same_command(
 ) -> None:
     measure(tmp_path / "r", "a")
     server.fail_with(500, when=lambda path, body: path.startswith("/artifact"))
-    assert refusal(tmp_path / "r").startswith(
-        "neither the summary run nor the report was written: "
-    )
+    assert refusal(tmp_path / "r").startswith(f"{NOTHING}: ")
     (run,) = server.runs.values()
     assert run.exit_code == 1
     server.fail_with(500, when=lambda path, body: "upsertView" in body)

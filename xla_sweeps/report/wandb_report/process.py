@@ -61,10 +61,6 @@ class Reporter:
         """The report's JSON, without a server."""
         return {"report": layout.spec(plan)}
 
-    def look(self) -> dict[str, Any]:
-        """The user's own entity; fails if the server does not answer."""
-        return {"entity": wandb.Api(timeout=CONNECT_S).default_entity}
-
     def summarize(
         self,
         *,
@@ -81,7 +77,7 @@ class Reporter:
             id=plan["run_id"],
             resume="allow",
             project=plan["project"],
-            entity=plan["entity"],
+            entity=plan["entity"] or None,
             name=plan["run_name"],
             job_type="summary",
             tags=["xla-sweeps", "summary"],
@@ -91,11 +87,9 @@ class Reporter:
             digest = _fill(run, plan, table, [Path(path) for path in attachments])
             place, name, url = f"{run.entity}/{run.project}", str(run.id), shown(run.url or "")
         until = time.monotonic() + confirm_s
-        while not _is_there(place, name, digest):
-            if time.monotonic() > until:
-                return {"url": url, "confirmed": False}
+        while not (confirmed := _is_there(place, name, digest)) and time.monotonic() < until:
             time.sleep(CONFIRM_PAUSE_S)
-        return {"url": url, "confirmed": True}
+        return {"entity": run.entity, "url": url, "confirmed": confirmed}
 
     def report(self, *, plan: dict[str, Any]) -> dict[str, Any]:
         """Write the report, or replace the earlier one, and read it back."""

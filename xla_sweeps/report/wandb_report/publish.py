@@ -42,7 +42,6 @@ PROJECT = "xla-sweeps"
 MODULE = "xla_sweeps.report.wandb_report.process"
 
 SPEC_S = 60.0
-LOOK_S = 30.0
 STEP_S = 120.0
 CONFIRM_S = 20.0
 
@@ -51,7 +50,6 @@ BYTES_A_SECOND = 250_000
 
 TASKS = {
     "spec": "the report could not be built",
-    "look": "nothing was written",
     "summarize": "neither the summary run nor the report was written",
     "report": "the report could not be written",
 }
@@ -113,8 +111,6 @@ def publish(
             raise ReportError(f"another report of {log.parent} is running; wait for it, then rerun")
         helper = Helper(log, module=MODULE)
         stack.callback(helper.end, 0.0)
-        owner = _ask(helper, "look", LOOK_S, log)["entity"]
-        plan = {**plan, "entity": plan["entity"] or owner}
         run = _ask(
             helper,
             "summarize",
@@ -126,7 +122,7 @@ def publish(
             folder=str(log.parent.parent.absolute()),
             confirm_s=CONFIRM_S,
         )
-        report = _ask(helper, "report", STEP_S, log, plan=plan)
+        report = _ask(helper, "report", STEP_S, log, plan={**plan, "entity": run["entity"]})
     return run, report
 
 
