@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from xla_sweeps.cli.main import run
+from xla_sweeps.config import runtime
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import USAGE_CODE, ConfigError
@@ -15,7 +16,7 @@ from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.sweep.compose import Composer
 from xla_sweeps.sweep.launchers.slots import Slot
-from xla_sweeps.system import environment, library_flags
+from xla_sweeps.system import environment
 from xla_sweeps.system.devices import resolve_device
 
 LISTED = {
@@ -31,8 +32,8 @@ LISTED = {
 def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorFlow's list of flags, as it is kept; TensorFlow is never asked."""
     monkeypatch.setenv("XLA_SWEEPS_CACHE", str(tmp_path))
-    library_flags.known.cache_clear()
-    library_flags.accepts.cache_clear()
+    runtime.known.cache_clear()
+    runtime.accepts.cache_clear()
     version = environment.versions()["tensorflow"]
     (tmp_path / "flags").mkdir()
     for variable, kinds in LISTED.items():
@@ -41,7 +42,7 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = (-6, "F0000 parse_flags_from_env.cc:234] Unknown flag in XLA_FLAGS: --x")
     answers = {"--xla_gpu_late_flag=true": (0, "")}
     monkeypatch.setattr(
-        library_flags, "_ask", lambda backend, variable, value: answers.get(value, unknown)
+        runtime, "_ask", lambda backend, variable, value: answers.get(value, unknown)
     )
 
 
@@ -172,7 +173,7 @@ def test_a_sweep_varies_them_in_either_notation(values: dict[str, object]) -> No
 
 def test_a_crash_at_a_flag_is_not_called_an_unknown_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        library_flags, "_ask", lambda backend, variable, value: (-11, "Segmentation fault")
+        runtime, "_ask", lambda backend, variable, value: (-11, "Segmentation fault")
     )
     with pytest.raises(ConfigError) as caught:
         settings("xla_flags.xla_cpu_deadly=true")

@@ -1,18 +1,30 @@
-"""Checks the options of the framework itself: its flags, its threads, its libraries."""
+"""Checks the options of the framework itself: its flags, its threads, its libraries.
+
+XLA aborts at a flag that it does not know, so a process of its own is asked. Its list is kept for
+each version of the framework.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
+
+import msgspec
 
 from xla_sweeps.config import values
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.backend import Backend, flag_names
 from xla_sweeps.schema.options import typed
 from xla_sweeps.schema.trial import Runtime
-from xla_sweeps.system import library_flags
+from xla_sweeps.system import environment
+from xla_sweeps.system.devices import Device
+from xla_sweeps.system.files import read_regular, replace_whole
 
 MAX_THREADS = 4096
 
@@ -22,6 +34,15 @@ _TEXT = re.compile(r"[\w.,:=+-]+", re.ASCII)
 """A value of a flag that is a text: it neither ends the flag nor leaves the folder."""
 
 _NAMES_FILES = re.compile(r"dump|(?<!pro)file|_dir(?:_|$|ectory)|path|_to$|_from$|_cache_prefix")
+
+KINDS = {"bool": "bool", "int32": "int", "int64": "int", "float": "float", "string": "str"}
+"""Types by their name in XLA's list."""
+
+LIMIT_S = 300.0
+
+_LINE = re.compile(rf"^\t--(\w+)=.*?\t({'|'.join(KINDS)})\t", re.M)
+
+_HOST = Device(kind="cpu", index=0, name="")
 
 
 def runtime_of(
@@ -92,11 +113,11 @@ def _flags(option: str, given: Any, environ: Mapping[str, str], backend: Backend
 def _typed(option: str, name: str, value: Any, backend: Backend) -> Any:
     """The value in the flag's own type; XLA itself is asked about what it does not list."""
     variable, key = backend.flags[option], f"{option}.{name}"
-    flags = library_flags.known(backend, variable)
+    flags = known(backend, variable)
     if name in flags:
         return _value(key, value, flags[name])
     text = str(_value(key, value, "str"))
-    if not library_flags.accepts(backend, variable, name, text):
+    if not accepts(backend, variable, name, text):
         raise unknown_name(f"flag in {option}", f"{name}={text}", flags)
     return value
 
@@ -117,3 +138,59 @@ def _value(key: str, value: Any, kind: str) -> Any | int | float | str:
     if not isinstance(value, str | int | float) or not _TEXT.fullmatch(text):
         raise ConfigError(f"{key}={value}: expected letters, digits and _ . , : = + -")
     return text
+
+
+@cache
+def known(backend: Backend, variable: str) -> dict[str, str]:
+    """`bool`, `int`, `float` or `str` by flag of a variable; the list may be cut off at its end.
+
+    Raises:
+        ConfigError: the framework does not list them.
+    """
+    version = environment.versions().get(backend.name, "")
+    place = environment.cache_dir() / "flags" / f"{version}-{variable}.json"
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(read_regular(place), type=dict[str, str])
+    _, text = _ask(backend, variable, "--help")
+    kinds = {name: KINDS[kind] for name, kind in _LINE.findall(text)}
+    if not kinds:
+        raise ConfigError(
+            f"{backend.title} does not list its flags; set {variable} in the environment instead"
+        )
+    with contextlib.suppress(OSError):
+        replace_whole(place, msgspec.json.encode(kinds))
+    return kinds
+
+
+@cache
+def accepts(backend: Backend, variable: str, name: str, value: str) -> bool:
+    """True if a framework takes a flag that its list does not name, with this value.
+
+    Raises:
+        ConfigError: it does not start with it, for another reason than that it does not know it.
+    """
+    code, text = _ask(backend, variable, f"--{name}={value}")
+    if code and "Unknown flag" not in text:
+        raise ConfigError(
+            f"{backend.title} does not start with {variable}=--{name}={value} (exit code {code}); "
+            "remove it"
+        )
+    return not code
+
+
+def _ask(backend: Backend, variable: str, value: str) -> tuple[int, str]:
+    """Exit code and messages of a process that reads the flags."""
+    extra = {**backend.logging(2), variable: value}
+    child = environment.child_environment({}, device=_HOST, backend=backend, extra=extra)
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
+    try:
+        done = subprocess.run(
+            backend.command("flags"),
+            env={**kept, **child},
+            capture_output=True,
+            check=False,
+            timeout=LIMIT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ConfigError(f"{backend.title} did not list its flags within {LIMIT_S:g} s") from error
+    return done.returncode, done.stderr.decode(errors="replace")

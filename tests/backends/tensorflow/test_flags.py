@@ -12,12 +12,12 @@ import msgspec
 import pytest
 from factories import TRIAL
 
+from xla_sweeps.config import runtime
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.measure.runner import child_environment
 from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.trial import Runtime
-from xla_sweeps.system import library_flags
 
 pytestmark = pytest.mark.tf
 
@@ -26,21 +26,21 @@ def test_tensorflow_lists_its_flags_and_takes_none_that_it_does_not_know(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XLA_SWEEPS_CACHE", str(tmp_path))
-    library_flags.known.cache_clear()
-    kinds = library_flags.known(default_backend(), "XLA_FLAGS")
+    runtime.known.cache_clear()
+    kinds = runtime.known(default_backend(), "XLA_FLAGS")
     assert kinds["xla_cpu_enable_fast_math"] == "bool"
     assert kinds["xla_cpu_prefer_vector_width"] == "int"
     assert kinds["xla_dump_to"] == "str"
     (kept,) = (tmp_path / "flags").iterdir()
     assert msgspec.json.decode(kept.read_bytes()) == kinds
-    assert not library_flags.accepts(default_backend(), "XLA_FLAGS", "xla_gpu_no_such_flag", "true")
+    assert not runtime.accepts(default_backend(), "XLA_FLAGS", "xla_gpu_no_such_flag", "true")
 
 
 def test_a_flag_that_the_list_leaves_out_is_taken_if_tensorflow_takes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XLA_SWEEPS_CACHE", str(tmp_path))
-    assert library_flags.accepts(default_backend(), "XLA_FLAGS", "xla_cpu_enable_fast_math", "true")
+    assert runtime.accepts(default_backend(), "XLA_FLAGS", "xla_cpu_enable_fast_math", "true")
 
 
 def test_a_trials_options_are_in_force_in_its_process(tmp_path: Path) -> None:
