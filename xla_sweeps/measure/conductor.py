@@ -156,7 +156,6 @@ class _Conductor:
         if worker is None:
             raise self._interrupted()
         self.started.enter_context(worker)
-        self.result.process = "fresh"
         self.watcher.add(worker.pid, worker.memory.request)
         return worker
 

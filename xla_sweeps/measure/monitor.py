@@ -89,7 +89,7 @@ class Sampler:
 
     def _begin(self) -> None:
         self._samples = [self.read()]
-        self._others = self._looked = spending(self._root, list(self._exceeded))
+        self._others = self._looked = spending(self._root)
         self._looked_ns = self._samples[0].at_ns
 
     def __enter__(self) -> Self:
@@ -141,7 +141,7 @@ class Sampler:
         if not cause or foreign <= allowed_cores(self._cores):
             return cause
         before, since_ns = self._looked, self._looked_ns
-        self._looked, self._looked_ns = spending(self._root, list(self._exceeded)), last_ns
+        self._looked, self._looked_ns = spending(self._root), last_ns
         names = busiest(before, self._looked, (last_ns - since_ns) / 1e9, self._mine)
         return in_words(foreign, self._cores, names)
 
@@ -157,9 +157,7 @@ class Sampler:
             **asdict(load_of(samples, cores=self._cores)),
             "samples": len(samples),
             "cores": self._cores,
-            "busiest": busiest(
-                self._others, spending(self._root, list(self._exceeded)), span_s, self._mine
-            ),
+            "busiest": busiest(self._others, spending(self._root), span_s, self._mine),
             "throttled_s": round(last.throttled_s - first.throttled_s, 4),
             "involuntary_switches": max(0, last.involuntary_switches - first.involuntary_switches),
             "peak_rss_bytes": max(max(sample.rss_bytes.values(), default=0) for sample in samples),

@@ -33,14 +33,13 @@ Spending = Mapping[tuple[int, int], Spent]
 """Time spent by process id and start time, since ids are used again."""
 
 
-def spending(root: Path, measured: Sequence[int]) -> Spending:
+def spending(root: Path) -> Spending:
     """CPU time of every process that is not our own.
 
     Args:
         root: the folder that holds `proc`.
-        measured: ids of the measuring processes.
     """
-    own = {pid for first in (os.getpid(), *measured) for pid in (first, *descendants(first))}
+    own = {os.getpid(), *descendants(os.getpid())}
     spent_by_process: dict[tuple[int, int], Spent] = {}
     for folder in (root / "proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):

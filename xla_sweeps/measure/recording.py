@@ -71,7 +71,7 @@ def make_record(
         seconds=result.seconds,
         request_id=request_id(trial),
         words=settings.words,
-        process=result.process,
+        process="fresh",
         tracker=settings.tracker,
     )
 

@@ -24,7 +24,7 @@ from xla_sweeps.schema.measurement import (
     Round,
     Status,
 )
-from xla_sweeps.schema.record import GpuSpan, ModelFacts, ProcessStart
+from xla_sweeps.schema.record import GpuSpan, ModelFacts
 from xla_sweeps.system.leases import Leases
 
 CLOCK_TOLERANCE = 0.05
@@ -124,12 +124,10 @@ class ReplicateResult:
     """Yield of a replicate, and how it ended.
 
     Attributes:
-        process: how its workers were started, as in `Record`.
         status: `ok` where it was measured to the end; otherwise why not.
         finished: whether it was measured to the end, with at least one mode.
     """
 
-    process: ProcessStart = "unknown"
     status: Status = Status.OK
     failure: Failure | None = None
     finished: bool = False

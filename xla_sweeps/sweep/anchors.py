@@ -89,12 +89,12 @@ def take_turns_if_needed(
 
     def measure(names: Sequence[str], phase: str) -> noise.Level | None:
         """The level of the first of these slots with all of them busy."""
-        before = set(_known_keys(store, anchors[0]))
+        before = anchors[0].stored(store)
         futures = []
         for name, anchor in zip(names, anchors, strict=False):
             job = Job(
                 arguments=(*anchor.words, *extra),
-                known_records=len(_known_keys(store, anchor)),
+                known_records=len(anchor.stored(store)),
                 slot=name,
                 log=logs / f"interference-{phase}-{name.replace(':', '')}.log",
             )
@@ -128,7 +128,3 @@ def take_turns_if_needed(
             "parallel and take turns at measuring (flag took_turns)"
         )
     launcher.take_turns()
-
-
-def _known_keys(store: Store, task: Task) -> list[tuple[str, int]]:
-    return [key for identifier in task.trial_ids for key in store.keys(identifier)]

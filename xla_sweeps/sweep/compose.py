@@ -22,6 +22,7 @@ from xla_sweeps.config import compose as composition
 from xla_sweeps.config.settings import Settings, check_accelerator_name, identify, settings_of
 from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.results.derive import software_of
+from xla_sweeps.results.store import Store
 from xla_sweeps.schema import options
 from xla_sweeps.schema.backend import backend_of, backends
 from xla_sweeps.schema.measurement import Status
@@ -41,6 +42,10 @@ _PLAIN = frozenset(options.NAMES) - set(options.NESTED) | {"model"}
 
 _ELSEWHERE = Slot(name="", device=devices.Device(kind="gpu", index=0, name=""))
 """Stands for a slot that is not known yet."""
+
+
+Known = frozenset[tuple[str, int]]
+"""Trial and replicate number of records."""
 
 
 class Task(msgspec.Struct, kw_only=True, gc=False):
@@ -71,13 +76,17 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     accelerator: str | None = None
     tags: tuple[str, ...] = ()
     outcomes: list[Status] = []
-    seen: frozenset[tuple[str, int]] = frozenset()
+    seen: Known = frozenset()
     builds: dict[str, dict[str, str]] = {}
     accepted: tuple[Status, ...] = (Status.OK,)
     wanted: int = 0
     silent_s: float = math.inf
     timed_s: float = 0.0
     backend: str = DEFAULT_BACKEND
+
+    def stored(self, store: Store) -> Known:
+        """Its records in the store, unread, where its trial ids are known."""
+        return frozenset(key for identifier in self.trial_ids for key in store.keys(identifier))
 
 
 class Composer:

@@ -71,7 +71,7 @@ class Driver:
         record_death: Callable[[Task, str], Record] | None = None,
         rematch: Callable[[Task], None] | None = None,
     ) -> None:
-        self._launcher, self._screen = launcher, screen
+        self._launcher, self._store, self._screen = launcher, store, screen
         self._backlog = Backlog(anchors, source, late_anchors=late_anchors)
         self._collector = Collector(store, screen.warn, lambda: self._stopping)
         self._judge = Judge(
@@ -153,7 +153,7 @@ class Driver:
 
     def _submit(self, task: Task, slot: str | None) -> None:
         """Start a task's next replicate, unless another process has measured it."""
-        stored = self._collector.known(task)
+        stored = task.stored(self._store)
         if task.trial_ids:
             task.seen &= stored  # the number of a record in quarantine is used again
         if stored - task.seen and not self._backlog.anchors.includes(task):

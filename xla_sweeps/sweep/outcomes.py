@@ -17,7 +17,7 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, RecordFormatError, differ, outcome_of
 from xla_sweeps.sweep.backlog import Backlog
-from xla_sweeps.sweep.compose import Task
+from xla_sweeps.sweep.compose import Known, Task
 from xla_sweeps.sweep.launchers import Launcher
 from xla_sweeps.sweep.launchers.job import End, Ended, Job
 from xla_sweeps.sweep.plan import missing
@@ -42,9 +42,6 @@ BREAKER = 3
 
 TOGETHER_S = 10.0
 """Time within which losses on a cluster are one event: a node that dies loses all its jobs."""
-
-Known = frozenset[tuple[str, int]]
-"""Trial and replicate number of records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +95,6 @@ class Collector:
     ) -> None:
         self._store, self._warn, self._stopping = store, warn, stopping
         self._warned = -SPACE_WAIT_S
-
-    def known(self, task: Task) -> Known:
-        """The task's records in the store, unread, where its trial ids are known."""
-        return frozenset(
-            key for identifier in task.trial_ids for key in self._store.keys(identifier)
-        )
 
     def load(self, task: Task) -> list[Record]:
         """The task's records in the store, where its trial ids are known."""
