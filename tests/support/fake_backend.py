@@ -179,7 +179,7 @@ declare()
 if __name__ == "__main__":
     if sys.argv[1] == "--worker":
         del sys.argv[1]
-        server.main(lambda channel: Replicate(FakeWork, channel.send, title=BACKEND.title))
+        server.main(lambda channel: Replicate(FakeWork, channel.send, title=BACKEND.title).answer)
     from xla_sweeps.__main__ import main
     from xla_sweeps.measure import monitor, replicate
 

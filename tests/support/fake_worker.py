@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from functools import partial
 
 import faults  # noqa: F401  (which it may be made to have)
 
@@ -171,7 +170,7 @@ class Scripted:
 def main() -> None:
     *script, parent, descriptor = sys.argv[1:]
     die_with_parent(int(parent))
-    server.serve(int(descriptor), partial(Scripted, script, int(descriptor)))
+    server.serve(int(descriptor), lambda channel: Scripted(script, int(descriptor), channel).answer)
     if "linger" in script:
         time.sleep(600)
 

@@ -21,12 +21,9 @@ from xla_sweeps.system.leases import Leases
 STUB = """
 import os, sys
 from xla_sweeps.worker import server
-class Desk:
-    def __init__(self, channel):
-        pass
-    def answer(self, request):
-        {code}
-server.main(Desk)
+def answer(request):
+    {code}
+server.main(lambda channel: answer)
 """
 
 

@@ -103,14 +103,14 @@ def _ask(
     on_event: Callable[[protocol.Event], None],
 ) -> None:
     """Have a worker explain the job's model, within its memory limit."""
-    timeouts, limit = launch.timeouts, launch.memory_limit_bytes
+    limit = launch.memory_limit_bytes
     with adopting_orphans() as mark:
         worker = workers.start(launch, mark=mark, stop=stop, on_event=on_event)
         if worker is None:
             return
         with worker, Sampler(device=settings.device, memory_limit_bytes=limit) as sampler:
             sampler.add(worker.pid, worker.memory.request)
-            worker.request(request, protocol.Finished, deadline_s=timeouts.build_s)
+            worker.request(request, protocol.Finished, deadline_s=launch.timeouts.build_s)
 
 
 def compiled_ops() -> OpList:

@@ -310,7 +310,7 @@ def start(
     Args:
         launch: how.
         mark: variables by which orphans are found.
-        stop: ends the start, and every request.
+        stop: ends every request.
         on_event: called with every event.
 
     Raises:

@@ -13,7 +13,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import CHANNEL_LOST_CODE, error_text
@@ -48,25 +48,18 @@ class Channel:
             end(CHANNEL_LOST_CODE)
 
 
-class Desk(Protocol):
-    """Answers requests, in order; its framework is loaded in the first one."""
-
-    def answer(self, request: protocol.Request) -> protocol.Reply:
-        """Do what is asked."""
+MakeAnswer = Callable[[Channel], Callable[[protocol.Request], protocol.Reply]]
+"""Makes what answers requests, in order; the framework is loaded in the first one."""
 
 
-Open = Callable[[Channel], Desk]
-"""Makes the desk of a framework; loads nothing yet."""
-
-
-def main(open_desk: Open) -> NoReturn:
+def main(make_answer: MakeAnswer) -> NoReturn:
     """Serve the parent of a process that was started for it, then end; see `serve`."""
     parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
     die_with_parent(parent)
-    end(serve(descriptor, open_desk))
+    end(serve(descriptor, make_answer))
 
 
-def serve(descriptor: int, open_desk: Open) -> int:
+def serve(descriptor: int, make_answer: MakeAnswer) -> int:
     """Answer requests until the parent has no more; returns the exit code.
 
     It is 0 even if modes failed, which the replies say. A request that fails before anything is set
@@ -75,12 +68,12 @@ def serve(descriptor: int, open_desk: Open) -> int:
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     channel, ready = Channel(descriptor), False
-    desk = open_desk(channel)
+    answer = make_answer(channel)
     while line := sys.stdin.buffer.readline():
         request = protocol.request_of(line)
         mode = getattr(request, "mode", "")
         try:
-            channel.send(desk.answer(request))
+            channel.send(answer(request))
         except BaseException as error:  # also sys.exit() in the model's code
             phase, kind = channel.stage.phase, type(error).__name__
             text = error_text(error)

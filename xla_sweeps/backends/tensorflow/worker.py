@@ -8,11 +8,6 @@ from xla_sweeps.worker.backend import Framework
 from xla_sweeps.worker.replicate import Replicate
 
 
-def open_desk(channel: server.Channel) -> Replicate:
-    """Replicate that answers the parent's requests."""
-    return Replicate(load, channel.send, title=BACKEND.title)
-
-
 def load() -> Framework:
     """Load TensorFlow."""
     from xla_sweeps.backends.tensorflow.scenarios import TensorFlow
@@ -21,4 +16,4 @@ def load() -> Framework:
 
 
 if __name__ == "__main__":
-    server.main(open_desk)
+    server.main(lambda channel: Replicate(load, channel.send, title=BACKEND.title).answer)
