@@ -22,7 +22,7 @@ REQUEST = (
     *("modes=[graph,graph]", "copies=apart", "effort.rounds_min=8"),
 )
 
-IN_WORKER = ("import", "build", "compile", "warmup", "measure", "block", "finished")
+IN_WORKER = ("import", "build", "compile", "warmup", "block", "finished")
 
 IN_PARENT = ("spawn.before", "spawn.after", "supervisor.result", "store.opened", "store.linked")
 
