@@ -78,7 +78,7 @@ class Model(Protocol):
         """Count multiply-accumulates, unless they are known."""
 
     def runs_away(self, executable: Any, calls: int) -> str:
-        """Reason why calls in a row are no steady state, such as an infinite loss; or ""."""
+        """Reason why calls in a row are not steady, such as a loss that is not finite; or ""."""
 
     def reset_steady_memory(self) -> None:
         """Start `steady_memory_bytes` again."""
