@@ -163,17 +163,8 @@ def tracker_named(name: str) -> Tracker:
     return tracker
 
 
-class NoTracker:
+class NoTracker(Tracker):
     """A tracker that does nothing."""
-
-    def open(self, header: RunHeader) -> None:
-        """Open nothing."""
-
-    def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
-        """Log nothing."""
-
-    def preempt(self) -> None:
-        """Mark nothing."""
 
     def finish(
         self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int

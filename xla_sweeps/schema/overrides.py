@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from xla_sweeps.schema.modes import JIT_CANDIDATES, implied_modes, mode_of
@@ -79,18 +78,11 @@ def repeats(words: Sequence[str]) -> bool:
     return (
         sum(map(len, words)) <= _LONGEST
         and all(word.isprintable() and not word.startswith("-") for word in place)
-        and all(map(_repeats, given))
+        and all(word.isprintable() and _OVERRIDE.fullmatch(word) for word in given)
+        and all(option_of(word) not in _SHOWING for word in given)
     )
 
 
-@lru_cache(maxsize=4096)
-def _repeats(word: str) -> bool:
-    """True for an override of what is measured."""
-    is_override = word.isprintable() and _OVERRIDE.fullmatch(word)
-    return bool(is_override) and option_of(word) not in _SHOWING
-
-
-@lru_cache(maxsize=4096)
 def option_of(word: str) -> str:
     """The option that an override sets: `effort` of `effort.block_s=1`."""
     return re.split(r"[=./@]", word.lstrip("+~"), maxsplit=1)[0]

@@ -6,7 +6,6 @@ that line, so that damage is told from a version that is newer.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
@@ -212,11 +211,6 @@ class Record:
         """
         has_digest = verified(text)
         try:
-            with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # reported below
-                record = _DECODER.decode(text)
-                is_present = record.schema_version == SCHEMA_VERSION
-                if has_digest and is_present and b'"schema_version"' in text[-256:]:
-                    return checked(record)
             document = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RecordFormatError(f"not valid JSON: {error}") from error
@@ -229,8 +223,6 @@ class Record:
         except (msgspec.ValidationError, ValueError, RecursionError) as error:
             raise RecordFormatError(f"not a valid record: {error}") from error
 
-
-_DECODER = msgspec.json.Decoder(Record)
 
 _DIGEST_START, _DIGEST_END = b',\n "digest": "', b'"\n}'
 
