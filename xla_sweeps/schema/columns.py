@@ -64,6 +64,14 @@ class Asked:
         return self.words.format(value) if value != "" else ""
 
 
+class Shown(Flag):
+    """Places that show a column, besides exports."""
+
+    NOWHERE = 0
+    PAGE = auto()
+    WANDB = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of comparison rows: declared once, by a field of a part of `ComparisonRow`.
@@ -74,8 +82,7 @@ class Column:
             missing, and of the numbers only those that identify a trial never are.
         unit: "" for none.
         meaning: for docs/results.md.
-        page: whether the local page gets it.
-        wandb: whether the table of the W&B report has it.
+        shown: on the local page, and in the table of the W&B report.
         asked: its part in the question; None if rows that differ in it may answer the same one.
     """
 
@@ -84,17 +91,8 @@ class Column:
     kind: type
     unit: str
     meaning: str
-    page: bool
-    wandb: bool
+    shown: Shown
     asked: Asked | None
-
-
-class Shown(Flag):
-    """Places that show a column, besides exports."""
-
-    NOWHERE = 0
-    PAGE = auto()
-    WANDB = auto()
 
 
 PAGE, WANDB = Shown.PAGE, Shown.WANDB
@@ -110,9 +108,8 @@ def as_column(
     default: Any = MISSING,
 ) -> Any:
     """A field that is a column, with what `Column` says of it."""
-    places = {"page": PAGE in shown, "wandb": WANDB in shown}
-    facts = {"meaning": meaning, "unit": unit, "asked": asked, "name": name}
-    return field(default=default, metadata=places | facts)
+    facts = {"meaning": meaning, "unit": unit, "shown": shown, "asked": asked, "name": name}
+    return field(default=default, metadata=facts)
 
 
 def _number(meaning: str, *, unit: str, shown: Shown = Shown.NOWHERE, name: str = "") -> Any:

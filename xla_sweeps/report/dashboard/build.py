@@ -31,6 +31,7 @@ from xla_sweeps.results import planned
 from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.table import joined
+from xla_sweeps.schema.columns import PAGE
 from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import by_count, headline_of, is_aa_pair
 from xla_sweeps.schema.row import COLUMNS
@@ -43,11 +44,13 @@ MAX_ROWS = 200_000
 DEFAULT_NAME = "dashboard.html"
 
 CATEGORIES = (
-    *(name for name, column in COLUMNS.items() if column.page and column.kind is str),
+    *(name for name, column in COLUMNS.items() if PAGE in column.shown and column.kind is str),
     "results",
 )
 
-NUMBERS = tuple(name for name, column in COLUMNS.items() if column.page and column.kind is not str)
+NUMBERS = tuple(
+    name for name, column in COLUMNS.items() if PAGE in column.shown and column.kind is not str
+)
 """Columns that the page holds; it computes the rest from them."""
 
 KEPT_BITS = 15

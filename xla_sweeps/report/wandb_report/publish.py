@@ -28,6 +28,7 @@ from xla_sweeps.report.wandb.tracker import published_replicates
 from xla_sweeps.report.wandb_report import text
 from xla_sweeps.results.rows import Rows
 from xla_sweeps.results.store import folder_below, guarded
+from xla_sweeps.schema.columns import WANDB
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary, row_dict, value_of
 from xla_sweeps.system.files import read_regular, replace_whole
@@ -35,7 +36,7 @@ from xla_sweeps.system.text import displayable
 
 TABLE_ROWS = 10_000
 
-TABLE_COLUMNS = tuple(name for name, column in COLUMNS.items() if column.wandb)
+TABLE_COLUMNS = tuple(name for name, column in COLUMNS.items() if WANDB in column.shown)
 
 PROJECT = "xla-sweeps"
 
