@@ -673,15 +673,6 @@ def test_blocks_of_one_call_are_latencies_already() -> None:
     assert latencies["graph"].passes == ()
 
 
-def test_a_mode_alone_is_measured_as_long_as_asked_and_shows_that_it_slows_down() -> None:
-    clock = Clock()
-    device = Device(clock, work_s=0.1, enqueue_s=0.0, noise=[1.0] * 40 + [1.5] * 1000)
-    call_s = timing.measure_alone(device, calls=2, seconds=12, clock=clock)
-    assert 12 <= clock() / 1e9 < 12.5
-    assert call_s[0] == pytest.approx(0.1)
-    assert call_s[len(call_s) // 2 :] == pytest.approx([0.15] * (len(call_s) - len(call_s) // 2))
-
-
 @dataclass
 class Lazy(Device):
     """A device that loads the code for reading a result when it is first needed."""

@@ -252,20 +252,6 @@ def measure_singles(
     return tuple(blocks)
 
 
-def measure_alone(
-    executable: Executable, *, calls: int, seconds: float, clock: Clock
-) -> tuple[float, ...]:
-    """Seconds a call of blocks of one mode, one after the other for so many seconds.
-
-    By then a GPU that is limited by power or heat has slowed down.
-    """
-    begun, call_s = clock(), []
-    while (clock() - begun) / 1e9 < seconds:
-        block = settled_block(executable, "", calls, settle=False, clock=clock)
-        call_s.append(block.call_s)
-    return tuple(call_s)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncTest:
     """Self-test of a synchronization: does it wait for the device?

@@ -22,6 +22,7 @@ from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.hlo import Module, size_bytes
 from xla_sweeps.backends.tensorflow.macs import count_macs
 from xla_sweeps.measure import timing
+from xla_sweeps.schema.measurement import Block
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.roofline import Peak, Roofline, Work
 
@@ -92,7 +93,10 @@ def call_s(executable: modes.ModeExecutable) -> float:
     executable.prepare()
     first_s = timing.measure_block(executable, "", 1, clock=clock).call_s
     calls = timing.calls_per_block(first_s, sync_s=0, block_s=BLOCK_S)
-    return min(timing.measure_alone(executable, calls=calls, seconds=MODE_S, clock=clock))
+    blocks, until = list[Block](), time.monotonic() + MODE_S
+    while not blocks or time.monotonic() < until:
+        blocks.append(timing.settled_block(executable, "", calls, settle=False, clock=clock))
+    return min(block.call_s for block in blocks)
 
 
 def peaks(dtypes: Sequence[str], *, device: str) -> tuple[Peak, ...]:
