@@ -173,9 +173,13 @@ def test_throughput_has_an_interval_from_three_replicates_on(replicates: int) ->
         make_record(noise=0.02, seed=number, replicate=number) for number in range(replicates)
     ]
     for mode in summarize(records).modes:
-        for figure in (mode.throughput_samples_per_s, mode.call_ms):
-            assert figure is not None
-            assert ((figure.low is None), (figure.high is None)) == ((replicates < 3),) * 2
+        figures = mode.columns
+        assert None not in (figures.throughput_samples_per_s, figures.call_ms)
+        for bound in (
+            *(figures.throughput_low, figures.throughput_high),
+            *(figures.call_low_ms, figures.call_high_ms),
+        ):
+            assert (bound is None) == (replicates < 3)
 
 
 def test_a_row_keeps_the_estimates_behind_its_speedup() -> None:
@@ -351,7 +355,7 @@ def test_a_mode_with_wrong_results_keeps_its_timings_and_loses_its_speedup(
     summary = summarize([make_record({"graph": 0.2, "xla": 0.1}, modes=modes)])
     row = summary.comparisons[0]
     assert (row.speedup.verdict, row.speedup.value, row.status) == (Verdict.FAILED, None, status)
-    assert summary.modes[1].throughput_samples_per_s is not None
+    assert summary.modes[1].columns.throughput_samples_per_s is not None
 
 
 def test_a_mode_that_failed_leaves_a_row_with_its_reason() -> None:

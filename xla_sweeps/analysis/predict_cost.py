@@ -116,14 +116,14 @@ def points_of(trials: Iterable[tuple[TrialSummary, Sequence[Record]]], label: st
     points = []
     for summary, records in trials:
         mode = next((mode for mode in summary.modes if mode.label == label), None)
-        if mode is None or mode.status is not Status.OK or mode.call_ms is None:
+        if mode is None or mode.status is not Status.OK or mode.columns.call_ms is None:
             continue
         error = error_of(estimates_of(measured_of(records).replicates.within(label)))
         points.append(
             Point(
                 batch_size=summary.batch_size,
                 batches=summary.batches,
-                seconds=mode.call_ms.value / 1e3,
+                seconds=mode.columns.call_ms / 1e3,
                 error=max(error, _LEAST_ERROR),
             )
         )

@@ -168,8 +168,8 @@ def _speedup(
     value = absolute = sustained = None
     if within and not failed:
         value = math.exp(statistics.fmean([interval.estimate for interval in within]))
-        rates = (first.throughput_samples_per_s, second.throughput_samples_per_s)
-        absolute = rates[1].value - rates[0].value if rates[0] and rates[1] else None
+        rates = [mode.columns.throughput_samples_per_s for mode in (first, second)]
+        absolute = rates[1] - rates[0] if rates[0] and rates[1] else None
         if first.sustained and second.sustained:
             sustained = value * first.sustained.value / second.sustained.value
     estimates = estimates_of([] if value is None else within)

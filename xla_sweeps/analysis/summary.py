@@ -201,8 +201,6 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
             jit_compile=_jit_compile(outcomes),
         ),
         status=status,
-        throughput_samples_per_s=throughput,
-        call_ms=call,
         trace_s=_median(outcome.trace_s for outcome in outcomes),
         first_call_s=_median(outcome.first_call_s for outcome in outcomes),
         compile_s=_median(outcome.compile_s for outcome in outcomes),
@@ -210,7 +208,6 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
             _present(outcome.steady_memory_bytes or None for outcome in outcomes), default=None
         ),
         rmse_rel=max(_present(agreement.rmse_rel for agreement in agreements), default=None),
-        top1_match=min(_present(agreement.top1_match for agreement in agreements), default=None),
         agreement_ok=all(agreement.ok for agreement in agreements) if agreements else None,
         host_bound_index=_host_bound_index(outcomes, log_s)
         if on_gpu and mode_of(label).entry.queues
@@ -229,11 +226,11 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
 
 def _with_input_share(modes: dict[str, ModeSummary]) -> dict[str, ModeSummary]:
     """The modes; those of Keras's `fit` with the share that their input pipeline takes alone."""
-    alone = modes[Mode.INPUT].call_ms if Mode.INPUT in modes else None
+    alone_ms = modes[Mode.INPUT].columns.call_ms if Mode.INPUT in modes else None
     shares = {
-        label: alone.value / mode.call_ms.value
+        label: alone_ms / mode.columns.call_ms
         for label, mode in modes.items()
-        if alone and mode.call_ms and mode_of(label).entry is Entry.FIT
+        if alone_ms and mode.columns.call_ms and mode_of(label).entry is Entry.FIT
     }
     return {
         label: msgspec.structs.replace(

@@ -38,15 +38,12 @@ class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         columns: its columns in comparison rows.
-        throughput_samples_per_s: images per second over blocks of back-to-back calls, one
-            synchronization each.
-        call_ms: one call, from the same blocks (samples / throughput).
         prepare_s: trace and first call of each replicate, seconds; None where one is not known.
         host_bound_index: time to enqueue one call after a synchronization / time of a call in the
             blocks; None on a CPU, where calls do not queue.
         steady_memory_bytes: the most that the device's allocator had handed out in steady calls,
             weights included; None where it does not count.
-        rmse_rel, top1_match: the worst over replicates.
+        rmse_rel: the worst over replicates.
         sustained: time of a call of the mode alone and for long / in turns with the others; above 1
             it is slower.
         cv_percent: coefficient of variation of the uncontaminated blocks, percent, the worst
@@ -56,14 +53,11 @@ class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     columns: ModeColumns
     status: Status
-    throughput_samples_per_s: Estimate | None
-    call_ms: Estimate | None
     trace_s: float | None
     first_call_s: float | None
     compile_s: float | None
     steady_memory_bytes: int | None
     rmse_rel: float | None
-    top1_match: float | None
     agreement_ok: bool | None
     host_bound_index: float | None
     rounds: int

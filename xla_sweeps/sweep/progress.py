@@ -181,8 +181,8 @@ def figure_of(new: Sequence[Record]) -> str:
         return f"{row.value:.2f}×" + (
             "" if row.low is None or row.high is None else f" ({row.low:.2f}–{row.high:.2f})"
         )
-    throughput = summary.modes[0].throughput_samples_per_s if summary.modes else None
-    return "" if throughput is None else f"{throughput.value:.4g}/s"
+    throughput = summary.modes[0].columns.throughput_samples_per_s if summary.modes else None
+    return "" if throughput is None else f"{throughput:.4g}/s"
 
 
 def cause_of(record: Record) -> str:

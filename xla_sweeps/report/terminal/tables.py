@@ -23,7 +23,7 @@ from xla_sweeps.report.terminal.console import (
     say,
     size,
 )
-from xla_sweeps.schema.columns import IMPORTED, Verdict
+from xla_sweeps.schema.columns import IMPORTED, ModeColumns, Verdict
 from xla_sweeps.schema.measurement import Flagged, Status
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, TrialSummary
@@ -245,9 +245,9 @@ def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[M
     """The figures of a mode by heading; fewer where the long names of Keras's modes need room."""
     columns: dict[str, Callable[[ModeSummary], str]] = {
         advice.throughput_unit(summary.model.task, summary.model.resolution_px): lambda mode: (
-            number(mode.throughput_samples_per_s.value if mode.throughput_samples_per_s else None)
+            number(mode.columns.throughput_samples_per_s)
         ),
-        "95 %": lambda mode: _interval(mode.throughput_samples_per_s),
+        "95 %": lambda mode: _interval(mode.columns),
         "p50 ms": lambda mode: number(mode.columns.latency_p50_ms),
         "p90 ms": lambda mode: number(mode.columns.latency_p90_ms),
         "compile s": lambda mode: (
@@ -347,5 +347,5 @@ def _agreement(mode: ModeSummary) -> str:
     return f"{mark} {mode.rmse_rel:.0e}" if mode.rmse_rel is not None else mark
 
 
-def _interval(estimate: Estimate | None) -> str:
-    return NONE if estimate is None else interval(estimate.low, estimate.high, number)
+def _interval(mode: ModeColumns) -> str:
+    return interval(mode.throughput_low, mode.throughput_high, number)

@@ -112,9 +112,9 @@ def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict
     if summary is None:
         return keys
     rates = {
-        mode.label: mode.throughput_samples_per_s.value
+        mode.label: mode.columns.throughput_samples_per_s
         for mode in summary.modes
-        if mode.throughput_samples_per_s
+        if mode.columns.throughput_samples_per_s
     }
     keys.update({f"throughput_{label}": value for label, value in rates.items()})
     if headline is not None:
