@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from xla_sweeps.analysis.roofline import roofline
-from xla_sweeps.schema.roofline import Peak, Side, Work
+from xla_sweeps.schema.explanation import Peak, Side, Work
 
 PEAKS = (
     Peak(name="matmul float32", unit="FLOP/s", per_s=100e9),

@@ -11,6 +11,7 @@ from xla_sweeps.schema.explanation import (
     Kind,
     LayerTime,
     ModeTime,
+    Peak,
     Place,
     Program,
     Refusal,
@@ -18,8 +19,8 @@ from xla_sweeps.schema.explanation import (
     Time,
     Trap,
     TrapName,
+    Work,
 )
-from xla_sweeps.schema.roofline import Peak, Work
 
 PLACES = tuple(
     Place(op="AsString", node=f"net/text/{n}", layer=f"text_{n} (Text)", line=f"net.py:{n}")

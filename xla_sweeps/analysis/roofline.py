@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xla_sweeps.schema.roofline import Achieved, Peak, Roofline, Side, Work
+from xla_sweeps.schema.explanation import Achieved, Peak, Roofline, Side, Work
 
 DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 """TensorFlow's name of each type of XLA that has a peak."""

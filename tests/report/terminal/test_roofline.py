@@ -13,8 +13,7 @@ from xla_sweeps.report.terminal.explanation import (
     scaled,
     verdict,
 )
-from xla_sweeps.schema.explanation import Explanation
-from xla_sweeps.schema.roofline import Peak, Roofline, Work
+from xla_sweeps.schema.explanation import Explanation, Peak, Roofline, Work
 
 PEAKS = (
     Peak(name="matmul float32", unit="FLOP/s", per_s=100e9, one_core_per_s=51e9, size="2 x 2"),

@@ -11,11 +11,11 @@ from xla_sweeps.schema.explanation import (
     Kind,
     OpList,
     Place,
+    Roofline,
     State,
     Support,
 )
 from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.roofline import Roofline
 from xla_sweeps.system.text import counted, displayable
 
 WIDTH = 80

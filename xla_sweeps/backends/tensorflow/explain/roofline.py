@@ -22,9 +22,9 @@ from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.hlo import Module, size_bytes
 from xla_sweeps.backends.tensorflow.macs import count_macs
 from xla_sweeps.measure import timing
+from xla_sweeps.schema.explanation import Peak, Roofline, Work
 from xla_sweeps.schema.measurement import Block
 from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.roofline import Peak, Roofline, Work
 
 BLOCK_S = 0.1
 
