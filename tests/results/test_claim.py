@@ -8,12 +8,13 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from xla_sweeps.errors import HeldError, StoreError
-from xla_sweeps.results.claim import claimed
+from xla_sweeps.results.claim import claimed, is_claimed
 from xla_sweeps.results.store import Store
 
 
@@ -135,3 +136,46 @@ def test_many_that_claim_at_once_hold_it_one_after_the_other(tmp_path: Path) -> 
         thread.join()
     assert most == 1
     assert held > 0
+
+
+def test_a_look_at_a_claim_makes_no_file_and_removes_none(tmp_path: Path) -> None:
+    assert not is_claimed(tmp_path, "abc")
+    assert not [*tmp_path.iterdir()]
+    with claimed(tmp_path, "abc"):
+        assert is_claimed(tmp_path, "abc")
+        assert not is_claimed(tmp_path, "another")
+        (path,) = (tmp_path / "claims").iterdir()
+    path.touch()
+    assert not is_claimed(tmp_path, "abc")
+    assert path.exists()
+
+
+def test_a_claim_that_meets_a_look_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "claims").mkdir()
+    looking = os.open(tmp_path / "claims" / "abc.lock", os.O_RDONLY | os.O_CREAT)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    monkeypatch.setattr(time, "sleep", lambda seconds: os.close(looking))
+    with claimed(tmp_path, "abc"):
+        assert is_claimed(tmp_path, "abc")
+
+
+def test_no_claim_fails_because_others_look(tmp_path: Path) -> None:
+    done = threading.Event()
+
+    def look_often() -> None:
+        while not done.is_set():
+            is_claimed(tmp_path, "abc")
+
+    threads = [threading.Thread(target=look_often) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(200):
+            with claimed(tmp_path, "abc"):
+                pass
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()

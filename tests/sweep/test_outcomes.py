@@ -270,3 +270,13 @@ def test_the_remaining_time_counts_concurrent_jobs_and_not_nodes(
     assert notes.left == pytest.approx((27 / 4, 33 / 4)), (
         "three of 10 s each, four at a time, though on two nodes"
     )
+
+
+def test_to_ask_whether_a_trial_is_held_writes_nothing_and_disturbs_nobody(tmp_path: Path) -> None:
+    (task,) = tasks_of(tmp_path / "r", ["id=a"])
+    task.trial_ids = ("a",)
+    collector = outcomes.Collector(Store(tmp_path / "r"), pytest.fail, lambda: False)
+    assert not collector.is_held(task)
+    assert not (tmp_path / "r").exists()
+    with Store(tmp_path / "r").claim("a"):
+        assert collector.is_held(task)

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pwd
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,25 @@ from typing import Any
 from xla_sweeps.errors import HeldError, StoreError
 from xla_sweeps.system import files
 from xla_sweeps.system.text import displayable
+
+LOOK_TRIES, LOOK_PAUSE_S = 100, 0.002
+"""How often a claim is tried again that met only the looks of `is_claimed`, which are short."""
+
+
+def is_claimed(results_dir: Path, trial_id: str) -> bool:
+    """True if a process holds the trial; makes and removes no file, and never blocks a claim."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(results_dir / "claims" / f"{trial_id}.lock", flags)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
+    finally:
+        os.close(descriptor)
+    return False
 
 
 @contextlib.contextmanager
@@ -56,7 +76,7 @@ def _locked(path: Path) -> Iterator[None]:
     while True:
         with os.fdopen(files.own_file(path), "r+", encoding="utf-8", errors="replace") as handle:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(handle.fileno())
             except BlockingIOError as error:
                 raise BlockingIOError(error.errno, "held", handle.read(1000)) from None
             except OSError:
@@ -74,6 +94,22 @@ def _locked(path: Path) -> Iterator[None]:
                 with contextlib.suppress(OSError):
                     path.unlink()
             return
+
+
+def _lock(descriptor: int) -> None:
+    """Lock a file for this process alone.
+
+    Raises:
+        BlockingIOError: another process has.
+        OSError: it cannot be locked.
+    """
+    for _ in range(LOOK_TRIES):
+        with contextlib.suppress(BlockingIOError):
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # fails, if it is more than a look
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        time.sleep(LOOK_PAUSE_S)
+    return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _is_still(path: Path, descriptor: int) -> bool:

@@ -24,6 +24,7 @@ from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.launchers import Launcher, Screen
 from xla_sweeps.sweep.launchers.job import Ended, Job
 from xla_sweeps.sweep.outcomes import (
+    LOCKED_WAIT_S,
     Collector,
     Judge,
     Outcome,
@@ -152,7 +153,7 @@ class Driver:
                     break
 
     def _submit(self, task: Task, slot: str | None) -> None:
-        """Start a task's next replicate, unless another process has measured it."""
+        """Start a task's next replicate, unless another process measures or has measured it."""
         stored = task.stored(self._store)
         if task.trial_ids:
             task.seen &= stored  # the number of a record in quarantine is used again
@@ -161,6 +162,9 @@ class Driver:
             if not task.wanted:
                 self._backlog.finish(task)
                 return
+        if self._collector.is_held(task):
+            self._backlog.add_later(task, at=time.monotonic() + LOCKED_WAIT_S)
+            return
         given = keys_of(task.words)
         job = Job(
             arguments=(*task.words, *(word for word in self._extra if key_of(word) not in given)),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xla_sweeps.errors import StoreError
+from xla_sweeps.results.claim import is_claimed
 from xla_sweeps.results.derive import run_of
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
@@ -30,7 +31,7 @@ MAX_BROKEN = 3
 MAX_CHANGES = 3
 """Changes of a trial's build after which no more replicates are measured."""
 
-LOCKED_WAIT_S = 10.0
+LOCKED_WAIT_S = 2.0
 
 SPACE_POLL_S = 0.25
 
@@ -95,6 +96,10 @@ class Collector:
     ) -> None:
         self._store, self._warn, self._stopping = store, warn, stopping
         self._warned = -SPACE_WAIT_S
+
+    def is_held(self, task: Task) -> bool:
+        """True if another process measures the trial now; a second one would only disturb it."""
+        return any(is_claimed(self._store.results_dir, each) for each in task.trial_ids)
 
     def load(self, task: Task) -> list[Record]:
         """The task's records in the store, where its trial ids are known."""
