@@ -302,10 +302,7 @@ def test_a_trial_that_ends_reads_the_records_of_those_that_ended_since_the_rows_
     assert {*read} == {trial(8), trial(9)}
 
 
-def test_the_end_of_a_trial_after_many_others_keeps_their_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[str]
-) -> None:
-    monkeypatch.setattr(rows_, "_READ_AT_END", 3)
+def test_the_end_of_a_trial_keeps_the_rows(tmp_path: Path, read: list[str]) -> None:
     for number in range(4):
         end(tmp_path, number)
     read.clear()

@@ -45,9 +45,6 @@ _ENDS = ("baseline", "candidate")
 
 _EVIDENCE = Evidence.__struct_fields__
 
-POOLED = (*_GROUP, "status", "process", *_EVIDENCE)
-"""The columns of which pools are made."""
-
 _NAMES = {column.path: name for name, column in COLUMNS.items()}
 
 _ROWS_A_TRIAL = 10
@@ -215,17 +212,6 @@ def settled(table: pyarrow.Table, facts: Mapping[str, Facts]) -> pyarrow.Table:
         )
     }
     return _with_drift(_judged(table), drifted)
-
-
-def pool_for(table: pyarrow.Table, trial_id: str) -> Pool:
-    """The pool of one trial: what the trials of its group say together."""
-    import pyarrow.compute as compute
-
-    for group in only(table, [trial_id]).select(_GROUP).slice(0, 1).to_pylist():
-        for name, value in group.items():
-            table = table.filter(compute.equal(table[name], value))
-        return pool_of(next(iter(evidence_of(table).values()), ()))
-    return NOTHING
 
 
 def pools_of(table: pyarrow.Table) -> dict[str, Pool]:

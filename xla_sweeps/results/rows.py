@@ -43,9 +43,6 @@ VERSION = 18
 
 _LIMIT_BYTES = 2**30
 
-_READ_AT_END = 50
-"""The most trials that the end of a trial reads itself; for more it brings the cache up to date."""
-
 _META = b"xla_sweeps"
 
 
@@ -125,11 +122,7 @@ def load(
 
 def load_runs(store: Store) -> Runs:
     """The records of a store, in short; what changed is read and kept, as `load` does."""
-    folders = dict(store.folders())
-    _, beside = _kept(store, len(folders), columns=())
-    problems: tuple[str, ...] = ()
-    if beside.modified_ns != folders:
-        _, beside, problems = _measured(store)
+    _, beside, problems = _measured(store)
     return Runs({name: fact.runs for name, fact in beside.facts.items()}, problems)
 
 
@@ -185,8 +178,7 @@ def summaries(
 def end_trial(store: Store, trial_id: str) -> tuple[TrialSummary | None, tuple[str, ...]]:
     """Summarize a trial that ended; None where it has no usable record. And problems, a line each.
 
-    Reads the records of this trial, and of others that ended since the rows were kept. What all
-    other trials say comes from the kept rows.
+    What all other trials say comes from the rows, which are brought up to date.
     """
     loaded = store.load(trial_id)
     records = loaded.records.get(trial_id, [])
@@ -201,16 +193,8 @@ def end_trial(store: Store, trial_id: str) -> tuple[TrialSummary | None, tuple[s
 
 def _pool_of(store: Store, trial_id: str) -> tuple[Pool, tuple[str, ...]]:
     """The pool of a trial, itself included; a line for each file that cannot be used."""
-    folders = dict(store.folders())
-    table, beside = _kept(store, len(folders), columns=derive.POOLED)
-    changed = [name for name in folders if beside.modified_ns.get(name) != folders[name]]
-    if len(changed) > _READ_AT_END:
-        table, _, problems = _measured(store)
-    else:
-        read = derive.read_trials(store, changed)
-        table = derive.merged(table, {*changed, *(beside.facts.keys() - folders.keys())}, read)
-        problems = read.problems
-    return derive.pool_for(table, trial_id), problems
+    table, _, problems = _measured(store)
+    return derive.pools_of(table).get(trial_id, NOTHING), problems
 
 
 def _measured(
@@ -315,24 +299,19 @@ def _save(store: Store, table: pyarrow.Table, beside: _Beside) -> None:
         files.remove_left_over(path.parent.glob(".*.tmp"))
 
 
-def _kept(
-    store: Store, trials: int, *, columns: Sequence[str] | None = None
-) -> tuple[pyarrow.Table, _Beside]:
+def _kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
     """Rows and facts that are kept; none where they are missing, too large, or of another version.
 
     Args:
         store: of the results folder.
         trials: that there are.
-        columns: names of those that are read (default: all).
     """
     with contextlib.suppress(Exception):
-        return _opened(store, trials, columns=columns)
-    return _nothing(columns), _Beside()
+        return _opened(store, trials)
+    return joined([]), _Beside()
 
 
-def _opened(
-    store: Store, trials: int, *, columns: Sequence[str] | None = None
-) -> tuple[pyarrow.Table, _Beside]:
+def _opened(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
     import pyarrow
     import pyarrow.parquet
 
@@ -345,15 +324,10 @@ def _opened(
         stamp = msgspec.json.decode(metadata.metadata[_META], type=_Stamp)
         names = metadata.schema.to_arrow_schema().names
         if stamp.version != _version(store) or names != schema().names:
-            return _nothing(columns), _Beside()
+            return joined([]), _Beside()
         beside = msgspec.json.decode(metadata.metadata[_META], type=_Beside)
         check_size(metadata, trials)
-        file = pyarrow.parquet.ParquetFile(source, metadata=metadata)
-        return file.read(columns=None if columns is None else list(columns)), beside
-
-
-def _nothing(columns: Sequence[str] | None) -> pyarrow.Table:
-    return joined([]) if columns is None else joined([]).select(list(columns))
+        return pyarrow.parquet.ParquetFile(source, metadata=metadata).read(), beside
 
 
 def _path(results_dir: Path) -> Path:
