@@ -20,6 +20,7 @@ from wandb_server import wandb_server
 
 from xla_sweeps.cli.check import examined
 from xla_sweeps.errors import HeldError
+from xla_sweeps.results.claim import claimed
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
@@ -268,7 +269,7 @@ class SweepMachine(RuleBasedStateMachine):
     @rule(target=holders, driver=drivers, trial=st.sampled_from(IDS))
     def claim(self, driver: dict[str, Any], trial: str) -> Any:
         """It starts a trial: with the claim, and only if no record was added since the plan."""
-        claim = self.store.claim(trial)
+        claim = claimed(self.store.results_dir, trial)
         try:
             claim.__enter__()
         except HeldError:

@@ -15,7 +15,6 @@ import pytest
 
 from xla_sweeps.errors import HeldError, StoreError
 from xla_sweeps.results.claim import claimed, is_claimed
-from xla_sweeps.results.store import Store
 
 
 def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> None:
@@ -23,8 +22,8 @@ def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> 
         [
             sys.executable,
             "-c",
-            "import sys; from pathlib import Path; from xla_sweeps.results.store import Store\n"
-            f"with Store(Path({str(tmp_path)!r})).claim('abc'):\n print('held', flush=True); "
+            "import sys; from pathlib import Path; from xla_sweeps.results.claim import claimed\n"
+            f"with claimed(Path({str(tmp_path)!r}), 'abc'):\n print('held', flush=True); "
             "sys.stdin.read()",
         ],
         stdin=subprocess.PIPE,
@@ -37,14 +36,14 @@ def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> 
         pytest.raises(
             StoreError, match=rf"measured into .* by another process \(pid {holder.pid} on "
         ),
-        Store(tmp_path).claim("abc"),
+        claimed(tmp_path, "abc"),
     ):
         pytest.fail("claimed twice")
-    with Store(tmp_path).claim("another"):
+    with claimed(tmp_path, "another"):
         pass
     holder.kill()
     holder.communicate()
-    with Store(tmp_path).claim("abc"):
+    with claimed(tmp_path, "abc"):
         pass
 
 

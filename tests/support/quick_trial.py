@@ -20,6 +20,7 @@ import faults  # noqa: F401  (which it may be made to have)
 from factories import asked
 
 from xla_sweeps.errors import HeldError
+from xla_sweeps.results.claim import claimed
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Block, Failure, ModeOutcome, Phase, Round, Status
 from xla_sweeps.schema.record import ModelFacts, Record
@@ -72,7 +73,7 @@ def main() -> int:
     store = Store(Path(words["results_dir"]))
     sys.audit("xla_sweeps.worker.import")
     try:
-        with store.claim(words["id"]):
+        with claimed(store.results_dir, words["id"]):
             count = store.count(words["id"])
             if count > (assignment.known_records or 0):
                 return 75

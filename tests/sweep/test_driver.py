@@ -17,6 +17,7 @@ from driving import Notes, counted, drive, gone, start, wait_for_records
 from quick_sweep import QUICK, slots_of, task, tasks_of
 from quick_trial import record
 
+from xla_sweeps.results.claim import claimed
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
@@ -153,7 +154,7 @@ def test_a_trial_that_another_process_measures_is_tried_again_later(
     assign_records(tasks, load_runs(store), software={}, retry=())
     launcher = LocalLauncher(slots_of(2), command=QUICK)
     with contextlib.ExitStack() as claim:
-        claim.enter_context(store.claim("a"))
+        claim.enter_context(claimed(tmp_path, "a"))
         outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
     assert notes.ends == [("a", "locked"), ("a", "ok")]
     assert outcome.counts == {"ok": 1}

@@ -19,6 +19,7 @@ from quick_sweep import slots_of, tasks_of
 from quick_trial import record
 
 from xla_sweeps.errors import StoreError
+from xla_sweeps.results.claim import claimed
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import Record
@@ -278,5 +279,5 @@ def test_to_ask_whether_a_trial_is_held_writes_nothing_and_disturbs_nobody(tmp_p
     collector = outcomes.Collector(Store(tmp_path / "r"), pytest.fail, lambda: False)
     assert not collector.is_held(task)
     assert not (tmp_path / "r").exists()
-    with Store(tmp_path / "r").claim("a"):
+    with claimed(tmp_path / "r", "a"):
         assert collector.is_held(task)

@@ -22,6 +22,7 @@ from xla_sweeps.measure.recording import make_record, now, save, take_in
 from xla_sweeps.measure.replicate import Follower, ReplicateResult, Screen, Setting
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
 from xla_sweeps.measure.workers import Stop
+from xla_sweeps.results.claim import claimed
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store, folder_below
 from xla_sweeps.schema.backend import backend_of
@@ -102,7 +103,7 @@ def check_free(prepared: Prepared, assignment: Assignment) -> None:
         StoreError: the trial is being measured into the same folder.
         HeldError: there are more records than the sweep knew of.
     """
-    with prepared.store.claim(prepared.trial_id):
+    with claimed(prepared.store.results_dir, prepared.trial_id):
         _require_unmeasured(assignment, prepared.store, prepared.trial_id)
 
 
@@ -131,7 +132,7 @@ def run_trial(
     store, identifier, facts = prepared.store, prepared.trial_id, prepared.facts
     assignment = assignment or Assignment()
     replicates = 1 if assignment.known_records is not None else settings.trial.effort.replicates
-    with store.claim(identifier), Stop() as stop, _stop_signals(stop) as signals:
+    with claimed(settings.results_dir, identifier), Stop() as stop, _stop_signals(stop) as signals:
         take_in(store, warn=screen.warn)
         _require_unmeasured(assignment, store, identifier)
         header = run_header(

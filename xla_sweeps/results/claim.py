@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pwd
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,13 +39,14 @@ def is_claimed(results_dir: Path, trial_id: str) -> bool:
 
 @contextlib.contextmanager
 def claimed(results_dir: Path, trial_id: str) -> Iterator[None]:
-    """Hold a trial of a results folder; the claim's file is removed at the end.
+    """Hold a trial of a results folder while it is measured; its file is removed at the end.
 
     Raises:
         HeldError: another process holds it.
         StoreError: the file cannot be opened or locked.
     """
     path = results_dir / "claims" / f"{trial_id}.lock"
+    sys.audit("xla_sweeps.claim.before")
     with contextlib.ExitStack() as stack:
         try:
             files.folder_in(results_dir, "claims")
@@ -60,7 +62,9 @@ def claimed(results_dir: Path, trial_id: str) -> Iterator[None]:
                 f"{path} cannot be locked: {error.strerror or error}{_owner(path)}. "
                 "Choose another: results_dir=PATH"
             ) from error
+        sys.audit("xla_sweeps.claim.after")
         yield
+        sys.audit("xla_sweeps.claim.release")
 
 
 @contextlib.contextmanager

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from xla_sweeps.errors import StoreError
-from xla_sweeps.results.claim import claimed
 from xla_sweeps.schema.record import NewerSchemaError, Record, RecordFormatError
 from xla_sweeps.system import files
 from xla_sweeps.system.text import displayable
@@ -244,20 +243,6 @@ class Store:
         except OSError as error:
             return f"nowhere ({_reason(error)})"
         return displayable(target)
-
-    @contextlib.contextmanager
-    def claim(self, trial_id: str) -> Iterator[None]:
-        """Hold the trial while it is measured.
-
-        Raises:
-            HeldError: another process is measuring the same trial into this folder.
-            StoreError: the claim's file cannot be locked.
-        """
-        sys.audit("xla_sweeps.claim.before")
-        with claimed(self.results_dir, trial_id):
-            sys.audit("xla_sweeps.claim.after")
-            yield
-            sys.audit("xla_sweeps.claim.release")
 
 
 def guarded(folder: Path, make: Callable[[], _T]) -> tuple[_T | None, tuple[str, ...]]:
