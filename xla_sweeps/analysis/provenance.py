@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
 from xla_sweeps.schema.backend import backend_of, backends
@@ -75,13 +74,9 @@ def command_of(record: Record) -> str:
         words = tuple(words_of(record.trial, device="" if device == "gpu:0" else device))
     if not repeats(words) or not all(map(str.isprintable, variables)):
         return ""
-    return " ".join([*variables, "python -m xla_sweeps", *map(_quoted, words)])
+    return " ".join([*variables, "python -m xla_sweeps", *map(shlex.quote, words)])
 
 
-_quoted = lru_cache(maxsize=4096)(shlex.quote)
-
-
-@lru_cache(maxsize=4096)
 def _assignment(name: str, value: str) -> str:
     """A variable as a shell takes it, or "" where a command may not set it."""
     prefixes = _LIBRARIES + tuple(prefix for backend in backends() for prefix in backend.prefixes)

@@ -56,7 +56,7 @@ def signed_rank_interval(
     values = np.asarray(differences, dtype=float)
     if values.ndim != 1 or not values.size or not np.isfinite(values).all():
         raise ValueError("differences must be finite and at least one")
-    first, second = _pairs(values.size)
+    first, second = np.triu_indices(values.size)
     walsh = (values[first] + values[second]) / 2
     walsh.sort()  # partitioning takes seven times longer
     middle, odd = divmod(walsh.size, 2)
@@ -183,12 +183,6 @@ def _slopes(values: Sequence[float]) -> _Numbers:
     return slopes
 
 
-@functools.lru_cache(maxsize=256)
-def _pairs(count: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Places of every pair of `count` values, a value with itself included."""
-    return np.triu_indices(count)
-
-
 def trigamma_inverse(value: float) -> float:
     """The positive x whose trigamma function is this positive value.
 
@@ -207,7 +201,6 @@ def trigamma_inverse(value: float) -> float:
     return root
 
 
-@functools.cache
 def special() -> Any:
     """`scipy.special`, imported when it is first needed."""
     from scipy import special
