@@ -30,6 +30,9 @@ _TEXTS = ("scenario", "baseline", "candidate", "origin", "model")
 
 _FIGURES = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
 
+SUMMED = (*_TEXTS, "verdict", *_FIGURES)
+"""Columns that `overview_of` needs."""
+
 ASKED = (*QUESTION, *_PREFERENCE)
 """Columns that `answering` needs."""
 
@@ -118,9 +121,7 @@ def overview(rows: Sequence[ComparisonRow]) -> Overview:
     of a mode.
     """
     rows = [row for row in rows if row.status not in UNFINISHED]
-    names = (*_TEXTS, "verdict", *_FIGURES)
-    columns = {name: [value_of(row, name) for row in rows] for name in names}
-    return overview_of(columns)
+    return overview_of({name: [value_of(row, name) for row in rows] for name in SUMMED})
 
 
 def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "") -> Overview:

@@ -138,13 +138,6 @@ def write_page(
     return Written(output, len(page), table.num_rows, trials, problems, sums(table))
 
 
-def _floats(column: pyarrow.ChunkedArray) -> npt.NDArray[np.float64]:
-    import pyarrow
-
-    numbers: npt.NDArray[np.float64] = column.cast(pyarrow.float64()).to_numpy()
-    return numbers
-
-
 def pack(table: pyarrow.Table, meta: Mapping[str, Any]) -> bytes:
     """The columns of a table and their metadata as gzipped bytes.
 
@@ -163,7 +156,7 @@ def pack(table: pyarrow.Table, meta: Mapping[str, Any]) -> bytes:
             content.append(np.asarray(coded.indices).astype("<u4").tobytes())
         else:
             described.append({"name": name})
-            content.append(_rounded(_floats(table[name])).tobytes())
+            content.append(_rounded(table[name].cast("float64").to_numpy()).tobytes())
     document = {"rows": table.num_rows, "columns": described, "meta": meta}
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # A file name need not be UTF-8: its lone surrogates become question marks.
@@ -184,12 +177,6 @@ def _rounded(column: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
     return np.where(np.isfinite(rounded.view("<f4")), rounded, np.uint32(0x7FC00000))
 
 
-def answers(table: pyarrow.Table) -> pyarrow.Table:
-    """One row of each question: with the most replicates, then the newest."""
-    columns = {name: table[name].to_pylist() for name in overview.ASKED}
-    return table.take(overview.answering(columns))
-
-
 def sums(table: pyarrow.Table, *, baseline: str = "") -> overview.Overview:
     """The overview of the commonest scenario, of one row of each question.
 
@@ -197,11 +184,9 @@ def sums(table: pyarrow.Table, *, baseline: str = "") -> overview.Overview:
         table: of rows.
         baseline: of the comparisons; "" for the scenario's own.
     """
-    table = answers(table)
-    names = ("scenario", "baseline", "candidate", "origin", "model", "verdict")
-    words: dict[str, Any] = {name: table[name].to_pylist() for name in names}
-    numbers = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
-    columns = words | {name: _floats(table[name]) for name in numbers}
+    asked = {name: table[name].to_pylist() for name in overview.ASKED}
+    table = table.take(overview.answering(asked))
+    columns = {name: table[name].to_pylist() for name in overview.SUMMED}
     return overview.overview_of(columns, baseline=baseline)
 
 

@@ -28,6 +28,7 @@ from xla_sweeps.report.wandb.tracker import published_replicates
 from xla_sweeps.report.wandb_report import text
 from xla_sweeps.results.rows import Rows
 from xla_sweeps.results.store import folder_below, guarded
+from xla_sweeps.results.table import ORDER
 from xla_sweeps.schema.columns import WANDB
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary, row_dict, value_of
@@ -303,17 +304,8 @@ def attachments(
 
 
 def _sorted_rows(summaries: Mapping[str, TrialSummary]) -> list[ComparisonRow]:
-    columns = (
-        "family",
-        "model",
-        "resolution_px",
-        "batch_size",
-        "trial_id",
-        "candidate",
-        "baseline",
-    )
     rows = [row for summary in summaries.values() for row in summary.comparisons]
-    return sorted(rows, key=lambda row: [value_of(row, name) for name in columns])
+    return sorted(rows, key=lambda row: [value_of(row, name) for name in ORDER])
 
 
 def table_rows(summaries: Mapping[str, TrialSummary]) -> dict[str, Any]:
