@@ -22,9 +22,6 @@ from xla_sweeps.schema.row import Estimate
 
 Numbers = npt.NDArray[np.float64]
 
-Seconds = npt.NDArray[np.float64]
-"""Seconds a call, or logs of them, of one replicate."""
-
 NORMAL_95 = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
 
@@ -168,7 +165,7 @@ class Contrast:
 
 
 def contrast(
-    first: Sequence[Seconds], second: Sequence[Seconds], *, floor: float
+    first: Sequence[Numbers], second: Sequence[Numbers], *, floor: float
 ) -> Contrast | None:
     """Difference of the second side's logs and the first's.
 
@@ -194,8 +191,9 @@ def contrast(
         interval_of(*estimates, within=True, level=level) for level in (LEVEL, NARROWER)
     )
     p_value = stats.p_beyond(interval, math.log1p(floor), freedom=freedom)
-    if preliminary and p_value is not None:
-        p_value = max(p_value, _least_p(*(max(map(len, side)) for side in sides)))
+    if preliminary and p_value is not None:  # no less than the rank-sum test of the rounds can give
+        rounds = [max(map(len, side)) for side in sides]
+        p_value = max(p_value, 2 / math.comb(sum(rounds), rounds[0]))
     return Contrast(
         interval=interval,
         narrower=narrower,
@@ -204,11 +202,6 @@ def contrast(
         means=tuple(statistics.fmean(side.values) for side in estimates),
         replicates=tuple(map(len, sides)),
     )
-
-
-def _least_p(first: int, second: int) -> float:
-    """The smallest p-value that the rank-sum test of so many rounds can give."""
-    return 2 / math.comb(first + second, first)
 
 
 def verdict_of(interval: Interval, narrower: Interval, *, floor: float) -> Verdict:

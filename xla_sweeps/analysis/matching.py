@@ -61,11 +61,6 @@ class MatchedTrial:
     summary: TrialSummary
     facts: Mapping[str, str]
 
-    @property
-    def measured_at(self) -> str:
-        """Start of its last replicate."""
-        return max(record.started_at for record in self.records)
-
 
 Pair = tuple[str, str, MatchedTrial, MatchedTrial]
 """Name and device, for a person, and the trial on either side."""
@@ -188,7 +183,8 @@ def _trials(side: Side, other: Side) -> list[MatchedTrial]:
 def _latest(trials: Sequence[MatchedTrial]) -> dict[str, dict[str, MatchedTrial]]:
     """The trial measured last on each device, by request."""
     newest_by_request: dict[str, dict[str, MatchedTrial]] = {}
-    for trial in sorted(trials, key=lambda trial: trial.measured_at):
+    by_time = sorted(trials, key=lambda trial: max(one.started_at for one in trial.records))
+    for trial in by_time:
         newest_by_request.setdefault(trial.asked, {})[trial.device] = trial
     return newest_by_request
 

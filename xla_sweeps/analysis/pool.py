@@ -76,11 +76,6 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     aa_across_low: float | None = None
     aa_across_high: float | None = None
 
-    @property
-    def is_aa(self) -> bool:
-        """True if it compares copies of one mode."""
-        return is_aa_pair(self.baseline, self.candidate)
-
 
 @dataclass(frozen=True, slots=True)
 class Pool:
@@ -133,7 +128,7 @@ def pool_of(evidence: Iterable[Evidence]) -> Pool:
     )
     twins: dict[str, list[Evidence]] = {}
     for one in counted:
-        if one.is_aa:
+        if is_aa_pair(one.baseline, one.candidate):
             twins.setdefault(one.host, []).append(one)
     return replace(
         pool,

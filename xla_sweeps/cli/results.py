@@ -14,7 +14,6 @@ from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load, require
 from xla_sweeps.results.store import guarded
 from xla_sweeps.results.table import rows_of
-from xla_sweeps.schema.row import ComparisonRow
 
 
 def results_command(arguments: Sequence[str]) -> int:
@@ -50,7 +49,10 @@ def results_command(arguments: Sequence[str]) -> int:
     if chosen is not None and not table.num_rows:
         print(no_match(options.where), file=sys.stderr)
     if form == "table" and output is None:
-        _show_table(rows_of(table))
+        from xla_sweeps.report.terminal.tables import show_rows
+
+        if table.num_rows:
+            show_rows(rows_of(table))
     elif form == "parquet":
         write_parquet(table, output)
     elif form == "json":
@@ -129,10 +131,3 @@ def _warn(lines: Iterable[str]) -> None:
         from xla_sweeps.report.terminal.console import warn
 
         warn(line)
-
-
-def _show_table(rows: Sequence[ComparisonRow]) -> None:
-    from xla_sweeps.report.terminal.tables import show_rows
-
-    if rows:
-        show_rows(rows)

@@ -160,10 +160,6 @@ def read_trials(
     return summarized(store, read())
 
 
-def _runs_of(records: Sequence[Record]) -> tuple[Run, ...]:
-    return tuple(map(run_of, records))
-
-
 def summarized(
     store: Store, trials: Iterable[tuple[str, Sequence[Record], tuple[str, ...]]]
 ) -> Trials:
@@ -179,7 +175,7 @@ def summarized(
     rows: list[ComparisonRow] = []
     for name, records, unread in trials:
         folder = store.records_dir / name
-        runs, unusable = guarded(folder, partial(_runs_of, records))
+        runs, unusable = guarded(folder, partial(tuple, map(run_of, records)))
         trial = None
         if runs:
             trial, unusable = guarded(folder, partial(summarize, records, pool=None))
