@@ -159,7 +159,6 @@ def test_the_fastest_way_depends_on_how_many_samples_there_are() -> None:
     assert few[1].behind.low < 0.046 - 0.021 < few[1].behind.high
     assert not few[1].may_be_fastest
     assert many[1].best.batch_size == 128
-    assert ranking({}, 5) == []
 
 
 def test_ways_that_noise_hides_from_each_other_may_both_be_the_fastest() -> None:

@@ -220,20 +220,12 @@ def ranking(costs: Mapping[str, Cost], samples: int) -> list[Ranked]:
         for label, cost in costs.items()
     ]
     best.sort(key=lambda choice: (choice[1].seconds.low <= 0, choice[1].seconds.estimate))
-    if not best:
-        return []
-    (first, fastest), *others = best
-    return [
-        Ranked(label=first, best=fastest, behind=None),
-        *(
-            Ranked(
-                label=label,
-                best=total,
-                behind=_difference((costs[first], fastest), (costs[label], total), samples),
-            )
-            for label, total in others
-        ),
-    ]
+    first, fastest = best[0]
+    behind = {
+        label: _difference((costs[first], fastest), (costs[label], total), samples)
+        for label, total in best[1:]
+    }
+    return [Ranked(label=label, best=total, behind=behind.get(label)) for label, total in best]
 
 
 def _total(cost: Cost, samples: int, size: int) -> Total:
@@ -252,12 +244,8 @@ def _total(cost: Cost, samples: int, size: int) -> Total:
 
 def _sum_of(cost: Cost, samples: int, batches: int) -> tuple[float, float]:
     """Seconds of so many samples in so many batches, and their variance."""
-    parts = [cost.fixed.estimate, cost.sample.estimate]
-    if cost.further is None:
-        counts = np.array([batches, samples], dtype=float)
-    else:
-        parts.append(cost.further.estimate)
-        counts = np.array([1, samples, batches - 1], dtype=float)
+    parts = [part.estimate for part in (cost.fixed, cost.sample, cost.further) if part]
+    counts = np.array([batches, samples] if len(parts) == 2 else [1, samples, batches - 1])
     variance = counts @ np.array(cost.covariance) @ counts
     return float(counts @ np.array(parts)), max(0.0, float(variance))
 

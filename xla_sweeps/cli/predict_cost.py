@@ -170,16 +170,18 @@ def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -
     results_dir = settings.results_dir
     records, summaries = read_trials(results_dir, rows.load(results_dir), only=ids)
     trials = [(summary, records[name]) for name, summary in summaries.items()]
-    labels = settings.trial.modes
-    fitted = {label: cost_of(points_of(trials, label)) for label in labels}
-    costs = {label: cost for label, cost in fitted.items() if cost is not None}
+    costs = {
+        label: cost
+        for label in settings.trial.modes
+        if (cost := cost_of(points_of(trials, label))) is not None
+    }
     if not costs:
         raise StoreError(
             "predict-cost: no mode has enough measured sizes; see what failed: xla-sweeps results"
         )
     copies = copies_of(summaries.values())
     if form == "json":
-        document = msgspec.to_builtins(json_of(costs, copies, labels, samples=samples))
+        document = msgspec.to_builtins(json_of(costs, copies, samples=samples))
         return json.dumps(document, indent=1) + "\n"
     spec = settings.trial.model
     unit = throughput_unit(spec.task, spec.resolution_px or 0).removesuffix("s/s")

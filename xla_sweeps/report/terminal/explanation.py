@@ -46,9 +46,21 @@ def stage_line(phase: str, subject: str) -> str:
 
 def explanation_text(explanation: Explanation) -> str:
     """An explanation in lines of at most 80 columns."""
-    lines = [explanation.model, *_wrapped(_facts(explanation), 0)]
-    for title, section in _sections(explanation):
-        lines += ["", title, *section]
+    facts = [*explanation.inputs, explanation.device]
+    facts += [f"TensorFlow {explanation.tensorflow}"] if explanation.tensorflow else []
+    if explanation.operations is not None:
+        facts.append(f"{explanation.operations:,} operations traced")
+    lines = [explanation.model, *_wrapped(" · ".join(filter(None, facts)), 0)]
+    sections = {
+        "What XLA refuses": _refused,
+        "Silent traps": _traps,
+        "Auto-clustering": _clustering,
+        "What XLA makes of it": _program,
+        "How fast it could be": _roofline,
+        "Where the time goes": _time,
+    }
+    for title, section in sections.items():
+        lines += ["", title, *section(explanation)]
     return "\n".join(displayable(line) for line in lines) + "\n"
 
 
@@ -76,27 +88,6 @@ def ops_text(ops: OpList, chosen: Sequence[Support]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _facts(explanation: Explanation) -> str:
-    """Facts of the explained model beside its name."""
-    facts = [
-        explanation.device,
-        f"TensorFlow {explanation.tensorflow}" if explanation.tensorflow else "",
-    ]
-    if explanation.operations is not None:
-        facts.append(f"{explanation.operations:,} operations traced")
-    return " · ".join([*explanation.inputs, *filter(None, facts)])
-
-
-def _sections(explanation: Explanation) -> Iterator[tuple[str, Iterator[str]]]:
-    """The title of each section with its lines."""
-    yield "What XLA refuses", _refused(explanation)
-    yield "Silent traps", _traps(explanation)
-    yield "Auto-clustering", _clustering(explanation)
-    yield "What XLA makes of it", _program(explanation)
-    yield "How fast it could be", _roofline(explanation)
-    yield "Where the time goes", _time(explanation)
-
-
 def _refused(explanation: Explanation) -> Iterator[str]:
     if explanation.refusals is None:
         yield from _missing(explanation, "refusals", "the registry of kernels")
@@ -106,10 +97,11 @@ def _refused(explanation: Explanation) -> Iterator[str]:
         if explanation.device not in explanation.registered:
             yield from _line(f"– this TensorFlow does not list kernels of {explanation.device}")
         for refusal in explanation.refusals:
-            what = f"{refusal.op}: {refusal.reason} on {_and(refusal.devices)}"
+            what = f"{refusal.op}: {refusal.reason} on {' and '.join(refusal.devices)}"
             yield from _line(f"! {what}", refusal.places, refusal.advice)
         if not explanation.refusals:
-            yield from _line(f"✓ no operation lacks a kernel of {_and(explanation.registered)}")
+            devices = " and ".join(explanation.registered)
+            yield from _line(f"✓ no operation lacks a kernel of {devices}")
     compiler = explanation.compiler
     if compiler is None:
         yield from _missing(explanation, "compiler", "the compiler")
@@ -328,21 +320,9 @@ def _missing(explanation: Explanation, part: str, words: str) -> Iterator[str]:
     return _line(f"– {words}: not available: {explanation.missing.get(part, 'not reached')}")
 
 
-def _where(places: Iterable[Place]) -> Iterator[str]:
-    """The first few distinct places, in words."""
-    distinct = list(dict.fromkeys(filter(None, map(_in_words, places))))
-    yield from distinct[:PLACES]
-    if len(distinct) > PLACES:
-        yield f"and {len(distinct) - PLACES} more places"
-
-
 def _in_words(place: Place) -> str:
     where = [f"in {place.layer}" if place.layer else "", place.line]
     return ", ".join(filter(None, where)) or (f"at {place.node}" if place.node else "")
-
-
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(names)
 
 
 def _support(support: Support) -> Iterator[str]:
@@ -358,8 +338,11 @@ def _support(support: Support) -> Iterator[str]:
 def _line(text: str, places: Iterable[Place] = (), advice: str = "") -> Iterator[str]:
     """A finding, and below it where it is and what to do."""
     yield from _wrapped(text, 2)
-    for more in _where(places):
-        yield from _wrapped(more, 6)
+    distinct = list(dict.fromkeys(filter(None, map(_in_words, places))))
+    for place in distinct[:PLACES]:
+        yield from _wrapped(place, 6)
+    if len(distinct) > PLACES:
+        yield from _wrapped(f"and {len(distinct) - PLACES} more places", 6)
     if advice:
         yield from _wrapped(f"-> {advice}", 6)
 

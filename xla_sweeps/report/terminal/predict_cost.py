@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
 
@@ -49,11 +50,11 @@ def cost_text(
             f"Copies of batch {size}, each alone: {1e3 * seconds['input']:.3g} ms in, "
             f"{1e3 * seconds['output']:.3g} ms out."
         )
-    bent = {label: cost for label, cost in costs.items() if cost.misfit > MAX_MISFIT}
     said += [
         f"{label}: a point lies {cost.misfit:.0%} from the line; the cost of each {unit} depends "
         "on the batch size, which widens the intervals."
-        for label, cost in bent.items()
+        for label, cost in costs.items()
+        if cost.misfit > MAX_MISFIT
     ]
     lines += ["", *_wrapped(said)]
     if samples is not None:
@@ -192,20 +193,17 @@ def _figure(value: float) -> str:
 def json_of(
     costs: Mapping[str, Cost],
     copies: Mapping[int, Mapping[str, float]],
-    labels: Sequence[str],
     *,
     samples: int | None = None,
 ) -> dict[str, object]:
     """The costs as plain data, in seconds."""
-    meets = {
-        f"{one}/{other}": crossing(costs[one], costs[other])
-        for index, one in enumerate(labels)
-        for other in labels[index + 1 :]
-        if one in costs and other in costs
-    }
     return {
         "modes": costs,
-        "crossings": {pair: met for pair, met in meets.items() if met is not None},
+        "crossings": {
+            f"{one}/{other}": met
+            for one, other in itertools.combinations(costs, 2)
+            if (met := crossing(costs[one], costs[other])) is not None
+        },
         "copies_s": {str(size): seconds for size, seconds in copies.items()},
         **({} if samples is None else {"samples": _samples_json(costs, samples)}),
     }

@@ -51,7 +51,7 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
     steps = decomposition(summary)
     if len(steps) > 1:
         paragraph(console, _decomposition(steps), indent=8)
-    for note in _epoch_notes(summary):
+    for note in (*_input_note(summary), *_last_batch_note(summary)):
         paragraph(console, note, indent=8)
     console.print()
     for row in summary.comparisons:
@@ -279,15 +279,10 @@ def _decomposition(steps: Mapping[str, Estimate]) -> str:
     return "steps   " + "   ".join(parts)
 
 
-def _epoch_notes(summary: TrialSummary) -> list[str]:
-    """Sentences on a trial of `scenario=fit`; none of others."""
+def _input_note(summary: TrialSummary) -> list[str]:
+    """Throughput of an epoch, of its input alone and of its steps alone."""
     modes = {mode.label: mode for mode in summary.modes}
     unit = advice.throughput_unit(summary.model.task, summary.model.resolution_px)
-    return [*_input_note(modes, unit), *_last_batch_note(summary)]
-
-
-def _input_note(modes: Mapping[str, ModeSummary], unit: str) -> list[str]:
-    """Throughput of an epoch, of its input alone and of its steps alone."""
     rates = {label: mode.columns.throughput_samples_per_s for label, mode in modes.items()}
     for label in _STEP_OF:
         whole, pipeline, step = (rates.get(name) for name in (label, Mode.INPUT, _STEP_OF[label]))

@@ -21,8 +21,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from xla_sweeps.system import files
 from xla_sweeps.system.process import carries, signal_process
 
@@ -181,9 +179,6 @@ def _marked(mark: str) -> list[int]:
 
 
 def _line(document: dict[str, Any]) -> bytes:
-    """A line of JSON; NaN becomes null, a lone surrogate `?`, an unknown object its text."""
-    try:
-        return msgspec.json.encode(document, enc_hook=str) + b"\n"
-    except UnicodeEncodeError:
-        text = json.dumps(msgspec.to_builtins(document, enc_hook=str), ensure_ascii=False)
-        return msgspec.json.encode(json.loads(text.encode("utf-8", "replace"))) + b"\n"
+    """A line of JSON; a lone surrogate becomes `?`, an unknown object its text."""
+    text = json.dumps(document, default=str, ensure_ascii=False)
+    return text.encode("utf-8", "replace") + b"\n"
