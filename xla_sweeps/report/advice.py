@@ -252,13 +252,10 @@ def _pays_back(row: ComparisonRow) -> str:
     told = f"{use}; " if mode.entry.is_method else ""
     if calls <= 1:
         return told + SENTENCES["pays back at once"]
-    amount = f"{_count(calls)} {facts_of(row.trial.scenario).call}s{_calls_range(row)}"
-    return told + SENTENCES["pays back"].format(seconds=f"{extra:.1f} s", amount=amount)
-
-
-def _calls_range(row: ComparisonRow) -> str:
     low, high = row.speedup.break_even_low, row.speedup.break_even_high
-    return "" if low is None or high is None else f" ({_count(low)}–{_count(high)})"
+    amount = f"{_count(calls)} {facts_of(row.trial.scenario).call}s"
+    amount += "" if low is None or high is None else f" ({_count(low)}–{_count(high)})"
+    return told + SENTENCES["pays back"].format(seconds=f"{extra:.1f} s", amount=amount)
 
 
 def _measure_more(row: ComparisonRow) -> str:

@@ -124,27 +124,19 @@ def report_bug(error: BaseException, *, results_dir: Path | None = None) -> int:
     """
     text = redacted("".join(traceback.format_exception(error)))
     line = displayable(redacted(f"{type(error).__name__}: {error}"))[:BUG_LINE_CHARACTERS]
-    place = _kept(text, [results_dir / "logs", None] if results_dir else [None])
+    logs = results_dir / "logs" if results_dir else None
+    own_logs = logs and os.access(logs, os.W_OK) and not logs.is_symlink()
+    try:
+        descriptor, name = tempfile.mkstemp(
+            prefix="xla-sweeps-", suffix=".txt", dir=logs if own_logs else None
+        )
+        with open(descriptor, "w", encoding="utf-8", errors="replace") as handle:  # noqa: PTH123
+            handle.write(text)
+        place = f"please report it, with {name}"
+    except OSError:
+        place = "its traceback could not be written"
     say(progress_console(), f"xla-sweeps: a defect of xla_sweeps itself: {line}; {place}", "red")
     return BUG_CODE
-
-
-def _kept(text: str, folders: Sequence[Path | None]) -> str:
-    """Write a traceback to the first folder that takes it, and name the file in words.
-
-    Args:
-        text: the traceback.
-        folders: tried in this order; None is the folder for temporary files.
-    """
-    for folder in folders:
-        if folder is not None and folder.is_symlink():
-            continue
-        with contextlib.suppress(OSError):
-            descriptor, name = tempfile.mkstemp(prefix="xla-sweeps-", suffix=".txt", dir=folder)
-            with open(descriptor, "w", encoding="utf-8", errors="replace") as handle:  # noqa: PTH123
-                handle.write(text)
-            return f"please report it, with {name}"
-    return "its traceback could not be written"
 
 
 def warn(message: str, console: Console | None = None) -> None:

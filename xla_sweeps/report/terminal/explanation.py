@@ -78,7 +78,11 @@ def ops_text(ops: OpList, chosen: Sequence[Support]) -> str:
     ]
     if len(chosen) <= FEW_OPS:
         for support in chosen:
-            lines += ["", *_support(support)]
+            what = ", ".join(support.devices) or "no kernel of XLA"
+            lines += ["", f"{support.op}: {what}"]
+            for name, types in support.types.items():
+                lines += _wrapped(f"{name}: {', '.join(types)}", 4)
+            lines += [] if support.devices else _wrapped(f"-> {support.advice}", 4)
         return "\n".join(lines) + "\n"
     for devices in dict.fromkeys(support.devices for support in compiled):
         names = [support.op for support in compiled if support.devices == devices]
@@ -323,16 +327,6 @@ def _missing(explanation: Explanation, part: str, words: str) -> Iterator[str]:
 def _in_words(place: Place) -> str:
     where = [f"in {place.layer}" if place.layer else "", place.line]
     return ", ".join(filter(None, where)) or (f"at {place.node}" if place.node else "")
-
-
-def _support(support: Support) -> Iterator[str]:
-    if not support.devices:
-        yield f"{support.op}: no kernel of XLA"
-        yield from _wrapped(f"-> {support.advice}", 4)
-        return
-    yield f"{support.op}: {', '.join(support.devices)}"
-    for name, types in support.types.items():
-        yield from _wrapped(f"{name}: {', '.join(types)}", 4)
 
 
 def _line(text: str, places: Iterable[Place] = (), advice: str = "") -> Iterator[str]:

@@ -36,6 +36,16 @@ WIDE = 104
 _STEP_OF = {Mode.FIT_XLA: Mode.XLA, Mode.FIT_GRAPH: Mode.GRAPH}
 """The mode that runs the step alone, by mode of `fit`; the first measured one is described."""
 
+_HEADINGS = (
+    ("model",),
+    ("px", "batch"),
+    ("candidate", "baseline"),
+    ("img/s",),
+    ("speedup", "95 %"),
+    ("verdict", "replicates"),
+)
+"""Of a comparison row; those of a group are stacked where they do not fit."""
+
 
 def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> None:
     """Show a trial: its modes, the steps between them, the answer, caveats and paths."""
@@ -86,39 +96,21 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
     for scenario, group in groups.items():
         if len(groups) > 1:
             console.print(Text(f"scenario={displayable(scenario)}", style="bold"))
-        _show_table(group, with_device=not shared)
+        cells = [
+            (
+                (name,),
+                (str(row.trial.resolution_px), str(row.trial.batch_size)),
+                (row.candidate.mode, row.baseline.mode or "—"),
+                (number(row.candidate.throughput_samples_per_s),),
+                (times(row.speedup.value), interval(row.speedup.low, row.speedup.high)),
+                (_verdict(row), _replicates(row)),
+            )
+            for name, row in zip(_row_names(group, with_device=not shared), group, strict=True)
+        ]
+        print_grouped(_HEADINGS, cells, right=("px", "batch", "img/s", "speedup"))
     if shared:
         console.print(Text(f"on {displayable(rows[0].trial.device)}", style="dim"))
     show_footnotes(rows)
-
-
-def _show_table(rows: Sequence[ComparisonRow], *, with_device: bool) -> None:
-    """Show rows of one scenario, as wide as the console allows.
-
-    Args:
-        rows: of one scenario.
-        with_device: True if each row names its device.
-    """
-    headings = (
-        ("model",),
-        ("px", "batch"),
-        ("candidate", "baseline"),
-        ("img/s",),
-        ("speedup", "95 %"),
-        ("verdict", "replicates"),
-    )
-    cells = [
-        (
-            (name,),
-            (str(row.trial.resolution_px), str(row.trial.batch_size)),
-            (row.candidate.mode, row.baseline.mode or "—"),
-            (number(row.candidate.throughput_samples_per_s),),
-            (times(row.speedup.value), interval(row.speedup.low, row.speedup.high)),
-            (_verdict(row), _replicates(row)),
-        )
-        for name, row in zip(_row_names(rows, with_device=with_device), rows, strict=True)
-    ]
-    print_grouped(headings, cells, right=("px", "batch", "img/s", "speedup"))
 
 
 def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:

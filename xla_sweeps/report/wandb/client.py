@@ -30,9 +30,6 @@ MARK = "XLA_SWEEPS_TRACKER"
 It identifies them, since W&B's own service leaves the process group.
 """
 
-SCRATCH = "XLA_SWEEPS_SCRATCH"
-"""Environment variable that names the helper's folder for temporary and cached files."""
-
 MODULE = "xla_sweeps.report.wandb.client_process"
 
 REPAIR = "`xla-sweeps push` uploads what is missing"
@@ -59,7 +56,7 @@ class Helper:
         self._mark = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._scratch = new_scratch(log.parent)
         environment = {**os.environ, "WANDB_SILENT": "true", MARK: self._mark}
-        names = ("TMPDIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR", "WANDB_ARTIFACT_DIR", SCRATCH)
+        names = ("TMPDIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR", "WANDB_ARTIFACT_DIR")
         environment |= dict.fromkeys(names, str(self._scratch))
         environment.setdefault("WANDB_ERROR_REPORTING", "false")
         # The client must not join the service of a process that may outlive this one.
@@ -164,18 +161,13 @@ def kill_marked(mark: str, *, spare: Sequence[int] = ()) -> None:
         spare: process ids not to kill.
     """
     for _ in range(KILL_TRIES):
-        left = [pid for pid in _marked(mark) if pid not in spare]
+        pids = {int(path.name) for path in Path("/proc").glob("[0-9]*")}.difference(spare)
+        left = [pid for pid in pids if carries(pid, {MARK: mark})]  # no zombies: they carry nothing
         if not left:
             return
         for pid in left:
             signal_process(pid, signal.SIGKILL)
         time.sleep(KILL_PAUSE_S)
-
-
-def _marked(mark: str) -> list[int]:
-    """Process ids with the mark; zombies are left out, since their environment is empty."""
-    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
-    return [pid for pid in pids if carries(pid, {MARK: mark})]
 
 
 def _line(document: dict[str, Any]) -> bytes:

@@ -144,22 +144,17 @@ def result_point(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
     candidate = next(mode for mode in summary.modes if mode.label == row.candidate.mode)
-    against_eager = next(
-        (
-            comparison
-            for comparison in summary.comparisons
-            if (comparison.baseline.mode, comparison.candidate.mode)
-            == (Mode.EAGER, row.candidate.mode)
-        ),
-        None,
-    )
+    speedups = {
+        (comparison.baseline.mode, comparison.candidate.mode): comparison.speedup.value
+        for comparison in summary.comparisons
+    }
     return {
         "throughput": row.candidate.throughput_samples_per_s,
         "speedup": row.speedup.value,
         "speedup_log2": math.log2(row.speedup.value) if row.speedup.value else None,
         "speedup_low": row.speedup.low,
         "speedup_high": row.speedup.high,
-        "speedup_vs_eager": against_eager.speedup.value if against_eager else None,
+        "speedup_vs_eager": speedups.get((Mode.EAGER, row.candidate.mode)),
         "speedup_percent": row.speedup.percent,
         "absolute_speedup": row.speedup.absolute_samples_per_s,
         "verdict": str(row.speedup.verdict),

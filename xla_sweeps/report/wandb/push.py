@@ -57,13 +57,6 @@ def push(
     )
 
 
-def exit_code_of(records: Sequence[Record]) -> int:
-    """The exit code of the trial's command, from its records."""
-    if records[-1].status is Status.INTERRUPTED:
-        return 143
-    return 1 if headline_failed(records) else 0
-
-
 def _push_all(
     trials: Sequence[tuple[RunHeader, Sequence[Record], TrialSummary]], log: Path, *, force: bool
 ) -> PushReport:
@@ -98,7 +91,9 @@ def _push_trial(
     for run_id, records in runs.items():
         sys.audit("xla_sweeps.push.before")
         document = {**header_document(header), "run_id": run_id}
-        content = run_content(records, summary, exit_code=exit_code_of(records))
+        stopped = records[-1].status is Status.INTERRUPTED
+        exit_code = 143 if stopped else int(headline_failed(records))
+        content = run_content(records, summary, exit_code=exit_code)
         answer = helper.answer(
             helper.order("push", header=document, within_s=within_s, **content), within_s
         )
