@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from factories import TRIAL
 
 from xla_sweeps.backends.tensorflow import make_data
-from xla_sweeps.backends.tensorflow.pictures import check_labels, pipeline
+from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.system.pictures import Pictures, find
+from xla_sweeps.schema.trial import Data, InputSpec, Training
+from xla_sweeps.system.pictures import find
 
 pytestmark = pytest.mark.tf
 
@@ -20,7 +23,7 @@ IMAGES, CLASSES = 10, 3
 
 
 @pytest.fixture(scope="module", params=["tfrecord", "folder"])
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pictures:
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp(request.param)
     make_data.main(
         folder=str(folder),
@@ -32,16 +35,29 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         shards=2,
         seed=0,
     )
-    return find(str(folder))
+    return str(folder)
 
 
-def batches(made: Pictures, **options: Any) -> list[tuple[np.ndarray, np.ndarray]]:
-    chosen = {"batch_size": 4, "side": 32, "seed": 0, "drop_remainder": False, **options}
-    return list(pipeline(made, **chosen).as_numpy_iterator())
+def feed(folder: str, *, seed: int = 0, drop_remainder: bool = False) -> Feed:
+    """The batches of four of a trial whose model takes colours from 0 to 255."""
+    pictures = find(folder)
+    data = Data(
+        path=folder,
+        pictures=pictures.count,
+        fingerprint=pictures.fingerprint,
+        drop_remainder=drop_remainder,
+    )
+    trial = replace(TRIAL, training=Training(data=data), batch_size=4, seed=seed)
+    trial = replace(trial, batches=2 if drop_remainder else 3)
+    return Feed(trial, [InputSpec(shape=(32, 32, 3), low=0, high=255)])
 
 
-def test_an_epoch_holds_each_picture_once_and_its_last_batch_is_smaller(made: Pictures) -> None:
-    assert made.count == IMAGES
+def batches(folder: str, **options: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    return list(feed(folder, **options).epoch().as_numpy_iterator())
+
+
+def test_an_epoch_holds_each_picture_once_and_its_last_batch_is_smaller(made: str) -> None:
+    assert find(made).count == IMAGES
     epoch = batches(made)
     assert [images.shape for images, _ in epoch] == [(4, 32, 32, 3), (4, 32, 32, 3), (2, 32, 32, 3)]
     labels = sorted(int(label) for _, some in epoch for label in some)
@@ -49,7 +65,7 @@ def test_an_epoch_holds_each_picture_once_and_its_last_batch_is_smaller(made: Pi
     assert [len(labels) for _, labels in batches(made, drop_remainder=True)] == [4, 4]
 
 
-def test_pictures_have_the_colour_of_their_class_and_are_not_alike(made: Pictures) -> None:
+def test_pictures_have_the_colour_of_their_class_and_are_not_alike(made: str) -> None:
     images, labels = (np.concatenate(items) for items in zip(*batches(made), strict=True))
     assert images.dtype == np.float32
     assert 0 <= images.min() < 60 < 190 < images.max() <= 255
@@ -61,12 +77,12 @@ def test_pictures_have_the_colour_of_their_class_and_are_not_alike(made: Picture
     assert not np.array_equal(images, again), "pictures are cropped and ordered at random"
 
 
-def test_labels_that_the_head_lacks_are_refused(made: Pictures) -> None:
-    check_labels(made, classes=CLASSES, path="DIR")
+def test_labels_that_the_head_lacks_are_refused(made: str) -> None:
+    feed(made).check_labels(CLASSES)
     with pytest.raises(ConfigError) as caught:
-        check_labels(made, classes=2, path="DIR")
+        feed(made).check_labels(2)
     assert str(caught.value) == (
-        "data=DIR: has labels from 0 to 2, but the model's head has 2 outputs, "
+        f"data={made}: has labels from 0 to 2, but the model's head has 2 outputs, "
         "for labels from 0 to 1"
     )
 
@@ -77,4 +93,4 @@ def test_records_under_other_names_are_refused_with_the_names(tmp_path: Path) ->
     with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as file:
         file.write(example.SerializeToString())
     with pytest.raises(ConfigError, match="its records hold pixels; expected image/encoded and"):
-        batches(find(str(tmp_path)))
+        batches(str(tmp_path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -74,85 +74,52 @@ class Feed:
         return list(self._batches(drop_remainder=True).repeat().take(count))
 
     def check_labels(self, classes: int) -> None:
-        """Refuse labels that a head with so many outputs does not have."""
-        check_labels(self._pictures, classes=classes, path=self._data.path)
+        """Refuse labels that a head with so many outputs does not have.
 
-    def _batches(self, *, drop_remainder: bool) -> Any:
-        given = self._input
-        with tf.device("/device:CPU:0"):
-            return pipeline(
-                self._pictures,
-                batch_size=self._trial.batch_size,
-                side=given.shape[0],
-                seed=self._trial.seed,
-                drop_remainder=drop_remainder,
-                scaled=lambda image: tf.cast(
-                    given.low + image * ((given.high - given.low) / 255), given.dtype
-                ),
+        Of TFRecord files the first `LABELS_READ` are looked at.
+
+        Raises:
+            ConfigError: a label is below 0, or not below `classes`.
+        """
+        labels: Any = self._pictures.labels
+        if self._pictures.form == "tfrecord":
+            records = _from_records(self._pictures, encoded=False).take(LABELS_READ)
+            labels = [int(label) for label in records.as_numpy_iterator()]
+        least, most = min(labels), max(labels)
+        if least < 0 or most >= classes:
+            raise ConfigError(
+                f"data={self._data.path}: has labels from {least} to {most}, but the model's head "
+                f"has {classes} outputs, for labels from 0 to {classes - 1}"
             )
 
+    def _batches(self, *, drop_remainder: bool) -> Any:
+        """One epoch as batches: (batch, side, side, 3), and the classes, int32 (batch,).
 
-def pipeline(
-    pictures: Pictures,
-    *,
-    batch_size: int,
-    side: int,
-    seed: int,
-    drop_remainder: bool,
-    scaled: Callable[[Any], Any] = lambda image: image,
-) -> Any:
-    """One epoch as batches: (batch, side, side, 3), and the classes, int32 (batch,).
+        Pictures are shuffled, decoded, cropped at random to between 8 and 100 % of their area,
+        resized, flipped at random, batched and prefetched, with as many threads as tf.data chooses.
 
-    Pictures are shuffled, decoded, cropped at random to between 8 and 100 % of their area, resized,
-    flipped at random, batched and prefetched, with as many threads as tf.data chooses.
+        Raises:
+            ConfigError: the records hold no picture under a name that is known.
+        """
+        given, pictures = self._input, self._pictures
+        options = tf.data.Options()
+        options.deterministic = False
 
-    Args:
-        pictures: what to read.
-        batch_size: pictures of a batch.
-        side: of the square, pixels.
-        seed: of the order.
-        drop_remainder: whether to leave out the last batch if it is smaller.
-        scaled: makes what a model takes of a picture, float32 (side, side, 3) from 0 to 255.
+        def taken(data: Any, label: Any) -> tuple[Any, Any]:
+            image = _augmented(data, given.shape[0])
+            scaled = given.low + image * ((given.high - given.low) / 255)
+            return tf.cast(scaled, given.dtype), tf.cast(label, tf.int32)
 
-    Raises:
-        ConfigError: the records hold no picture under a name that is known.
-    """
-    encoded = _from_files(pictures) if pictures.form == "folder" else _from_records(pictures)
-    options = tf.data.Options()
-    options.deterministic = False
-    return (
-        encoded.with_options(options)
-        .shuffle(SHUFFLED, seed=seed)
-        .map(
-            lambda data, label: (scaled(_augmented(data, side)), tf.cast(label, tf.int32)),
-            num_parallel_calls=tf.data.AUTOTUNE,
-        )
-        .batch(batch_size, drop_remainder=drop_remainder)
-        .prefetch(tf.data.AUTOTUNE)
-    )
-
-
-def check_labels(pictures: Pictures, *, classes: int, path: str) -> None:
-    """Refuse labels that the model's head does not have.
-
-    Args:
-        pictures: whose labels; of TFRecord files the first `LABELS_READ`.
-        classes: outputs of the head.
-        path: as the user gave it.
-
-    Raises:
-        ConfigError: a label is below 0, or not below `classes`.
-    """
-    labels: Any = pictures.labels
-    if pictures.form == "tfrecord":
-        records = _from_records(pictures, encoded=False).take(LABELS_READ)
-        labels = [int(label) for label in records.as_numpy_iterator()]
-    least, most = min(labels), max(labels)
-    if least < 0 or most >= classes:
-        raise ConfigError(
-            f"data={path}: has labels from {least} to {most}, but the model's head has {classes} "
-            f"outputs, for labels from 0 to {classes - 1}"
-        )
+        with tf.device("/device:CPU:0"):
+            in_folder = pictures.form == "folder"
+            encoded = _from_files(pictures) if in_folder else _from_records(pictures)
+            return (
+                encoded.with_options(options)
+                .shuffle(SHUFFLED, seed=self._trial.seed)
+                .map(taken, num_parallel_calls=tf.data.AUTOTUNE)
+                .batch(self._trial.batch_size, drop_remainder=drop_remainder)
+                .prefetch(tf.data.AUTOTUNE)
+            )
 
 
 def _from_files(pictures: Pictures) -> Any:
