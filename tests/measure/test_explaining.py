@@ -43,12 +43,12 @@ def test_it_waits_for_a_measurement_on_the_device_which_compiling_would_disturb(
 ) -> None:
     events: list[str] = []
 
-    def ask(*_arguments: Any, **_options: Any) -> None:
+    def start(*_arguments: Any, **_options: Any) -> None:
         events.append("starts")
 
     tmp_path.chmod(0o700)
     monkeypatch.setenv(LEASES, str(tmp_path))
-    monkeypatch.setattr(explaining, "_ask", ask)
+    monkeypatch.setattr(explaining.workers, "start", start)
     settings = settings_of(compose_config(["model=resnet50", "device=cpu"]), explicit=set())
     measuring = Leases(whole_replicate(settings.device), holder="vgg16")
     assert not measuring.take()

@@ -73,11 +73,12 @@ def explain(
         workers.Stop() as stop,
         StopSignals(on_stop=lambda number: stop.request()) as signals,
         Leases(whole_replicate(settings.device), holder=f"explain {trial.model.name}") as whole,
+        adopting_orphans() as mark,
     ):
         whole.wait(stop, on_wait)
         launch = workers.Launch(
             backend=backend,
-            command=backend.command("explain"),
+            command=backend.command("worker"),
             environment=child_environment(trial, settings),
             log=Path(folder, "log"),
             labels=MODES,
@@ -85,32 +86,18 @@ def explain(
             memory_limit_bytes=trial.memory_limit_bytes,
         )
         try:
-            request = protocol.Explain(job=job, trace=trace)
-            _ask(launch, request, settings, stop=stop, on_event=follow)
+            worker = workers.start(launch, mark=mark, stop=stop, on_event=follow)
+            if worker is not None:
+                limit = launch.memory_limit_bytes
+                with worker, Sampler(device=settings.device, memory_limit_bytes=limit) as sampler:
+                    sampler.add(worker.pid, worker.memory.request)
+                    request = protocol.Explain(job=job, trace=trace)
+                    worker.request(request, protocol.Finished, deadline_s=trial.timeouts.build_s)
         except (workers.RequestFailed, WorkerLost) as error:
             why = error.failure.message
     if signals.number:
         raise KeyboardInterrupt
     return (explained.completed(why), False) if why else (explained, True)
-
-
-def _ask(
-    launch: workers.Launch,
-    request: protocol.Explain,
-    settings: Settings,
-    *,
-    stop: workers.Stop,
-    on_event: Callable[[protocol.Event], None],
-) -> None:
-    """Have a worker explain the job's model, within its memory limit."""
-    limit = launch.memory_limit_bytes
-    with adopting_orphans() as mark:
-        worker = workers.start(launch, mark=mark, stop=stop, on_event=on_event)
-        if worker is None:
-            return
-        with worker, Sampler(device=settings.device, memory_limit_bytes=limit) as sampler:
-            sampler.add(worker.pid, worker.memory.request)
-            worker.request(request, protocol.Finished, deadline_s=launch.timeouts.build_s)
 
 
 def compiled_ops() -> OpList:

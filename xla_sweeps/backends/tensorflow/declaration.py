@@ -106,7 +106,6 @@ _PROGRAMS = {
     "worker": "worker",
     "flags": "flags",
     "toolchain": "toolchain",
-    "explain": "explain.worker",
     "ops": "explain.refusals",
     "make_data": "make_data",
     "replicas": "sources.hub",
