@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import keras
 import numpy as np
@@ -18,8 +17,8 @@ from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import learning
 from xla_sweeps.measure.learning import FirstSteps
-from xla_sweeps.schema.measurement import REFUSED, Agreement
-from xla_sweeps.schema.modes import Execution, Mode
+from xla_sweeps.schema.measurement import Agreement
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import OPTIMIZERS, Precision, Trial
 
 MOMENTUM = 0.9
@@ -33,9 +32,6 @@ HALVINGS = 24
 
 _RANDOM = ("rate", "drop_path_rate", "dropout", "recurrent_dropout", "stddev")
 """Attributes of layers that draw random numbers while training, unless they are 0."""
-
-
-Kind = TypeVar("Kind", bound=modes.ModeExecutable)
 
 
 class State:
@@ -95,7 +91,6 @@ class Trainer:
         self.probabilities = _adds_up_to_one(head)
         self.trainable = list(model.trainable_variables)
         self.optimizer = _optimizer(self.library, trial)
-        self._trained_at = float(self.optimizer.learning_rate)
         self.optimizer.build(self.trainable)
         self.random_layers = _random_layers(model)
         statistics = [
@@ -143,12 +138,8 @@ class Trainer:
 
     def own_step(self, mode: Mode) -> modes.ModeExecutable:
         """Bind `step` to a mode; each block starts from the same state."""
-        return self.bound(modes.ModeExecutable, mode)
-
-    def bound(self, kind: type[Kind], mode: Mode, **more: Any) -> Kind:
-        """Bind `step` to a mode as an executable of a kind, with further fields."""
         self.state.restore()
-        return kind.bind(self.step, mode, self.batches, restore=self.state.restore, **more)
+        return modes.ModeExecutable.bind(self.step, mode, self.batches, restore=self.state.restore)
 
     def run_eagerly(self) -> bool:
         """Run the first steps eagerly, then what shows how exact they are.
@@ -224,20 +215,6 @@ class Trainer:
             for layer, name, rate in rates:
                 setattr(layer, name, rate)
 
-    def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
-        """Reason why calls in a row are no training: a loss that is not finite; else ""."""
-        if executable.mode.execution is Execution.NONE:
-            return ""
-        executable.prepare()
-        for _ in range(calls):
-            executable.step()
-        if math.isfinite(_loss(executable.last)):
-            return ""
-        return (
-            f"{REFUSED} the loss is not finite after {calls} calls in a row with learning_rate="
-            f"{self._trained_at:g}; use a lower one"
-        )
-
     def _first_steps(
         self,
         executable: modes.ModeExecutable,
@@ -252,12 +229,12 @@ class Trainer:
         if reseed:
             self._reseed()
         self.optimizer.learning_rate = CHECKING_RATE
-        loss = _loss(executable.run(batches[0]))
+        loss = loss_in(executable.run(batches[0]))
         updates = tuple(
             values_of(variable) - old for variable, old in zip(self._changed, before, strict=True)
         )
         executable.prepare()  # the learning rate too
-        curve = tuple(_loss(executable.run(batches[k % len(batches)])) for k in range(steps))
+        curve = tuple(loss_in(executable.run(batches[k % len(batches)])) for k in range(steps))
         executable.prepare()
         return FirstSteps(loss=loss, updates=updates, curve=curve)
 
@@ -281,7 +258,7 @@ class Trainer:
         self.state = State([*self.model.variables, *_variables(self.optimizer)])
 
 
-def _loss(returned: Any) -> float:
+def loss_in(returned: Any) -> float:
     """The loss in what a step returns: a scalar, or Keras's list of it."""
     return float(np.ravel(returned)[0])
 

@@ -126,7 +126,15 @@ class FitBench(TrainBench):
                 last_batch=last,
                 times=times,
             )
-        steps = trainer.bound(Epoch, mode, times=times, last_batch=last)
+        trainer.state.restore()
+        steps = Epoch.bind(
+            trainer.step,
+            mode,
+            trainer.batches,
+            restore=trainer.state.restore,
+            times=times,
+            last_batch=last,
+        )
         if last is not None:
             smaller = modes.ModeExecutable.bind(trainer.step, mode, [last])
             steps.run_last = smaller.run

@@ -14,9 +14,9 @@ from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.bench import INPUT_BATCHES, Bench, Tell
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
-from xla_sweeps.backends.tensorflow.training import Trainer
+from xla_sweeps.backends.tensorflow.training import Trainer, loss_in
 from xla_sweeps.measure import protocol
-from xla_sweeps.schema.measurement import Agreement, Flag, Flagged
+from xla_sweeps.schema.measurement import REFUSED, Agreement, Flag, Flagged
 from xla_sweeps.schema.modes import Entry, Execution, Mode
 
 
@@ -95,7 +95,18 @@ class TrainBench(Bench):
 
     def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
         """Reason why calls in a row are no training: a loss that is not finite; else ""."""
-        return self.trainer.runs_away(executable, calls)
+        if executable.mode.execution is Execution.NONE:
+            return ""
+        executable.prepare()
+        for _ in range(calls):
+            executable.step()
+        if np.isfinite(loss_in(executable.last)):
+            return ""
+        assert self.trial.training
+        return (
+            f"{REFUSED} the loss is not finite after {calls} calls in a row with learning_rate="
+            f"{self.trial.training.learning_rate:g}; use a lower one"
+        )
 
 
 def compiled(trainer: Trainer, mode: Mode) -> Any:
