@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from xla_sweeps.cli.arguments import command_parser
+from xla_sweeps.config import values
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.report.terminal.console import progress_bar
@@ -46,34 +46,24 @@ def make_data_command(arguments: Sequence[str]) -> int:
         default="tfrecord",
         help="TFRecord files, or a folder for each class (default: tfrecord)",
     )
-    for name, default, most, text in _NUMBERS:
+    for name, default, _, text in _NUMBERS:
         parser.add_argument(
             f"--{name}",
-            type=_count(0 if name == "seed" else 1, most),
+            type=int,
             default=default,
             metavar="N",
             help=f"{text} (default: {default})",
         )
     options = parser.parse_args(arguments)
+    for name, _, most, _ in _NUMBERS:
+        key = name.replace("-", "_")
+        values.integer(vars(options), key, at_least=0 if name == "seed" else 1, at_most=most)
     folder = options.folder.absolute()
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"make-data: {options.folder} is not empty; name a new folder")
     _draw({**vars(options), "folder": str(folder)})
     print(f"{options.images:,} pictures of {options.classes:,} classes: data={options.folder}")
     return 0
-
-
-def _count(least: int, most: int) -> Callable[[str], int]:
-    """A parser of integers within bounds."""
-
-    def parsed(text: str) -> int:
-        if not text.isdecimal() or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(
-                f"'{text}': expected an integer from {least} to {most:,}"
-            )
-        return int(text)
-
-    return parsed
 
 
 def _draw(wanted: Mapping[str, Any]) -> None:
