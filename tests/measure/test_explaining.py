@@ -9,7 +9,7 @@ import pytest
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.measure import explaining
+from xla_sweeps.measure import explaining, workers
 from xla_sweeps.schema.explanation import Explanation, State, Trap, TrapName
 from xla_sweeps.system.leases import LEASES, Leases, whole_replicate
 
@@ -48,7 +48,7 @@ def test_it_waits_for_a_measurement_on_the_device_which_compiling_would_disturb(
 
     tmp_path.chmod(0o700)
     monkeypatch.setenv(LEASES, str(tmp_path))
-    monkeypatch.setattr(explaining.workers, "start", start)
+    monkeypatch.setattr(workers, "start", start)
     settings = settings_of(compose_config(["model=resnet50", "device=cpu"]), explicit=set())
     measuring = Leases(whole_replicate(settings.device), holder="vgg16")
     assert not measuring.take()
