@@ -222,12 +222,6 @@ def throughput_unit(task: str, resolution_px: int) -> str:
     return "images/s" if resolution_px and task != EXAMPLE else "samples/s"
 
 
-def explain_flag(flag: str, details: str = "") -> str:
-    """A flag in words, with its modes or notes."""
-    text = FLAG_TEXTS.get(flag, flag)
-    return f"{text} ({details})" if details else text
-
-
 def _sure(row: ComparisonRow) -> str:
     """The interval, inverted for a slowdown, and the number of replicates."""
     low, high = row.speedup.low, row.speedup.high

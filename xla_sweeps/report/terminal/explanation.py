@@ -50,7 +50,7 @@ def explanation_text(explanation: Explanation) -> str:
     facts += [f"TensorFlow {explanation.tensorflow}"] if explanation.tensorflow else []
     if explanation.operations is not None:
         facts.append(f"{explanation.operations:,} operations traced")
-    lines = [explanation.model, *_wrapped(" · ".join(filter(None, facts)), 0)]
+    lines = [explanation.model, *wrapped(" · ".join(filter(None, facts)), 0)]
     sections = {
         "What XLA refuses": _refused,
         "Silent traps": _traps,
@@ -81,14 +81,14 @@ def ops_text(ops: OpList, chosen: Sequence[Support]) -> str:
             what = ", ".join(support.devices) or "no kernel of XLA"
             lines += ["", f"{support.op}: {what}"]
             for name, types in support.types.items():
-                lines += _wrapped(f"{name}: {', '.join(types)}", 4)
-            lines += [] if support.devices else _wrapped(f"-> {support.advice}", 4)
+                lines += wrapped(f"{name}: {', '.join(types)}", 4)
+            lines += [] if support.devices else wrapped(f"-> {support.advice}", 4)
         return "\n".join(lines) + "\n"
     for devices in dict.fromkeys(support.devices for support in compiled):
         names = [support.op for support in compiled if support.devices == devices]
-        lines += ["", *_wrapped(f"{len(names)} compile on {' and '.join(devices)}:", 0)]
-        lines += _wrapped(" ".join(names), 2)
-    lines += ["", f"{len(others)} do not compile:", *_wrapped(" ".join(i.op for i in others), 2)]
+        lines += ["", *wrapped(f"{len(names)} compile on {' and '.join(devices)}:", 0)]
+        lines += wrapped(" ".join(names), 2)
+    lines += ["", f"{len(others)} do not compile:", *wrapped(" ".join(i.op for i in others), 2)]
     return "\n".join(lines) + "\n"
 
 
@@ -331,14 +331,14 @@ def _in_words(place: Place) -> str:
 
 def _line(text: str, places: Iterable[Place] = (), advice: str = "") -> Iterator[str]:
     """A finding, and below it where it is and what to do."""
-    yield from _wrapped(text, 2)
+    yield from wrapped(text, 2)
     distinct = list(dict.fromkeys(filter(None, map(_in_words, places))))
     for place in distinct[:PLACES]:
-        yield from _wrapped(place, 6)
+        yield from wrapped(place, 6)
     if len(distinct) > PLACES:
-        yield from _wrapped(f"and {len(distinct) - PLACES} more places", 6)
+        yield from wrapped(f"and {len(distinct) - PLACES} more places", 6)
     if advice:
-        yield from _wrapped(f"-> {advice}", 6)
+        yield from wrapped(f"-> {advice}", 6)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -350,7 +350,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
 
 
-def _wrapped(text: str, indent: int) -> list[str]:
+def wrapped(text: str, indent: int = 0) -> list[str]:
+    """A text in lines of at most 80 columns, the later ones indented further."""
     return textwrap.wrap(
         text,
         width=WIDTH,

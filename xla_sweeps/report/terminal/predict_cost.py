@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import textwrap
 from collections.abc import Mapping, Sequence
 
 from xla_sweeps.analysis.predict_cost import Cost, Crossing, Ranked, crossing, ranking, totals_of
 from xla_sweeps.analysis.stats import Interval
+from xla_sweeps.report.terminal.explanation import wrapped
 from xla_sweeps.schema.modes import Entry, mode_of
 from xla_sweeps.system.text import counted
 
 MAX_MISFIT = 0.1
 """Distance from the fit from which a point is mentioned."""
-
-WIDTH = 80
-"""Characters of a line."""
 
 
 def cost_text(
@@ -56,12 +53,13 @@ def cost_text(
         for label, cost in costs.items()
         if cost.misfit > MAX_MISFIT
     ]
-    lines += ["", *_wrapped(said)]
+    lines += ["", *itertools.chain.from_iterable(map(wrapped, said))]
     if samples is not None:
         ranked = ranking(costs, samples)
         head = ("mode", "batches", f"ms for {counted(samples, unit)}")
         rows = [(way.label, _batches(way), _ms(way.best.seconds)) for way in ranked]
-        lines += ["", *_table(head, rows), "", *_wrapped(_of_all(ranked, costs, samples, unit))]
+        lines += ["", *_table(head, rows), ""]
+        lines += itertools.chain.from_iterable(map(wrapped, _of_all(ranked, costs, samples, unit)))
     return "\n".join(lines) + "\n"
 
 
@@ -136,13 +134,6 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         )
         for row in (head, *rows)
     ]
-
-
-def _wrapped(sentences: Sequence[str]) -> list[str]:
-    indented = textwrap.TextWrapper(
-        WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
-    return list(map(indented.fill, sentences))
 
 
 def _against(name: str, cost: Cost, label: str, other: Cost, unit: str) -> str:

@@ -80,8 +80,9 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
                 style="magenta",
             )
     for word, rest in _grouped(summary.flags).items():
-        explained = advice.explain_flag(word, rest)
-        paragraph(console, f"! {word}: {explained}", style="yellow")
+        details = f" ({rest})" if rest else ""
+        text = f"! {word}: {advice.FLAG_TEXTS.get(word, word)}{details}"
+        paragraph(console, text, style="yellow")
     _print_places(console, places)
 
 

@@ -57,7 +57,10 @@ class TrialProgress:
         return self
 
     def __exit__(self, *ended: object) -> None:
-        self.close()
+        self._closed.set()
+        if self._ticker is not None:
+            self._ticker.join()
+        self._block.stop()
 
     def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
         """A trial begins; the libraries' output goes to the log."""
@@ -98,13 +101,6 @@ class TrialProgress:
     def warn(self, message: str) -> None:
         """Print a warning, in every mode."""
         self._block.warn(message)
-
-    def close(self) -> None:
-        """Remove the live block."""
-        self._closed.set()
-        if self._ticker is not None:
-            self._ticker.join()
-        self._block.stop()
 
     def _tick(self) -> None:
         """Update the elapsed time, except while calls are timed."""
