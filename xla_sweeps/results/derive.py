@@ -41,8 +41,6 @@ _ROWS_AT_ONCE = 1000
 _GROUP = ("effort", "scenario", "device", "environment_id", "runtime", "copies")
 """The columns that trials have in common which learn from each other."""
 
-_ENDS = ("baseline", "candidate")
-
 _EVIDENCE = Evidence.__struct_fields__
 
 _NAMES = {column.path: name for name, column in COLUMNS.items()}
@@ -226,7 +224,10 @@ def evidence_of(table: pyarrow.Table) -> dict[tuple[str, ...], list[Evidence]]:
     import pyarrow.compute as compute
 
     aa = compute.equal(
-        *(compute.replace_substring_regex(table[side], r"_\d+$", "") for side in _ENDS)
+        *(
+            compute.replace_substring_regex(table[side], r"_\d+$", "")
+            for side in ("baseline", "candidate")
+        )
     )
     counts = compute.and_(
         compute.and_(compute.is_valid(table["speedup"]), compute.equal(table["status"], "ok")),
