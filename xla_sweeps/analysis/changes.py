@@ -127,12 +127,9 @@ class Difference:
 
 
 def difference_of(first: Side, second: Side, *, accept_contaminated: bool = False) -> Difference:
-    """Compare two sets of results, trial by trial.
+    """Compare B, the second set of results, with A, the first, trial by trial.
 
-    Args:
-        first: A, the baseline results.
-        second: B, the candidate results.
-        accept_contaminated: let contaminated sides count like others.
+    Contaminated sides count like others where they are accepted.
     """
     matched = matching.match(first, second)
     changes: list[Change] = []

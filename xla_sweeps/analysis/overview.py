@@ -195,10 +195,6 @@ def geometric_mean(
     The unit is the model: sizes, batches and devices of one model are not independent, so each
     model counts once, with the geometric mean of its values. It has no interval: models are chosen,
     not drawn at random.
-
-    Args:
-        values: of each pair.
-        models: the model of each pair.
     """
     if not len(values):
         return None, 0
@@ -209,12 +205,7 @@ def geometric_mean(
 
 
 def spread(values: Sequence[float] | Numbers, models: int) -> tuple[float | None, float | None]:
-    """Between which values 8 of 10 lie, the 10th and the 90th percentile; None for few models.
-
-    Args:
-        values: of each pair.
-        models: how many models these are of; from eight on it is said.
-    """
+    """Between which values 8 of 10 lie, the 10th and the 90th percentile; None for few models."""
     if models < MIN_FOR_SPREAD:
         return None, None
     low, high = np.quantile(values, [0.1, 0.9])

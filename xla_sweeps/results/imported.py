@@ -174,11 +174,7 @@ def load(results_dir: Path) -> tuple[list[ComparisonRow], list[str]]:
 def parse(text: str, *, where: str) -> list[Figure]:
     """The figures of a CSV file, in its order.
 
-    Columns may stand in any order; further ones are ignored.
-
-    Args:
-        text: of the file.
-        where: what to call it in errors.
+    Columns may stand in any order; further ones are ignored. Errors call the file `where`.
 
     Raises:
         ConfigError: one line with the file, the line and the column.
@@ -221,10 +217,7 @@ def rows_of(
 ) -> tuple[list[ComparisonRow], list[str]]:
     """One row per model, resolution and accelerator, and a warning per name not in the catalog.
 
-    Args:
-        figures: of one import.
-        catalog: by name.
-        label: of the import; part of the rows' trial ids.
+    The label of the import is a part of the rows' trial ids.
     """
     names = {
         word.lower(): entry

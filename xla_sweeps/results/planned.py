@@ -22,13 +22,7 @@ class _PlannedFile(msgspec.Struct):
 
 
 def keep(results_dir: Path, sweep: str, requests: Iterable[str]) -> None:
-    """Keep the trials that a sweep plans, in place of its earlier plan; a full disk is ignored.
-
-    Args:
-        results_dir: the results folder.
-        sweep: the sweep's name.
-        requests: request ids of its trials.
-    """
+    """Keep the trials that a sweep plans, in place of its earlier plan; a full disk is ignored."""
     name = hashlib.sha256(sweep.encode()).hexdigest()[:16]
     with contextlib.suppress(OSError):
         replace_whole(

@@ -300,12 +300,7 @@ def _save(store: Store, table: pyarrow.Table, beside: _Beside) -> None:
 
 
 def _kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
-    """Rows and facts that are kept; none where they are missing, too large, or of another version.
-
-    Args:
-        store: of the results folder.
-        trials: that there are.
-    """
+    """Kept rows and facts; none where they are missing, too large, or of another version."""
     with contextlib.suppress(Exception):
         return _opened(store, trials)
     return joined([]), _Beside()

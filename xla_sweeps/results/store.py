@@ -193,9 +193,6 @@ class Store:
 
         Damaged files are moved to `quarantine/`.
 
-        Args:
-            trial_id: only this trial's.
-
         Raises:
             StoreError: all are wanted, and `records/` cannot be read.
         """
@@ -246,12 +243,7 @@ class Store:
 
 
 def guarded(folder: Path, make: Callable[[], _T]) -> tuple[_T | None, tuple[str, ...]]:
-    """Call `make` for a trial; None, and a line that names the trial, if that fails.
-
-    Args:
-        folder: of the trial's records.
-        make: summarizes them.
-    """
+    """Call `make` for a trial; None, and a line that names its folder, if that fails."""
     try:
         return make(), ()
     except Exception as error:

@@ -171,12 +171,7 @@ def setting_title(setting: Setting) -> str:
 
 
 def sections(rows: Sequence[ComparisonRow], facts: Facts) -> tuple[Section, ...]:
-    """The questions with their answers.
-
-    Args:
-        rows: comparison rows of all trials.
-        facts: facts beside the rows.
-    """
+    """The questions with their answers, from the rows of all trials."""
     groups = scenarios(answers(rows))
     made: list[Section] = []
     for scenario, group in groups.items():
