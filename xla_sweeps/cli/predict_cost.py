@@ -82,7 +82,9 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
         more=(_varied(several, batch_size=batch_sizes[1:2], batches=batches),) if batches else (),
         again=("xla-sweeps", "predict-cost", *arguments),
     )
-    plan = _without_twins(plan_of(request))
+    plan = plan_of(request)
+    tasks = [task for task in plan.tasks if AA_TAG not in task.tags]
+    plan = replace(plan, tasks=tasks or plan.tasks)  # the verdicts of A/A twins are not asked for
     if options.dry_run:
         return measure(request, plan)
     with contextlib.redirect_stdout(sys.stderr):  # the answer alone goes to standard output
@@ -126,12 +128,6 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
     parser.add_argument("--dry-run", action="store_true", help="print the trials that are missing")
     add_accept_contaminated(parser)
     return parser
-
-
-def _without_twins(plan: Plan) -> Plan:
-    """The plan without A/A twins: their verdicts are no part of the answer."""
-    tasks = [task for task in plan.tasks if AA_TAG not in task.tags]
-    return replace(plan, tasks=tasks or plan.tasks)
 
 
 def _varied(sweep: Sweep, **numbers: Sequence[int]) -> Sweep:

@@ -44,13 +44,12 @@ def show_difference(difference: Difference) -> None:
         for change in difference.changes
         if change.verdict in (Verdict.SLOWER, Verdict.FASTER)
     ]
-    listed = difference.changes if len(difference.changes) <= MOST_ROWS else changed
-    groups = by_scenario(listed[:MOST_ROWS])
+    shown = difference.changes if len(difference.changes) <= MOST_ROWS else changed[:MOST_ROWS]
+    groups = by_scenario(shown)
     for scenario, group in groups.items():
         if len(groups) > 1:
             console.print(Text(f"scenario={displayable(scenario)}", style="bold"))
         _print_changes(group)
-    shown = listed[:MOST_ROWS]
     if any(change.preliminary for change in shown):
         text = f"{PRELIMINARY}; the interval leaves out how replicates differ"
         console.print(Text(text, style="dim"))
