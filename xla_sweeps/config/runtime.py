@@ -20,8 +20,7 @@ import msgspec
 from xla_sweeps.config import values
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.backend import Backend, flag_names
-from xla_sweeps.schema.options import typed
-from xla_sweeps.schema.trial import Runtime
+from xla_sweeps.schema.trial import Runtime, typed
 from xla_sweeps.system import environment
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.files import read_regular, replace_whole

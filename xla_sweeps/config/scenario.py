@@ -22,8 +22,8 @@ from xla_sweeps.schema.modes import (
     mode_of,
     parse,
 )
-from xla_sweeps.schema.options import SYNTHETIC, typed
-from xla_sweeps.schema.trial import Copies, Data, ModelSpec, Training
+from xla_sweeps.schema.options import SYNTHETIC
+from xla_sweeps.schema.trial import Copies, Data, ModelSpec, Training, typed
 from xla_sweeps.system import pictures
 
 LEGACY = "tf_keras"

@@ -116,7 +116,7 @@ def diagnose_end(end: ProcessEnd, *, backend: Backend) -> tuple[Status, Failure]
     name, failure = signal_name(end.exit_code), partial(Failure, phase=end.phase)
     out_of_memory = partial(failure, hint=_OOM_HINT[Status.OOM_HOST])
     if end.killed_for == "timeout":
-        key = _timeout_key(end.phase)
+        key = timeout_key(end.phase)
         hint = f"raise timeouts.{key}=SECONDS; the end of the log shows where it was"
         message = f"stage '{end.phase}' timed out after {end.limit}"
         return Status.TIMEOUT, failure(kind="timeout", message=message, hint=hint)
@@ -194,7 +194,8 @@ def error_line(error: BaseException) -> str:
     return first_line(str(error)) if str(error).strip() else type(error).__name__
 
 
-def _timeout_key(phase: Phase) -> str:
+def timeout_key(phase: Phase) -> str:
+    """The key of `timeouts` that limits a stage."""
     return {Phase.IMPORT: "build", Phase.VERIFY: "compile", Phase.RECORD: "measure"}.get(
         phase, str(phase)
     )

@@ -25,6 +25,7 @@ from xla_sweeps.measure.failures import (
     WorkerLost,
     diagnose_end,
     diagnose_exception,
+    timeout_key,
 )
 from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.measurement import Phase, Status
@@ -355,13 +356,8 @@ def stage_of(request: protocol.Request) -> protocol.Stage:
 
 def limit_of(phase: Phase, timeouts: Timeouts) -> float:
     """The deadline of a stage, seconds."""
-    return {
-        Phase.TRACE: timeouts.trace_s,
-        Phase.COMPILE: timeouts.compile_s,
-        Phase.VERIFY: timeouts.compile_s,
-        Phase.WARMUP: timeouts.warmup_s,
-        Phase.MEASURE: timeouts.measure_s,
-    }.get(phase, timeouts.build_s)
+    limit_s: float = getattr(timeouts, f"{timeout_key(phase)}_s")
+    return limit_s
 
 
 @contextlib.contextmanager

@@ -11,12 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from xla_sweeps.schema.modes import (
-    JIT_CANDIDATES,
-    SCENARIOS,
-    Scenario,
-)
-from xla_sweeps.schema.trial import OPTIMIZERS, Effort, Precision, Timeouts, Training
+from xla_sweeps.schema.modes import JIT_CANDIDATES, SCENARIOS, Scenario
+from xla_sweeps.schema.trial import OPTIMIZERS, Effort, Precision, Timeouts, Training, typed
 
 SYNTHETIC = "synthetic"
 """The value of `data` that stands for values that are drawn."""
@@ -402,10 +398,3 @@ def choices_of(option: Option, *, default: bool = True) -> list[str]:
         notes = "; ".join(filter(None, ("default" if is_default else "", meaning)))
         listed.append(f"{choice} ({notes})" if notes else choice)
     return listed
-
-
-def typed(value: Any) -> str:
-    """A plain value as one would type it: `null`, `true`."""
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -186,12 +186,11 @@ class Runtime:
     onednn: bool | None = None
 
 
-def written(flags: Mapping[str, FlagValue]) -> dict[str, str]:
-    """Each value as it is written behind its flag: `true` or `256`."""
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in flags.items()
-    }
+def typed(value: Any) -> str:
+    """A plain value as one would type it: `null`, `true`."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 OPTIMIZERS = {
@@ -380,7 +379,8 @@ def _affecting(trial: Trial) -> dict[str, Any]:
     else:  # the content counts, not the path
         document["training"]["data"]["path"] = ""
     runtime = document.pop("runtime")
-    runtime |= {name: written(runtime[name]) for name in ("xla_flags", "tf_xla_flags")}
+    for flags in ("xla_flags", "tf_xla_flags"):
+        runtime[flags] = {name: typed(value) for name, value in runtime[flags].items()}
     asked = {name: value for name, value in runtime.items() if value not in (None, {})}
     document |= {"runtime": asked} if asked else {}
     if "fingerprint" in document["model"]["recipe"]:  # the content counts, not the path

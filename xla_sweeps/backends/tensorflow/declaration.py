@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from xla_sweeps.schema.backend import Backend, KnownFailure, flag_names
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import Execution, mode_of
-from xla_sweeps.schema.trial import Trial, written
+from xla_sweeps.schema.trial import Trial, typed
 
 CPU_CLUSTERING_FLAG = "tf_xla_cpu_global_jit"
 """Allows auto-clustering on a CPU; has no effect if it is given twice (TensorFlow 2.21)."""
@@ -27,7 +27,7 @@ def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
     """Flags and switches, which TensorFlow reads when it loads."""
     runtime = trial.runtime
     flags = {
-        variable: [f"--{flag}={value}" for flag, value in written(asked).items()]
+        variable: [f"--{flag}={typed(value)}" for flag, value in asked.items()]
         for variable, asked in (
             (_FLAGS["xla_flags"], runtime.xla_flags),
             (_FLAGS["tf_xla_flags"], runtime.tf_xla_flags),
