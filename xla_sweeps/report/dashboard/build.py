@@ -66,7 +66,6 @@ class Written:
         overview: of the commonest scenario.
     """
 
-    path: Path
     size: int
     rows: int
     trials: int
@@ -135,7 +134,7 @@ def write_page(
     title = f"{name} — XLA for Keras vision models"
     page = render(pack(table.select([*CATEGORIES, *NUMBERS]), meta), title=title).encode()
     export.replace(output, page)
-    return Written(output, len(page), table.num_rows, trials, problems, sums(table))
+    return Written(len(page), table.num_rows, trials, problems, sums(table))
 
 
 def pack(table: pyarrow.Table, meta: Mapping[str, Any]) -> bytes:
