@@ -1,6 +1,6 @@
 """Explain one model: trace, look through its operations, lower, run both ways, auto-cluster, time.
 
-What is known is sent after each step, so that a crash of XLA costs what comes after it only.
+What is known is sent at once, so that a crash of XLA costs what comes after it only.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Explaining:
             traceback.print_exc()
             self._note(compiler=self._verdict(error, Phase.TRACE))
             self.explanation = self.explanation.completed("the model cannot be traced")
-            self._send()
+            self._note()
             return self.explanation
         self._origins = Origins(self._ops)
         self._note(
@@ -156,20 +156,14 @@ class Explaining:
             operations=len(self._ops),
             refusals=refusals.refusals(self._ops),
         )
-        self._send()
         self._begin(Phase.COMPILE, Mode.XLA)
         self._lower()
-        self._send()
         self._run()
-        self._send()
         self._begin(Phase.MEASURE)
         self._read_program(trace=trace)
-        self._send()
         self._begin(Phase.COMPILE, Mode.AUTOCLUSTER)
         self._cluster()
-        self._send()
         self._note(traps.jit_compile_ignored(subject.model, subject.layers))
-        self._send()
         return self.explanation
 
     def time_calls(self) -> None:
@@ -186,21 +180,19 @@ class Explaining:
                     device=self._subject.device,
                 )
                 self._note(roofline=bound)
-        self._send()
 
     def _begin(self, phase: Phase, mode: str = "") -> None:
         self._tell(protocol.Stage(phase=phase, mode=mode))
 
-    def _send(self) -> None:
-        self._tell(protocol.Explained(explanation=self.explanation))
-
     def _note(self, *new: Trap, **parts: Any) -> None:
+        """Note and send what is known."""
         self.explanation = replace(self.explanation, traps=(*self.explanation.traps, *new), **parts)
+        self._tell(protocol.Explained(explanation=self.explanation))
 
     def _miss(self, why: str, *parts: str) -> None:
         """Note why parts are not available, unless that is known."""
         missing = {**dict.fromkeys(parts, why), **self.explanation.missing}
-        self.explanation = replace(self.explanation, missing=missing)
+        self._note(missing=missing)
 
     @contextmanager
     def _or_missing(self, *parts: str) -> Iterator[None]:
@@ -239,7 +231,7 @@ class Explaining:
         self._note(
             traps.recompiles_per_value(modules, self._ops),
             compiler=CompilerVerdict(compiles=True),
-            hlo_operations=modules[0].operations(),
+            hlo_operations=len(list(modules[0].running())),
         )
 
     def _run(self) -> None:
