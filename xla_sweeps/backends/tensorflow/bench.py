@@ -26,14 +26,13 @@ from xla_sweeps.backends.tensorflow import (
 )
 from xla_sweeps.backends.tensorflow.hlo import Module
 from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint
-from xla_sweeps.backends.tensorflow.sources import LoadedModel
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import Agreement, Flag, Flagged, Phase
 from xla_sweeps.schema.modes import Execution, Mode, mode_of
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.trial import InputSpec, ModelSpec, ReplicateJob, Trial
+from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Trial
 
 INPUT_BATCHES = 1 + timing.NEW_INPUTS
 REFERENCE_IMAGES = 2
@@ -68,14 +67,8 @@ class Bench:
     """Wait by reading a result, on a device where `sync_devices` does not wait."""
     seconds: dict[str, float] = field(default_factory=dict)
 
-    @staticmethod
-    def step(loaded: LoadedModel, spec: ModelSpec) -> Callable[[Any], Any]:
-        """One call of a model on a batch.
-
-        Raises:
-            ConfigError: the model does not support the scenario.
-        """
-        return models.forward_of(loaded, spec)
+    step = staticmethod(models.forward_of)
+    """Makes one call on a batch; raises `ConfigError` where the model lacks the scenario."""
 
     def make(self, mode: Mode) -> modes.ModeExecutable:
         """Bind the model to a mode; graph modes are traced here."""

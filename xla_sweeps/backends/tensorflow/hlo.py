@@ -91,10 +91,6 @@ class Module:
                 elif instruction.opcode not in NO_WORK:
                     yield instruction
 
-    def operations(self) -> int:
-        """Number of operations that run, those of loops once."""
-        return sum(1 for _ in self.running())
-
     def values(
         self, computation: Any, parameters: Sequence[Value] | None = None
     ) -> Callable[[Any], Value]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,8 @@ def measured(
     work = work_of(module, inputs)
     dtypes = [DTYPES[kind] for kind in work.macs_by_type if kind in DTYPES]
     calls_s = {mode: call_s(executable) for mode, executable in executables.items()}
-    return roofline(work, peaks(dtypes, device=device), calls_s)
+    products = [matmul_peak(dtype, device=device) for dtype in dtypes]
+    return roofline(work, (*products, *memory_peaks(device=device)), calls_s)
 
 
 def work_of(module: Module, inputs: Any) -> Work:
@@ -97,16 +98,6 @@ def call_s(executable: modes.ModeExecutable) -> float:
     while not blocks or time.monotonic() < until:
         blocks.append(timing.settled_block(executable, "", calls, settle=False, clock=clock))
     return min(block.call_s for block in blocks)
-
-
-def peaks(dtypes: Sequence[str], *, device: str) -> tuple[Peak, ...]:
-    """The peaks of the device that this is called on.
-
-    Args:
-        dtypes: of the matrix products, as TensorFlow names them.
-        device: as TensorFlow names it.
-    """
-    return (*(matmul_peak(dtype, device=device) for dtype in dtypes), *memory_peaks(device=device))
 
 
 def matmul_peak(dtype: str, *, device: str) -> Peak:
