@@ -27,11 +27,8 @@ def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
     """Flags and switches, which TensorFlow reads when it loads."""
     runtime = trial.runtime
     flags = {
-        variable: [f"--{flag}={typed(value)}" for flag, value in asked.items()]
-        for variable, asked in (
-            (_FLAGS["xla_flags"], runtime.xla_flags),
-            (_FLAGS["tf_xla_flags"], runtime.tf_xla_flags),
-        )
+        variable: [f"--{flag}={typed(value)}" for flag, value in getattr(runtime, name).items()]
+        for name, variable in _FLAGS.items()
     }
     clusters = any(mode_of(label).execution is Execution.AUTOCLUSTER for label in trial.modes)
     names = flag_names(given.get("TF_XLA_FLAGS", "")) | set(runtime.tf_xla_flags)
