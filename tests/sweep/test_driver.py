@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -138,26 +137,26 @@ def test_a_job_that_cannot_start_is_an_error_of_that_job_and_never_a_wait(
     assert counted(tmp_path) == {}
 
 
-def test_a_trial_that_another_process_measures_is_tried_again_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outcomes, "LOCKED_WAIT_S", 0.1)
-
-    class Freeing(Notes):
-        def ended(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
-            super().ended(slot, what, outcome, detail, figure)
-            if outcome == "locked":
-                claim.close()
-
-    store, notes = Store(tmp_path), Freeing()
-    tasks = tasks_of(tmp_path, ["a=ok"])
+def test_a_trial_that_another_process_measures_is_not_started_beside_it(tmp_path: Path) -> None:
+    started = []
+    store, notes = Store(tmp_path), Notes()
+    tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
     assign_records(tasks, load_runs(store), software={}, retry=())
     launcher = LocalLauncher(slots_of(2), command=QUICK)
-    with contextlib.ExitStack() as claim:
-        claim.enter_context(claimed(tmp_path, "a"))
-        outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
-    assert notes.ends == [("a", "locked"), ("a", "ok")]
-    assert outcome.counts == {"ok": 1}
+    original = launcher.submit
+
+    def submit(job: Job) -> Future[Ended]:
+        started.append(job.arguments[0])
+        if job.arguments[0] == "id=b":
+            claim.__exit__(None, None, None)
+        return original(job)
+
+    launcher.submit = submit  # type: ignore[method-assign]
+    claim = claimed(tmp_path, "a")
+    claim.__enter__()
+    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    assert started == ["id=b", "id=a"]
+    assert outcome.counts == {"ok": 2}
 
 
 def test_a_sweep_in_which_every_trial_dies_stops_by_itself(tmp_path: Path) -> None:
