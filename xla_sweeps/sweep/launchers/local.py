@@ -11,7 +11,6 @@ from concurrent import futures
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
-from xla_sweeps.errors import DeviceError
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.sweep.launchers import Launch, Launcher
 from xla_sweeps.sweep.launchers.job import (
@@ -67,32 +66,25 @@ class LocalLauncher(Launcher):
     def free(self, accelerator: str | None, slot: str | None = None) -> int:
         """The number of idle slots with such a device, or of that name."""
         with self._lock:
-            return sum(slot in (None, idle.name) for idle in self._idle(accelerator))
+            return len(self._idle(accelerator, slot))
 
-    def _idle(self, accelerator: str | None) -> list[Slot]:
+    def _idle(self, accelerator: str | None, name: str | None = None) -> list[Slot]:
         busy = {id(running.slot) for running in self._running.values()}
         return [
             slot
             for slot in self._slots
             if id(slot) not in busy
+            and name in (None, slot.name)
             and (accelerator is None or is_accelerator(slot.device.name, accelerator))
         ]
 
     def submit(self, job: Job) -> Future[Ended]:
-        """Start a job on an idle slot.
-
-        Raises:
-            DeviceError: none is idle; ask `free` first.
-        """
+        """Start a job on an idle slot; ask `free` first."""
         future: Future[Ended] = Future()
         with self._lock:
-            idle = [slot for slot in self._idle(job.accelerator) if job.slot in (None, slot.name)]
-            if not idle:
-                raise DeviceError("no device is idle")
-            self._running[future] = _Running(job, idle[0])
-        threading.Thread(
-            target=self._run, args=(future,), name=f"job on {idle[0].name}", daemon=True
-        ).start()
+            slot = self._idle(job.accelerator, job.slot)[0]
+            self._running[future] = _Running(job, slot)
+        threading.Thread(target=self._run, args=(future,), daemon=True).start()
         return future
 
     def slot_of(self, future: Future[Ended]) -> str:
