@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -32,8 +31,6 @@ from xla_sweeps.sweep.launchers.slurm_task import ListedJob, encoded
 from xla_sweeps.system.text import last_line_of
 
 POLL_S = 1.0
-
-FLUSH_S = 0.5
 
 MAX_ARRAY = 1000
 
@@ -56,14 +53,12 @@ class _Submitted:
 
     Attributes:
         end: the file that says how it ended.
-        array: id of the array, once it was submitted.
-        task: `ARRAY_INDEX`.
+        task: `ARRAY_INDEX`, once it was submitted.
     """
 
     future: Future[Ended]
     job: Job
     end: Path
-    array: str = ""
     task: str = ""
     node: str = ""
     missed: int = 0
@@ -153,16 +148,15 @@ class SlurmLauncher(Launcher):
         self._stopping = True
         for submitted in self._take_waiting():
             self._end(submitted, Ended(how=End.STOPPED))
-        if arrays := self._arrays():
-            pending = ["--state=PENDING"]
-            _slurm(["scancel", *pending, *arrays])
+        if arrays := _arrays(self._items()):
+            _slurm(["scancel", "--state=PENDING", *arrays])
             _slurm(["scancel", "--batch", f"--signal={'KILL' if now else 'TERM'}", *arrays])
 
     def close(self) -> None:
         """Cancel the jobs that are left, and stop polling."""
         if self._items():
             self.stop(now=True)
-            if arrays := self._arrays():
+            if arrays := _arrays(self._items()):
                 _slurm(["scancel", *arrays])
         self._closed.set()
         self._poller.join(10)
@@ -171,9 +165,6 @@ class SlurmLauncher(Launcher):
         """The jobs that have not ended, as they are now: two threads add and remove them."""
         with self._lock:
             return list(self._jobs.values())
-
-    def _arrays(self) -> list[str]:
-        return sorted({submitted.array for submitted in self._items() if submitted.array})
 
     def _take_waiting(self) -> list[_Submitted]:
         with self._lock:
@@ -186,7 +177,7 @@ class SlurmLauncher(Launcher):
         No error ends it, since the driver waits for what only this thread reports.
         """
         warned = ""
-        while not self._closed.wait(FLUSH_S):
+        while not self._closed.wait(POLL_S):
             try:
                 self._flush()
                 self._review()
@@ -251,7 +242,7 @@ class SlurmLauncher(Launcher):
             )
         for index, chunk in enumerate(chunks):
             for queued in chunk:
-                queued.array, queued.task = submitted[1], f"{submitted[1]}_{index}"
+                queued.task = f"{submitted[1]}_{index}"
         if self._stopping:  # too late to have been cancelled with the others
             _slurm(["scancel", submitted[1]])
         return ""
@@ -264,7 +255,7 @@ class SlurmLauncher(Launcher):
         left = [submitted for submitted in jobs if submitted.future in self._jobs]
         if not left:
             return
-        nodes = _queue(sorted({submitted.array for submitted in left}))
+        nodes = _queue(_arrays(left))
         if nodes is None:
             return
         for submitted in left:
@@ -274,7 +265,6 @@ class SlurmLauncher(Launcher):
                 how = End.STOPPED if self._stopping else End.LOST
                 detail = f"task {submitted.task} vanished from the queue without a result file"
                 self._end(submitted, Ended(how=how, detail=detail))
-        time.sleep(POLL_S - FLUSH_S)
 
     def _has_ended(self, submitted: _Submitted) -> bool:
         """True if the job has ended; its end is then reported."""
@@ -338,6 +328,11 @@ def script_of(
     return "\n".join(
         ["#!/bin/bash", *lines, "#SBATCH --requeue", f"exec {shlex.join(command)}", ""]
     )
+
+
+def _arrays(jobs: Sequence[_Submitted]) -> list[str]:
+    """The ids of the arrays of the jobs that were submitted."""
+    return sorted({job.task.partition("_")[0] for job in jobs if job.task})
 
 
 def _queue(arrays: Sequence[str]) -> dict[str, str] | None:
