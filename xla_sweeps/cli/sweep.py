@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import itertools
 import os
+import random
 import shlex
 import sys
 from collections.abc import Sequence
@@ -192,7 +193,7 @@ def _show_plan(request: Request, plan: Plan) -> None:
     sweep = request.sweep
     wanted = [task for task in plan.tasks if task.wanted]
     if sweep.method == "bayes":  # like one of those that it may propose
-        example = request.composer.task(search.example(sweep, seed=request.options.seed))
+        example = request.composer.task(search.example(sweep, random.Random(request.options.seed)))
         example.wanted = example.replicates
         wanted = [example] * sweep.trials
     left = [(task.model, task.wanted) for task in wanted]

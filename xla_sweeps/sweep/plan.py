@@ -144,15 +144,13 @@ def assign_records(
     tasks: Sequence[Task], runs: Runs, *, software: Mapping[str, str], retry: Collection[Status]
 ) -> None:
     """Assign to each task its records, and the number of replicates still to be measured."""
-    by_request: dict[str, list[Run]] | None = None
+    by_request: dict[str, list[Run]] = {}
+    for run in runs.all():
+        by_request.setdefault(run.request_id, []).append(run)
     for task in tasks:
         if task.trial_ids:
             measured = [run for trial in task.trial_ids for run in runs.by_trial.get(trial, ())]
         else:
-            if by_request is None:
-                by_request = {}
-                for run in runs.all():
-                    by_request.setdefault(run.request_id, []).append(run)
             measured = [
                 run
                 for run in by_request.get(task.request_id, ())

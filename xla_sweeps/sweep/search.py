@@ -71,19 +71,15 @@ def sample(parameter: Parameter, source: random.Random) -> Any:
     return tidy(stepped)
 
 
-def example(sweep: Sweep, *, seed: int) -> Values:
+def example(sweep: Sweep, source: random.Random) -> Values:
     """The values of one trial that a search may propose."""
-    return _drawn(sweep, random.Random(seed))
-
-
-def _drawn(sweep: Sweep, source: random.Random) -> Values:
     return {key: sample(parameter, source) for key, parameter in sweep.parameters.items()}
 
 
 def _random(sweep: Sweep, source: random.Random) -> Iterator[Values]:
     seen: set[str] = set()
     for _ in range(_DRAWS_PER_TRIAL * sweep.trials):
-        values = _drawn(sweep, source)
+        values = example(sweep, source)
         if len(seen) == sweep.trials:
             return
         if repr(values) not in seen:
