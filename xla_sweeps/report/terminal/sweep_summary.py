@@ -156,10 +156,14 @@ def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
 
 
 def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
-    """Show one scenario's verdicts, the geometric mean of each pair, and the A/A test."""
+    """Show one scenario's verdicts, each pair's geometric mean (A/A pairs too) and the A/A test."""
     console = results_console()
     _show_verdicts(rows)
-    for pair, group in _by_pair(rows).items():
+    pairs: dict[str, list[ComparisonRow]] = {}
+    for row in rows:
+        if row.speedup.value:
+            pairs.setdefault(f"{row.candidate.mode} over {row.baseline.mode}", []).append(row)
+    for pair, group in pairs.items():
         speedups = [row.speedup.value or math.nan for row in group]
         mean, models = geometric_mean(speedups, [row.trial.model for row in group])
         words = spread_words(*spread(speedups, models))
@@ -191,15 +195,6 @@ def _show_verdicts(rows: Sequence[ComparisonRow]) -> None:
         words.append((f"{UNFINISHED_SYMBOL} {unfinished} interrupted   ", COLOURS["ambiguous"]))
     if words:
         results_console().print(Text.assemble(*words))
-
-
-def _by_pair(rows: Sequence[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
-    """Rows with a speedup by pair of modes, A/A pairs included."""
-    pairs: dict[str, list[ComparisonRow]] = {}
-    for row in rows:
-        if row.speedup.value:
-            pairs.setdefault(f"{row.candidate.mode} over {row.baseline.mode}", []).append(row)
-    return pairs
 
 
 def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) -> None:
