@@ -24,7 +24,6 @@ from xla_sweeps.errors import ConfigError, HeldError, StoreError
 from xla_sweeps.measure import runner
 from xla_sweeps.measure.runner import TrialResult
 from xla_sweeps.measure.tracking import run_header
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.options import LOGGED, NAMES
 from xla_sweeps.system.environment import environment
 
@@ -182,11 +181,11 @@ def test_one_trial_is_composed_resolved_and_claimed_once(
     counted(ConfigLoaderImpl, "load_configuration")
     counted(trial, "settings_of")
     counted(runner, "identify")
-    counted(Store, "claim")
+    counted(runner, "claimed")
     monkeypatch.setattr(runner, "_run_all", lambda session, count: None)
     monkeypatch.setattr(runner, "_conclude", lambda session: ENDED)
     assert run([*TRIAL, "seed=5"]) == 0
-    assert sorted(calls) == ["claim", "identify", "load_configuration", "settings_of"]
+    assert sorted(calls) == ["claimed", "identify", "load_configuration", "settings_of"]
     (kept,) = (tmp_path / "results" / "hydra").glob("**/.hydra/config.yaml")
     assert OmegaConf.load(kept).seed == 5
 

@@ -192,10 +192,38 @@ def test_repeated_figures_become_their_median() -> None:
     assert "XLA is in the file 3 times: the median" in row.provenance.note
 
 
+@pytest.mark.parametrize(
+    ("called", "params", "truth"),
+    [
+        ("regnetx_006", "7.30", "regnetx_008"),
+        ("regnetx_008", "9.23", "regnetx_016"),
+        ("regnetx_016", "2.71", "regnetx_002"),
+        ("regnety_006", "6.29", "regnety_008"),
+        ("regnety_008", "11.26", "regnety_016"),
+        ("regnety_016", "3.18", "regnety_002"),
+        ("regnety_016", "", "regnety_002"),
+        ("regnetx_016", "9.23", "regnetx_016"),
+        ("regnetx_032", "15.36", "regnetx_032"),
+    ],
+)
+def test_a_mislabelled_regnet_is_identified_by_its_parameters(
+    called: str, params: str, truth: str
+) -> None:
+    (row,) = rows(line(called, params=params))
+    assert row.trial.model == truth
+    assert (f"called {called} in the file" in row.provenance.note) is (called != truth)
+
+
+def test_the_figures_of_a_relabelled_regnet_join_those_of_the_true_one() -> None:
+    (row,) = rows(
+        line("regnetx_016", params="2.71", rate=100), line("regnetx_002", params="2.71", rate=110)
+    )
+    assert (row.trial.model, row.candidate.throughput_samples_per_s) == ("regnetx_002", 105)
+
+
 def test_parameters_of_another_model_get_a_note() -> None:
-    (row,) = rows(line("regnetx_016", params="2.71"))  # the study built regnetx_002
-    assert row.trial.model == "regnetx_016"
-    assert "the file's 2.71 M parameters are not regnetx_016's 9.2" in row.provenance.note
+    (row,) = rows(line("resnet50_v1", params="11.7"))
+    assert "the file's 11.7 M parameters are not resnet50's 25.6" in row.provenance.note
 
 
 def test_an_unknown_name_is_kept_with_a_warning() -> None:

@@ -30,7 +30,6 @@ LONGEST = (
     "tests/backends/tensorflow/test_replicate.py",
     "tests/end_to_end/test_wandb_agent.py",
     "tests/backends/tensorflow/test_bench.py",
-    "tests/backends/tensorflow/test_parent.py",
     "tests/backends/tensorflow/test_flags.py",
 )
 """Groups that take long, or have few long tests, the longest first."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -68,6 +69,13 @@ ACCELERATORS = {"a100": "NVIDIA A100", "v100": "NVIDIA V100", "t4": "NVIDIA T4"}
 
 A driver says more (`NVIDIA A100-SXM4-40GB`), so measured rows stand under other names.
 """
+
+_REGNET_BUILT = {
+    f"regnet{kind}_{called}": f"regnet{kind}_{built}"
+    for kind in "xy"
+    for called, built in (("006", "008"), ("008", "016"), ("016", "002"))
+}
+"""The models that the study built under these names."""
 
 _SOURCES = ("applications", "hub", "keras_cv")
 
@@ -227,7 +235,7 @@ def rows_of(
     warnings: dict[str, str] = {}
     groups: dict[tuple[str, int, str], list[Figure]] = {}
     for figure in figures:
-        entry = names.get(figure.variant.lower())
+        entry = _built(figure, names.get(figure.variant.lower()), catalog)
         if entry is None:
             what = f"'{figure.variant}' is not in the catalog and keeps its name"
             warnings.setdefault(figure.variant, f"line {figure.line}: {what}")
@@ -239,6 +247,22 @@ def rows_of(
         for (model, _, device), group in groups.items()
     ]
     return rows, list(warnings.values())
+
+
+def _built(
+    figure: Figure, named: CatalogEntry | None, catalog: Mapping[str, CatalogEntry]
+) -> CatalogEntry | None:
+    """The model behind a figure: of two that the name may mean, the one with its parameters."""
+    built = catalog.get(_REGNET_BUILT.get(figure.variant.lower(), ""))
+    params = figure.params_million
+    if built is None or params is None:
+        return built or named
+    distances = {
+        entry.name: abs(math.log(params / entry.published.params_million))
+        for entry in (built, named)
+        if entry and entry.published
+    }
+    return catalog[min(distances, key=distances.__getitem__)] if distances else built
 
 
 def _row(
@@ -292,18 +316,28 @@ def _row(
         flags=(IMPORTED,),
         provenance=ProvenanceColumns(
             origin=IMPORTED,
-            note="; ".join(_notes(figure, entry, device, rates)),
+            note="; ".join(_notes(figures, entry, device, rates)),
             command=_command(entry, source, size) if entry else "",
         ),
     )
 
 
 def _notes(
-    figure: Figure, entry: CatalogEntry | None, device: str, rates: Mapping[str, Sequence[float]]
+    figures: Sequence[Figure],
+    entry: CatalogEntry | None,
+    device: str,
+    rates: Mapping[str, Sequence[float]],
 ) -> list[str]:
     """Caveats of a row: its model, missing and repeated figures, the device."""
-    notes = [] if entry else ["not in the catalog: the name is the file's"]
-    given, published = figure.params_million, entry.published if entry else None
+    if entry is None:
+        notes = ["not in the catalog: the name is the file's"]
+    else:
+        notes = [
+            f"called {name} in the file, whose study built {entry.name} under that name"
+            for name in sorted({figure.variant for figure in figures})
+            if _REGNET_BUILT.get(name.lower()) == entry.name
+        ]
+    given, published = figures[0].params_million, entry.published if entry else None
     if entry and given and published:
         true = published.params_million
         if not 1 / _PARAMS_APART < given / true < _PARAMS_APART:
