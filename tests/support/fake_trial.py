@@ -23,6 +23,7 @@ def use_script() -> None:
     else:  # whatever the other tests do beside it
         cause = "as the script says" if "contaminated" in script else ""
         monitor.contamination = lambda samples, *, cores: cause
+        monitor.WAIT_LIMIT_S = 1.0  # it will not become quiet
         replicate.CLOCK_SLACK_S = math.inf
     scripted.use(scripted.scripted(*script))
 

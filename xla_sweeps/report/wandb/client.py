@@ -30,6 +30,9 @@ MARK = "XLA_SWEEPS_TRACKER"
 It identifies them, since W&B's own service leaves the process group.
 """
 
+SCRATCH = "XLA_SWEEPS_SCRATCH"
+"""Environment variable that names the helper's folder for temporary and cached files."""
+
 MODULE = "xla_sweeps.report.wandb.client_process"
 
 REPAIR = "`xla-sweeps push` uploads what is missing"
@@ -57,7 +60,7 @@ class Helper:
         self._mark = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._scratch = new_scratch(log.parent)
         environment = {**os.environ, "WANDB_SILENT": "true", MARK: self._mark}
-        names = ("TMPDIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR", "WANDB_ARTIFACT_DIR")
+        names = ("TMPDIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR", "WANDB_ARTIFACT_DIR", SCRATCH)
         environment |= dict.fromkeys(names, str(self._scratch))
         environment.setdefault("WANDB_ERROR_REPORTING", "false")
         # The client must not join the service of a process that may outlive this one.

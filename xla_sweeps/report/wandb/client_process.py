@@ -11,6 +11,7 @@ import json
 import os
 import queue
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -22,7 +23,7 @@ from typing import Any, Literal
 
 import wandb
 
-from xla_sweeps.report.wandb.client import MARK, REPAIR, kill_marked
+from xla_sweeps.report.wandb.client import MARK, REPAIR, SCRATCH, kill_marked
 from xla_sweeps.report.wandb.payload import REPLICATES_KEY, ROUND_KEYS, SUMMARY_KEYS, result_point
 from xla_sweeps.system.process import die_with_parent
 
@@ -299,6 +300,7 @@ class Conversation:
         """Kill everything shortly after the parent's end; the run can be closed until then."""
         time.sleep(ORPHAN_GRACE_S)
         kill_marked(os.environ.get(MARK, ""), spare=[os.getpid()])
+        remove_scratch()
         os._exit(1)
 
 
@@ -326,6 +328,11 @@ def follow(conversation: Conversation, session: Session) -> Session:
     return session
 
 
+def remove_scratch() -> None:
+    """Remove this helper's temporary files, because its parent has died."""
+    shutil.rmtree(os.environ.get(SCRATCH, ""), ignore_errors=True)
+
+
 def serve(obey: Callable[[Conversation], object]) -> None:
     """Run as the helper: follow orders until standard input ends, then end all descendants.
 
@@ -336,7 +343,11 @@ def serve(obey: Callable[[Conversation], object]) -> None:
     os.set_inheritable(descriptor, False)
     # Ignored, because the end of standard input has the same meaning and a grace period.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
-    die_with_parent(parent, signal.SIGTERM)
+    try:
+        die_with_parent(parent, signal.SIGTERM)
+    except SystemExit:
+        remove_scratch()
+        raise
     os.nice(NICENESS)
     obey(Conversation(descriptor))
     with contextlib.suppress(Exception):
