@@ -40,7 +40,7 @@ for one in (model, sequential):
 
 @functools.cache
 def _failure(precision: str) -> str:
-    """The last line of what the operations report where they fail on this CPU; else ""."""
+    """The error that the operations report where they fail on this CPU; else ""."""
     ended = subprocess.run(
         [sys.executable, "-c", _PROBE, precision],
         capture_output=True,
@@ -50,7 +50,10 @@ def _failure(precision: str) -> str:
     )
     if not ended.returncode:
         return ""
-    return (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1][:300]
+    errors = [
+        line for line in ended.stderr.splitlines() if "Error: " in line or "message: " in line
+    ]
+    return errors[-1].strip()[:300] if errors else f"exit code {ended.returncode}"
 
 
 def require(precision: str) -> None:

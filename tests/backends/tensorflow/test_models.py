@@ -8,6 +8,7 @@ import os
 from collections.abc import Collection, Iterable
 from typing import Any
 
+import half_precision
 import keras
 import numpy as np
 import pytest
@@ -320,6 +321,7 @@ def test_the_float64_twin_computes_the_same_with_smaller_errors(name: str) -> No
 
 
 def test_mixed_precision_computes_in_half_and_gives_float32_logits() -> None:
+    half_precision.require("mixed_bfloat16")
     built = build("mobilenet_v1", 32, Precision.MIXED_BFLOAT16)
     assert built.loaded.keras_model.layers[1].compute_dtype == "bfloat16"
     assert built.call(tf.constant(images(built))).dtype == tf.float32
