@@ -357,7 +357,7 @@ def test_a_mode_that_fails_on_one_side_is_broken_or_fixed_and_comes_first() -> N
         str(broke.breaks[0])
         == "resnet50 224 px, batch 4, xla broke (unsupported_op: no kernel for Foo)"
     )
-    assert [mended.what for mended in fixed.breaks] == [FIXED]
+    assert [repair.what for repair in fixed.breaks] == [FIXED]
     assert as_section(broke)["only_a"] == [str(broke.breaks[0])]
     assert as_section(fixed)["only_b"] == [str(fixed.breaks[0])]
     assert [change.quantity for change in broke.changes] == ["graph throughput"]
