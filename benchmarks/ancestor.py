@@ -221,7 +221,7 @@ def table(runs: Sequence[Run]) -> str:
                 and (value := getattr(run, f"over_{over}")) is not None
             ]
             if len(logs) > 1:
-                interval = interval_of(Estimates(tuple(logs)), least=2).interval
+                interval = interval_of(Estimates(tuple(logs)), least=2)
                 figures = map(math.exp, (interval.estimate, interval.low, interval.high))
                 shown = "{:.3f} | {:.3f}-{:.3f}".format(*figures)
                 half = (interval.high - interval.low) / 2

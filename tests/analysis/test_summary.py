@@ -7,6 +7,7 @@ import statistics
 from collections import deque
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pytest
 from direct import Direct
 from factories import (
@@ -21,8 +22,8 @@ from factories import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xla_sweeps.analysis.interval import verdict_of
-from xla_sweeps.analysis.stats import Interval, signed_rank_interval
+from xla_sweeps.analysis.interval import verdicts_from
+from xla_sweeps.analysis.stats import signed_rank_interval
 from xla_sweeps.analysis.summary import decomposition, headline_failed, summarize
 from xla_sweeps.measure import timing
 from xla_sweeps.measure.rounds import measure_latencies
@@ -411,9 +412,8 @@ def test_records_of_several_trials_are_refused() -> None:
 def test_only_a_difference_past_the_floor_counts(
     low: float, high: float, floor: float, verdict: Verdict
 ) -> None:
-    bounds = (math.log(low) if low else -math.inf, math.log(high))
-    interval = Interval(estimate=0.0, low=bounds[0], high=bounds[1])
-    assert verdict_of(interval, interval, floor=floor) is verdict
+    ends = (np.array([math.log(low) if low else -math.inf]), np.array([math.log(high)]))
+    assert verdicts_from(*ends, *ends, bound=np.array([math.log1p(floor)])) == [verdict]
 
 
 def test_an_aa_pair_is_one_comparison() -> None:

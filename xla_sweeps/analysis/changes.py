@@ -14,7 +14,7 @@ from typing import Any
 
 from xla_sweeps.analysis import matching, stats
 from xla_sweeps.analysis.estimates import counting, logs
-from xla_sweeps.analysis.interval import contrast, verdict_of
+from xla_sweeps.analysis.interval import contrast
 from xla_sweeps.analysis.matching import MatchedTrial, Side
 from xla_sweeps.analysis.summary import samples_of
 from xla_sweeps.schema.columns import Verdict
@@ -321,7 +321,7 @@ def _changes(name: str, device: str, a: MatchedTrial, b: MatchedTrial) -> tuple[
                 high=math.exp(result.interval.high),
                 p_value=result.p_value,
                 q_value=1.0,
-                verdict=verdict_of(result.interval, result.narrower, floor=floor),
+                verdict=result.verdict,
                 preliminary=result.preliminary,
                 contaminated=busy_a or busy_b,
                 floor=floor,

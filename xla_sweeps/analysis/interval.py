@@ -84,37 +84,17 @@ class Prior(NamedTuple):
 UNKNOWN = Prior()
 
 
-class Found(NamedTuple):
-    """An interval, and its degrees of freedom: infinite for the normal distribution."""
+def interval_of(side: Estimates, *, least: int = MIN_REPLICATES) -> Interval:
+    """Interval of the mean of at least one estimate: Student's t over the estimates.
 
-    interval: Interval
-    freedom: float
-
-
-def interval_of(
-    *sides: Estimates, least: int = MIN_REPLICATES, within: bool = False, level: float = LEVEL
-) -> Found:
-    """Interval of one side's mean, or of the second side's mean less the first's.
-
-    From `least` replicates on, each side: Student's t over the estimates of one, Welch's of two.
-
-    Args:
-        sides: one or two, each with at least one estimate.
-        least: the fewest replicates of a side whose spread gives an interval.
-        within: whether fewer have the interval of `error_of`, which leaves out how replicates
-            differ. Otherwise they have none: drift of the machine makes the rounds of one process
-            alike, so that the interval of their level would hold the truth in about half of all
-            cases. (Drift leaves ratios, which are paired.)
-        level: confidence level.
+    Fewer than `least` have none: drift of the machine makes the rounds of one process alike, so
+    that the interval of their level would hold the truth in about half of all cases. (Drift leaves
+    ratios, which are paired.)
     """
-    means = [statistics.fmean(side.values) for side in sides]
-    middle = means[-1] - means[0] if len(sides) > 1 else means[0]
     error = freedom = math.inf
-    if min(len(side.values) for side in sides) >= least:
-        error, freedom = stats.standard_error(*(side.values for side in sides))
-    elif within:
-        error = math.hypot(*map(error_of, sides))
-    return Found(stats.interval_about(middle, error, freedom=freedom, level=level), freedom)
+    if len(side.values) >= least:
+        error, freedom = stats.standard_error(side.values)
+    return stats.interval_about(statistics.fmean(side.values), error, freedom=freedom)
 
 
 def error_of(side: Estimates) -> float:
@@ -129,7 +109,7 @@ def over_replicates(within: Sequence[Interval]) -> Interval | None:
     """Mean of the replicates' estimates, with its interval from three replicates on."""
     if not within:
         return None
-    return interval_of(estimates_of(within), level=within[0].level).interval
+    return interval_of(estimates_of(within))
 
 
 def variance_budget(within: Sequence[Interval]) -> dict[str, Any]:
@@ -149,7 +129,7 @@ def variance_budget(within: Sequence[Interval]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast:
-    """Difference of two logs: intervals at `LEVEL` and at `NARROWER`, p-value against the floor.
+    """Difference of two logs: its interval at `LEVEL`, p-value and verdict against the floor.
 
     Attributes:
         means: of the replicates' estimates of each side.
@@ -157,8 +137,8 @@ class Contrast:
     """
 
     interval: Interval
-    narrower: Interval
     p_value: float
+    verdict: Verdict
     preliminary: bool
     means: tuple[float, ...]
     replicates: tuple[int, ...]
@@ -167,7 +147,9 @@ class Contrast:
 def contrast(
     first: Sequence[Numbers], second: Sequence[Numbers], *, floor: float
 ) -> Contrast | None:
-    """Difference of the second side's logs and the first's.
+    """Difference of the second side's logs and the first's: Welch's, from three replicates on.
+
+    Of fewer it has the errors of `error_of`, which leave out how replicates differ.
 
     Args:
         first: logs of each replicate, a value per round; replicates with fewer than
@@ -187,39 +169,54 @@ def contrast(
         estimates_of([stats.signed_rank_interval(values) for values in side]) for side in sides
     ]
     preliminary = min(map(len, sides)) < MIN_REPLICATES
-    (interval, freedom), (narrower, _) = (
-        interval_of(*estimates, within=True, level=level) for level in (LEVEL, NARROWER)
+    error, freedom = math.hypot(*map(error_of, estimates)), math.inf
+    if not preliminary:
+        error, freedom = stats.standard_error(*(side.values for side in estimates))
+    means = tuple(statistics.fmean(side.values) for side in estimates)
+    interval, narrower = (
+        stats.interval_about(means[1] - means[0], error, freedom=freedom, level=level)
+        for level in (LEVEL, NARROWER)
     )
-    p_value = stats.p_beyond(interval, math.log1p(floor), freedom=freedom)
-    if preliminary and p_value is not None:  # no less than the rank-sum test of the rounds can give
+    bound = np.array([math.log1p(floor)])
+    ends = (np.array([end]) for end in (interval.low, interval.high, narrower.low, narrower.high))
+    excess = abs(interval.estimate) - bound
+    p_value = float(_p_values(excess, error=np.array([error]), freedom=np.array([freedom]))[0])
+    if preliminary:  # no less than the rank-sum test of the rounds can give
         rounds = [max(map(len, side)) for side in sides]
         p_value = max(p_value, 2 / math.comb(sum(rounds), rounds[0]))
     return Contrast(
         interval=interval,
-        narrower=narrower,
-        p_value=1.0 if p_value is None else p_value,
+        p_value=p_value,
+        verdict=verdicts_from(*ends, bound=bound)[0],
         preliminary=preliminary,
-        means=tuple(statistics.fmean(side.values) for side in estimates),
+        means=means,
         replicates=tuple(map(len, sides)),
     )
 
 
-def verdict_of(interval: Interval, narrower: Interval, *, floor: float) -> Verdict:
-    """Verdict on a log speedup: faster or slower where the whole interval lies past the floor.
+def _p_values(excess: Numbers, *, error: Numbers, freedom: Numbers) -> Numbers:
+    """Two-sided p-values against the hypotheses that the truth lies within the floors.
+
+    They are below 1 - `LEVEL` exactly where the whole interval lies past the floor.
 
     Args:
-        interval: at 95 %.
-        narrower: at 90 %: inside the floor on both sides, two one-sided 5 % tests find equivalence.
-        floor: the smallest relative difference that counts.
+        excess: by how much the estimates are past the floors.
+        error: standard errors of the estimates.
+        freedom: degrees of freedom of these; infinite for the normal distribution.
     """
-    ends = (np.array([end]) for end in (interval.low, interval.high, narrower.low, narrower.high))
-    return _verdicts(*ends, bound=np.array([math.log1p(floor)]))[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_value = 2 * stats.special().stdtr(freedom, -excess / error)
+    return np.where(error > 0, np.fmin(1.0, p_value), np.where(excess > 0, 0.0, 1.0))
 
 
-def _verdicts(
+def verdicts_from(
     low: Numbers, high: Numbers, low_90: Numbers, high_90: Numbers, *, bound: Numbers
 ) -> list[Verdict]:
-    """The verdict of each log ratio, from the bounds of both intervals and the floor's log."""
+    """The verdict of each log ratio, from the bounds of both intervals and the floor's log.
+
+    Faster or slower where the whole interval at 95 % lies past the floor. Where that at 90 % lies
+    inside the floor on both sides, two one-sided 5 % tests find equivalence.
+    """
     places = np.select(
         [low > bound, high < -bound, (low_90 > -bound) & (high_90 < bound)], [0, 1, 2], 3
     )
@@ -281,11 +278,8 @@ def judge(numbers: Mapping[str, Numbers], *, priors: Numbers, floor: Numbers) ->
         extra + error * special.stdtrit(freedom, (1 + level) / 2) for level in (LEVEL, NARROWER)
     )
     low, high = logs - wide, logs + wide
-    excess = np.abs(logs) - bound
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p_value = 2 * special.stdtr(freedom, -excess / error)
-    p_value = np.where(error > 0, np.fmin(1.0, p_value), np.where(excess > 0, 0.0, 1.0))
-    verdicts = _verdicts(low, high, logs - narrow, logs + narrow, bound=bound)
+    p_value = _p_values(np.abs(logs) - bound, error=error, freedom=freedom)
+    verdicts = verdicts_from(low, high, logs - narrow, logs + narrow, bound=bound)
     columns = {
         "low": np.exp(low),
         "high": np.exp(high),
@@ -331,5 +325,5 @@ def reciprocal(log_s: Interval | None, batch_size: int) -> Estimate | None:
     """Throughput, samples per second, from the log of seconds a call."""
     if log_s is None:
         return None
-    turned = Interval(estimate=-log_s.estimate, low=-log_s.high, high=-log_s.low, level=log_s.level)
+    turned = Interval(estimate=-log_s.estimate, low=-log_s.high, high=-log_s.low)
     return exponentiated(turned, batch_size)

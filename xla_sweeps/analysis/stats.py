@@ -31,21 +31,17 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     estimate: float
     low: float
     high: float
-    level: float = 0.95
 
 
-def signed_rank_interval(
-    differences: Sequence[float] | _Numbers, *, level: float = 0.95
-) -> Interval:
-    """Hodges-Lehmann estimate with the interval from inverting Wilcoxon's signed-rank test.
+def signed_rank_interval(differences: Sequence[float] | _Numbers) -> Interval:
+    """Hodges-Lehmann estimate with the 95 % interval from inverting Wilcoxon's signed-rank test.
 
     Args:
         differences: paired differences, shape (n,); symmetric about the estimate under the model.
-        level: confidence level.
 
     Returns:
         The median of the n(n+1)/2 Walsh averages; the bounds are order statistics of them, infinite
-        where n is too small for the level (n < 6 at 95 %).
+        where n is too small (n < 6).
 
     Raises:
         ValueError: no differences, or one that is not finite.
@@ -61,9 +57,9 @@ def signed_rank_interval(
     walsh.sort()  # partitioning takes seven times longer
     middle, odd = divmod(walsh.size, 2)
     estimate = walsh[middle] if odd else (walsh[middle - 1] + walsh[middle]) / 2
-    skip = _signed_rank_quantile(values.size, round((1 - level) / 2, 12))
+    skip = _signed_rank_quantile(values.size, 0.025)
     low, high = (walsh[skip - 1], walsh[-skip]) if skip else (-math.inf, math.inf)
-    return Interval(estimate=float(estimate), low=float(low), high=float(high), level=level)
+    return Interval(estimate=float(estimate), low=float(low), high=float(high))
 
 
 def interval_about(
@@ -78,7 +74,7 @@ def interval_about(
         level: confidence level.
     """
     reach = error * float(special().stdtrit(freedom, (1 + level) / 2))
-    return Interval(estimate=estimate, low=estimate - reach, high=estimate + reach, level=level)
+    return Interval(estimate=estimate, low=estimate - reach, high=estimate + reach)
 
 
 def standard_error(*sides: Sequence[float]) -> tuple[float, float]:
@@ -111,31 +107,6 @@ def q_values(p_values: Sequence[float]) -> list[float]:
     adjusted = np.empty(values.size)
     adjusted[order] = np.minimum.accumulate(np.minimum(1.0, values[order] * values.size / ranks))
     return [float(value) for value in adjusted]
-
-
-def p_beyond(interval: Interval, bound: float, *, freedom: float) -> float | None:
-    """Two-sided p-value against the hypothesis that the truth lies within `bound` of zero.
-
-    Built from the interval, so that p < 1 - level exactly where the whole interval lies past the
-    bound.
-
-    Args:
-        interval: of the estimate.
-        bound: half-width of what does not count as a difference.
-        freedom: degrees of freedom of the t distribution that the interval came from; infinite
-            for a normal one.
-
-    Returns:
-        None where the interval has no bound on the side of zero.
-    """
-    near = interval.low if interval.estimate > 0 else -interval.high
-    if not math.isfinite(near):
-        return None
-    quantile = float(special().stdtrit(freedom, (1 + interval.level) / 2))
-    excess, error = abs(interval.estimate) - bound, (abs(interval.estimate) - near) / quantile
-    if error <= 0:
-        return 0.0 if excess > 0 else 1.0
-    return min(1.0, 2 * float(special().stdtr(freedom, -excess / error)))
 
 
 def stationary(first: Sequence[float], second: Sequence[float], *, tolerance: float = 0.01) -> bool:
@@ -172,7 +143,7 @@ def trend_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
     skip = _kendall_quantile(len(values), round((1 - level) / 2, 12))
     low, high = (float(slopes[skip - 1]), float(slopes[-skip])) if skip else (-math.inf, math.inf)
     estimate = float(np.median(slopes)) if slopes.size else 0.0
-    return Interval(estimate=estimate, low=low, high=high, level=level)
+    return Interval(estimate=estimate, low=low, high=high)
 
 
 def _slopes(values: Sequence[float]) -> _Numbers:

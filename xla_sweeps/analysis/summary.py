@@ -283,9 +283,7 @@ def _sustained(records: Sequence[Record], label: str) -> Estimate | None:
         if rounds:
             late = alone[len(alone) // 2 :]
             logs.append(math.log(statistics.median(late) / statistics.median(rounds)))
-    return (
-        exponentiated(interval_of(Estimates(tuple(logs)), least=2).interval, 1.0) if logs else None
-    )
+    return exponentiated(interval_of(Estimates(tuple(logs)), least=2), 1.0) if logs else None
 
 
 def _differs(sustained: Estimate | None) -> bool:
