@@ -299,7 +299,7 @@ def _changes(name: str, device: str, a: MatchedTrial, b: MatchedTrial) -> tuple[
         column = "floor" if kind == SPEEDUP else "floor_across"
         floor = max(getattr(trial.summary.comparisons[0].speedup, column) for trial in (a, b))
         (first, busy_a), (second, busy_b) = (counting(side, *labels) for side in sides)
-        sign, scale = (1, 1.0) if kind == SPEEDUP else (-1, a.summary.samples)
+        sign, scale = (1, 1.0) if kind == SPEEDUP else (-1, a.summary.trial.samples)
         result = contrast(
             *([sign * values for values in logs(side)] for side in (first, second)), floor=floor
         )
@@ -327,8 +327,8 @@ def _changes(name: str, device: str, a: MatchedTrial, b: MatchedTrial) -> tuple[
                 floor=floor,
                 replicates_a=result.replicates[0],
                 replicates_b=result.replicates[1],
-                trial_a=a.summary.trial_id,
-                trial_b=b.summary.trial_id,
+                trial_a=a.summary.trial.trial_id,
+                trial_b=b.summary.trial.trial_id,
                 flags=" ".join(sorted({*a.summary.flags, *b.summary.flags})),
             )
         )

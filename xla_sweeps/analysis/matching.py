@@ -171,7 +171,7 @@ def _trials(side: Side, other: Side) -> list[MatchedTrial]:
                 asked=records[-1].request_id or asked.get(question, question),
                 runtime=runtime_of(records[-1].trial),
                 otherwise=_question(records[-1], runtime=Runtime()),
-                device=summary.device,
+                device=summary.trial.device,
                 records=records,
                 summary=summary,
                 facts=_facts(records[-1], summary),

@@ -121,8 +121,8 @@ def points_of(trials: Iterable[tuple[TrialSummary, Sequence[Record]]], label: st
         error = error_of(estimates_of(measured_of(records).replicates.within(label)))
         points.append(
             Point(
-                batch_size=summary.batch_size,
-                batches=summary.batches,
+                batch_size=summary.trial.batch_size,
+                batches=summary.trial.batches,
                 seconds=mode.columns.call_ms / 1e3,
                 error=max(error, _LEAST_ERROR),
             )
@@ -266,9 +266,9 @@ def copies_of(summaries: Iterable[TrialSummary]) -> Mapping[int, Mapping[str, fl
     """Median seconds of the copies of a call of one batch, alone, by batch size."""
     copies: dict[int, Mapping[str, float]] = {}
     for summary in summaries:
-        for mode in summary.modes if summary.batches == 1 else ():
+        for mode in summary.modes if summary.trial.batches == 1 else ():
             copied, returned = mode.columns.copy_input_ms, mode.columns.copy_output_ms
             if copied is not None and returned is not None:
                 seconds = {"input": copied / 1e3, "output": returned / 1e3}
-                copies.setdefault(summary.batch_size, seconds)
+                copies.setdefault(summary.trial.batch_size, seconds)
     return dict(sorted(copies.items()))

@@ -136,24 +136,30 @@ def compare(
     Args:
         replicates: of the trial.
         modes: all modes of the trial, by label.
-        baseline: label of the baseline mode.
+        baseline: label of the baseline mode; "" where the candidate was measured alone.
         candidate: label of the candidate mode.
         shared: `shared_of`.
     """
-    first, second = modes[baseline], modes[candidate]
-    failed = next((mode for mode in (second, first) if mode.status is not Status.OK), None)
-    measured = bool(replicates.within(baseline, candidate))
-    _, contaminated = replicates.counting(baseline, candidate)
-    failure = failed.failure if failed else None if measured else _TOO_FEW_ROUNDS
+    second, first = modes[candidate], modes.get(baseline)
+    sides = (second, first) if first else (second,)
+    failed = next((mode for mode in sides if mode.status is not Status.OK), None)
+    counted, contaminated = replicates.counting(*filter(None, (baseline, candidate)))
+    reason = (failed.failure if failed else None) or (None if counted else _TOO_FEW_ROUNDS)
     return ComparisonRow(
         trial=shared.trial,
-        headline=(baseline, candidate) in headline_pairs(tuple(modes)),
+        headline=not first or (baseline, candidate) in headline_pairs(tuple(modes)),
         candidate=second.columns,
-        baseline=first.columns,
-        speedup=_speedup(replicates, first, second, failed=failed is not None),
-        status=failed.status if failed else _status(measured, contaminated=contaminated),
+        baseline=first.columns if first else ModeColumns(mode=""),
+        speedup=_speedup(replicates, first, second, failed=failed is not None)
+        if first
+        else _no_speedup(second, counted),
+        status=failed.status if failed else _status(bool(counted), contaminated=contaminated),
         flags=shared.flags,
-        failure=_failure_columns(failed.label if failed else "", failure),
+        failure=FailureColumns(
+            mode=failed.label if failed else "",
+            message=reason.message if reason else "",
+            hint=reason.hint if reason else "",
+        ),
         provenance=shared.provenance,
     )
 
@@ -193,6 +199,20 @@ def _speedup(
     )
 
 
+def _no_speedup(mode: ModeSummary, counted: Sequence[Seconds]) -> SpeedupColumns:
+    """The columns of a mode that was measured alone."""
+    measured = bool(counted) and mode.status is Status.OK
+    return SpeedupColumns(
+        verdict=Verdict.NONE if measured else Verdict.FAILED,
+        preliminary=len(counted) < MIN_REPLICATES,
+        floor=MIN_FLOOR,
+        replicates=len(counted),
+        rounds=sum(map(len, counted)),
+        host_bound=(mode.host_bound_index or 0.0) > HOST_BOUND_INDEX,
+        cv_percent=mode.cv_percent,
+    )
+
+
 def with_judgement(row: ComparisonRow, pool: Pool) -> ComparisonRow:
     """The row with what depends on other trials: floors, interval, p-value, verdict, break-even."""
     host = row.provenance.host
@@ -211,40 +231,6 @@ def with_judgement(row: ComparisonRow, pool: Pool) -> ComparisonRow:
         }
         speedup = replace(speedup, verdict=verdict, **judged)
     return replace(row, speedup=speedup)
-
-
-def _failure_columns(label: str, failure: Failure | None) -> FailureColumns:
-    """Reason for a missing speedup, if it is missing."""
-    if failure is None:
-        return FailureColumns(mode=label)
-    return FailureColumns(mode=label, message=failure.message, hint=failure.hint)
-
-
-def alone(replicates: Replicates, mode: ModeSummary, *, shared: Shared) -> ComparisonRow:
-    """The row of a trial with a single mode: its throughput, without a baseline."""
-    counted, contaminated = replicates.counting(mode.label)
-    measured = bool(counted) and mode.status is Status.OK
-    status = _status(bool(counted), contaminated=contaminated)
-    failure = mode.failure or (None if counted else _TOO_FEW_ROUNDS)
-    return ComparisonRow(
-        trial=shared.trial,
-        headline=True,
-        candidate=mode.columns,
-        baseline=ModeColumns(mode=""),
-        speedup=SpeedupColumns(
-            verdict=Verdict.NONE if measured else Verdict.FAILED,
-            preliminary=len(counted) < MIN_REPLICATES,
-            floor=MIN_FLOOR,
-            replicates=len(counted),
-            rounds=sum(map(len, counted)),
-            host_bound=(mode.host_bound_index or 0.0) > HOST_BOUND_INDEX,
-            cv_percent=mode.cv_percent,
-        ),
-        status=status if mode.status is Status.OK else mode.status,
-        flags=shared.flags,
-        failure=FailureColumns() if measured else _failure_columns(mode.label, failure),
-        provenance=shared.provenance,
-    )
 
 
 def _status(measured: bool, *, contaminated: bool) -> Status:

@@ -108,17 +108,11 @@ def summarize(records: Sequence[Record], *, pool: Pool | None = NOTHING) -> Tria
         if _differs(mode.sustained)
     ]
     shared = speedup.shared_of(trial.counted, model, also=flags)
-    rows = tuple(
-        speedup.compare(trial.replicates, modes, *pair, shared=shared)
-        for pair in comparison_pairs(trial.labels)
-    ) or tuple(speedup.alone(trial.replicates, mode, shared=shared) for mode in modes.values())
+    pairs = comparison_pairs(trial.labels) or [("", label) for label in trial.labels]
+    rows = tuple(speedup.compare(trial.replicates, modes, *pair, shared=shared) for pair in pairs)
     return TrialSummary(
-        trial_id=trial.records[0].trial_id,
+        trial=shared.trial,
         model=model,
-        device=shared.trial.device,
-        batch_size=shared.trial.batch_size,
-        batches=shared.trial.batches,
-        samples=shared.trial.samples,
         replicates=sum(bool(counted_rounds(record)) for record in trial.counted),
         flags=shared.flags,
         modes=tuple(modes.values()),

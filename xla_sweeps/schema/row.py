@@ -173,12 +173,8 @@ def row_of(document: Mapping[str, Any]) -> ComparisonRow:
 class TrialSummary:
     """One trial over all its replicates: its modes and their comparisons, headline first."""
 
-    trial_id: str
+    trial: TrialColumns
     model: ModelFacts
-    device: str
-    batch_size: int
-    batches: int = 1
-    samples: int
     replicates: int
     flags: tuple[str, ...]
     modes: tuple[ModeSummary, ...]

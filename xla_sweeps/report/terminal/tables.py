@@ -173,17 +173,15 @@ def show_findings(findings: Sequence[tuple[str, str, str, str]], conclusion: str
 
 
 def _title(summary: TrialSummary) -> Text:
-    model = summary.model
+    model, trial = summary.model, summary.trial
     facts = [model.size] if model.size else []
-    facts.append(f"batch {summary.batch_size}")
-    facts += [f"{summary.batches} batches a call"] if summary.batches > 1 else []
-    epoch = summary.samples < summary.batch_size * summary.batches
-    facts += [f"the last of {summary.samples % summary.batch_size}"] if epoch else []
-    trial = next((row.trial for row in summary.comparisons), None)
-    if trial is not None:
-        facts += [trial.scenario] if trial.scenario not in ("", Scenario.CALL) else []
-        facts += [f"Keras {trial.keras}"] if trial.keras else []
-        facts += [trial.precision] if trial.precision not in ("", Precision.FLOAT32) else []
+    facts.append(f"batch {trial.batch_size}")
+    facts += [f"{trial.batches} batches a call"] if trial.batches > 1 else []
+    epoch = trial.samples < trial.batch_size * trial.batches
+    facts += [f"the last of {trial.samples % trial.batch_size}"] if epoch else []
+    facts += [trial.scenario] if trial.scenario not in ("", Scenario.CALL) else []
+    facts += [f"Keras {trial.keras}"] if trial.keras else []
+    facts += [trial.precision] if trial.precision not in ("", Precision.FLOAT32) else []
     if model.params:
         facts.append(f"{_scaled(model.params)} params")
     if model.macs:
@@ -192,7 +190,7 @@ def _title(summary: TrialSummary) -> Text:
     if model.source not in ("", "applications", "local"):
         facts.append(f"{model.source}{', random weights' if model.replica_of else ''}")
     text = Text(displayable(f"{model.variant} "), style="bold")
-    text.append(" · ".join(map(displayable, [*facts, summary.device])), style="default")
+    text.append(" · ".join(map(displayable, [*facts, trial.device])), style="default")
     return text
 
 
@@ -300,8 +298,8 @@ def _last_batch_note(summary: TrialSummary) -> list[str]:
     if not written:
         return []
     return [
-        f"The last batch of an epoch has {summary.samples % summary.batch_size} of "
-        f"{summary.batch_size} samples. Compiling for its size takes: {written}. "
+        f"The last batch of an epoch has {summary.trial.samples % summary.trial.batch_size} of "
+        f"{summary.trial.batch_size} samples. Compiling for its size takes: {written}. "
         "drop_remainder=true leaves it out."
     ]
 

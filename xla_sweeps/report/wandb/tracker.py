@@ -135,7 +135,7 @@ def run_content(
     records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
 ) -> dict[str, Any]:
     """Contents of a finished run: history rows, summary, histograms, exit code."""
-    samples = summary.samples if summary else 1
+    samples = summary.trial.samples if summary else 1
     return {
         "rows": [
             row
