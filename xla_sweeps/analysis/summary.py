@@ -327,14 +327,12 @@ def headline_failed(records: Sequence[Record]) -> bool:
 
     This decides the exit code of a trial, and agrees with the verdict of `summarize`.
     """
-    records = sorted(records, key=lambda record: record.replicate)
-    labels = list(dict.fromkeys(label for record in records for label in record.modes))
-    if not labels:
+    if not any(record.modes for record in records):
         return True
-    replicates = Replicates(samples_of(records))
+    trial = measured_of(records)
     return any(
-        _mode_status(records, replicates, label)[0] is not Status.OK
-        for label in headline_labels(labels)
+        _mode_status(trial.records, trial.replicates, label)[0] is not Status.OK
+        for label in headline_labels(trial.labels)
     )
 
 

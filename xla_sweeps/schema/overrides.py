@@ -182,15 +182,9 @@ def runtime_of(trial: Trial) -> str:
 
     In alphabetical order, joined by blanks; "" where it sets none.
     """
-    runtime = trial.runtime
-    asked = {
-        "onednn": runtime.onednn,
-        "threads.intra": runtime.intra_threads,
-        "threads.inter": runtime.inter_threads,
-        **{f"xla_flags.{name}": value for name, value in runtime.xla_flags.items()},
-        **{f"tf_xla_flags.{name}": value for name, value in runtime.tf_xla_flags.items()},
-    }
-    given = {name: value for name, value in asked.items() if value is not None}
+    asked = asked_of(trial)
+    flat = flattened({name: asked[name] for name in RUNTIME})
+    given = {name: value for name, value in flat.items() if value is not None}
     return " ".join(overrides(dict(sorted(given.items()))))
 
 
