@@ -39,7 +39,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
     "options, and the keys under which W&B gives two versions back": {
         "schema/options.py": frozenset({"tf_xla_flags", "tf_xla_flags.NAME=VALUE", "keras=N"})
         | {"tensorflow", "keras_version", "keras_cv", "keras_hub"},
-        "schema/overrides.py": OPTIONS | {"tf_xla_flags."},
+        "schema/overrides.py": OPTIONS,
         "config/runtime.py": frozenset({"tf_xla_flags"}),
         "schema/trial.py": OPTIONS,
         **dict.fromkeys(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -43,26 +42,9 @@ def counting(
     return every, bool(every)
 
 
-class Replicates:
-    """The replicates of one trial: which of their blocks count, and the intervals of these.
-
-    Args:
-        samples: of each replicate.
-
-    Attributes:
-        counting: seconds a call that count, of one mode or of a pair, as the function of the name.
-        within: the interval, at `LEVEL`, of each replicate that counts, from its rounds; of one
-            mode, for log seconds a call; of two, for the log of first / second.
-    """
-
-    def __init__(self, samples: Sequence[Samples]) -> None:
-        self.samples = samples
-        self.counting = functools.cache(functools.partial(counting, samples))
-        self.within = functools.cache(self._within)
-
-    def _within(self, *labels: str) -> list[Interval]:
-        call_s, _ = self.counting(*labels)
-        return list(map(stats.signed_rank_interval, logs(call_s)))
+def intervals(call_s: Iterable[Seconds]) -> list[Interval]:
+    """The 95 % interval of each replicate, from its rounds: of what `logs` gives."""
+    return list(map(stats.signed_rank_interval, logs(call_s)))
 
 
 def logs(call_s: Iterable[Seconds]) -> list[Seconds]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.estimates import counting, intervals
 from xla_sweeps.analysis.interval import error_of, estimates_of
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.analysis.summary import measured_of
@@ -118,7 +119,8 @@ def points_of(trials: Iterable[tuple[TrialSummary, Sequence[Record]]], label: st
         mode = next((mode for mode in summary.modes if mode.label == label), None)
         if mode is None or mode.status is not Status.OK or mode.columns.call_ms is None:
             continue
-        error = error_of(estimates_of(measured_of(records).replicates.within(label)))
+        call_s, _ = counting(measured_of(records).samples, label)
+        error = error_of(estimates_of(intervals(call_s)))
         points.append(
             Point(
                 batch_size=summary.trial.batch_size,

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.estimates import Replicates, Samples, Seconds, counting, logs
+from xla_sweeps.analysis.estimates import Samples, Seconds, counting, intervals
 from xla_sweeps.analysis.interval import (
     JUDGED_FROM,
     MIN_REPLICATES,
@@ -124,7 +123,7 @@ def shared_of(
 
 
 def compare(
-    replicates: Replicates,
+    samples: Sequence[Samples],
     modes: Mapping[str, ModeSummary],
     baseline: str,
     candidate: str,
@@ -134,7 +133,7 @@ def compare(
     """The row of one candidate against one baseline, not judged yet.
 
     Args:
-        replicates: of the trial.
+        samples: of the trial's replicates.
         modes: all modes of the trial, by label.
         baseline: label of the baseline mode; "" where the candidate was measured alone.
         candidate: label of the candidate mode.
@@ -143,14 +142,14 @@ def compare(
     second, first = modes[candidate], modes.get(baseline)
     sides = (second, first) if first else (second,)
     failed = next((mode for mode in sides if mode.status is not Status.OK), None)
-    counted, contaminated = replicates.counting(*filter(None, (baseline, candidate)))
+    counted, contaminated = counting(samples, *filter(None, (baseline, candidate)))
     reason = (failed.failure if failed else None) or (None if counted else _TOO_FEW_ROUNDS)
     return ComparisonRow(
         trial=shared.trial,
         headline=not first or (baseline, candidate) in headline_pairs(tuple(modes)),
         candidate=second.columns,
         baseline=first.columns if first else ModeColumns(mode=""),
-        speedup=_speedup(replicates, first, second, failed=failed is not None)
+        speedup=_speedup(samples, first, second, failed=failed is not None)
         if first
         else _no_speedup(second, counted),
         status=failed.status if failed else _status(bool(counted), contaminated=contaminated),
@@ -165,12 +164,12 @@ def compare(
 
 
 def _speedup(
-    replicates: Replicates, first: ModeSummary, second: ModeSummary, *, failed: bool
+    samples: Sequence[Samples], first: ModeSummary, second: ModeSummary, *, failed: bool
 ) -> SpeedupColumns:
     """The second mode, the candidate, against the first; `failed`: one of them gave no number."""
     pair = first.label, second.label
-    counted, contaminated = replicates.counting(*pair)
-    within = replicates.within(*pair)
+    counted, contaminated = counting(samples, *pair)
+    within = intervals(counted)
     value = absolute = sustained = None
     if within and not failed:
         value = math.exp(statistics.fmean([interval.estimate for interval in within]))
@@ -193,7 +192,7 @@ def _speedup(
         estimates=" ".join(map(repr, estimates.values)),
         errors=" ".join(map(repr, estimates.errors)),
         **_costs(first, second),
-        raw=None if failed else _raw(replicates.samples, *pair),
+        raw=None if failed else _raw(samples, *pair),
         sustained=sustained,
         cv_percent=second.cv_percent,
     )
@@ -282,7 +281,7 @@ def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | N
     if not any(replicate.contaminated for replicate in samples):
         return None
     every, _ = counting(samples, baseline, candidate, contaminated=True)
-    interval = over_replicates(list(map(stats.signed_rank_interval, logs(every))))
+    interval = over_replicates(intervals(every))
     return math.exp(interval.estimate) if interval else None
 
 

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from xla_sweeps.analysis import speedup, stats
-from xla_sweeps.analysis.estimates import Replicates, Samples, Seconds
+from xla_sweeps.analysis.estimates import Samples, Seconds, counting, intervals
 from xla_sweeps.analysis.interval import (
     Estimates,
     exponentiated,
@@ -53,14 +53,14 @@ class Measured:
         counted: of these, those whose figures count.
         labels: of all modes.
         build_changed: whether records of an earlier build are left out.
-        replicates: the blocks of `records`.
+        samples: the blocks of `records`.
     """
 
     records: Sequence[Record]
     counted: Sequence[Record]
     labels: tuple[str, ...]
     build_changed: bool
-    replicates: Replicates
+    samples: Sequence[Samples]
 
 
 def measured_of(records: Sequence[Record]) -> Measured:
@@ -80,7 +80,7 @@ def measured_of(records: Sequence[Record]) -> Measured:
         counted=_counted(kept),
         labels=tuple(dict.fromkeys(label for record in kept for label in record.modes)),
         build_changed=len(kept) < len(every),
-        replicates=Replicates(samples_of(kept)),
+        samples=samples_of(kept),
     )
 
 
@@ -109,7 +109,7 @@ def summarize(records: Sequence[Record], *, pool: Pool | None = NOTHING) -> Tria
     ]
     shared = speedup.shared_of(trial.counted, model, also=flags)
     pairs = comparison_pairs(trial.labels) or [("", label) for label in trial.labels]
-    rows = tuple(speedup.compare(trial.replicates, modes, *pair, shared=shared) for pair in pairs)
+    rows = tuple(speedup.compare(trial.samples, modes, *pair, shared=shared) for pair in pairs)
     return TrialSummary(
         trial=shared.trial,
         model=model,
@@ -162,11 +162,12 @@ def _counted(records: Sequence[Record]) -> Sequence[Record]:
 
 
 def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
-    status, failure = _mode_status(trial.records, trial.replicates, label)
+    call_s, _ = counting(trial.samples, label)
+    status, failure = _mode_status(trial.records, label, measured=bool(call_s))
     counted = trial.counted
     outcomes = [record.modes[label] for record in counted if label in record.modes]
-    blocks = [call_s[:, 0] for call_s in trial.replicates.counting(label)[0]]
-    within = trial.replicates.within(label)
+    blocks = [one[:, 0] for one in call_s]
+    within = intervals(call_s)
     log_s = over_replicates(within)
     latencies_ms = [1e3 * value for outcome in outcomes for value in outcome.latencies_s]
     p50, p90, p99 = (
@@ -296,7 +297,7 @@ def _cv_percent(blocks: Sequence[Seconds]) -> float | None:
 
 
 def _mode_status(
-    records: Sequence[Record], replicates: Replicates, label: str
+    records: Sequence[Record], label: str, *, measured: bool
 ) -> tuple[Status, Failure | None]:
     """A withheld status of any replicate; else ok if any replicate is; else the first failure.
 
@@ -317,7 +318,7 @@ def _mode_status(
     if failed and not works:
         return failed[0].status, failed[0].failure
     cut = next((record for record in reversed(records) if record.failure), None)
-    if cut is not None and not (works and replicates.counting(label)[0]):
+    if cut is not None and not (works and measured):
         return cut.status, cut.failure
     return (Status.OK, None) if works else (Status.SKIPPED, None)
 
@@ -331,7 +332,8 @@ def headline_failed(records: Sequence[Record]) -> bool:
         return True
     trial = measured_of(records)
     return any(
-        _mode_status(trial.records, trial.replicates, label)[0] is not Status.OK
+        _mode_status(trial.records, label, measured=bool(counting(trial.samples, label)[0]))[0]
+        is not Status.OK
         for label in headline_labels(trial.labels)
     )
 
