@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import pynvml
@@ -13,10 +13,11 @@ from commands import command, fresh_command
 from fake_nvml import FakeGpu, FakeNvml
 from neighbour import hog
 
+from xla_sweeps.cli import doctor
 from xla_sweeps.cli.doctor import diagnose
 from xla_sweeps.cli.main import run
 from xla_sweeps.errors import how_to_install
-from xla_sweeps.measure import neighbours, toolchain
+from xla_sweeps.measure import neighbours
 from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.system import devices, environment
 
@@ -143,8 +144,9 @@ def test_doctor_says_why_a_device_does_not_compile_and_what_to_do(
         "sys.stderr.write('W] Can\\'t find libdevice directory ${CUDA_DIR}/nvvm/libdevice.')\n"
         'print(\'{"program": "matmul", "seconds": 1.0}\', flush=True)\n'
     )
-    check = partial(toolchain.check, command=(sys.executable, "-c", dying))
-    monkeypatch.setattr(toolchain, "check", check)
+    programs = {"toolchain": (sys.executable, "-c", dying)}
+    dies = replace(default_backend(), programs=programs)
+    monkeypatch.setattr(doctor, "default_backend", lambda: dies)
     (cpu,) = [device for device in devices.devices() if device.kind == "cpu"]
     findings = diagnose(tmp_path, seconds=0.1, device=cpu)
     assert [(finding.level, finding.shown) for finding in findings[-2:]] == [

@@ -6,10 +6,14 @@ The texts are copied from public threads, which are named beside them, since no 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from xla_sweeps.measure import toolchain
+from xla_sweeps.schema.backend import default_backend
+from xla_sweeps.system import programs
 from xla_sweeps.system.devices import Device
 
 CPU = Device(kind="cpu", index=0, name="cpu")
@@ -109,7 +113,8 @@ def test_an_unknown_text_has_no_cause() -> None:
 
 
 def process(program: str) -> tuple[toolchain.Check, ...]:
-    return toolchain.check(CPU, command=(sys.executable, "-c", program))
+    programs = {"toolchain": (sys.executable, "-c", program)}
+    return toolchain.check(CPU, replace(default_backend(), programs=programs))
 
 
 def test_a_compiler_that_kills_the_process_is_judged_by_its_log() -> None:
@@ -150,6 +155,6 @@ def test_an_unknown_error_is_shown_as_it_is() -> None:
 
 
 def test_what_takes_too_long_is_said_to_do_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toolchain, "LIMIT_S", 0.2)
+    monkeypatch.setattr(programs, "run", partial(programs.run, limit_s=0.2))
     (first, _) = process("import time; time.sleep(60)")
     assert first.line == "not compiled within 0.2 s"

@@ -221,7 +221,7 @@ def _wandb() -> Finding:
 
 def _compiles(device: devices.Device) -> Iterator[Finding]:
     """Compile with XLA, and say what goes wrong."""
-    for diagnosis in toolchain.check(device):
+    for diagnosis in toolchain.check(device, default_backend()):
         compiled, cause = diagnosis.compiled, diagnosis.cause
         verb = "does not compile" if compiled.error else "compiles"
         reason = ": ".join(filter(None, (cause.what if cause else "", diagnosis.line)))

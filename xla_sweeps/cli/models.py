@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,8 +15,7 @@ from xla_sweeps.report.export import csv_text, write_json, write_text
 from xla_sweeps.report.terminal.console import progress_bar, progress_console, say, warn
 from xla_sweeps.report.terminal.models import model_facts, show_model, show_models, show_replicas
 from xla_sweeps.schema.backend import default_backend
-from xla_sweeps.system import environment
-from xla_sweeps.system.text import last_line_of
+from xla_sweeps.system import environment, programs
 
 
 def models_command(arguments: Sequence[str]) -> int:
@@ -91,24 +89,15 @@ def make(names: Sequence[str]) -> int:
             f"{how_to_install('hub')}"
         )
     todo = [name for name, folder in chosen.items() if _size(folder) is None]
-    backend = default_backend()
-    child = environment.cpu_environment(backend)
     failed = []
     with progress_bar("building replicas") as advance:
         for number, name in enumerate(todo):
             advance(number, len(todo))
             say(progress_console(), f"building {name}")
-            done = subprocess.run(
-                [*backend.command("replicas"), name],
-                env=child,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode:
+            done = programs.run(default_backend(), "replicas", name, limit_s=None)
+            if done.code:
                 failed.append(name)
-                reason = last_line_of(done.stderr) or f"exit code {done.returncode}"
-                warn(f"{name}: cannot build: {reason}")
+                warn(f"{name}: cannot build: {done.reason}")
     show(list(chosen))
     return 1 if failed else 0
 

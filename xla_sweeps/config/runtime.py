@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -21,7 +20,7 @@ from xla_sweeps.config import values
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.backend import Backend, flag_names
 from xla_sweeps.schema.trial import Runtime, typed
-from xla_sweeps.system import environment
+from xla_sweeps.system import environment, programs
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.files import read_regular, replace_whole
 
@@ -36,8 +35,6 @@ _NAMES_FILES = re.compile(r"dump|(?<!pro)file|_dir(?:_|$|ectory)|path|_to$|_from
 
 KINDS = {"bool": "bool", "int32": "int", "int64": "int", "float": "float", "string": "str"}
 """Types by their name in XLA's list."""
-
-LIMIT_S = 300.0
 
 _LINE = re.compile(rf"^\t--(\w+)=.*?\t({'|'.join(KINDS)})\t", re.M)
 
@@ -182,14 +179,7 @@ def _ask(backend: Backend, variable: str, value: str) -> tuple[int, str]:
     extra = {**backend.logging(2), variable: value}
     child = environment.child_environment({}, device=_HOST, backend=backend, extra=extra)
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
-    try:
-        done = subprocess.run(
-            backend.command("flags"),
-            env={**kept, **child},
-            capture_output=True,
-            check=False,
-            timeout=LIMIT_S,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ConfigError(f"{backend.title} did not list its flags within {LIMIT_S:g} s") from error
-    return done.returncode, done.stderr.decode(errors="replace")
+    done = programs.run(backend, "flags", environment={**kept, **child})
+    if done.code is None:
+        raise ConfigError(f"{backend.title} did not list its flags within {done.limit_s:g} s")
+    return done.code, done.log

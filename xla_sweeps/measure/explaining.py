@@ -5,7 +5,7 @@ The process is started, followed and ended as a trial's is.
 
 from __future__ import annotations
 
-import subprocess
+import contextlib
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,15 +23,12 @@ from xla_sweeps.schema.backend import backend_of, default_backend
 from xla_sweeps.schema.explanation import Explanation, OpList
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.system import environment
+from xla_sweeps.system import programs
 from xla_sweeps.system.leases import Leases, whole_replicate
 from xla_sweeps.system.process import StopSignals, adopting_orphans
-from xla_sweeps.system.text import last_line_of
 
 MODES = tuple(map(str, (Mode.GRAPH, Mode.XLA, Mode.AUTOCLUSTER)))
 """The modes that a model is tried in."""
-
-OPS_LIMIT_S = 300.0
 
 
 def explain(
@@ -107,21 +104,10 @@ def compiled_ops() -> OpList:
         XlaSweepsError: it cannot be loaded, or does not answer.
     """
     backend = default_backend()
-    child = environment.cpu_environment(backend)
-    try:
-        done = subprocess.run(
-            backend.command("ops"),
-            env=child,
-            capture_output=True,
-            check=True,
-            timeout=OPS_LIMIT_S,
-        )
-        return msgspec.json.decode(done.stdout.splitlines()[-1], type=OpList)
-    except subprocess.CalledProcessError as error:
-        said = last_line_of(error.stderr.decode(errors="replace"))
-        reason = said or f"exit code {error.returncode}"
-    except subprocess.TimeoutExpired:
-        reason = f"no answer within {OPS_LIMIT_S:g} s"
-    except (IndexError, msgspec.DecodeError):
-        reason = "its list of kernels cannot be read"
+    done, reason = programs.run(backend, "ops"), "its list of kernels cannot be read"
+    if done.code != 0:
+        reason = done.reason
+    else:
+        with contextlib.suppress(IndexError, msgspec.DecodeError):
+            return msgspec.json.decode(done.output.splitlines()[-1], type=OpList)
     raise XlaSweepsError(f"explain --ops: {backend.title} does not list its kernels: {reason}")

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from xla_sweeps.errors import how_to_install
 from xla_sweeps.measure.failures import first_line, signal_name
-from xla_sweeps.schema.backend import default_backend
-from xla_sweeps.system import environment
+from xla_sweeps.schema.backend import Backend
+from xla_sweeps.system import environment, programs
 from xla_sweeps.system.devices import Device
 
 PROGRAMS = ("matmul", "convolution")
 """Programs that are compiled; the first also calls a function of libdevice."""
-
-LIMIT_S = 300.0
 
 
 class Compiled(msgspec.Struct, frozen=True):
@@ -122,33 +118,24 @@ class Check:
     line: str
 
 
-def check(device: Device, *, command: Sequence[str] = ()) -> tuple[Check, ...]:
+def check(device: Device, backend: Backend) -> tuple[Check, ...]:
     """Compile and run each of `PROGRAMS` with XLA on a device.
 
     Args:
         device: where.
-        command: the process that does it; default: the backend's.
+        backend: the framework that does it.
     """
-    backend = default_backend()
     variables = environment.child_environment(
         os.environ, device=device, backend=backend, extra=backend.logging(0)
     )
-    try:
-        done = subprocess.run(
-            [*(command or backend.command("toolchain")), device.kind],
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=LIMIT_S,
-        )
-        out, log = done.stdout, done.stderr.decode(errors="replace")
-        ended = f"the process ended with {signal_name(done.returncode)}"
-    except subprocess.TimeoutExpired as error:
-        out, log = error.stdout or b"", (error.stderr or b"").decode(errors="replace")
-        ended = f"not compiled within {LIMIT_S:g} s"
-    told = {compiled.program: compiled for compiled in map(_compiled, out.splitlines()) if compiled}
+    done = programs.run(backend, "toolchain", device.kind, environment=variables)
+    ended = f"not compiled within {done.limit_s:g} s"
+    if done.code is not None:
+        ended = f"the process ended with {signal_name(done.code)}"
+    lines = map(_compiled, done.output.splitlines())
+    told = {compiled.program: compiled for compiled in lines if compiled}
     return tuple(
-        _judged(told.get(name, Compiled(program=name, error=ended)), log) for name in PROGRAMS
+        _judged(told.get(name, Compiled(program=name, error=ended)), done.log) for name in PROGRAMS
     )
 
 
