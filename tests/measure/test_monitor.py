@@ -112,6 +112,17 @@ def test_the_kernels_counters_are_read_correctly(machine: Path) -> None:
     assert (seen.involuntary_switches, seen.rss_bytes) == (42, {77: 2048 * 1024})
 
 
+def test_a_helper_that_another_thread_started_is_our_own(machine: Path) -> None:
+    for pid, thread, started in ((os.getpid(), 70, "71 78"), (71, 71, "77 "), (78, 78, "79")):
+        place = machine / f"proc/{pid}/task/{thread}/children"
+        place.parent.mkdir(parents=True)
+        place.write_text(started)
+    sampler = Sampler(device=CPU, memory_limit_bytes=2**40, root=machine)
+    sampler.add(78, lambda: None)
+    sampler.close()
+    assert sampler.read().own_s == pytest.approx(90 / os.sysconf("SC_CLK_TCK"))
+
+
 def test_a_kernel_that_lacks_some_counters_is_not_an_error(tmp_path: Path) -> None:
     sampler = Sampler(device=CPU, memory_limit_bytes=2**40, root=tmp_path)
     sampler.add(77, lambda: None)

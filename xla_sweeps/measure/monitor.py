@@ -20,6 +20,7 @@ from xla_sweeps.measure.gpu import GpuWatch
 from xla_sweeps.measure.neighbours import FOREIGN, busiest, in_words, spending
 from xla_sweeps.schema.measurement import Load, Round
 from xla_sweeps.system.devices import Device, usable_cores
+from xla_sweeps.system.process import descendants
 
 PERIOD_S = 0.1
 
@@ -168,9 +169,8 @@ class Sampler:
         """One sample, now."""
         busy_s, steal_s = machine_times(_read(self._root / "proc/stat"), self._mine)
         measured = tuple(self._exceeded)
-        own_s = sum(
-            _process_s(self._root, pid) for pid in (*measured, os.getpid(), *self._helpers())
-        )
+        helpers = descendants(os.getpid(), without=measured, root=self._root)
+        own_s = sum(_process_s(self._root, pid) for pid in (*measured, os.getpid(), *helpers))
         statuses = {pid: _read(self._root / f"proc/{pid}/status") for pid in measured}
         return Sample(
             at_ns=time.monotonic_ns(),
@@ -187,17 +187,6 @@ class Sampler:
                 pid: round(_field(status, "VmRSS:")) * 1024 for pid, status in statuses.items()
             },
         )
-
-    def _helpers(self) -> list[int]:
-        """All descendants of this process but the measuring ones: the tracker's."""
-        helpers, todo = list[int](), [os.getpid()]
-        while todo:
-            parent = todo.pop()
-            children = _read(self._root / f"proc/{parent}/task/{parent}/children").split()
-            new = [int(child) for child in children if int(child) not in self._exceeded]
-            helpers += new
-            todo += new
-        return helpers
 
     def _run(self) -> None:
         alarmed: set[int] = set()

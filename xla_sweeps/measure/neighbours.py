@@ -35,7 +35,7 @@ Spending = Mapping[tuple[int, int], Spent]
 
 def spending(root: Path) -> Spending:
     """CPU time of every process that is not our own; `root` holds `proc`."""
-    own = {os.getpid(), *descendants(os.getpid())}
+    own = {os.getpid(), *descendants(os.getpid(), root=root)}
     spent_by_process: dict[tuple[int, int], Spent] = {}
     for folder in (root / "proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):

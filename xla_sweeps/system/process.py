@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -143,10 +143,10 @@ def carries(pid: int, variables: Mapping[str, str]) -> bool:
     return False
 
 
-def children(pid: int) -> list[int]:
-    """The processes that this one started and those it inherited; none where it is gone."""
+def children(pid: int, *, root: Path = Path("/")) -> list[int]:
+    """The processes that this one started, in any thread, and inherited; none where it is gone."""
     pids: list[int] = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+    for path in (root / f"proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             pids += map(int, path.read_text().split())
     return pids
@@ -268,11 +268,17 @@ def kill_tree(pid: int) -> None:
         signal_process(each, signal.SIGKILL)
 
 
-def descendants(pid: int) -> list[int]:
-    """The processes that a process started, and those that they started; none where it is gone."""
+def descendants(pid: int, *, without: Collection[int] = (), root: Path = Path("/")) -> list[int]:
+    """The processes that a process started, and those that they started; none where it is gone.
+
+    Args:
+        pid: of the process.
+        without: processes that are left out, with all that they started.
+        root: the folder that holds `proc`; another one in tests.
+    """
     pids, todo = list[int](), [pid]
     while todo:
-        new = children(todo.pop())
+        new = [child for child in children(todo.pop(), root=root) if child not in without]
         pids += new
         todo += new
     return pids
