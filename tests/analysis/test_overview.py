@@ -19,7 +19,6 @@ from synthetic_rows import columns_of, make_rows
 
 from xla_sweeps.analysis.overview import (
     answers,
-    by_scenario,
     discoveries,
     geometric_mean,
     overview,
@@ -28,6 +27,7 @@ from xla_sweeps.analysis.overview import (
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.advice import overall_answer as answer
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import by_scenario
 from xla_sweeps.schema.row import ComparisonRow
 
 
@@ -74,7 +74,10 @@ def test_a_figure_is_of_one_scenario() -> None:
     pair = {"baseline": "predict_graph", "candidate": "predict_xla"}
     predicts = [row(1.5, scenario="predict", **pair)]
     rows = [*steps, *predicts, *calls]
-    assert {name: len(mine) for name, mine in by_scenario(rows).items()} == {
+    assert {
+        name: len(mine)
+        for name, mine in by_scenario(rows, key=lambda row: row.trial.scenario).items()
+    } == {
         "call": 3,
         "train_step": 2,
         "predict": 1,

@@ -175,14 +175,6 @@ def verdicts_of(changes: Iterable[Change]) -> dict[str, int]:
     return {kind: counter[kind] for kind in ("faster", "slower", "equivalent", "ambiguous")}
 
 
-def by_scenario(changes: Sequence[Change]) -> dict[str, list[Change]]:
-    """The changes of each scenario, the commonest first: no figure is of several."""
-    groups: dict[str, list[Change]] = {}
-    for change in changes:
-        groups.setdefault(change.scenario, []).append(change)
-    return {name: groups[name] for name in by_count(change.scenario for change in changes)}
-
-
 def counts(difference: Difference) -> dict[str, int]:
     """Number of changes of each verdict, and of everything else, in all scenarios."""
     broke = sum(broken.what == BROKE for broken in difference.breaks)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,15 +80,6 @@ class Overview:
     priced: int
     median_break_even_calls: float | None
     never: int
-
-
-def by_scenario(rows: Iterable[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
-    """The rows of each scenario, the commonest first: no figure is of several."""
-    groups: dict[str, list[ComparisonRow]] = {}
-    for row in rows:
-        groups.setdefault(row.trial.scenario, []).append(row)
-    names = by_count(name for name, mine in groups.items() for _ in mine)
-    return {name: groups[name] for name in names}
 
 
 def answers(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:

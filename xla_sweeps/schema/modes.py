@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
+from typing import TypeVar
+
+Value = TypeVar("Value")
 
 
 class Entry(StrEnum):
@@ -352,6 +355,15 @@ def by_count(scenarios: Iterable[str]) -> list[str]:
     counts = Counter(scenarios)
     declared = [str(name) for name in SCENARIOS if name in counts]
     return sorted(dict.fromkeys([*declared, *counts]), key=lambda name: -counts[name])
+
+
+def by_scenario(values: Iterable[Value], *, key: Callable[[Value], str]) -> dict[str, list[Value]]:
+    """The values of each scenario, which `key` gives, the commonest first."""
+    groups: dict[str, list[Value]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    names = by_count(name for name, group in groups.items() for _ in group)
+    return {name: groups[name] for name in names}
 
 
 def implied_modes(scenario: Scenario, jit: str) -> tuple[Mode, ...]:

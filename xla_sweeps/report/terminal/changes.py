@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from xla_sweeps.analysis.changes import BROKE, Change, Difference, by_scenario, counts, verdicts_of
+from xla_sweeps.analysis.changes import BROKE, Change, Difference, counts, verdicts_of
 from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, marks
 from xla_sweeps.report.terminal.console import (
     COLOURS,
@@ -18,6 +18,7 @@ from xla_sweeps.report.terminal.console import (
     say,
 )
 from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.modes import by_scenario
 from xla_sweeps.system.text import counted, displayable
 
 MOST_ROWS = 60
@@ -45,7 +46,7 @@ def show_difference(difference: Difference) -> None:
         if change.verdict in (Verdict.SLOWER, Verdict.FASTER)
     ]
     shown = difference.changes if len(difference.changes) <= MOST_ROWS else changed[:MOST_ROWS]
-    groups = by_scenario(shown)
+    groups = by_scenario(shown, key=lambda change: change.scenario)
     for scenario, group in groups.items():
         if len(groups) > 1:
             console.print(Text(f"scenario={displayable(scenario)}", style="bold"))
@@ -126,7 +127,8 @@ def _environment(console: Console, difference: Difference) -> None:
 
 def _summary(difference: Difference) -> list[str]:
     """The number of comparisons, and their verdicts, on one line for each of several scenarios."""
-    number, groups = counts(difference), by_scenario(difference.changes)
+    number = counts(difference)
+    groups = by_scenario(difference.changes, key=lambda change: change.scenario)
     more = [f"{number[what]} {what}" for what in ("broke", "fixed") if number[what]]
     more += [f"{number['failed_both']} failed on both sides"] if number["failed_both"] else []
     both = f"{counted(number['matched'], 'trial')} on both sides"

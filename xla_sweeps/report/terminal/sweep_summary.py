@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from xla_sweeps.analysis.overview import by_scenario, geometric_mean, spread
+from xla_sweeps.analysis.overview import geometric_mean, spread
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.measure.monitor import WAIT_LIMIT_S
 from xla_sweeps.report.advice import (
@@ -32,7 +32,7 @@ from xla_sweeps.report.terminal.sweep_progress import words_of
 from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
-from xla_sweeps.schema.modes import is_aa_pair
+from xla_sweeps.schema.modes import by_scenario, is_aa_pair
 from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.system.text import counted, displayable
 
@@ -120,7 +120,7 @@ def show_sweep(
     title = f"{displayable(name)}: {counted(planned, 'trial')}: {words_of(counts)}"
     say(console, title, "bold")
     show_headlines(rows, results_dir)
-    groups = by_scenario(rows)
+    groups = by_scenario(rows, key=lambda row: row.trial.scenario)
     for scenario, group in groups.items():
         if len(groups) > 1:
             console.print(Text(f"scenario={displayable(scenario)}", style="bold"))

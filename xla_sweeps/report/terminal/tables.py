@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from xla_sweeps.analysis.overview import by_scenario
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice
@@ -25,7 +24,7 @@ from xla_sweeps.report.terminal.console import (
 )
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns, Verdict
 from xla_sweeps.schema.measurement import Flagged, Status
-from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
+from xla_sweeps.schema.modes import Execution, Mode, Scenario, by_scenario, mode_of
 from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, TrialSummary
 from xla_sweeps.schema.trial import Precision
 from xla_sweeps.system.text import displayable
@@ -93,7 +92,7 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
     """
     console = results_console()
     shared = len({row.trial.device for row in rows}) == 1
-    groups = by_scenario(rows)
+    groups = by_scenario(rows, key=lambda row: row.trial.scenario)
     for scenario, group in groups.items():
         if len(groups) > 1:
             console.print(Text(f"scenario={displayable(scenario)}", style="bold"))
@@ -140,7 +139,7 @@ def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
         console.print(Text(text, style="dim"))
     if any(row.status is Status.CONTAMINATED for row in rows):
         console.print(Text(advice.CONTAMINATED, style="dim"))
-    for group in by_scenario(rows).values():
+    for group in by_scenario(rows, key=lambda row: row.trial.scenario).values():
         if (aa_test := trust(group)) is not None and aa_test.untrusted:
             console.print(Text(advice.trust_words(aa_test), style="bold red"))
     if any(row.provenance.origin == IMPORTED for row in rows):

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from xla_sweeps.analysis.overview import answers, by_scenario, geometric_mean, overview
+from xla_sweeps.analysis.overview import answers, geometric_mean, overview
 from xla_sweeps.report.advice import overall_answer, overall_counts, throughput_unit, typically
 from xla_sweeps.report.labels import NONE, number, times
 from xla_sweeps.schema.columns import MEASURED, Part
 from xla_sweeps.schema.measurement import UNFINISHED
-from xla_sweeps.schema.modes import Scenario, headline_of, mode_of
+from xla_sweeps.schema.modes import Scenario, by_scenario, headline_of, mode_of
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
 from xla_sweeps.system.text import counted, displayable
 
@@ -123,8 +123,9 @@ class Facts:
 
 def scenarios(rows: Iterable[ComparisonRow]) -> dict[str, Pairs]:
     """The measured rows of each scenario, the commonest first; no rows of `call` without any."""
-    measured = by_scenario(row for row in rows if row.provenance.origin == MEASURED)
-    return measured or {str(Scenario.CALL): []}
+    measured = [row for row in rows if row.provenance.origin == MEASURED]
+    groups = by_scenario(measured, key=lambda row: row.trial.scenario)
+    return groups or {str(Scenario.CALL): []}
 
 
 def headline_pairs(rows: Sequence[ComparisonRow]) -> Pairs:
