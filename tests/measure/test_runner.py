@@ -20,6 +20,7 @@ from xla_sweeps.errors import HeldError, StoreError
 from xla_sweeps.measure import monitor, neighbours, recording, runner
 from xla_sweeps.measure.runner import TrialResult, run_trial
 from xla_sweeps.measure.tracking import RunHeader, TrackerReport
+from xla_sweeps.measure.workers import worker_environment
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Flagged, Round, Status
@@ -264,12 +265,12 @@ def test_auto_clustering_on_a_cpu_gets_its_flag_before_tensorflow_loads(
     asked = settings_of(compose_config([*words, "modes=[graph,autocluster]"]), environ={})
     plain = settings_of(compose_config([*words, "modes=[graph,xla]"]), environ={})
     assert (
-        runner.child_environment(asked.trial, asked)["TF_XLA_FLAGS"]
+        worker_environment(asked.trial, asked.device)["TF_XLA_FLAGS"]
         == "--mine --tf_xla_cpu_global_jit"
     )
-    assert runner.child_environment(plain.trial, plain)["TF_XLA_FLAGS"] == "--mine"
+    assert worker_environment(plain.trial, plain.device)["TF_XLA_FLAGS"] == "--mine"
     monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")  # twice it would have no effect
-    given = runner.child_environment(asked.trial, asked)
+    given = worker_environment(asked.trial, asked.device)
     assert given["TF_XLA_FLAGS"] == "--tf_xla_cpu_global_jit"
 
 
@@ -286,7 +287,7 @@ def test_a_trials_flags_follow_those_of_the_environment(
         onednn=False,
     )
     trial = replace(asked.trial, modes=("autocluster",), runtime=runtime)
-    child = runner.child_environment(trial, asked)
+    child = worker_environment(trial, asked.device)
     assert child["XLA_FLAGS"] == "--xla_mine=1 --xla_b=true"
     assert child["TF_XLA_FLAGS"] == "--tf_xla_cpu_global_jit=true"
     assert (child["TF_NUM_INTRAOP_THREADS"], child["TF_ENABLE_ONEDNN_OPTS"]) == ("1", "0")

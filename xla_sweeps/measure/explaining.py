@@ -18,7 +18,6 @@ from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure import protocol, workers
 from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.measure.monitor import Sampler
-from xla_sweeps.measure.runner import child_environment
 from xla_sweeps.schema.backend import backend_of, default_backend
 from xla_sweeps.schema.explanation import Explanation, OpList
 from xla_sweeps.schema.modes import Mode
@@ -76,7 +75,7 @@ def explain(
         launch = workers.Launch(
             backend=backend,
             command=backend.command("worker"),
-            environment=child_environment(trial, settings),
+            environment=workers.worker_environment(trial, settings.device),
             log=Path(folder, "log"),
             labels=MODES,
             timeouts=trial.timeouts,

@@ -21,7 +21,7 @@ from xla_sweeps.measure import conductor, monitor
 from xla_sweeps.measure.recording import make_record, now, save, take_in
 from xla_sweeps.measure.replicate import Follower, ReplicateResult, Screen, Setting
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
-from xla_sweeps.measure.workers import Stop
+from xla_sweeps.measure.workers import Stop, worker_environment
 from xla_sweeps.results.claim import claimed
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store, folder_below
@@ -29,7 +29,7 @@ from xla_sweeps.schema.backend import backend_of
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
-from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import environment
 from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
 from xla_sweeps.system.process import Assignment, StopSignals
@@ -243,7 +243,7 @@ def _conducted(
                 job,
                 Setting(
                     backend=backend_of(job.trial),
-                    environment=child_environment(job.trial, settings),
+                    environment=worker_environment(job.trial, settings.device),
                     log=log,
                     watch=watch,
                     stop=session.stop,
@@ -270,13 +270,6 @@ def _was_contaminated(session: _Session) -> bool:
         for problem in loaded.problems:  # a damaged record is moved away, and named only now
             session.screen.warn(problem)
     return bool(replicates) and replicates[-1].status is Status.CONTAMINATED
-
-
-def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
-    """The complete environment of the measuring process."""
-    backend = backend_of(trial)
-    variables = environment.child_environment(os.environ, device=settings.device, backend=backend)
-    return variables | dict(backend.environment(trial, variables))
 
 
 def _conclude(session: _Session) -> TrialResult:

@@ -27,9 +27,11 @@ from xla_sweeps.measure.failures import (
     diagnose_exception,
     timeout_key,
 )
-from xla_sweeps.schema.backend import Backend
+from xla_sweeps.schema.backend import Backend, backend_of
 from xla_sweeps.schema.measurement import Phase, Status
-from xla_sweeps.schema.trial import Timeouts
+from xla_sweeps.schema.trial import Timeouts, Trial
+from xla_sweeps.system.devices import Device
+from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.files import tail, trim
 from xla_sweeps.system.leases import Readable
 from xla_sweeps.system.process import signal_group
@@ -100,6 +102,13 @@ class RequestFailed(Exception):
             failed.phase, failed.kind, failed.text, backend=backend
         )
         super().__init__(self.failure.message)
+
+
+def worker_environment(trial: Trial, device: Device) -> dict[str, str]:
+    """The complete environment of a worker."""
+    backend = backend_of(trial)
+    variables = child_environment(os.environ, device=device, backend=backend)
+    return variables | dict(backend.environment(trial, variables))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

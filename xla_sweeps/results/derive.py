@@ -56,7 +56,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
         outcome: `schema.record.outcome_of`.
         device: `noise.device_of`.
         device_name: as the device calls itself.
-        software: versions that make records comparable (`software_of`).
+        software: versions that make records comparable (`software_identity`).
         cost_s: wall time of the replicate.
         build: `schema.record.build_of`.
         level: the anchor's `noise.level_of`.
@@ -110,7 +110,7 @@ def run_of(record: Record) -> Run:
         request_id=record.request_id,
         device=noise.device_of(record),
         device_name=str(record.device.get("name", "")),
-        software=software_of(record.environment, backend_of(record.trial)),
+        software=software_identity(record.environment, backend_of(record.trial)),
         model=record.model.name,
         cost_s=_cost_s(record),
         started_at=record.started_at,
@@ -120,7 +120,7 @@ def run_of(record: Record) -> Run:
     )
 
 
-def software_of(environment: Mapping[str, Any], backend: Backend) -> str:
+def software_identity(environment: Mapping[str, Any], backend: Backend) -> str:
     """The versions that make records of different machines comparable."""
     packages = environment.get("packages") or {}
     return " ".join(str(packages.get(name, "")) for name in backend.identity)

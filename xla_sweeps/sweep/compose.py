@@ -21,7 +21,7 @@ from xla_sweeps.config import catalog
 from xla_sweeps.config import compose as composition
 from xla_sweeps.config.settings import Settings, check_accelerator_name, identify, settings_of
 from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
-from xla_sweeps.results.derive import software_of
+from xla_sweeps.results.derive import software_identity
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema import options
 from xla_sweeps.schema.backend import backend_of, backends
@@ -127,7 +127,7 @@ class Composer:
     @property
     def software(self) -> dict[str, str]:
         """The versions of the software that records must have to count, by backend."""
-        return {backend.name: software_of(self._facts, backend) for backend in backends()}
+        return {backend.name: software_identity(self._facts, backend) for backend in backends()}
 
     def task(self, values: Mapping[str, Any]) -> Task:
         """One trial, checked.

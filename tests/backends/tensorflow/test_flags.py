@@ -15,7 +15,7 @@ from factories import TRIAL
 from xla_sweeps.config import runtime
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.measure.runner import child_environment
+from xla_sweeps.measure.workers import worker_environment
 from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.trial import Runtime
 
@@ -51,7 +51,7 @@ def test_a_trials_options_are_in_force_in_its_process(tmp_path: Path) -> None:
         inter_threads=3,
         onednn=False,
     )
-    child = child_environment(replace(TRIAL, runtime=runtime), asked)
+    child = worker_environment(replace(TRIAL, runtime=runtime), asked.device)
     code = (
         "import json; from xla_sweeps.backends.tensorflow import devices; "
         "print(json.dumps(devices.loaded_environment()))"
