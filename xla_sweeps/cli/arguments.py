@@ -63,6 +63,14 @@ def add_config_dir(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_project(parser: argparse.ArgumentParser) -> None:
+    """Add the place on W&B."""
+    parser.add_argument("--project", help="W&B project (default: as recorded)")
+    parser.add_argument(
+        "--entity", help="W&B user or team (default: as recorded, else your default)"
+    )
+
+
 def add_accept_contaminated(parser: argparse.ArgumentParser) -> None:
     """Add the choice to keep contaminated trials."""
     parser.add_argument(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from xla_sweeps.analysis import changes
 from xla_sweeps.cli import compare
-from xla_sweeps.cli.arguments import add_results_dir, command_parser, read_trials
+from xla_sweeps.cli.arguments import add_project, add_results_dir, command_parser, read_trials
 from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, StoreError, how_to_install
 from xla_sweeps.report import advice, export
@@ -86,10 +86,7 @@ def report_command(arguments: Sequence[str]) -> int:
         "or WANDB_API_KEY; `xla-sweeps push` sends the runs that the panels show.",
     )
     add_results_dir(parser)
-    parser.add_argument(
-        "--entity", help="W&B user or team (default: as recorded, else your default)"
-    )
-    parser.add_argument("--project", help="W&B project (default: as recorded)")
+    add_project(parser)
     parser.add_argument(
         "--dry-run",
         action="store_true",

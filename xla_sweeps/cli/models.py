@@ -6,10 +6,9 @@ import fnmatch
 from collections.abc import Sequence
 from pathlib import Path
 
-from xla_sweeps.cli.arguments import command_parser
+from xla_sweeps.cli.arguments import add_config_dir, command_parser
 from xla_sweeps.config import catalog
 from xla_sweeps.config.catalog import SOURCES, load_catalog
-from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.report.export import csv_text, write_json, write_text
 from xla_sweeps.report.terminal.console import progress_bar, progress_console, say, warn
@@ -24,9 +23,7 @@ def models_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "pattern", nargs="?", default="", help="part of a name or family, or a glob: 'regnet*'"
     )
-    parser.add_argument(
-        "--config-dir", type=folder_of, help="a folder whose model/NAME.yaml are listed too"
-    )
+    add_config_dir(parser)
     parser.add_argument(
         "--format", choices=("table", "csv", "json"), default="table", help="(default: table)"
     )

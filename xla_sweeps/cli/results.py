@@ -6,7 +6,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from xla_sweeps.cli.arguments import add_output, add_results_dir, command_parser, read_trials
+from xla_sweeps.cli.arguments import (
+    add_output,
+    add_project,
+    add_results_dir,
+    command_parser,
+    read_trials,
+)
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report.export import csv_text, write_json, write_parquet, write_text
@@ -93,8 +99,7 @@ def push_command(arguments: Sequence[str]) -> int:
     """Send W&B the records that it does not have; exit code 1 if one fails."""
     parser = command_parser("push", "Safe to repeat.")
     add_results_dir(parser)
-    parser.add_argument("--project", help="W&B project (default: as recorded)")
-    parser.add_argument("--entity", help="W&B entity (default: as recorded)")
+    add_project(parser)
     parser.add_argument("--force", action="store_true", help="send them again even if W&B has them")
     options = parser.parse_args(arguments)
     from xla_sweeps.report.wandb import credentials, push
