@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+import scipy.stats
 from comparisons import side, trial
 from factories import CONFIG, MODEL, config_of, failed_outcome, make_outcome
 from hypothesis import given, settings
@@ -200,12 +201,11 @@ def test_the_floor_is_the_larger_of_both_sides() -> None:
 
 
 def test_q_values_are_those_of_benjamini_and_hochberg() -> None:
-    scipy_stats = pytest.importorskip("scipy.stats")
     source = random.Random(1)
     for count in (1, 2, 7, 100):
         p_values = [source.random() ** 3 for _ in range(count)]
         assert stats.q_values(p_values) == pytest.approx(
-            scipy_stats.false_discovery_control(p_values).tolist()
+            scipy.stats.false_discovery_control(p_values).tolist()
         )
     assert stats.q_values([]) == []
 

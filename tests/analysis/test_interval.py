@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.estimates import Seconds
@@ -19,13 +20,12 @@ TRIALS = 1500
 
 
 def test_three_processes_give_welchs_interval() -> None:
-    scipy_stats = pytest.importorskip("scipy.stats")
     first, second = [[0.0, 0.01, 0.02], [0.1, 0.11, 0.15, 0.12]]
     result = contrast(
         [np.full(8, value) for value in first], [np.full(8, value) for value in second], floor=0.01
     )
     assert result is not None
-    expected = scipy_stats.ttest_ind(second, first, equal_var=False).confidence_interval()
+    expected = scipy.stats.ttest_ind(second, first, equal_var=False).confidence_interval()
     assert [result.interval.low, result.interval.high] == pytest.approx(
         [expected.low, expected.high]
     )

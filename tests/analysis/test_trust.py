@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 from changed_rows import with_columns
 from factories import make_record
 
@@ -35,10 +36,9 @@ def pairs(count: int, wrong: int, **changes: Any) -> list[ComparisonRow]:
 
 @pytest.mark.parametrize(("wrong", "count"), [(0, 1), (1, 1), (2, 2), (1, 20), (4, 20), (5, 20)])
 def test_the_test_is_the_binomial_one(wrong: int, count: int) -> None:
-    scipy_stats = pytest.importorskip("scipy.stats")
     trusted = trust(pairs(count, wrong))
     assert trusted is not None
-    expected = scipy_stats.binomtest(wrong, count, 0.05, alternative="greater").pvalue
+    expected = scipy.stats.binomtest(wrong, count, 0.05, alternative="greater").pvalue
     assert trusted.p_value == pytest.approx(expected)
     assert trusted.untrusted == (expected < 0.01)
     assert trust_words(trusted).startswith("untrusted: ") == trusted.untrusted

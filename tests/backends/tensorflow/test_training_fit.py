@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 from desk import Heard, Ready, prepare_modes
 from factories import TRIAL
 from tiny_training import bench_of, network
@@ -89,7 +90,6 @@ def test_the_input_pipeline_yields_the_batches_that_the_step_trains_on(
 
 
 def test_fit_of_tf_keras_too() -> None:
-    tf_keras = pytest.importorskip("tf_keras")
     inputs = tf_keras.Input((6,))
     model = tf_keras.Model(inputs, tf_keras.layers.Dense(3)(inputs))
     trial = replace(FIT, batches=2)
