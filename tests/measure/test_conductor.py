@@ -315,6 +315,7 @@ def test_a_clock_that_runs_slower_than_the_machines_is_flagged_and_not_ok(
     result = conduct(tmp_path, "slow-clock")
     assert result.contaminated
     assert Flagged("clock_differs") in result.flags
+    assert result.rounds
     assert all(round_.dirty for round_ in result.rounds)
 
 
@@ -443,6 +444,7 @@ def test_a_mode_that_kills_one_worker_is_left_out_there_alone(tmp_path: Path) ->
     assert result.finished
     assert len(machine.pids) == 3
     assert result.modes["xla_2"].status is Status.CRASHED
+    assert result.rounds
     assert [set(round_.order) for round_ in result.rounds] == [{"graph", "xla", "graph_2"}] * len(
         result.rounds
     )
@@ -451,6 +453,7 @@ def test_a_mode_that_kills_one_worker_is_left_out_there_alone(tmp_path: Path) ->
 def test_an_idle_worker_that_computes_contaminates_the_rounds(tmp_path: Path) -> None:
     result = conduct(tmp_path, "spin", modes=("graph", "graph_2"), copies="apart")
     assert result.contaminated
+    assert result.rounds
     assert all("idle processes used" in round_.dirty for round_ in result.rounds)
 
 

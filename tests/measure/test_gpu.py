@@ -226,6 +226,7 @@ def test_a_process_that_came_during_the_replicate_contaminates_it(
     gpu.arriving = {5: "python"}
     attempt, _ = measure(tmp_path, driver)
     assert attempt.contaminated
+    assert attempt.rounds
     assert all(round_.dirty for round_ in attempt.rounds)
     assert attempt.contamination["gpu_foreign"] == 1
 
@@ -237,7 +238,7 @@ def test_the_watch_is_part_of_what_contaminates_a_round(gpu: FakeGpu) -> None:
     assert sampler.gpu
     sampler.gpu.begin()
     gpu.reasons = 0x80
-    assert all(round_.dirty for round_ in sampler.review(ROUNDS))
+    assert [round_.round for round_ in sampler.review(ROUNDS) if round_.dirty] == [4, 5, 6, 7]
 
 
 @pytest.mark.usefixtures("driver")
