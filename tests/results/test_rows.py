@@ -296,10 +296,10 @@ def test_a_trial_that_ends_reads_the_records_of_those_that_ended_since_the_rows_
     for number in range(4):
         save(tmp_path, number)
     rows_.load(tmp_path)
-    read.clear()
     for number in (8, 9):
+        read.clear()
         end(tmp_path, number)
-    assert {*read} == {trial(8), trial(9)}
+        assert {*read} == {trial(number)}
 
 
 def test_the_end_of_a_trial_keeps_the_rows(tmp_path: Path, read: list[str]) -> None:
@@ -403,7 +403,9 @@ def test_intervals_learn_from_other_trials_at_the_end_of_a_trial_and_when_rows_a
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PAR1"])
-def test_without_the_kept_rows_the_floor_is_the_same(tmp_path: Path, content: bytes | None) -> None:
+def test_without_the_kept_rows_the_floor_is_the_same_and_they_are_kept_again(
+    tmp_path: Path, read: list[str], content: bytes | None
+) -> None:
     for number in AA_PAIRS:
         save(tmp_path, number, call_s=aa(number))
     if content is not None:
@@ -411,6 +413,9 @@ def test_without_the_kept_rows_the_floor_is_the_same(tmp_path: Path, content: by
         (tmp_path / "cache" / "rows.parquet").write_bytes(content)
     ended = end(tmp_path, 40)
     assert ended is not None
+    read.clear()
+    assert end(tmp_path, 41) is not None
+    assert {*read} == {trial(41)}
     assert ended.comparisons[0].speedup.floor == pytest.approx(kept(tmp_path)[0].speedup.floor)
     assert ended.comparisons[0].speedup.floor > 0.05
 
