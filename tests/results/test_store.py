@@ -8,6 +8,8 @@ import multiprocessing
 import os
 import random
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -227,11 +229,43 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, linked: str) -> None:
     assert not list((tmp_path / "outside").iterdir())
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission_is_refused_in_one_line(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(StoreError, match="cannot be written: Permission denied"):
-        Store(tmp_path / "results").check_writable()
+AS_ANYBODY = """
+import os
+from pathlib import Path
+from xla_sweeps.errors import StoreError
+from xla_sweeps.results.store import Store
+if os.geteuid() == 0:  # who may write anywhere
+    os.setegid(65534)
+    os.seteuid(65534)
+try:
+    Store(Path("results")).check_writable()
+except StoreError as error:
+    print(error)
+"""
+"""Finds out whether a folder below the working folder can be written."""
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        (
+            0o555,
+            "results_dir=results cannot be written: Permission denied. "
+            "Choose another: results_dir=PATH\n",
+        ),
+        (0o777, ""),
+    ],
+)
+def test_a_folder_without_permission_is_refused_in_one_line(
+    tmp_path: Path, mode: int, said: str
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(mode)
+    done = subprocess.run(
+        [sys.executable, "-c", AS_ANYBODY], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
 
 
 def test_a_results_dir_that_is_a_file_is_refused_in_one_line(tmp_path: Path) -> None:
