@@ -150,6 +150,15 @@ def test_the_fastest_model_of_each_device_is_named_with_its_rate() -> None:
     ]
 
 
+def test_of_many_devices_four_are_shown_and_the_others_counted() -> None:
+    rows = [pair(number, 2.0, device=f"Device {number}") for number in range(1, 7)]
+    *items, last = text_of("fastest", rows).splitlines()
+    assert len(items) == 4
+    assert all(item.startswith("- Device ") for item in items)
+    assert last == "- 4 of 6 devices are shown here; the page has all."
+    assert "devices are shown" not in text_of("fastest", rows[:4])
+
+
 def test_copies_of_a_mode_and_imported_figures_are_not_pairs() -> None:
     rows = [
         pair(1),
