@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from importlib import resources
 
+import pytest
+
 from xla_sweeps.report.dashboard.page import PACKAGE, SCRIPTS
 from xla_sweeps.report.labels import TELLING
 from xla_sweeps.report.sentences import SENTENCES
@@ -12,7 +14,9 @@ from xla_sweeps.report.wandb_report.text import setting_document
 from xla_sweeps.schema.columns import Part
 from xla_sweeps.schema.row import COLUMNS, QUESTION
 
-PAGE = resources.files("xla_sweeps.report.dashboard") / "assets" / "page"
+ASSETS = resources.files("xla_sweeps.report.dashboard") / "assets"
+
+PAGE = ASSETS / "page"
 
 SOURCE = re.sub(
     r"/\*.*?\*/|//[^\n]*",
@@ -34,6 +38,12 @@ def test_a_marked_column_is_in_each_list_of_the_question() -> None:
     assert {*setting_document(tuple(settings))} == {*settings}
     for name in ("keras", "optimizer", "batches"):
         assert f'"{name}"' not in SOURCE, "listed a second time"
+
+
+@pytest.mark.parametrize("name", ["page.css", "loader.js"])
+def test_what_the_page_holds_as_it_is_does_not_end_its_element(name: str) -> None:
+    text = (ASSETS / name).read_text(encoding="utf-8").lower()
+    assert not re.search(r"</(?:script|style)|<!--", text)
 
 
 def test_the_scripts_say_only_sentences_that_there_are() -> None:
