@@ -105,13 +105,15 @@ def test_check_names_what_is_damaged(word: str, text: bytes, tmp_path: Path) -> 
 
 def test_litter_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder_with(tmp_path, GOLDEN.read_bytes())
-    for place in (path.with_name(".abc.tmp"), path.with_name("notes.txt")):
+    stray = path.with_name("notes.txt")
+    for place in (path.with_name(".abc.tmp"), stray):
         place.write_text("")
     (tmp_path / "records" / ".probe-abc").write_text("")
     assert main.run(["check", str(tmp_path)]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert len([line for line in said if line.startswith("note: ")]) == 2
-    assert said[-1].endswith("0 problems")
+    first, second, last = capsys.readouterr().out.splitlines()
+    assert first == f"note: {stray}: not a record's name; no reader reads it"
+    assert second.startswith(f"note: {tmp_path}/records: 1 of 1 records are contaminated: ")
+    assert last.endswith("0 problems")
 
 
 def test_what_one_process_measured_is_stored_once_and_on_one_machine(tmp_path: Path) -> None:
