@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -444,7 +444,20 @@ def test_the_section_for_the_page_has_the_agreed_keys() -> None:
         "counts",
     }
     assert (section["title_a"], section["title_b"]) == ("A", "B")
-    assert set(section["rows"][0]) == {field.name for field in fields(Change)}
+    assert set(section["rows"][0]) >= {
+        "name",
+        "scenario",
+        "device",
+        "quantity",
+        "ratio",
+        "low",
+        "high",
+        "p_value",
+        "q_value",
+        "verdict",
+        "preliminary",
+        "contaminated",
+    }
     assert {row["verdict"] for row in section["rows"]} == {"slower", "equivalent"}
     assert section["counts"] == counts(difference)
     assert counts(difference) == {

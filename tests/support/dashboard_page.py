@@ -16,8 +16,10 @@ import pyarrow
 from browser import DESKTOP, Browser
 from synthetic_rows import EXPLOIT, IMAGE, NUMBERS, TEXTS, Row, make_rows
 
+from xla_sweeps.analysis.changes import THROUGHPUT, Change, Difference, as_section
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.dashboard.page import render
+from xla_sweeps.schema.columns import Verdict
 
 SECTIONS = (
     "answer",
@@ -224,34 +226,53 @@ def axe_violations(browser: Browser) -> list[str]:
     return violations
 
 
-COMPARISON: dict[str, Any] = {
-    "title_a": "before <b>x</b>",
-    "title_b": "after {a|b}",
-    "counts": {"faster": 1, "slower": 1, "equivalent": 1, "ambiguous": 0},
-    "environment": [
-        {"what": "TensorFlow", "a": "2.20.0", "b": "2.21.0"},
-        {"what": "driver", "a": "570.86", "b": "570.86"},
-    ],
-    "only_a": ["vgg16 224 px on <i>GPU</i>"],
-    "only_b": [],
-    "rows": [
-        {
-            "name": f"resnet50 · {size} px",
-            "device": "NVIDIA H100",
-            "quantity": quantity,
-            "ratio": ratio,
-            "low": low,
-            "high": high,
-            "p_value": 0.001,
-            "q_value": 0.003,
-            "verdict": verdict,
-            "preliminary": size == 128,
-        }
-        for size, quantity, ratio, low, high, verdict in (
-            (224, "xla img/s", 1.25, 1.21, 1.29, "faster"),
-            (128, "xla img/s", 0.8, 0.78, 0.82, "slower"),
-            (96, "graph img/s", 1.0, 0.995, 1.005, "equivalent"),
-        )
-    ],
-}
-"""Metadata of a page that compares two results folders."""
+def _change(size: int, ratio: float, margin: float, verdict: Verdict, **changes: Any) -> Change:
+    """A change of one trial."""
+    fields: dict[str, Any] = {
+        "name": f"resnet50 · {size} px",
+        "family": "ResNetV1",
+        "model": "resnet50",
+        "scenario": "call",
+        "device": "NVIDIA H100",
+        "quantity": "xla img/s",
+        "kind": THROUGHPUT,
+        "value_a": 100.0,
+        "value_b": 100 * ratio,
+        "ratio": ratio,
+        "low": ratio - margin,
+        "high": ratio + margin,
+        "p_value": 0.001,
+        "q_value": 0.003,
+        "verdict": verdict,
+        "preliminary": False,
+        "contaminated": False,
+        "floor": 0.01,
+        "replicates_a": 3,
+        "replicates_b": 3,
+        "trial_a": f"{size:016}",
+        "trial_b": f"{size:016}",
+        "flags": "",
+    }
+    return Change(**{**fields, **changes})
+
+
+COMPARISON = as_section(
+    Difference(
+        title_a="before <b>x</b>",
+        title_b="after {a|b}",
+        matched=5,
+        changes=(
+            _change(128, 0.8, 0.02, Verdict.SLOWER, preliminary=True),
+            _change(224, 1.25, 0.04, Verdict.FASTER),
+            _change(64, 1.1, 0.1, Verdict.AMBIGUOUS, contaminated=True),
+            _change(96, 1.0, 0.005, Verdict.EQUIVALENT, quantity="graph img/s"),
+            _change(32, 1.5, 0.02, Verdict.FASTER, scenario="train_step"),
+        ),
+        breaks=(),
+        only_a=("vgg16 224 px on <i>GPU</i>",),
+        only_b=(),
+        failed_both=0,
+        environment=(("TensorFlow", "2.20.0", "2.21.0"), ("driver", "570.86", "570.86")),
+    )
+)
+"""Metadata of a page that compares two results folders; one change is of another scenario."""
