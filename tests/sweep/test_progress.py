@@ -18,8 +18,9 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Round, Status
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.driver import Driver
+from xla_sweeps.sweep.launchers.job import Job
 from xla_sweeps.sweep.launchers.local import LocalLauncher
-from xla_sweeps.sweep.outcomes import Judge
+from xla_sweeps.sweep.outcomes import Judge, Run
 from xla_sweeps.sweep.plan import assign_records
 from xla_sweeps.sweep.progress import Progress, cause_of, figure_of
 
@@ -57,6 +58,38 @@ def test_contaminated_trials_are_told_with_what_follows(tmp_path: Path) -> None:
     assert [word for _, word in notes.ends].count("contaminated") == 4
     hint = "measured up to 4 times; --accept-contaminated keeps them"
     assert notes.busy_with[-1] == f"1 of 2 contaminated; {hint}"
+
+
+STEAL = "the hypervisor took 15% of the CPU"
+
+AGAIN = "; measured up to 4 times; --accept-contaminated keeps them"
+
+
+@pytest.mark.parametrize(
+    ("cause", "accepted", "said"),
+    [
+        ("", (Status.OK,), f"1 of 1 contaminated{AGAIN}"),
+        (STEAL, (Status.OK,), f"1 of 1 contaminated: {STEAL}{AGAIN}"),
+        (STEAL, (Status.OK, Status.CONTAMINATED), f"1 of 1 contaminated: {STEAL}"),
+    ],
+    ids=["no cause", "a cause", "accepted"],
+)
+def test_contaminated_trials_are_told_with_their_cause_and_what_follows(
+    tmp_path: Path, cause: str, accepted: tuple[Status, ...], said: str
+) -> None:
+    launcher, backlog, notes = LocalLauncher(slots_of(1), command=QUICK), Backlog(), Notes()
+    judge = Judge(backlog, warn=notes.warn, record_death=None, rematch=None)
+    progress = Progress(notes, launcher, backlog, judge, {})
+    (task,) = tasks_of(tmp_path, ["a=contaminated"])
+    task.accepted = accepted
+    task.outcomes = [Status.CONTAMINATED]
+    backlog.extend([task])
+    rounds = (Round(round=0, order=(), blocks=(), dirty=cause),)
+    measured = replace(record("a", "contaminated", {}), rounds=rounds)
+    run = Run(task, Job(arguments=task.words, log=tmp_path / "log"), known=frozenset(), started=0.0)
+    progress.ended(run, "contaminated", [measured])
+    progress.report({})
+    assert notes.busy_with == [said]
 
 
 def test_the_time_left_counts_repetitions_of_a_busy_machine(tmp_path: Path) -> None:
