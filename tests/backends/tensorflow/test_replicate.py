@@ -21,7 +21,7 @@ from xla_sweeps.measure.gpu import GpuWatch
 from xla_sweeps.measure.replicate import ReplicateResult, Setting
 from xla_sweeps.measure.workers import Stop
 from xla_sweeps.schema.backend import default_backend
-from xla_sweeps.schema.measurement import Load, Status
+from xla_sweeps.schema.measurement import Load, Phase, Status
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import Copies, InputSpec, ReplicateJob
 from xla_sweeps.system.leases import Leases
@@ -168,13 +168,19 @@ def test_copies_apart_compute_the_same_in_two_processes_that_take_turns() -> Non
     assert all(used_ns is not None for used_ns in idle_ns)
 
 
-@pytest.mark.parametrize("sustained_s", [0.0, 0.05])
+@pytest.mark.parametrize("sustained_s", [0.0, 0.3])
 def test_each_mode_alone_is_measured_as_long_as_the_effort_says(
     sustained_s: float, tmp_path: Path
 ) -> None:
     trial = replace(SMALL, modes=("graph", "xla"), effort=replace(SHORT, sustained_s=sustained_s))
     machine = QuietMachine()
     machine.gpu = GpuWatch("GPU-none")
+    stages: dict[str, float] = {}
+
+    def keep_time(kind: str, value: Any) -> None:
+        if kind == "stage" and value[0] == Phase.MEASURE:
+            stages[value[2]] = time.perf_counter()
+
     with Stop() as stop:
         result = conductor.measure(
             ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
@@ -186,8 +192,14 @@ def test_each_mode_alone_is_measured_as_long_as_the_effort_says(
                 stop=stop,
                 leases=Leases((), holder=""),
             ),
-            Notes(),
+            Notes(keep_time),
         )
     alone = [outcome.sustained_call_s for outcome in result.modes.values()]
-    assert [bool(call_s) for call_s in alone] == [bool(sustained_s)] * 2
+    if not sustained_s:
+        assert "each mode alone" not in stages
+        assert alone == [(), ()]
+        return
+    before_s = stages["each mode alone"] - stages[""]
+    assert result.seconds["measure"] - before_s >= 2 * sustained_s
+    assert [len(call_s) > 3 for call_s in alone] == [True, True]
     assert all(time_s == pytest.approx(0.01, rel=1e-3) for call_s in alone for time_s in call_s)
