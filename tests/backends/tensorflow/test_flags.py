@@ -16,7 +16,7 @@ from xla_sweeps.config import runtime
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.measure.workers import worker_environment
-from xla_sweeps.schema.backend import default_backend
+from xla_sweeps.schema.backend import Backend, default_backend
 from xla_sweeps.schema.trial import Runtime
 
 pytestmark = pytest.mark.tf
@@ -37,10 +37,23 @@ def test_tensorflow_lists_its_flags_and_takes_none_that_it_does_not_know(
 
 
 def test_a_flag_that_the_list_leaves_out_is_taken_if_tensorflow_takes_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("XLA_SWEEPS_CACHE", str(tmp_path))
-    assert runtime.accepts(default_backend(), "XLA_FLAGS", "xla_cpu_enable_fast_math", "true")
+    cut_off = {"xla_cpu_prefer_vector_width": "int"}
+    monkeypatch.setattr(runtime, "known", lambda backend, variable: cut_off)
+    runtime.accepts.cache_clear()
+    asked: list[str] = []
+    ask = runtime._ask
+
+    def noted(backend: Backend, variable: str, value: str) -> tuple[int, str]:
+        asked.append(value)
+        return ask(backend, variable, value)
+
+    monkeypatch.setattr(runtime, "_ask", noted)
+    words = ["device=cpu", "xla_flags.xla_cpu_enable_fast_math=true"]
+    settings = settings_of(compose_config(words), environ={})
+    assert settings.trial.runtime.xla_flags == {"xla_cpu_enable_fast_math": True}
+    assert asked == ["--xla_cpu_enable_fast_math=true"]
 
 
 def test_a_trials_options_are_in_force_in_its_process(tmp_path: Path) -> None:
