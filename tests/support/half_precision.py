@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -41,11 +43,40 @@ for one in (model, sequential):
 """
 
 
-@functools.cache
-def _failure(precision: str) -> str:
-    """The error that the operations report where they fail on this CPU; else ""."""
-    if "ONEDNN_MAX_CPU_ISA" not in os.environ and "avx512f" in Path("/proc/cpuinfo").read_text():
+_KERNELS_FAIL = re.compile(r"errors_impl\.(?:Aborted|Internal|Unimplemented)Error: .*")
+"""What an operation raises whose kernel fails; oneDNN's are `AbortedError`."""
+
+
+def require(precision: str) -> None:
+    """Skip the test where TensorFlow's kernels for this policy (`mixed_bfloat16`) fail."""
+    if why := failure_of(*_tried(precision)):
+        pytest.skip(f"TensorFlow itself fails in {precision} on this CPU: {why}")
+
+
+def failure_of(code: int, errors: str) -> str:
+    """The failure of a kernel that ended a process; "" where none did.
+
+    Args:
+        code: its exit code, negative for a signal.
+        errors: its standard error.
+
+    Raises:
+        AssertionError: something else ended it.
+    """
+    if not code:
         return ""
+    raised = _KERNELS_FAIL.findall(errors)
+    if raised:
+        return raised[-1].removeprefix("errors_impl.")[:300]
+    assert code < 0, errors
+    return signal.Signals(-code).name
+
+
+@functools.cache
+def _tried(precision: str) -> tuple[int, str]:
+    """Exit code and standard error of the operations; 0 where there is no need to try them."""
+    if "ONEDNN_MAX_CPU_ISA" not in os.environ and "avx512f" in Path("/proc/cpuinfo").read_text():
+        return 0, ""
     ended = subprocess.run(
         [sys.executable, "-c", _PROBE, precision],
         capture_output=True,
@@ -53,15 +84,4 @@ def _failure(precision: str) -> str:
         timeout=300,
         check=False,
     )
-    if not ended.returncode:
-        return ""
-    errors = [
-        line for line in ended.stderr.splitlines() if "Error: " in line or "message: " in line
-    ]
-    return errors[-1].strip()[:300] if errors else f"exit code {ended.returncode}"
-
-
-def require(precision: str) -> None:
-    """Skip the test where TensorFlow's kernels for this policy (`mixed_bfloat16`) fail."""
-    if why := _failure(precision):
-        pytest.skip(f"TensorFlow itself fails in {precision} on this CPU: {why}")
+    return ended.returncode, ended.stderr
