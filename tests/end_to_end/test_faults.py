@@ -110,6 +110,7 @@ def test_death_at_a_point_neither_loses_nor_duplicates_a_record(
         sweep = start(results, slots=2, **fault)
         output, _ = sweep.communicate(timeout=300)
         assert gone(results), alive_in(results)
+        assert (tmp_path / f"once{repetition}").exists(), "the fault was injected"
         final = set(counted(results))
         assert acknowledged(log) <= {(trial, number) for trial in final for number in range(9)}, (
             output
@@ -180,6 +181,7 @@ def test_death_in_or_around_the_measuring_process_is_one_record_and_is_retried(
     ends = real_sweep(
         tmp_path / "r", monkeypatch, XLA_SWEEPS_FP=f"{point}:{action}:1:{tmp_path / 'once'}"
     )
+    assert (tmp_path / "once").exists(), "the fault was injected"
     outcomes = [run.outcome for run in load_runs(Store(tmp_path / "r")).all()]
     assert outcomes.count(Status.OK) == 1
     assert len(outcomes) <= 2
