@@ -70,8 +70,12 @@ def test_a_sweep_without_a_wandb_server_measures_everything_and_push_sends_it_on
             "resnet50",
         ]
         measured = Store(tmp_path / "results").load().records.values()
-        counts = {len(record.rounds) for records in measured for record in records}
-        assert {len(run.history) - 1 for run in ours.values()} == counts
+        counts = {
+            record.trial.model.name: len(record.rounds)
+            for records in measured
+            for record in records
+        }
+        assert {run.config["model"]: len(run.history) - 1 for run in ours.values()} == counts
         assert {run.group for run in ours.values()} == {"mine"}
 
 
