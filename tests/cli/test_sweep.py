@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -384,16 +385,22 @@ def test_a_device_cannot_be_swept_because_the_launcher_assigns_it(
 
 def test_ctrl_c_on_a_terminal_saves_prints_how_to_resume_and_exits_with_130(tmp_path: Path) -> None:
     definition(tmp_path)
-    code, screen = on_terminal(tmp_path, presses=1, worker="wait-at:4")
+    code, screen = on_terminal(
+        tmp_path, "seed=3", "tracker.group=a b", presses=1, worker="wait-at:4"
+    )
     assert code == 130
-    assert "resume with: xla-sweeps sweep mine.yaml tracker=none" in screen
+    (resume,) = re.findall(r"resume with: (.*?)\s*$", screen, re.M)
+    program, name, *words = shlex.split(resume)
+    assert (program, name) == ("xla-sweeps", "sweep")
+    assert words == ["mine.yaml", "tracker=none", "seed=3", "tracker.group=a b"]
     assert "Traceback" not in screen
     assert [str(record.status) for record in records(tmp_path)] == ["interrupted"]
-    assert sweep(tmp_path).returncode == 0
+    assert sweep(tmp_path, *words[2:]).returncode == 0
     assert Counter(str(record.status) for record in records(tmp_path)) == {
         "interrupted": 1,
         "ok": 2,
     }
+    assert {record.tracker.group for record in records(tmp_path)} == {"a b"}
 
 
 def test_the_terminal_shows_each_device_its_trial_and_the_progress_of_the_sweep(
@@ -406,7 +413,7 @@ def test_the_terminal_shows_each_device_its_trial_and_the_progress_of_the_sweep(
     assert "2/2 trials" in screen
 
 
-def on_terminal(folder: Path, *, presses: int, worker: str = "") -> tuple[int, str]:
+def on_terminal(folder: Path, *words: str, presses: int, worker: str = "") -> tuple[int, str]:
     """The output of a sweep on a pseudo-terminal after Ctrl-C during its first trial."""
     environ = {
         **os.environ,
@@ -420,7 +427,9 @@ def on_terminal(folder: Path, *, presses: int, worker: str = "") -> tuple[int, s
     if pid == 0:
         os.chdir(folder)
         os.execve(
-            sys.executable, [sys.executable, SWEEP, "sweep", "mine.yaml", "tracker=none"], environ
+            sys.executable,
+            [sys.executable, SWEEP, "sweep", "mine.yaml", "tracker=none", *words],
+            environ,
         )
     shown, logs = b"", folder / "results" / "logs"
     with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
