@@ -229,6 +229,14 @@ def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(
     assert [place for place, what in enumerate(started) if what == "anchor"] == [0, 13]
 
 
+def test_a_sweep_keeps_the_configuration_of_its_trials_where_it_is_told_to(tmp_path: Path) -> None:
+    definition(tmp_path, model={"value": "resnet50"})
+    done = sweep(tmp_path, "hydra.run.dir=elsewhere")
+    assert done.returncode == 0, done.stderr
+    assert "resnet50" in (tmp_path / "elsewhere" / ".hydra" / "config.yaml").read_text()
+    assert not (tmp_path / "results" / "hydra").exists()
+
+
 def test_contaminated_trials_are_measured_four_times_unless_they_are_accepted(
     tmp_path: Path,
 ) -> None:
@@ -354,6 +362,9 @@ def test_an_absent_accelerator_is_refused_and_a_present_one_is_used(
             ["--max-trials", "1"],
             "mine.yaml: 2 trials are more than --max-trials=1; raise it if that is intended",
         ),
+        (["hydra.sweep.dir=d"], "hydra.sweep.dir=d: only -m reads it; remove it (a sweep takes "),
+        (["hydra/launcher=basic"], "hydra/launcher=basic: only -m reads it"),
+        (["+hydra.launcher.n_jobs=2"], "+hydra.launcher.n_jobs=2: only -m reads it"),
         (["results_dir=/proc/nope"], "results_dir=/proc/nope cannot be written"),
     ],
 )

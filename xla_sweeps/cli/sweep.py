@@ -30,7 +30,7 @@ from xla_sweeps.report.wandb.payload import run_summary
 from xla_sweeps.results.planned import keep
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store, folder_below
-from xla_sweeps.schema.overrides import override_value
+from xla_sweeps.schema.overrides import key_of, override_value
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep import search
 from xla_sweeps.sweep.anchors import ANCHOR, take_turns_if_needed
@@ -55,6 +55,9 @@ from xla_sweeps.sweep.progress import time_left
 from xla_sweeps.sweep.search import Search
 from xla_sweeps.system.devices import gpu_problems
 from xla_sweeps.system.text import file_name
+
+_OF_MULTIRUN = ("hydra.sweep.", "hydra/launcher", "hydra.launcher.")
+"""Beginnings of Hydra's keys that have no effect on a single run, which each trial is."""
 
 
 @dataclass(frozen=True)
@@ -307,10 +310,20 @@ def _launch_agents(options: Options) -> int:
 
 
 def _trial_overrides(options: Options) -> tuple[str, ...]:
-    """The command line's overrides without the device, which chooses the local launcher's slots."""
+    """The command line's overrides without the device, which chooses the local launcher's slots.
+
+    Raises:
+        ConfigError: one would have no effect.
+    """
     device = next((word for word in options.overrides if word.startswith("device=")), None)
     if device and not options.entry.on_devices:
         raise ConfigError(f"{device} with --launcher {options.launcher}: {DEVICE_RULE}")
+    for word in options.overrides:
+        if key_of(word).startswith(_OF_MULTIRUN):
+            raise ConfigError(
+                f"{word}: only -m reads it; remove it (a sweep takes hydra.run.dir=DIR and "
+                "--launcher)"
+            )
     return tuple(word for word in options.overrides if not word.startswith("device="))
 
 
