@@ -65,7 +65,7 @@ def failure_of(code: int, errors: str) -> str:
     """
     if not code:
         return ""
-    raised = _KERNELS_FAIL.findall(errors)
+    raised: list[str] = _KERNELS_FAIL.findall(errors)
     if raised:
         return raised[-1].removeprefix("errors_impl.")[:300]
     assert code < 0, errors
