@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,14 @@ def run(*words: str, cwd: Path, fault: str = "") -> subprocess.CompletedProcess[
         text=True,
         timeout=300,
     )
+
+
+def measured_in(scenario: str, *modes: str, cwd: Path) -> tuple[str, str]:
+    """Standard error and output of a trial in these modes."""
+    asked = f"modes=[{','.join(modes)}]"
+    done = run(f"scenario={scenario}", asked, *TRIAL, "ui=plain", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stderr, " ".join(done.stdout.split())
 
 
 def measured(cwd: Path, *, fault: str = "") -> tuple[subprocess.CompletedProcess[str], Any]:
@@ -104,3 +113,19 @@ def test_what_a_backend_does_not_have_is_refused_in_a_line(
     assert done.returncode == 2
     assert says in done.stderr
     assert not (tmp_path / "results").exists()
+
+
+def test_the_roles_of_its_modes_tell_steps_and_caveats_of_another_backend(tmp_path: Path) -> None:
+    stages, shown = measured_in("call", "fake_eager", "fake_graph", "fake_xla", cwd=tmp_path)
+    assert "fake_eager" in next(line for line in stages.splitlines() if "verify" in line)
+    assert re.search(
+        r"steps fake_eager → fake_graph [\d.]+×.* fake_graph → fake_xla [\d.]+×", shown
+    )
+    _, shown = measured_in("call", "fake_eager", "fake_xla", cwd=tmp_path)
+    assert "Eager calls of a saved model run its graph." in shown
+
+
+def test_the_input_pipeline_of_another_backend_has_its_share(tmp_path: Path) -> None:
+    modes = ("fake_input", "fake_graph", "fake_xla", "fake_fit_graph", "fake_fit_xla")
+    _, shown = measured_in("fit", *modes, cwd=tmp_path)
+    assert "Its input pipeline alone gives" in shown

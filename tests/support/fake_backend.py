@@ -1,6 +1,6 @@
 """A backend without any framework: a whole trial of it by the real command line.
 
-Started as `python fake_backend.py ARGUMENTS`, it is xla-sweeps with one backend and two modes more.
+Started as `python fake_backend.py ARGUMENTS`, it is xla-sweeps with one backend and six modes more.
 $FAKE_FAULT is what goes wrong in a mode: `fake_xla:wrong`, `fake_xla:absent` or `fake_xla:crash`.
 """
 
@@ -24,7 +24,7 @@ from xla_sweeps.measure import agreement
 from xla_sweeps.schema import modes
 from xla_sweeps.schema.backend import BACKENDS, Backend, KnownFailure
 from xla_sweeps.schema.measurement import Agreement, Status
-from xla_sweeps.schema.modes import Entry, Execution, Mode, Scenario
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import Precision, ReplicateJob, Trial
 from xla_sweeps.worker import server
@@ -54,16 +54,17 @@ BACKEND = Backend(
 def declare() -> None:
     """Declare a new backend in `schema.backend` and `schema.modes`."""
     BACKENDS["fake"] = f"{__name__}:BACKEND"
-    for execution in (Execution.GRAPH, Execution.XLA):
-        mode = str.__new__(Mode, f"fake_{execution}")
-        mode._name_ = mode._value_ = f"fake_{execution}"
-        mode.entry, mode.execution, mode.steps = Entry.FUNCTION, execution, False
-        mode.backend = "fake"
+    twins = (Mode.EAGER, Mode.GRAPH, Mode.XLA, Mode.INPUT, Mode.FIT_GRAPH, Mode.FIT_XLA)
+    for twin in twins:
+        mode = str.__new__(Mode, f"fake_{twin}")
+        mode._name_ = mode._value_ = f"fake_{twin}"
+        mode.entry, mode.execution, mode.steps, mode.backend = *twin.role, "fake"
         modes.MODES[str(mode)] = mode  # type: ignore[index]
-        modes._WORDS[mode] = (f"fake {execution}", f"fake({execution})")  # type: ignore[index]
-        facts = modes.SCENARIOS[Scenario.CALL]
-        more = replace(facts, modes=(*facts.modes, mode))
-        modes.SCENARIOS[Scenario.CALL] = more  # type: ignore[index]
+        modes._WORDS[mode] = (f"fake {twin}", f"fake({twin})")  # type: ignore[index]
+        for scenario, facts in modes.SCENARIOS.items():
+            if twin in facts.modes:
+                more = replace(facts, modes=(*facts.modes, mode))
+                modes.SCENARIOS[scenario] = more  # type: ignore[index]
 
 
 @dataclass
@@ -123,6 +124,7 @@ class FakeModel:
             task=spec.task,
             resolution_px=spec.resolution_px or 0,
             params=self.weights.size,
+            eager_is_graph=job.trial.scenario == "call",
         )
 
     def synchronization(self) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Pool
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.columns import ModeColumns
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Round, Status
-from xla_sweeps.schema.modes import Entry, Mode, comparison_pairs, mode_of
+from xla_sweeps.schema.modes import Entry, Mode, by_role, comparison_pairs, mode_of
 from xla_sweeps.schema.record import Record, build_of, headline_labels, newest
 from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
 
@@ -142,8 +142,10 @@ def counted_rounds(record: Record) -> tuple[Round, ...]:
 def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
     """The steps from eager to each candidate, `eager -> graph` and `graph -> xla`, as speedups."""
     steps = {}
+    labels = by_role(mode.label for mode in summary.modes)
+    eager, *graphs = (labels.get(mode.role) for mode in (Mode.EAGER, Mode.GRAPH, Mode.DEFAULT))
     for row in summary.comparisons:
-        first = row.baseline.mode == Mode.EAGER and row.candidate.mode in (Mode.GRAPH, Mode.DEFAULT)
+        first = row.baseline.mode == eager and row.candidate.mode in graphs
         if row.speedup.value is not None and (first or row.headline):
             steps[f"{row.baseline.mode} -> {row.candidate.mode}"] = Estimate(
                 value=row.speedup.value, low=row.speedup.low, high=row.speedup.high
@@ -221,7 +223,8 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
 
 def _with_input_share(modes: dict[str, ModeSummary]) -> dict[str, ModeSummary]:
     """The modes; those of Keras's `fit` with the share that their input pipeline takes alone."""
-    alone_ms = modes[Mode.INPUT].columns.call_ms if Mode.INPUT in modes else None
+    alone = modes.get(by_role(modes).get(Mode.INPUT.role, ""))
+    alone_ms = alone.columns.call_ms if alone else None
     shares = {
         label: alone_ms / mode.columns.call_ms
         for label, mode in modes.items()

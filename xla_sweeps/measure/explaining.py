@@ -20,14 +20,14 @@ from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.schema.backend import backend_of, default_backend
 from xla_sweeps.schema.explanation import Explanation, OpList
-from xla_sweeps.schema.modes import Mode
+from xla_sweeps.schema.modes import Mode, mode_in
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import programs
 from xla_sweeps.system.leases import Leases, whole_replicate
 from xla_sweeps.system.process import StopSignals, adopting_orphans
 
-MODES = tuple(map(str, (Mode.GRAPH, Mode.XLA, Mode.AUTOCLUSTER)))
-"""The modes that a model is tried in."""
+ROLES = (Mode.GRAPH.role, Mode.XLA.role, Mode.AUTOCLUSTER.role)
+"""The roles of the modes that a model is tried in."""
 
 
 def explain(
@@ -51,9 +51,10 @@ def explain(
     Raises:
         KeyboardInterrupt: a signal ended it.
     """
-    trial = replace(settings.trial, modes=MODES)
-    backend = backend_of(trial)
-    job = ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0)
+    backend = backend_of(settings.trial)
+    modes = tuple(str(mode) for role in ROLES if (mode := mode_in(backend.name, role)))
+    trial = replace(settings.trial, modes=modes)
+    job = ReplicateJob(trial=trial, replicate=1, modes=modes, order_seed=0)
     explained, why = Explanation(model=trial.model.name, device=""), ""
 
     def follow(event: protocol.Event) -> None:
@@ -77,7 +78,7 @@ def explain(
             command=backend.command("worker"),
             environment=workers.worker_environment(trial, settings.device),
             log=Path(folder, "log"),
-            labels=MODES,
+            labels=modes,
             timeouts=trial.timeouts,
             memory_limit_bytes=trial.memory_limit_bytes,
         )

@@ -194,7 +194,7 @@ def _costs(overview: Overview) -> str:
 
 
 def _short(label: str) -> str:
-    return "XLA" if label == Mode.XLA else label
+    return "XLA" if mode_of(label).role == Mode.XLA.role else label
 
 
 def symbol(row: ComparisonRow) -> str:
@@ -349,7 +349,8 @@ def _caveats(row: ComparisonRow) -> str:
             " The device waits for the host here: a larger batch_size says more about the device."
         )
     baseline = mode_of(row.baseline.mode) if row.baseline.mode else None
-    if row.trial.eager_is_graph and Mode.EAGER in (baseline, mode_of(row.candidate.mode)):
+    roles = [mode.role for mode in (baseline, mode_of(row.candidate.mode)) if mode]
+    if row.trial.eager_is_graph and Mode.EAGER.role in roles:
         text += " Eager calls of a saved model run its graph."
     if Flag.CONTAINS_XLA in row.flags and baseline and baseline.execution is not Execution.XLA:
         text += f" Note that {name_of(row.baseline.mode)} contains XLA too, in parts of the model."

@@ -74,6 +74,9 @@ DEFAULT_BACKEND = "tensorflow"
 
 _E, _X = Entry, Execution
 
+Role = tuple[Entry, Execution, bool]
+"""Entry, execution and steps of a mode: what it is among the modes of its backend."""
+
 
 class Mode(StrEnum):
     """Way to call and execute one and the same model. A name does not end in `_` and digits.
@@ -141,16 +144,16 @@ class Mode(StrEnum):
         return _words(self)[1]
 
     @property
+    def role(self) -> Role:
+        """Its role among the modes of its backend: what other backends have too."""
+        return self.entry, self.execution, self.steps
+
+    @property
     def without_xla(self) -> Mode | None:
-        """The mode with a graph in place of XLA; None if it is not XLA."""
+        """The mode with a graph in place of XLA; None if it is not XLA, or there is none."""
         if self.execution is not Execution.XLA:
             return None
-        wanted = (self.entry, Execution.GRAPH, self.steps, self.backend)
-        return next(
-            mode
-            for mode in MODES.values()
-            if (mode.entry, mode.execution, mode.steps, mode.backend) == wanted
-        )
+        return mode_in(self.backend, (self.entry, Execution.GRAPH, self.steps))
 
 
 MODES: Mapping[str, Mode] = {str(mode): mode for mode in Mode}
@@ -307,28 +310,15 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
 JIT_CANDIDATES = SCENARIOS[Scenario.CALL].jit
 """The values of `jit`, each with the candidate of a forward pass."""
 
-_Role = tuple[Entry, Execution, bool]
+_EAGER, _GRAPH = _M.EAGER.role, _M.GRAPH.role
 
-
-def _role(mode: Mode) -> _Role:
-    """Role of a mode among those of its backend."""
-    return mode.entry, mode.execution, mode.steps
-
-
-_EAGER, _GRAPH = _role(_M.EAGER), _role(_M.GRAPH)
-
-_BASELINES = tuple(
-    map(
-        _role,
-        (
-            *(
-                facts.jit["false"]
-                for facts in SCENARIOS.values()
-                if facts.jit["false"].entry.is_method
-            ),
-            *(_M.GRAPH, _M.DEFAULT, _M.EAGER),
-        ),
-    )
+_BASELINES = (
+    *(
+        facts.jit["false"].role
+        for facts in SCENARIOS.values()
+        if facts.jit["false"].entry.is_method
+    ),
+    *(_GRAPH, _M.DEFAULT.role, _EAGER),
 )
 """Baselines in the order of their choice: the labels of a trial belong to one scenario."""
 
@@ -434,16 +424,22 @@ def baseline_of(modes: Sequence[str]) -> str:
     Else the default, eager, or the first label. With eager and graph alone, graph is the candidate
     and eager the baseline.
     """
-    labels = _by_role(modes)
+    labels = by_role(modes)
     if len(modes) == 2 and labels.keys() == {_EAGER, _GRAPH}:
         return labels[_EAGER]
     return next((labels[role] for role in _BASELINES if role in labels), str(modes[0]))
 
 
-def _by_role(modes: Sequence[str]) -> dict[_Role, str]:
+def by_role(modes: Iterable[str]) -> dict[Role, str]:
     """The labels that are no further copies, by what their modes are."""
     labels = [(label, *parse(label)) for label in modes if is_mode(label)]
-    return {_role(mode): str(label) for label, mode, copy in labels if copy == 1}
+    return {mode.role: str(label) for label, mode, copy in labels if copy == 1}
+
+
+def mode_in(backend: str, role: Role) -> Mode | None:
+    """The mode of a backend that has this role, or None."""
+    modes = (mode for mode in MODES.values() if (mode.backend, mode.role) == (backend, role))
+    return next(modes, None)
 
 
 def headline_candidates(modes: Sequence[str]) -> tuple[str, ...]:
@@ -457,7 +453,7 @@ def headline_candidates(modes: Sequence[str]) -> tuple[str, ...]:
     entry = mode_of(baseline).entry
     alike = tuple(mode for mode in others if mode_of(mode).entry is entry)
     if not alike or entry is Entry.MODEL:
-        alike = tuple(mode for mode in others if _role(mode_of(mode)) != _EAGER) or others
+        alike = tuple(mode for mode in others if mode_of(mode).role != _EAGER) or others
     return tuple(sorted(alike, key=lambda mode: mode_of(mode).execution is not Execution.XLA))
 
 
@@ -479,7 +475,7 @@ def comparison_pairs(modes: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """
     if len(modes) < 2:
         return ()
-    baseline, eager = baseline_of(modes), _by_role(modes).get(_EAGER, "")
+    baseline, eager = baseline_of(modes), by_role(modes).get(_EAGER, "")
     pairs = list(headline_pairs(modes))
     pairs += [(baseline, label) for label in modes if label not in (baseline, eager)]
     for label in modes:

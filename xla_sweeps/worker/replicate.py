@@ -20,7 +20,7 @@ from xla_sweeps.schema.measurement import (
     Phase,
     Status,
 )
-from xla_sweeps.schema.modes import Mode, mode_of
+from xla_sweeps.schema.modes import Mode, mode_in, mode_of
 from xla_sweeps.schema.trial import ModelSpec, ReplicateJob, size_text
 from xla_sweeps.worker.backend import Executable, Framework, Model, Tell
 
@@ -90,7 +90,8 @@ class Replicate:
             tell(protocol.Stage(phase=Phase.BUILD, detail=_shown(trial.model)))
             model = self._model = self._framework.build(job)
             tell(protocol.Built(model=model.facts))
-            tell(protocol.Stage(phase=Phase.VERIFY, mode=str(Mode.EAGER)))
+            eager = mode_in(mode_of(trial.modes[0]).backend, Mode.EAGER.role)
+            tell(protocol.Stage(phase=Phase.VERIFY, mode=str(eager or "")))
             model.run_eagerly(tell)
             if trial.effort.always_reference and job.replicate == 0:
                 model.add_reference(tell)

@@ -15,7 +15,7 @@ from xla_sweeps.schema.explanation import (
     State,
     Support,
 )
-from xla_sweeps.schema.modes import Mode
+from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.system.text import counted, displayable
 
 WIDTH = 80
@@ -141,7 +141,8 @@ def _clustering(explanation: Explanation) -> Iterator[str]:
 
 def verdict(roofline: Roofline) -> str:
     """The distance of graph mode from the bound, which XLA can gain; "" if it is not known."""
-    graph = next((achieved for achieved in roofline.modes if achieved.mode == Mode.GRAPH), None)
+    roles = {mode_of(achieved.mode).role: achieved for achieved in roofline.modes}
+    graph = roles.get(Mode.GRAPH.role)
     if graph is None or graph.share is None or graph.gain is None:
         return ""
     bound = f"{_percent(graph.share)} of the bound set by {roofline.side}"

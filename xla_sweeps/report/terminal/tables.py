@@ -24,7 +24,7 @@ from xla_sweeps.report.terminal.console import (
 )
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns, Verdict
 from xla_sweeps.schema.measurement import Flagged, Status
-from xla_sweeps.schema.modes import Execution, Mode, Scenario, by_scenario, mode_of
+from xla_sweeps.schema.modes import Execution, Mode, Scenario, by_role, by_scenario, mode_of
 from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, TrialSummary
 from xla_sweeps.schema.trial import Precision
 from xla_sweeps.system.text import displayable
@@ -32,7 +32,7 @@ from xla_sweeps.system.text import displayable
 WIDE = 104
 """Columns that the wide table of a trial needs."""
 
-_STEP_OF = {Mode.FIT_XLA: Mode.XLA, Mode.FIT_GRAPH: Mode.GRAPH}
+_STEP_OF = {Mode.FIT_XLA.role: Mode.XLA.role, Mode.FIT_GRAPH.role: Mode.GRAPH.role}
 """The mode that runs the step alone, by mode of `fit`; the first measured one is described."""
 
 _HEADINGS = (
@@ -271,19 +271,20 @@ def _decomposition(steps: Mapping[str, Estimate]) -> str:
 
 def _input_note(summary: TrialSummary) -> list[str]:
     """Throughput of an epoch, of its input alone and of its steps alone."""
-    modes = {mode.label: mode for mode in summary.modes}
+    by_label = {mode.label: mode for mode in summary.modes}
+    modes = {role: by_label[label] for role, label in by_role(by_label).items()}
     unit = advice.throughput_unit(summary.model.task, summary.model.resolution_px)
-    rates = {label: mode.columns.throughput_samples_per_s for label, mode in modes.items()}
-    for label in _STEP_OF:
-        whole, pipeline, step = (rates.get(name) for name in (label, Mode.INPUT, _STEP_OF[label]))
-        share = modes[label].columns.input_share if label in modes else None
+    rates = {role: mode.columns.throughput_samples_per_s for role, mode in modes.items()}
+    for fit, alone in _STEP_OF.items():
+        whole, pipeline, step = (rates.get(role) for role in (fit, Mode.INPUT.role, alone))
+        share = modes[fit].columns.input_share if fit in modes else None
         if not (whole and pipeline and step and share):
             continue
-        slower = "input" if pipeline < step else "step"
+        called, slower = mode_of(modes[fit].label).called, "input" if pipeline < step else "step"
         return [
-            f"{mode_of(label).called} trains on {whole:.4g} {unit}. Its input pipeline alone gives "
-            f"{pipeline:.4g} ({share:.0%} of an epoch's time), its step alone {step:.4g}: the "
-            f"{slower} sets the pace."
+            f"{called} trains on {whole:.4g} {unit}. Its input pipeline alone gives {pipeline:.4g} "
+            f"({share:.0%} of an epoch's time), its step alone {step:.4g}: the {slower} sets the "
+            "pace."
         ]
     return []
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Round, Status
-from xla_sweeps.schema.modes import Mode, baseline_of, headline_candidates
+from xla_sweeps.schema.modes import Mode, baseline_of, by_role, headline_candidates
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 
@@ -144,6 +144,7 @@ def result_point(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
     candidate = next(mode for mode in summary.modes if mode.label == row.candidate.mode)
+    eager = by_role(mode.label for mode in summary.modes).get(Mode.EAGER.role, "")
     speedups = {
         (comparison.baseline.mode, comparison.candidate.mode): comparison.speedup.value
         for comparison in summary.comparisons
@@ -154,7 +155,7 @@ def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
         "speedup_log2": math.log2(row.speedup.value) if row.speedup.value else None,
         "speedup_low": row.speedup.low,
         "speedup_high": row.speedup.high,
-        "speedup_vs_eager": speedups.get((Mode.EAGER, row.candidate.mode)),
+        "speedup_vs_eager": speedups.get((eager, row.candidate.mode)),
         "speedup_percent": row.speedup.percent,
         "absolute_speedup": row.speedup.absolute_samples_per_s,
         "verdict": str(row.speedup.verdict),
