@@ -42,6 +42,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 from evidence import evidence_of
 
 from xla_sweeps.analysis.pool import NOTHING, Pool, pool_of
+from xla_sweeps.analysis.speedup import with_judgement
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.columns import Verdict
@@ -135,7 +136,7 @@ def counted(record: Record) -> tuple[Round, ...]:
 
 def pair_of(kind: str, records: Sequence[Record], pool: Pool) -> Pair | None:
     """The copies of one mode in these replicates; None where they have no interval."""
-    row = summarize(records, pool=pool).comparisons[0]
+    row = with_judgement(summarize(records).comparisons[0], pool)
     figures, verdict = row.speedup, str(row.speedup.verdict)
     ratio, low, high = figures.value, figures.low, figures.high
     if kind == AFTER:

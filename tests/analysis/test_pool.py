@@ -17,12 +17,12 @@ from xla_sweeps.analysis.interval import JUDGED_FROM, UNKNOWN, Numbers, Prior, j
 from xla_sweeps.analysis.pool import (
     LATEST,
     MIN_FLOOR,
-    NOTHING,
     Evidence,
     Pool,
     pool_of,
     prior_of,
 )
+from xla_sweeps.analysis.speedup import with_judgement
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
@@ -194,7 +194,8 @@ def replicates(count: int, spread: float, **changes: Any) -> list[Record]:
 def test_one_replicate_is_widened_by_what_other_trials_differ_by() -> None:
     records = replicates(1, 0.0)
     pool = pooled({"other": (evidence(10, 0.04),)})
-    (alone,), (taught,) = (summarize(records, pool=given).comparisons for given in (NOTHING, pool))
+    (alone,) = summarize(records).comparisons
+    taught = with_judgement(alone, pool)
     assert (alone.speedup.freedom, alone.speedup.p_value) == (None, None)
     assert alone.speedup.verdict is Verdict.FASTER
     assert taught.speedup.freedom == pytest.approx(1 / (1 / 9 + 1 / 8), rel=0.01)
@@ -206,9 +207,9 @@ def test_one_replicate_is_widened_by_what_other_trials_differ_by() -> None:
 
 def test_contaminated_trials_neither_teach_nor_learn() -> None:
     pool = pooled({"other": (evidence(10, 0.04),)})
-    summary = summarize(replicates(2, 0.01, status=Status.CONTAMINATED), pool=pool)
+    summary = summarize(replicates(2, 0.01, status=Status.CONTAMINATED))
     assert evidence_of(summary) == []
-    assert summary.comparisons[0].speedup.freedom is None
+    assert with_judgement(summary.comparisons[0], pool).speedup.freedom is None
     assert len(evidence_of(summarize(replicates(2, 0.01)))) == 1
 
 
@@ -275,9 +276,10 @@ def test_differences_between_processes_have_a_floor_of_their_own() -> None:
 
 def test_the_floor_decides_what_counts() -> None:
     record = make_record({"graph": 0.102, "xla": 0.1})
-    assert summarize([record]).comparisons[0].speedup.verdict is Verdict.FASTER
-    summary = summarize([record], pool=Pool(floors={"": 0.038}))
-    assert summary.comparisons[0].speedup.verdict is Verdict.EQUIVALENT
+    (row,) = summarize([record]).comparisons
+    assert row.speedup.verdict is Verdict.FASTER
+    judged = with_judgement(row, Pool(floors={"": 0.038}))
+    assert judged.speedup.verdict is Verdict.EQUIVALENT
 
 
 @pytest.mark.parametrize(

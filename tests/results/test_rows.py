@@ -6,7 +6,9 @@ import errno
 import json
 import os
 import shutil
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,13 @@ from factories import CONFIG, failed_outcome, make_outcome, make_record
 
 from xla_sweeps.analysis import noise, summary
 from xla_sweeps.analysis.pool import Pool, pool_of
+from xla_sweeps.analysis.speedup import with_judgement
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results import derive, table
 from xla_sweeps.results import rows as rows_
 from xla_sweeps.results.store import Loaded, Store
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record, sealed
 from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 from xla_sweeps.system import files
@@ -75,11 +78,19 @@ def from_records(folder: Path) -> list[ComparisonRow]:
     for name, trials in groups.items():
         pools[name] = pool_of(evidence_of(*trials))
     comparisons = [
-        row
+        with_judgement(row, pools[like(group)])
         for group in records.values()
-        for row in summarize(noise.flagged(group, spans), pool=pools[like(group)]).comparisons
+        for row in summarize([flagged(record, spans) for record in group]).comparisons
     ]
     return sorted(comparisons, key=key)
+
+
+def flagged(record: Record, spans: Mapping[str, Sequence[noise.Span]]) -> Record:
+    """The record, with the flag `drift` if it was measured while its device drifted."""
+    drifted = noise.is_within(record.started_at, spans.get(noise.device_of(record), ()))
+    if noise.is_anchor(record) or not drifted:
+        return record
+    return replace(record, flags=(*record.flags, Flagged(Flag.DRIFT)))
 
 
 def like(records: list[Record]) -> tuple[object, ...]:

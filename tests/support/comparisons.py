@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from factories import make_record
 
 from xla_sweeps.analysis.matching import Side
 from xla_sweeps.analysis.pool import Pool
+from xla_sweeps.analysis.speedup import with_judgement
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.record import Record
 
@@ -21,7 +23,14 @@ def side(
     return Side(
         title=title,
         records=records,
-        summaries={trial: summarize(group, pool=pool) for trial, group in records.items()},
+        summaries={
+            trial: replace(
+                summary,
+                comparisons=tuple(with_judgement(row, pool) for row in summary.comparisons),
+            )
+            for trial, group in records.items()
+            for summary in [summarize(group)]
+        },
     )
 
 

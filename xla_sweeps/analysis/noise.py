@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 
 import numpy as np
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.estimates import counting
 from xla_sweeps.analysis.summary import samples_of
-from xla_sweeps.schema.measurement import Flag, Flagged
 from xla_sweeps.schema.record import Record
 
 ANCHOR_TAG = "anchor"
@@ -65,16 +63,6 @@ def spans_of(anchors: Iterable[tuple[str, str, Level]]) -> dict[str, list[Span]]
             if max(low, -high) > math.log1p(DRIFT):
                 spans.setdefault(device, []).append((begun, ended))
     return spans
-
-
-def flagged(records: Sequence[Record], spans: Mapping[str, Sequence[Span]]) -> list[Record]:
-    """The records; those measured while their device drifted have the flag `drift`."""
-    return [
-        replace(record, flags=(*record.flags, Flagged(Flag.DRIFT)))
-        if not is_anchor(record) and is_within(record.started_at, spans.get(device_of(record), ()))
-        else record
-        for record in records
-    ]
 
 
 def is_within(start: str, spans: Iterable[Span]) -> bool:

@@ -23,7 +23,7 @@ from xla_sweeps.analysis.interval import (
     over_replicates,
     reciprocal,
 )
-from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Pool
+from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.columns import ModeColumns
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Round, Status
@@ -84,13 +84,11 @@ def measured_of(records: Sequence[Record]) -> Measured:
     )
 
 
-def summarize(records: Sequence[Record], *, pool: Pool | None = NOTHING) -> TrialSummary:
-    """Summarize the replicates of one trial.
+def summarize(records: Sequence[Record]) -> TrialSummary:
+    """Summarize the replicates of one trial, judged by themselves.
 
     Args:
         records: as in `measured_of`.
-        pool: what other trials of the device and effort say; without it the comparisons have no
-            interval yet and a verdict that means nothing.
 
     Raises:
         ValueError: no records, or records of several trials.
@@ -116,9 +114,7 @@ def summarize(records: Sequence[Record], *, pool: Pool | None = NOTHING) -> Tria
         replicates=sum(bool(counted_rounds(record)) for record in trial.counted),
         flags=shared.flags,
         modes=tuple(modes.values()),
-        comparisons=rows
-        if pool is None
-        else tuple(speedup.with_judgement(row, pool) for row in rows),
+        comparisons=tuple(speedup.with_judgement(row, NOTHING) for row in rows),
     )
 
 

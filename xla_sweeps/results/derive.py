@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,22 +15,15 @@ import numpy.typing as npt
 
 from xla_sweeps.analysis import noise
 from xla_sweeps.analysis.interval import JUDGED_FROM, UNKNOWN, judge
-from xla_sweeps.analysis.noise import Level, Span
-from xla_sweeps.analysis.pool import (
-    FORKED,
-    LATEST,
-    NOTHING,
-    Evidence,
-    Pool,
-    pool_of,
-)
+from xla_sweeps.analysis.noise import Level
+from xla_sweeps.analysis.pool import FORKED, LATEST, NOTHING, Evidence, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
 from xla_sweeps.schema.backend import Backend, backend_of
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.record import Record, build_of, outcome_of
-from xla_sweeps.schema.row import COLUMNS, ComparisonRow
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary
 
 if TYPE_CHECKING:
     import pyarrow
@@ -176,7 +169,7 @@ def summarized(
         runs, unusable = guarded(folder, partial(tuple, map(run_of, records)))
         trial = None
         if runs:
-            trial, unusable = guarded(folder, partial(summarize, records, pool=None))
+            trial, unusable = guarded(folder, partial(summarize, records))
         facts[name] = Facts(runs or (), not unusable, complete=not (unread or unusable))
         rows += trial.comparisons if trial else ()
         problems += (*unread, *unusable)
@@ -186,17 +179,14 @@ def summarized(
     return Trials(joined([*tables, table_of(rows)]), facts, tuple(problems))
 
 
-def spans_of(facts: Mapping[str, Facts]) -> dict[str, list[Span]]:
-    """When each device drifted, from the records of anchors."""
-    runs = (run for fact in facts.values() for run in fact.runs if run.anchor)
-    return noise.spans_of(
-        (run.device, run.started_at, run.level) for run in runs if run.level is not None
-    )
-
-
 def settled(table: pyarrow.Table, facts: Mapping[str, Facts]) -> pyarrow.Table:
     """The rows with what depends on other trials: interval, floor, verdict and the flag `drift`."""
-    spans = spans_of(facts)
+    spans = noise.spans_of(
+        (run.device, run.started_at, run.level)
+        for fact in facts.values()
+        for run in fact.runs
+        if run.level is not None
+    )
     drifted = {
         name
         for name, fact in facts.items()
@@ -208,11 +198,14 @@ def settled(table: pyarrow.Table, facts: Mapping[str, Facts]) -> pyarrow.Table:
     return _with_drift(_judged(table), drifted)
 
 
-def pools_of(table: pyarrow.Table) -> dict[str, Pool]:
-    """The pool of each trial: what the trials of its group say together."""
-    pools = {group: pool_of(evidence) for group, evidence in evidence_of(table).items()}
-    _, names = _grouped(table, *_GROUP, "trial_id")
-    return {trial: pools[tuple(group)] for *group, trial in names if tuple(group) in pools}
+def among_others(trial: TrialSummary, rows: Iterable[ComparisonRow]) -> TrialSummary:
+    """A trial with its rows as `settled` has them; one that is not there is judged by itself."""
+    by_pair = {(row.baseline.mode, row.candidate.mode): row for row in rows}
+    comparisons = tuple(
+        by_pair.get((row.baseline.mode, row.candidate.mode), row) for row in trial.comparisons
+    )
+    flags = comparisons[0].flags if comparisons else trial.flags
+    return replace(trial, comparisons=comparisons, flags=flags)
 
 
 def evidence_of(table: pyarrow.Table) -> dict[tuple[str, ...], list[Evidence]]:

@@ -15,25 +15,30 @@ import contextlib
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from xla_sweeps.analysis import noise
-from xla_sweeps.analysis.noise import Span
-from xla_sweeps.analysis.pool import NOTHING, Pool
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive
 from xla_sweeps.results.derive import Facts, Run, Trials
 from xla_sweeps.results.store import RACY_NS, Store, guarded
-from xla_sweeps.results.table import check_size, differing, joined, ordered, schema, table_of
+from xla_sweeps.results.table import (
+    check_size,
+    differing,
+    joined,
+    ordered,
+    rows_of,
+    schema,
+    table_of,
+)
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record
-from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 from xla_sweeps.system import files
 
 if TYPE_CHECKING:
@@ -55,14 +60,12 @@ class Rows:
         trials: how many were measured.
         records: how many there are.
         problems: a line for each file that cannot be used.
-        spans: when each device drifted.
     """
 
     table: pyarrow.Table
     trials: int
     records: int
     problems: tuple[str, ...]
-    spans: Mapping[str, list[Span]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +105,7 @@ def load(
     """
     table, beside, problems = _measured(Store(results_dir), advance)
     counts = [len(fact.runs) for fact in beside.facts.values() if fact.has_rows and fact.runs]
-    spans = derive.spans_of(beside.facts)
-    rows = Rows(table, len(counts), sum(counts), problems, spans)
+    rows = Rows(table, len(counts), sum(counts), problems)
     if not (results_dir / "imported").is_dir():
         return rows
     from xla_sweeps.results import imported
@@ -142,7 +144,7 @@ def summaries(
 
     Args:
         results_dir: the results folder.
-        rows: of the folder; what trials say of each other and drift are taken from them.
+        rows: of the folder; the summaries have them.
         only: these trials (default: all).
 
     Raises:
@@ -150,7 +152,9 @@ def summaries(
     """
     require(results_dir, replace(rows, table=rows.table.slice(0, 0)))
     store = Store(results_dir)
-    pools = derive.pools_of(rows.table)
+    rows_by_trial: dict[str, list[ComparisonRow]] = {}
+    for row in rows_of(rows.table if only is None else derive.only(rows.table, only)):
+        rows_by_trial.setdefault(row.trial.trial_id, []).append(row)
     records: dict[str, list[Record]] = {}
     by_trial: dict[str, TrialSummary] = {}
     problems: list[str] = []
@@ -158,12 +162,12 @@ def summaries(
         loaded = store.load(trial)
         problems += loaded.problems
         if trial in loaded.records:
-            flagged = noise.flagged(loaded.records[trial], rows.spans)
-            make = partial(summarize, flagged, pool=pools.get(trial, NOTHING))
+            make = partial(summarize, loaded.records[trial])
             summary, unusable = guarded(store.records_dir / trial, make)
             problems += unusable
             if summary is not None:
-                records[trial], by_trial[trial] = flagged, summary
+                records[trial] = loaded.records[trial]
+                by_trial[trial] = derive.among_others(summary, rows_by_trial.get(trial, ()))
     if only is None and not by_trial:
         raise StoreError(f"{results_dir} holds no readable record")
     return records, by_trial, tuple(line for line in problems if line not in rows.problems)
@@ -178,17 +182,14 @@ def end_trial(store: Store, trial_id: str) -> tuple[TrialSummary | None, tuple[s
     records = loaded.records.get(trial_id, [])
     if not records:
         return None, loaded.problems
-    pool, unread = guarded(store.records_dir, partial(_pool_of, store, trial_id))
-    others, read = pool or (NOTHING, ())
-    make = partial(summarize, records, pool=others)
-    summary, unusable = guarded(store.records_dir / trial_id, make)
-    return summary, tuple(dict.fromkeys((*loaded.problems, *unread, *read, *unusable)))
-
-
-def _pool_of(store: Store, trial_id: str) -> tuple[Pool, tuple[str, ...]]:
-    """The pool of a trial, itself included; a line for each file that cannot be used."""
-    table, _, problems = _measured(store)
-    return derive.pools_of(table).get(trial_id, NOTHING), problems
+    summary, unusable = guarded(store.records_dir / trial_id, partial(summarize, records))
+    every, unread = guarded(store.records_dir, partial(_measured, store))
+    if every:
+        table, _, read = every
+        unread += read
+        if summary:
+            summary = derive.among_others(summary, rows_of(derive.only(table, [trial_id])))
+    return summary, tuple(dict.fromkeys((*loaded.problems, *unread, *unusable)))
 
 
 def _measured(
