@@ -48,7 +48,7 @@ VERSION = 18
 
 _LIMIT_BYTES = 2**30
 
-_META, _VERSION = b"xla_sweeps", b"xla_sweeps.version"
+_META = b"xla_sweeps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,13 @@ class Runs:
         return (run for runs in self.by_trial.values() for run in runs)
 
 
-class _Beside(msgspec.Struct):
+class _Stamp(msgspec.Struct):
+    """Facts that every version has kept beside its rows: its versions and the records' place."""
+
+    version: tuple[int, ...] = ()
+
+
+class _Beside(_Stamp):
     """Content of `rows.parquet` beside the rows."""
 
     modified_ns: dict[str, int] = {}
@@ -233,7 +239,7 @@ def _updated(
         name: changed_ns if facts[name].complete and now_ns - changed_ns > RACY_NS else 0
         for name, changed_ns in folders.items()
     }
-    return table, _Beside(modified_ns, facts), read.problems
+    return table, _Beside(_version(store), modified_ns, facts), read.problems
 
 
 def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
@@ -286,8 +292,7 @@ def _save(store: Store, table: pyarrow.Table, beside: _Beside) -> None:
         buffer, table.schema, compression="zstd", store_schema=False
     ) as writer:
         writer.write_table(table)
-        kept = {_META: msgspec.json.encode(beside), _VERSION: _version(store)}
-        writer.add_key_value_metadata(kept)
+        writer.add_key_value_metadata({_META: msgspec.json.encode(beside)})
     path = _path(store.results_dir)
     with contextlib.suppress(OSError):
         files.folder_in(store.results_dir, "cache")
@@ -312,8 +317,9 @@ def _opened(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
     with pyarrow.memory_map(str(path)) as source:
         limit = {"thrift_string_size_limit": _LIMIT_BYTES}
         metadata = pyarrow.parquet.ParquetFile(source, **limit).metadata
+        stamp = msgspec.json.decode(metadata.metadata[_META], type=_Stamp)
         names = metadata.schema.to_arrow_schema().names
-        if metadata.metadata.get(_VERSION) != _version(store) or names != schema().names:
+        if stamp.version != _version(store) or names != schema().names:
             return joined([]), _Beside()
         beside = msgspec.json.decode(metadata.metadata[_META], type=_Beside)
         check_size(metadata, trials)
@@ -324,6 +330,6 @@ def _path(results_dir: Path) -> Path:
     return results_dir / "cache" / "rows.parquet"
 
 
-def _version(store: Store) -> bytes:
+def _version(store: Store) -> tuple[int, ...]:
     """Versions and place that what is kept must have to be used."""
-    return repr((VERSION, STATISTICS_VERSION, SCHEMA_VERSION, store.place())).encode()
+    return VERSION, STATISTICS_VERSION, SCHEMA_VERSION, store.place()
