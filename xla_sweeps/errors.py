@@ -14,7 +14,7 @@ LEFT_CODE = 3
 BUG_CODE = 70
 """Exit code: an error of xla_sweeps itself (sysexits' EX_SOFTWARE)."""
 
-HELD_CODE = 75
+LOCKED_CODE = 75
 """Exit code: another process measures the same trial; try again later (sysexits' EX_TEMPFAIL)."""
 
 
@@ -48,10 +48,10 @@ class StoreError(XlaSweepsError):
     """The results folder cannot be read or written."""
 
 
-class HeldError(StoreError):
+class LockedError(StoreError):
     """Another process is measuring the same trial, or has just measured it."""
 
-    exit_code = HELD_CODE
+    exit_code = LOCKED_CODE
 
 
 class DeviceError(XlaSweepsError):

@@ -20,7 +20,7 @@ from xla_sweeps.cli.main import run
 from xla_sweeps.cli.trial import expand_json
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, check_accelerator_name, settings_of
-from xla_sweeps.errors import ConfigError, HeldError, StoreError
+from xla_sweeps.errors import ConfigError, LockedError, StoreError
 from xla_sweeps.measure import runner
 from xla_sweeps.measure.runner import TrialResult
 from xla_sweeps.measure.tracking import run_header
@@ -37,7 +37,7 @@ TRIAL = ["model=mobilenet_v2", "resolution=32", "tracker=none"]
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
-        (HeldError("held by another"), 75, "xla-sweeps: held by another"),
+        (LockedError("held by another"), 75, "xla-sweeps: held by another"),
         (StoreError("disk full"), 2, "xla-sweeps: disk full"),
         (KeyError("ours"), 70, "xla-sweeps: a defect of xla_sweeps itself: KeyError: 'ours'; "),
     ],

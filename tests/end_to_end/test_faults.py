@@ -19,7 +19,7 @@ from quick_trial import record
 from wandb_server import wandb_server
 
 from xla_sweeps.cli.check import examined
-from xla_sweeps.errors import HeldError
+from xla_sweeps.errors import LockedError
 from xla_sweeps.results.claim import claimed
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
@@ -274,7 +274,7 @@ class SweepMachine(RuleBasedStateMachine):
         claim = claimed(self.store.results_dir, trial)
         try:
             claim.__enter__()
-        except HeldError:
+        except LockedError:
             assert trial in self.held
             return multiple()
         assert trial not in self.held, "two hold the same trial"

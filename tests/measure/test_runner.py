@@ -16,7 +16,7 @@ from scripted import scripted
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, settings_of
-from xla_sweeps.errors import HeldError, StoreError
+from xla_sweeps.errors import LockedError, StoreError
 from xla_sweeps.measure import monitor, neighbours, recording, runner
 from xla_sweeps.measure.runner import TrialResult, run_trial
 from xla_sweeps.measure.tracking import RunHeader, TrackerReport
@@ -318,7 +318,7 @@ def test_a_sweeps_job_measures_one_replicate_unless_another_process_already_has(
     three = ["effort.replicates=3"]
     first, _ = run(tmp_path, monkeypatch, overrides=three, known_records=0)
     assert [record.replicate for record in first.records] == [0]
-    with pytest.raises(HeldError, match="already measured by another process; skipped") as caught:
+    with pytest.raises(LockedError, match="already measured by another process; skipped") as caught:
         run(tmp_path, monkeypatch, overrides=three, known_records=0)
     assert caught.value.exit_code == 75
     again, _ = run(tmp_path, monkeypatch, overrides=three, known_records=1)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from xla_sweeps.errors import HeldError, StoreError
+from xla_sweeps.errors import LockedError, StoreError
 from xla_sweeps.results.claim import claimed, is_claimed
 
 
@@ -105,7 +105,7 @@ def test_who_opened_the_file_before_it_was_removed_does_not_hold_the_claim_with_
     monkeypatch.setattr(fcntl, "flock", after_another_claim)
     with claimed(tmp_path, "abc"):
         (path,) = (tmp_path / "claims").iterdir()
-        with pytest.raises(HeldError), claimed(tmp_path, "abc"):
+        with pytest.raises(LockedError), claimed(tmp_path, "abc"):
             pytest.fail("claimed twice")
         assert path.exists()
 
@@ -125,7 +125,7 @@ def test_many_that_claim_at_once_hold_it_one_after_the_other(tmp_path: Path) -> 
                         held += 1
                     with guard:
                         inside -= 1
-            except HeldError:
+            except LockedError:
                 pass
 
     threads = [threading.Thread(target=claim_often) for _ in range(8)]

@@ -29,11 +29,11 @@ from hostile_words import DEFINITION, ENVIRONMENT, NUMBERS, PATHS, WORDS, YAML
 from paths import DATA
 
 from xla_sweeps.cli import COMMANDS
-from xla_sweeps.errors import BUG_CODE, HELD_CODE, LEFT_CODE, USAGE_CODE
+from xla_sweeps.errors import BUG_CODE, LEFT_CODE, LOCKED_CODE, USAGE_CODE
 from xla_sweeps.schema.options import OPTIONS
 from xla_sweeps.sweep.definition import DISTRIBUTIONS, KEYS, METHODS, PARAMETER_KEYS
 
-CODES = (0, 1, USAGE_CODE, LEFT_CODE, HELD_CODE)
+CODES = (0, 1, USAGE_CODE, LEFT_CODE, LOCKED_CODE)
 
 LIMIT_S = 300.0
 

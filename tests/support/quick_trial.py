@@ -19,7 +19,7 @@ from pathlib import Path
 import faults  # noqa: F401  (which it may be made to have)
 from factories import asked
 
-from xla_sweeps.errors import HeldError
+from xla_sweeps.errors import LockedError
 from xla_sweeps.results.claim import claimed
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Block, Failure, ModeOutcome, Phase, Round, Status
@@ -114,7 +114,7 @@ def main() -> int:
                 with open(assignment.recorded, "a") as handle:  # noqa: PTH123
                     handle.write(f"{path}\n")
             return 143 if how == "interrupted" else 0
-    except HeldError:
+    except LockedError:
         return 75
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from xla_sweeps.analysis.summary import headline_failed
 from xla_sweeps.config.settings import Settings, identify
-from xla_sweeps.errors import HeldError, StoreError
+from xla_sweeps.errors import LockedError, StoreError
 from xla_sweeps.measure import conductor, monitor
 from xla_sweeps.measure.recording import make_record, now, save, take_in
 from xla_sweeps.measure.replicate import Follower, ReplicateResult, Screen, Setting
@@ -101,7 +101,7 @@ def check_free(prepared: Prepared, assignment: Assignment) -> None:
 
     Raises:
         StoreError: the trial is being measured into the same folder.
-        HeldError: there are more records than the sweep knew of.
+        LockedError: there are more records than the sweep knew of.
     """
     with claimed(prepared.store.results_dir, prepared.trial_id):
         _require_unmeasured(assignment, prepared.store, prepared.trial_id)
@@ -126,7 +126,7 @@ def run_trial(
 
     Raises:
         StoreError: the results folder cannot be used, or the same trial is being measured into it.
-        HeldError: there are more records than the sweep knew of.
+        LockedError: there are more records than the sweep knew of.
     """
     prepared = prepared or prepare(settings)
     store, identifier, facts = prepared.store, prepared.trial_id, prepared.facts
@@ -180,7 +180,7 @@ def _require_unmeasured(assignment: Assignment, store: Store, identifier: str) -
     """
     planned = assignment.known_records
     if planned is not None and store.count(identifier) > planned:
-        raise HeldError(f"already measured by another process; skipped (trial {identifier})")
+        raise LockedError(f"already measured by another process; skipped (trial {identifier})")
 
 
 def _run_replicate(session: _Session) -> None:

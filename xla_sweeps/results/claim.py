@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.errors import HeldError, StoreError
+from xla_sweeps.errors import LockedError, StoreError
 from xla_sweeps.system import files
 from xla_sweeps.system.text import displayable
 
@@ -42,7 +42,7 @@ def claimed(results_dir: Path, trial_id: str) -> Iterator[None]:
     """Hold a trial of a results folder while it is measured; its file is removed at the end.
 
     Raises:
-        HeldError: another process holds it.
+        LockedError: another process holds it.
         StoreError: the file cannot be opened or locked.
     """
     path = results_dir / "claims" / f"{trial_id}.lock"
@@ -52,7 +52,7 @@ def claimed(results_dir: Path, trial_id: str) -> Iterator[None]:
             files.folder_in(results_dir, "claims")
             stack.enter_context(_locked(path))
         except BlockingIOError as error:
-            raise HeldError(
+            raise LockedError(
                 f"this trial ({trial_id}) is being measured into {results_dir} by another "
                 f"process ({_holder(error.filename)}): wait for it, or choose another "
                 "results_dir=PATH"

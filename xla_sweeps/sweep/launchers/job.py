@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from xla_sweeps.errors import BUG_CODE, HELD_CODE, USAGE_CODE
+from xla_sweeps.errors import BUG_CODE, LOCKED_CODE, USAGE_CODE
 from xla_sweeps.measure.failures import signal_name
 from xla_sweeps.system.files import folder_in, tail
 from xla_sweeps.system.process import (
@@ -207,7 +207,7 @@ def end_of(exit_code: int) -> End:
         0: End.FINISHED,
         1: End.FINISHED,
         USAGE_CODE: End.FAILED,
-        HELD_CODE: End.LOCKED,
+        LOCKED_CODE: End.LOCKED,
         BUG_CODE: End.BROKEN,
     }.get(exit_code, End.DIED)
 
