@@ -106,9 +106,9 @@ def sweep_command(arguments: Sequence[str]) -> int:
     if list(arguments) == ["--list"]:
         return _list()
     options = options_of(arguments)
-    if not (options.entry.module or options.dry_run):
+    if not (options.kind.module or options.dry_run):
         return _launch_agents(options)
-    slots = slots_of(options) if options.entry.on_devices else None
+    slots = slots_of(options) if options.kind.on_devices else None
     again = ("xla-sweeps", "sweep", *arguments)
     request = Request(options, _loaded(options), slots, again=again)
     return measure(request, plan_of(request))
@@ -146,7 +146,7 @@ def measure(request: Request, plan: Plan) -> int:
         warn=warn,
     )
     with (
-        contextlib.closing(options.entry.launcher(launch)) as launcher,
+        contextlib.closing(options.kind.launcher(launch)) as launcher,
         SweepProgress(sweep.name, launcher.slots(), ui=ui) as board,
     ):
         outcome = _driver(request, plan, launcher, board, source).run(plan.tasks)
@@ -316,7 +316,7 @@ def _trial_overrides(options: Options) -> tuple[str, ...]:
         ConfigError: one would have no effect.
     """
     device = next((word for word in options.overrides if word.startswith("device=")), None)
-    if device and not options.entry.on_devices:
+    if device and not options.kind.on_devices:
         raise ConfigError(f"{device} with --launcher {options.launcher}: {DEVICE_RULE}")
     for word in options.overrides:
         if key_of(word).startswith(_OF_MULTIRUN):

@@ -14,7 +14,7 @@ from xla_sweeps.config.combinations import MAX_TRIALS
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.sweep.launchers import LAUNCHERS, Entry, key_and_value
+from xla_sweeps.sweep.launchers import LAUNCHERS, LauncherKind, key_and_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Options:
     accept_contaminated: bool = False
 
     @property
-    def entry(self) -> Entry:
+    def kind(self) -> LauncherKind:
         """The launcher's declaration."""
         return LAUNCHERS[self.launcher]
 
@@ -76,7 +76,7 @@ def options_of(arguments: Sequence[str]) -> Options:
     given = vars(parser.parse_intermixed_args(arguments))
     del given["list"]
     launching = {name: given.pop(name) for name in accepting if name in given}
-    driving = [name for name, entry in LAUNCHERS.items() if entry.module]
+    driving = [name for name, kind in LAUNCHERS.items() if kind.module]
     limited = {name: accepting[name] for name in launching}
     limited |= {"accept-contaminated": driving} if given["accept_contaminated"] else {}
     for name, launchers in limited.items():
@@ -137,9 +137,9 @@ def _add_launching(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
     )
     declared: dict[str, Mapping[str, Any]] = {}
     accepting: dict[str, list[str]] = {}
-    for launcher, entry in LAUNCHERS.items():
-        declared |= entry.options
-        for name in entry.options:
+    for launcher, kind in LAUNCHERS.items():
+        declared |= kind.options
+        for name in kind.options:
             accepting.setdefault(name, []).append(launcher)
     for name, option in declared.items():
         text = f"{', '.join(accepting[name])}: {option['help']}"

@@ -108,7 +108,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class LauncherKind:
     """A launcher as the command line offers it.
 
     Attributes:
@@ -157,16 +157,16 @@ _SLOTS = {
     "help": f"the most jobs in the cluster's queue at once (default: {QUEUE_LIMIT})",
 }
 
-LAUNCHERS: Mapping[str, Entry] = {
-    "local": Entry(module="local", on_devices=True, options={"devices": _DEVICES}),
-    "ray": Entry(
+LAUNCHERS: Mapping[str, LauncherKind] = {
+    "local": LauncherKind(module="local", on_devices=True, options={"devices": _DEVICES}),
+    "ray": LauncherKind(
         module="ray",
         options={
             "address": {"help": "the cluster's address (default: start one on this machine)"},
             "slots": _SLOTS,
         },
     ),
-    "slurm": Entry(
+    "slurm": LauncherKind(
         module="slurm",
         options={
             "slurm": {
@@ -179,5 +179,5 @@ LAUNCHERS: Mapping[str, Entry] = {
             "slots": _SLOTS,
         },
     ),
-    "wandb": Entry(options={"devices": _DEVICES}),
+    "wandb": LauncherKind(options={"devices": _DEVICES}),
 }
