@@ -37,7 +37,7 @@ from xla_sweeps.sweep.anchors import ANCHOR, take_turns_if_needed
 from xla_sweeps.sweep.compose import Composer, Task, compose_all
 from xla_sweeps.sweep.definition import Sweep, load_sweep
 from xla_sweeps.sweep.driver import Driver
-from xla_sweeps.sweep.launchers import Launch, Launcher, wandb_agents
+from xla_sweeps.sweep.launchers import Launcher, LauncherRequest, wandb_agents
 from xla_sweeps.sweep.launchers.slots import Slot, slots_for
 from xla_sweeps.sweep.outcomes import Outcome
 from xla_sweeps.sweep.plan import (
@@ -139,14 +139,14 @@ def measure(request: Request, plan: Plan) -> int:
     if source is None:  # a search does not know its trials beforehand
         keep(request.store.results_dir, sweep.name, (task.request_id for task in plan.tasks))
     ui = str(request.composer.base()["ui"])
-    launch = Launch(
+    launcher_request = LauncherRequest(
         options=options.launching,
         results_dir=request.store.results_dir,
         slots=request.slots or (),
         warn=warn,
     )
     with (
-        contextlib.closing(options.kind.launcher(launch)) as launcher,
+        contextlib.closing(options.kind.launcher(launcher_request)) as launcher,
         SweepProgress(sweep.name, launcher.slots(), ui=ui) as board,
     ):
         outcome = _driver(request, plan, launcher, board, source).run(plan.tasks)

@@ -91,7 +91,7 @@ class Screen(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class LauncherRequest:
     """Request for a launcher.
 
     Attributes:
@@ -112,8 +112,8 @@ class LauncherKind:
     """A launcher as the command line offers it.
 
     Attributes:
-        module: has a function `launcher` that takes a `Launch`; "" where a W&B server drives the
-            sweep.
+        module: has a function `launcher` that takes a `LauncherRequest`; "" where a W&B server
+            drives the sweep.
         options: those that only this launcher and some others accept: keyword arguments of
             `add_argument`, by name.
         on_devices: whether trials run on devices of this machine, which are known beforehand.
@@ -123,10 +123,10 @@ class LauncherKind:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     on_devices: bool = False
 
-    def launcher(self, launch: Launch) -> Launcher:
+    def launcher(self, request: LauncherRequest) -> Launcher:
         """A launcher of this kind."""
         module = importlib.import_module(f"{__name__}.{self.module}")
-        return cast(Launcher, module.launcher(launch))
+        return cast(Launcher, module.launcher(request))
 
 
 def count(text: str) -> int:

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from xla_sweeps.measure.failures import error_line
-from xla_sweeps.sweep.launchers import Launch, Launcher
+from xla_sweeps.sweep.launchers import Launcher, LauncherRequest
 from xla_sweeps.sweep.launchers.job import (
     COMMAND,
     End,
@@ -160,9 +160,9 @@ class LocalLauncher(Launcher):
         self.together = tuple(dict.fromkeys(names))
 
 
-def launcher(launch: Launch) -> LocalLauncher:
+def launcher(request: LauncherRequest) -> LocalLauncher:
     """The launcher of this machine."""
-    return LocalLauncher(launch.slots)
+    return LocalLauncher(request.slots)
 
 
 def _signal(process: subprocess.Popen[bytes] | None, number: signal.Signals) -> None:

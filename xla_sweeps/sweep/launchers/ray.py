@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
-from xla_sweeps.sweep.launchers import QUEUE_LIMIT, Launch, Launcher
+from xla_sweeps.sweep.launchers import QUEUE_LIMIT, Launcher, LauncherRequest
 from xla_sweeps.sweep.launchers.job import (
     COMMAND,
     End,
@@ -191,10 +191,10 @@ class RayLauncher(Launcher):
         future.set_result(ended)
 
 
-def launcher(launch: Launch) -> RayLauncher:
+def launcher(request: LauncherRequest) -> RayLauncher:
     """The launcher of a cluster."""
-    address, slots = launch.options.get("address"), launch.options.get("slots", QUEUE_LIMIT)
-    return RayLauncher(address, warn=launch.warn, queue_limit=slots)
+    address, slots = request.options.get("address"), request.options.get("slots", QUEUE_LIMIT)
+    return RayLauncher(address, warn=request.warn, queue_limit=slots)
 
 
 class _Notes:

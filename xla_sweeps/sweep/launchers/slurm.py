@@ -25,7 +25,7 @@ import msgspec
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.results.store import folder_below
-from xla_sweeps.sweep.launchers import QUEUE_LIMIT, Launch, Launcher
+from xla_sweeps.sweep.launchers import QUEUE_LIMIT, Launcher, LauncherRequest
 from xla_sweeps.sweep.launchers.job import COMMAND, End, Ended, Job
 from xla_sweeps.sweep.launchers.slurm_task import ListedJob, encoded
 from xla_sweeps.system.text import last_line_of
@@ -280,14 +280,14 @@ class SlurmLauncher(Launcher):
             submitted.future.set_result(ended)
 
 
-def launcher(launch: Launch) -> SlurmLauncher:
+def launcher(request: LauncherRequest) -> SlurmLauncher:
     """The launcher of a cluster."""
     return SlurmLauncher(
-        launch.results_dir,
-        options=dict(launch.options.get("slurm", ())),
-        warn=launch.warn,
-        chunk=launch.options.get("chunk", 1),
-        queue_limit=launch.options.get("slots", QUEUE_LIMIT),
+        request.results_dir,
+        options=dict(request.options.get("slurm", ())),
+        warn=request.warn,
+        chunk=request.options.get("chunk", 1),
+        queue_limit=request.options.get("slots", QUEUE_LIMIT),
     )
 
 
