@@ -19,7 +19,7 @@ from xla_sweeps.measure import idle, protocol, rounds, timing, workers
 from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.measure.monitor import QuietWait, Sampler
 from xla_sweeps.measure.replicate import ClockCheck, Follower, ReplicateResult, Setting
-from xla_sweeps.measure.workers import Answer, Launch, RequestFailed, Worker
+from xla_sweeps.measure.workers import Answer, RequestFailed, Worker, WorkerCommand
 from xla_sweeps.schema.measurement import (
     Block,
     Failure,
@@ -139,9 +139,9 @@ class _Conductor:
 
     def _start(self, index: int) -> Worker:
         setting, trial = self.setting, self.job.trial
-        launch = Launch(
+        command = WorkerCommand(
             backend=setting.backend,
-            command=setting.backend.command("worker"),
+            arguments=setting.backend.command("worker"),
             environment=setting.environment,
             log=setting.log,
             labels=tuple(self.labels[index]),
@@ -150,7 +150,7 @@ class _Conductor:
         )
         sys.audit("xla_sweeps.spawn.before")
         worker = workers.start(
-            launch, mark=self.mark, stop=setting.stop, on_event=partial(self._take, index)
+            command, mark=self.mark, stop=setting.stop, on_event=partial(self._take, index)
         )
         sys.audit("xla_sweeps.spawn.after")
         if worker is None:

@@ -73,9 +73,9 @@ def explain(
         adopting_orphans() as mark,
     ):
         whole.wait(stop, on_wait)
-        launch = workers.Launch(
+        command = workers.WorkerCommand(
             backend=backend,
-            command=backend.command("worker"),
+            arguments=backend.command("worker"),
             environment=workers.worker_environment(trial, settings.device),
             log=Path(folder, "log"),
             labels=modes,
@@ -83,9 +83,9 @@ def explain(
             memory_limit_bytes=trial.memory_limit_bytes,
         )
         try:
-            worker = workers.start(launch, mark=mark, stop=stop, on_event=follow)
+            worker = workers.start(command, mark=mark, stop=stop, on_event=follow)
             if worker is not None:
-                limit = launch.memory_limit_bytes
+                limit = command.memory_limit_bytes
                 with worker, Sampler(device=settings.device, memory_limit_bytes=limit) as sampler:
                     sampler.add(worker.pid, worker.memory.request)
                     request = protocol.Explain(job=job, trace=trace)

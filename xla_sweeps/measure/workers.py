@@ -112,12 +112,13 @@ def worker_environment(trial: Trial, device: Device) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class WorkerCommand:
     """Command and surroundings of a worker.
 
     Attributes:
         backend: the framework that it loads.
-        command: what to start; gets our process id and the channel's descriptor as arguments.
+        arguments: the program and its arguments; our process id and the channel's descriptor
+            follow.
         environment: the complete environment.
         log: file that its output is appended to.
         labels: the modes that it measures.
@@ -126,7 +127,7 @@ class Launch:
     """
 
     backend: Backend
-    command: Sequence[str]
+    arguments: Sequence[str]
     environment: Mapping[str, str]
     log: Path
     labels: tuple[str, ...]
@@ -144,16 +145,16 @@ class Worker:
 
     def __init__(
         self,
-        launch: Launch,
+        command: WorkerCommand,
         process: subprocess.Popen[bytes],
         channel: FileIO,
         *,
         stop: Stop,
         on_event: Callable[[protocol.Event], None],
     ) -> None:
-        self.labels, self.memory = launch.labels, Stop()
+        self.labels, self.memory = command.labels, Stop()
         self.stage = protocol.Stage(phase=Phase.IMPORT)
-        self._launch, self._process, self._channel = launch, process, channel
+        self._command, self._process, self._channel = command, process, channel
         self._stops: Mapping[str, Readable] = {"memory": self.memory, "interrupt": stop}
         self._on_event, self._reader = on_event, protocol.Reader()
         self._looked, self._oom_kills = time.monotonic(), oom_kills()
@@ -196,7 +197,7 @@ class Worker:
         if isinstance(reply, expected):
             return reply
         if isinstance(reply, protocol.Failed):
-            raise RequestFailed(reply, self._launch.backend)
+            raise RequestFailed(reply, self._command.backend)
         raise self._lost(reason or "flood")
 
     def give_up(self, failed: RequestFailed) -> WorkerLost:
@@ -214,7 +215,7 @@ class Worker:
         finally:
             self._channel.close()
             self._process.__exit__(None, None, None)
-            trim(self._launch.log, limit=LOG_LIMIT_BYTES)
+            trim(self._command.log, limit=LOG_LIMIT_BYTES)
 
     def _answer(self) -> tuple[protocol.Reply | None, str]:
         """The reply, or why there is none: a key of `_stops`, or as `ProcessEnd.killed_for`."""
@@ -249,7 +250,7 @@ class Worker:
                     return None, "timeout"
                 if time.monotonic() >= self._looked + LOOK_S:
                     self._looked = time.monotonic()
-                    trim(self._launch.log, limit=LOG_LIMIT_BYTES)
+                    trim(self._command.log, limit=LOG_LIMIT_BYTES)
 
     def _take(self, chunk: bytes) -> protocol.Reply | None:
         """Pass on the events in a chunk; returns the reply, if it is there."""
@@ -257,7 +258,7 @@ class Worker:
         for message in self._reader.feed(chunk):
             if isinstance(message, protocol.Stage):
                 self.stage = message
-                limit_s = limit_of(message.phase, self._launch.timeouts)
+                limit_s = limit_of(message.phase, self._command.timeouts)
                 self._deadline = time.monotonic() + limit_s
             if isinstance(message, protocol.Event):
                 self._on_event(message)
@@ -285,12 +286,12 @@ class Worker:
 
     def _lost(self, reason: str) -> WorkerLost:
         """End what is left of it, and say why it ended and which mode it was preparing."""
-        by_itself, stage, launch = self.close(), self.stage, self._launch
+        by_itself, stage, command = self.close(), self.stage, self._command
         if reason == "died" or (reason == "closed" and by_itself):
             reason = ""
-        limit = f"{limit_of(stage.phase, launch.timeouts):g} s"
+        limit = f"{limit_of(stage.phase, command.timeouts):g} s"
         if reason == "memory":
-            limit = f"{launch.memory_limit_bytes / 2**30:.1f} GiB"
+            limit = f"{command.memory_limit_bytes / 2**30:.1f} GiB"
         status, failure = diagnose_end(
             ProcessEnd(
                 exit_code=self._process.wait(),
@@ -298,9 +299,9 @@ class Worker:
                 killed_for=reason,
                 limit=limit,
                 oom_kills=oom_kills() - self._oom_kills,
-                log_tail=redacted(tail(launch.log, limit=_LOG_TAIL_BYTES)),
+                log_tail=redacted(tail(command.log, limit=_LOG_TAIL_BYTES)),
             ),
-            backend=launch.backend,
+            backend=command.backend,
         )
         interrupted = status is Status.INTERRUPTED
         blamed = stage.mode in self.labels and stage.phase in _MODE_PHASES and not interrupted
@@ -309,7 +310,7 @@ class Worker:
 
 
 def start(
-    launch: Launch,
+    command: WorkerCommand,
     *,
     mark: Mapping[str, str],
     stop: Stop,
@@ -318,7 +319,7 @@ def start(
     """Start a worker; None where a stop was requested meanwhile.
 
     Args:
-        launch: how.
+        command: the program, its environment, log and limits.
         mark: variables by which orphans are found.
         stop: ends every request.
         on_event: called with every event.
@@ -328,17 +329,17 @@ def start(
     """
     if stop.requested:
         return None
-    launch.log.parent.mkdir(parents=True, exist_ok=True)
+    command.log.parent.mkdir(parents=True, exist_ok=True)
     read_end, write_end = os.pipe()
     channel = os.fdopen(read_end, "rb", buffering=0)
     try:
-        with launch.log.open("ab", buffering=0) as output:
+        with command.log.open("ab", buffering=0) as output:
             process = subprocess.Popen(
-                [*launch.command, str(os.getpid()), str(write_end)],
+                [*command.arguments, str(os.getpid()), str(write_end)],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                env={**launch.environment, **mark},
+                env={**command.environment, **mark},
                 pass_fds=[write_end],
                 start_new_session=True,
             )
@@ -347,7 +348,7 @@ def start(
         raise
     finally:
         os.close(write_end)
-    return Worker(launch, process, channel, stop=stop, on_event=on_event)
+    return Worker(command, process, channel, stop=stop, on_event=on_event)
 
 
 def stage_of(request: protocol.Request) -> protocol.Stage:
