@@ -7,7 +7,7 @@ from pathlib import Path
 
 from factories import MODEL, make_record
 
-from xla_sweeps.results.derive import run_of
+from xla_sweeps.results.derive import record_facts
 from xla_sweeps.results.rows import Runs, load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
@@ -40,7 +40,7 @@ def test_contaminated_records_tell_how_long_a_trial_takes_and_unfinished_ones_do
     records = [
         make_record(status=Status(word)) for word in ("contaminated", "infra", "interrupted")
     ]
-    entries = {word: [run_of(record)] for word, record in zip("abc", records, strict=True)}
+    entries = {word: [record_facts(record)] for word, record in zip("abc", records, strict=True)}
     assert costs_of(Runs(entries)) == {"resnet50": 60.0}
     del entries["a"]
     assert costs_of(Runs(entries)) == {}

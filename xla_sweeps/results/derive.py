@@ -42,7 +42,7 @@ _ROWS_A_TRIAL = 10
 """About as many rows as a trial ever has."""
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class RecordFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One record, in short: for planning, and to find drift.
 
     Attributes:
@@ -79,7 +79,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
         complete: whether all of it could be used; else it is read again next time.
     """
 
-    runs: tuple[Run, ...] = ()
+    runs: tuple[RecordFacts, ...] = ()
     has_rows: bool = True
     complete: bool = True
 
@@ -93,10 +93,10 @@ class Trials:
     problems: tuple[str, ...] = field(default=())
 
 
-def run_of(record: Record) -> Run:
+def record_facts(record: Record) -> RecordFacts:
     """A record, in short."""
     anchor = noise.is_anchor(record)
-    return Run(
+    return RecordFacts(
         trial_id=record.trial_id,
         replicate=record.replicate,
         outcome=outcome_of(record),
@@ -166,7 +166,7 @@ def summarized(
     rows: list[ComparisonRow] = []
     for name, records, unread in trials:
         folder = store.records_dir / name
-        runs, unusable = guarded(folder, partial(tuple, map(run_of, records)))
+        runs, unusable = guarded(folder, partial(tuple, map(record_facts, records)))
         trial = None
         if runs:
             trial, unusable = guarded(folder, partial(summarize, records))

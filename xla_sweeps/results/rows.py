@@ -25,7 +25,7 @@ import msgspec
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive
-from xla_sweeps.results.derive import Facts, Run, Trials
+from xla_sweeps.results.derive import Facts, RecordFacts, Trials
 from xla_sweeps.results.store import RACY_NS, Store, guarded
 from xla_sweeps.results.table import (
     check_size,
@@ -77,10 +77,10 @@ class Runs:
         problems: a line for each file that cannot be used.
     """
 
-    by_trial: Mapping[str, Sequence[Run]]
+    by_trial: Mapping[str, Sequence[RecordFacts]]
     problems: tuple[str, ...] = ()
 
-    def all(self) -> Iterator[Run]:
+    def all(self) -> Iterator[RecordFacts]:
         """Every record."""
         return (run for runs in self.by_trial.values() for run in runs)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results.claim import is_claimed
-from xla_sweeps.results.derive import run_of
+from xla_sweeps.results.derive import record_facts
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, RecordFormatError, differ, outcome_of
@@ -176,7 +176,7 @@ class Judge:
         """Count a task's records, each once; another build's are in place of the earlier ones."""
         fresh = [each for each in records if (each.trial_id, each.replicate) not in task.seen]
         task.seen |= {(record.trial_id, record.replicate) for record in fresh}
-        for run in map(run_of, fresh):
+        for run in map(record_facts, fresh):
             build = task.builds.get(run.trial_id, {})
             if differ(build, run.build):
                 task.outcomes, build = [], {}

@@ -12,7 +12,7 @@ from pathlib import Path
 from xla_sweeps.config import foreign
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.results import rows, table
-from xla_sweeps.results.derive import Run
+from xla_sweeps.results.derive import RecordFacts
 from xla_sweeps.results.rows import Runs
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.overrides import flattened, key_of
@@ -144,7 +144,7 @@ def assign_records(
     tasks: Sequence[Task], runs: Runs, *, software: Mapping[str, str], retry: Collection[Status]
 ) -> None:
     """Assign to each task its records, and the number of replicates still to be measured."""
-    by_request: dict[str, list[Run]] = {}
+    by_request: dict[str, list[RecordFacts]] = {}
     for run in runs.all():
         by_request.setdefault(run.request_id, []).append(run)
     for task in tasks:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xla_sweeps.errors import ConfigError, how_to_install
-from xla_sweeps.results.derive import run_of
+from xla_sweeps.results.derive import record_facts
 from xla_sweeps.results.rows import Runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.overrides import tidy
@@ -163,7 +163,7 @@ class Search:
                 self.done(task)
                 continue
             runs = {
-                name: [run_of(record) for record in group]
+                name: [record_facts(record) for record in group]
                 for name, group in self._records(task).items()
             }
             assign_records([task], Runs(runs), software=self._composer.software, retry=())
