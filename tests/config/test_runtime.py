@@ -12,7 +12,7 @@ from xla_sweeps.config import runtime
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import USAGE_CODE, ConfigError
-from xla_sweeps.schema.overrides import runtime_of
+from xla_sweeps.schema.overrides import runtime_text
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.sweep.compose import Composer
 from xla_sweeps.sweep.launchers.slots import Slot
@@ -118,7 +118,7 @@ def test_what_the_environment_sets_too_is_refused(override: str, environ: dict[s
     with pytest.raises(ConfigError, match=r"set.* too"):
         settings(override, environ=environ)
     other = settings(override, environ={"XLA_FLAGS": "--xla_other=1"})
-    assert runtime_of(other.trial) == override
+    assert runtime_text(other.trial) == override
     assert other.trial.runtime != settings().trial.runtime
 
 
@@ -137,12 +137,12 @@ def test_values_get_the_types_of_their_flags() -> None:
         "xla_gpu_autotune_gemm_rtol": 1.0,
         "xla_gpu_late_flag": True,
     }
-    assert runtime_of(typed.trial) == (
+    assert runtime_text(typed.trial) == (
         "onednn=false tf_xla_flags.tf_xla_max_cluster_size=10 threads.intra=1 "
         "xla_flags.xla_cpu_enable_fast_math=true xla_flags.xla_cpu_prefer_vector_width=512 "
         "xla_flags.xla_gpu_autotune_gemm_rtol=1.0 xla_flags.xla_gpu_late_flag=true"
     )
-    again = settings(*runtime_of(typed.trial).split())
+    again = settings(*runtime_text(typed.trial).split())
     assert again.trial == typed.trial
     assert request_id(again.trial) != request_id(settings().trial)
 
@@ -152,7 +152,7 @@ def test_an_absent_option_and_an_empty_one_are_one_request() -> None:
     empty = settings("xla_flags={}", "threads.intra=null", "onednn=null")
     none = settings("xla_flags=null", "threads=null")
     assert plain.trial == empty.trial == none.trial
-    assert runtime_of(plain.trial) == ""
+    assert runtime_text(plain.trial) == ""
 
 
 @pytest.mark.parametrize(

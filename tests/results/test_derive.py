@@ -28,7 +28,7 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results import derive, table
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Phase, Status
-from xla_sweeps.schema.overrides import runtime_of
+from xla_sweeps.schema.overrides import runtime_text
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow
 
@@ -192,7 +192,7 @@ def alike(records: Sequence[Record]) -> tuple[str, ...]:
         str(trial.scenario),
         device,
         environment,
-        runtime_of(trial),
+        runtime_text(trial),
         trial.copies,
     )
 

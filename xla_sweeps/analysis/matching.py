@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from xla_sweeps.analysis import provenance
 from xla_sweeps.schema import options
 from xla_sweeps.schema.columns import Part
-from xla_sweeps.schema.overrides import asked_of, runtime_of
+from xla_sweeps.schema.overrides import asked_of, runtime_text
 from xla_sweeps.schema.record import Record, build_of, newest
 from xla_sweeps.schema.row import COLUMNS, QUESTION, TrialSummary, value_of
 from xla_sweeps.schema.trial import Runtime, request_id, size_text
@@ -169,7 +169,7 @@ def _trials(side: Side, other: Side) -> list[MatchedTrial]:
         trials.append(
             MatchedTrial(
                 asked=records[-1].request_id or asked.get(question, question),
-                runtime=runtime_of(records[-1].trial),
+                runtime=runtime_text(records[-1].trial),
                 otherwise=_question(records[-1], runtime=Runtime()),
                 device=summary.trial.device,
                 records=records,
@@ -273,7 +273,7 @@ def _environment(records: Iterable[Record]) -> dict[str, set[str]]:
                 else {}
             ),
             "flags": provenance.flags_of(record) or "none",
-            "runtime": runtime_of(record.trial) or DEFAULTS,
+            "runtime": runtime_text(record.trial) or DEFAULTS,
             "threads": loaded.get("intra_op_threads"),
             "oneDNN": loaded.get("onednn"),
             **{f"loaded {name}": value for name, value in (loaded.get("libraries") or {}).items()},

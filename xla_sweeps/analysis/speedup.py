@@ -40,7 +40,7 @@ from xla_sweeps.schema.columns import (
 )
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
 from xla_sweeps.schema.modes import headline_pairs, is_aa_pair
-from xla_sweeps.schema.overrides import data_name, runtime_of
+from xla_sweeps.schema.overrides import data_name, runtime_text
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary, value_of
 
@@ -95,7 +95,7 @@ def shared_of(
             scenario=str(trial.scenario),
             effort=trial.effort.name,
             modes=",".join(trial.modes),
-            runtime=runtime_of(trial),
+            runtime=runtime_text(trial),
             device=str(first.device.get("name", "")),
             params=model.params,
             macs=model.macs,

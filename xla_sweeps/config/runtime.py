@@ -41,7 +41,7 @@ _LINE = re.compile(rf"^\t--(\w+)=.*?\t({'|'.join(KINDS)})\t", re.M)
 _HOST = Device(kind="cpu", index=0, name="")
 
 
-def runtime_of(
+def check_runtime(
     document: Mapping[str, Any], environ: Mapping[str, str], backend: Backend
 ) -> Runtime:
     """The options of the framework itself; each flag has a value of its type.

@@ -14,7 +14,7 @@ from typing import Any
 
 from xla_sweeps.config import catalog, compose, values
 from xla_sweeps.config.local_model import user_model_spec
-from xla_sweeps.config.runtime import runtime_of
+from xla_sweeps.config.runtime import check_runtime
 from xla_sweeps.config.scenario import (
     LEGACY,
     batches_of,
@@ -173,7 +173,7 @@ def _to_trial(
         memory_limit_bytes=devices.memory_limit_default()
         if limit_gib is None
         else round(limit_gib * 2**30),
-        runtime=runtime_of(document, environ, backend_named(mode_of(modes[0]).backend)),
+        runtime=check_runtime(document, environ, backend_named(mode_of(modes[0]).backend)),
     )
 
 

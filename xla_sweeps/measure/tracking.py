@@ -16,7 +16,7 @@ from xla_sweeps.schema.backend import Backend, backend_of
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.modes import headline_candidates, headline_of, is_told_by, mode_of
 from xla_sweeps.schema.options import TRACKERS
-from xla_sweeps.schema.overrides import asked_of, data_name, runtime_of
+from xla_sweeps.schema.overrides import asked_of, data_name, runtime_text
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import TrackerSettings, Trial, size_text
@@ -104,7 +104,7 @@ def _trial_scalars(trial: Trial) -> dict[str, Any]:
         "effort": asked["effort"],
         "execution_modes": asked["modes"],
         "pretrained": asked["weights"] != "random",
-        "runtime": runtime_of(trial),
+        "runtime": runtime_text(trial),
     }
 
 

@@ -368,7 +368,7 @@ NESTED = tuple(
 """Options whose values may be nested: `effort: {block_s: 1}` is `effort.block_s=1`."""
 
 RUNTIME = ("onednn", "threads", "xla_flags", "tf_xla_flags")
-"""Options of TensorFlow itself, which `overrides.runtime_of` puts into one text."""
+"""Options of TensorFlow itself, which `overrides.runtime_text` puts into one text."""
 
 IDENTIFYING = tuple(option.name for option in OPTIONS if option.identifies)
 """Options that tell trials apart."""

@@ -174,10 +174,10 @@ def words_of(trial: Trial, *, device: str = "") -> list[str]:
     chosen = {"modes": list(map(str, modes))} if jit is None else {}
     candidate = [] if jit is None else [f"jit={jit}"]
     named = {"device": device} if device else {}
-    return [*overrides(plain | named | chosen), *candidate, *runtime_of(trial).split()]
+    return [*overrides(plain | named | chosen), *candidate, *runtime_text(trial).split()]
 
 
-def runtime_of(trial: Trial) -> str:
+def runtime_text(trial: Trial) -> str:
     """The options of TensorFlow itself that a trial sets, as words: `threads.intra=1`.
 
     In alphabetical order, joined by blanks; "" where it sets none.
