@@ -95,7 +95,7 @@ TEXTS = {
 
 @pytest.mark.parametrize(("text", "what"), TEXTS.items())
 def test_the_cause_of_an_error_on_a_gpu_is_told_from_its_text(text: str, what: str) -> None:
-    cause = toolchain.cause_of(f"a line before\n{text}\na line after")
+    cause = toolchain.known_cause(f"a line before\n{text}\na line after")
     assert cause is not None
     assert cause.what == what
     assert cause.fix
@@ -104,7 +104,7 @@ def test_the_cause_of_an_error_on_a_gpu_is_told_from_its_text(text: str, what: s
 def test_an_unknown_text_has_no_cause() -> None:
     # https://github.com/tensorflow/tensorflow/issues/97387: harmless where the driver is new enough
     assert (
-        toolchain.cause_of(
+        toolchain.known_cause(
             "TensorFlow was not built with CUDA kernel binaries compatible with compute capability "
             "12.0. CUDA kernels will be jit-compiled from PTX, which could take 30 minutes."
         )

@@ -99,7 +99,7 @@ _CAUSES = (
 """Causes in the order in which they are looked for: an old ptxas also complains of the driver."""
 
 
-def cause_of(text: str) -> Cause | None:
+def known_cause(text: str) -> Cause | None:
     """The known cause that a text tells, or None."""
     return next((cause for cause in _CAUSES if cause.expression.search(text)), None)
 
@@ -149,8 +149,8 @@ def _compiled(line: bytes) -> Compiled | None:
 
 def _judged(compiled: Compiled, log: str) -> Check:
     for text in (compiled.error, log):
-        if cause := cause_of(text):
-            line = next(line for line in text.splitlines() if cause_of(line) is cause)
+        if cause := known_cause(text):
+            line = next(line for line in text.splitlines() if known_cause(line) is cause)
             return Check(compiled=compiled, cause=cause, line=first_line(line))
     return Check(
         compiled=compiled, cause=None, line=first_line(compiled.error) if compiled.error else ""
