@@ -32,7 +32,7 @@ LISTED = {
 def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorFlow's list of flags, as it is kept; TensorFlow is never asked."""
     monkeypatch.setenv("XLA_SWEEPS_CACHE", str(tmp_path))
-    runtime.known.cache_clear()
+    runtime.listed_flags.cache_clear()
     runtime.accepts.cache_clear()
     version = environment.versions()["tensorflow"]
     (tmp_path / "flags").mkdir()

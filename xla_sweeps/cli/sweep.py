@@ -206,7 +206,7 @@ def _show_plan(request: Request, plan: Plan) -> None:
         [(task.words, task.wanted) for task in plan.tasks],
         search=sweep.trials if sweep.method == "bayes" else None,
         repeated=plan.repeated,
-        known=estimated,
+        estimated=estimated,
         left_s=time_left(left, past=plan.costs, slots=request.slot_count) if estimated else None,
         timed_s=sum(task.timed_s * task.wanted for task in wanted) / request.slot_count,
     )

@@ -109,7 +109,7 @@ def _flags(option: str, given: Any, environ: Mapping[str, str], backend: Backend
 def _typed(option: str, name: str, value: Any, backend: Backend) -> Any:
     """The value in the flag's own type; XLA itself is asked about what it does not list."""
     variable, key = backend.flags[option], f"{option}.{name}"
-    flags = known(backend, variable)
+    flags = listed_flags(backend, variable)
     if name in flags:
         return _value(key, value, flags[name])
     text = str(_value(key, value, "str"))
@@ -137,7 +137,7 @@ def _value(key: str, value: Any, kind: str) -> Any | int | float | str:
 
 
 @cache
-def known(backend: Backend, variable: str) -> dict[str, str]:
+def listed_flags(backend: Backend, variable: str) -> dict[str, str]:
     """`bool`, `int`, `float` or `str` by flag of a variable; the list may be cut off at its end.
 
     Raises:

@@ -26,8 +26,8 @@ def test_tensorflow_lists_its_flags_and_takes_none_that_it_does_not_know(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XLA_SWEEPS_CACHE", str(tmp_path))
-    runtime.known.cache_clear()
-    kinds = runtime.known(default_backend(), "XLA_FLAGS")
+    runtime.listed_flags.cache_clear()
+    kinds = runtime.listed_flags(default_backend(), "XLA_FLAGS")
     assert kinds["xla_cpu_enable_fast_math"] == "bool"
     assert kinds["xla_cpu_prefer_vector_width"] == "int"
     assert kinds["xla_dump_to"] == "str"

@@ -47,7 +47,7 @@ def show_plan(
     *,
     search: int | None,
     repeated: int,
-    known: int,
+    estimated: int,
     left_s: tuple[float, float] | None,
     timed_s: float,
 ) -> None:
@@ -58,7 +58,7 @@ def show_plan(
         trials: overrides and missing replicates of each.
         search: number of trials that a search will propose; None if all are known.
         repeated: number of duplicate trials in the definition.
-        known: number of trials to measure whose model was measured before.
+        estimated: number of trials to measure whose model was measured before.
         left_s: estimated duration in seconds, as a range; None without an estimate.
         timed_s: maximum seconds of timing, by the limits of their effort.
     """
@@ -84,7 +84,7 @@ def show_plan(
     )
     if left_s is not None:
         low, high = (duration(seconds) for seconds in left_s)
-        text = f"about {low} to {high}, estimated from records of the models of {known:,} of "
+        text = f"about {low} to {high}, estimated from records of the models of {estimated:,} of "
         text += f"{count:,}"
     say(console, text)
     wait = f"a contaminated trial first waits for a quiet machine, at most {WAIT_LIMIT_S:g} s"
