@@ -157,7 +157,7 @@ def test_a_record_contains_raw_blocks_host_facts_and_the_environment(
 ) -> None:
     (record,) = records(all_modes[0])
     clean = [round_ for round_ in record.rounds if not round_.dirty]
-    assert len(record.rounds) >= 10  # a whole square of five modes
+    assert len(record.rounds) >= 10  # a whole Williams design of five modes
     assert all(sorted(round_.order) == sorted(record.modes) for round_ in record.rounds)
     assert {len(round_.blocks) for round_ in clean} <= {5}
     starts = [round_.started_ns for round_ in record.rounds]

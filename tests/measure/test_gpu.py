@@ -1,4 +1,4 @@
-"""Watching a GPU: only between squares, with counters, and with whatever the driver lacks."""
+"""Watching a GPU: between Williams designs, with counters, and with whatever the driver lacks."""
 
 from __future__ import annotations
 

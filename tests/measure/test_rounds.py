@@ -68,7 +68,7 @@ def our_design(source: random.Random, disturbance: Disturbance) -> bool:
     """
     orders: list[tuple[str, ...]] = []
     while len(orders) < 20:
-        orders += rounds.balanced_square(["a", "b"], source)
+        orders += rounds.williams_design(["a", "b"], source)
     state = source.getstate()
     for count in (12, 20):
         source.setstate(state)
@@ -117,7 +117,7 @@ def test_a_fixed_order_turns_a_slot_effect_into_a_difference() -> None:
 def test_two_modes_run_as_abba_baab() -> None:
     seen = set()
     for seed in range(40):
-        rows = rounds.balanced_square(["a", "b"], random.Random(seed))
+        rows = rounds.williams_design(["a", "b"], random.Random(seed))
         word = "".join("".join(row) for row in rows * 2)
         assert any(word[phase : phase + 8] in ("abbabaab", "baababba") for phase in (0, 2, 4, 6))
         seen.add(tuple(rows))
@@ -127,7 +127,7 @@ def test_two_modes_run_as_abba_baab() -> None:
 @pytest.mark.parametrize("count", [3, 4, 5, 6])
 def test_a_williams_design_of_more_modes_balances_positions_and_predecessors(count: int) -> None:
     labels = [f"m{index}" for index in range(count)]
-    rows = rounds.balanced_square(labels, random.Random(3))
+    rows = rounds.williams_design(labels, random.Random(3))
     assert len(rows) == (count if count % 2 == 0 else 2 * count)
     assert all(sorted(row) == labels for row in rows)
     places = Counter((place, label) for row in rows for place, label in enumerate(row))

@@ -125,7 +125,7 @@ def measured(
         seed=1,
         clock=clock,
         review=review,
-        on_square=lambda progress: None,
+        on_design=lambda progress: None,
     )
 
 
@@ -337,7 +337,7 @@ def test_measuring_stops_at_the_first_look_where_the_interval_is_narrow_enough()
     clock = Clock()
     result = measured({"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}, clock)
     assert result.converged
-    assert len(result.rounds) == 8  # whole squares of four: the first look at or after six rounds
+    assert len(result.rounds) == 8  # whole designs of four: the first look at or after six rounds
     ratios = rounds.log_ratios(result.rounds, "graph", "xla")
     assert ratios == pytest.approx(
         [math.log(0.401 / 0.201)] * 8
@@ -546,7 +546,7 @@ def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
                 if contaminated_every and round_.round % contaminated_every == 4
             },
         ),
-        on_square=lambda progress: seen.append((clock.now_ns, progress)),
+        on_design=lambda progress: seen.append((clock.now_ns, progress)),
     )
     end_ns, last = seen[-1]
     assert last.remaining_s == (0.0, 0.0)
@@ -568,7 +568,7 @@ def test_on_a_busy_machine_the_time_left_is_that_to_the_first_look() -> None:
         seed=1,
         clock=clock,
         review=busy,
-        on_square=seen.append,
+        on_design=seen.append,
     )
     assert [(progress.measured, progress.rounds) for progress in seen] == [
         (count, 0) for count in (4, 8, 12, 16, 20)
@@ -601,7 +601,7 @@ def test_a_worker_that_is_lost_costs_its_own_modes_and_no_complete_round(dies_at
         seed=1,
         clock=clock,
         review=review,
-        on_square=lambda progress: None,
+        on_design=lambda progress: None,
     )
     assert [loss.labels for loss in result.lost] == [{"graph_2", "xla_2"}]
     sizes = [len(round_.order) for round_ in result.rounds]
@@ -624,7 +624,7 @@ def test_when_the_last_worker_is_lost_the_complete_rounds_are_kept() -> None:
         seed=1,
         clock=clock,
         review=quiet,
-        on_square=seen.append,
+        on_design=seen.append,
     )
     assert len(result.rounds) == 5
     assert not result.converged

@@ -277,7 +277,7 @@ class _Conductor:
             seed=self.job.order_seed,
             clock=time.perf_counter_ns,
             review=self._review,
-            on_square=self.follower.progress,
+            on_design=self.follower.progress,
         )
         self.result.rounds = list(ended.rounds)
         self.result.contaminated = rounds.is_contaminated(ended.rounds)

@@ -1,4 +1,4 @@
-"""Watch a GPU between squares of rounds, while the measuring process waits: never in a block."""
+"""Watch a GPU between Williams designs, while the measuring process waits: never in a block."""
 
 from __future__ import annotations
 

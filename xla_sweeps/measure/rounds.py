@@ -26,7 +26,7 @@ REPEAT_PASSES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Progress after a Williams square.
+    """Progress after a Williams design.
 
     Attributes:
         measured: rounds so far, contaminated ones included.
@@ -85,15 +85,15 @@ label cannot be measured any more.
 """
 
 Review = Callable[[Sequence[Round]], Sequence[Round]]
-"""Called between squares, outside timed code: these rounds with what contaminated them."""
+"""Called between Williams designs, outside timed code: these rounds with what contaminated them."""
 
 
-def balanced_square(labels: Sequence[str], rng: random.Random) -> list[tuple[str, ...]]:
-    """Orders of the modes in one Williams square.
+def williams_design(labels: Sequence[str], rng: random.Random) -> list[tuple[str, ...]]:
+    """Orders of the modes in one Williams design.
 
     Each mode takes each position, and follows each other mode, equally often. Two modes: ABBA BAAB,
-    that is the rounds AB, BA, BA, AB, from a random phase on. More: the rows of a Williams design
-    (n rows for an even number of modes, 2n for an odd one), modes and rows shuffled.
+    that is the rounds AB, BA, BA, AB, from a random phase on. More modes: n rows for an even number
+    of modes, 2n for an odd one; modes and rows are shuffled.
 
     References:
         Williams (1949), Experimental designs balanced for the estimation of residual effects of
@@ -108,11 +108,11 @@ def balanced_square(labels: Sequence[str], rng: random.Random) -> list[tuple[str
         phase = rng.randrange(4)
         return rows[phase:] + rows[:phase]
     zigzag = [(place + 1) // 2 if place % 2 else -(place // 2) % count for place in range(count)]
-    square = [[(shift + step) % count for step in zigzag] for shift in range(count)]
+    places = [[(shift + step) % count for step in zigzag] for shift in range(count)]
     if count % 2:
-        square += [list(reversed(row)) for row in square]
-    rng.shuffle(square)
-    return [tuple(shuffled[index] for index in row) for row in square]
+        places += [list(reversed(row)) for row in places]
+    rng.shuffle(places)
+    return [tuple(shuffled[index] for index in row) for row in places]
 
 
 @dataclass
@@ -177,19 +177,19 @@ class _Interleaving:
         self.rounds.append(result)
         return result
 
-    def run_square(self) -> None:
-        """Measure a Williams square; contaminated rounds are repeated with all their modes.
+    def run_design(self) -> None:
+        """Measure a Williams design; contaminated rounds are repeated with all their modes.
 
-        Where a whole square is contaminated the next square takes its place. A square that loses a
+        Where a whole design is contaminated the next one takes its place. A design that loses a
         mode ends there; its complete rounds are kept.
         """
-        square, before = balanced_square(self.active, self.rng), len(self.lost)
-        pending = self.run_rounds(square)
+        design, before = williams_design(self.active, self.rng), len(self.lost)
+        pending = self.run_rounds(design)
         for _ in range(REPEAT_PASSES):
             orders = [round_.order for round_ in self.mark(pending)]
             if (
                 len(self.lost) != before
-                or len(orders) in (0, len(square))
+                or len(orders) in (0, len(design))
                 or self.repeated > MAX_CONTAMINATED_SHARE * len(self.rounds)
             ):
                 return
@@ -217,12 +217,12 @@ class _Interleaving:
         return [round_ for round_ in reviewed if round_.dirty]
 
     def look(self) -> bool:
-        """Take in the square that was measured; returns whether it is the last."""
+        """Take in the Williams design that was measured; returns whether it is the last."""
         effort = self.effort
         self.measured = self.clean(*self.active)
         self.width = headline_half_width(self.rounds, self.headline)
         busy = len(self.rounds) >= effort.rounds_min and is_contaminated(self.rounds)
-        capped = any(not self.squares_left(label) for label in self.decisive)
+        capped = any(not self.designs_left(label) for label in self.decisive)
         due = self.measured >= self.next_look
         while self.next_look <= self.measured:
             self.next_look += effort.rounds_look
@@ -247,7 +247,7 @@ class _Interleaving:
             label
             for label in self.active
             if label not in self.decisive
-            and (not self.squares_left(label) or self.clean(label) >= wanted)
+            and (not self.designs_left(label) or self.clean(label) >= wanted)
         ]
         self.active = [label for label in self.active if label not in left]
 
@@ -257,11 +257,11 @@ class _Interleaving:
 
     @property
     def rows(self) -> int:
-        """The number of rounds in a square of the modes that are still measured."""
-        return len(balanced_square(self.active, random.Random(0)))
+        """The number of rounds in a Williams design of the modes that are still measured."""
+        return len(williams_design(self.active, random.Random(0)))
 
-    def squares_left(self, label: str) -> int:
-        """Number of further squares that a mode's time limit allows."""
+    def designs_left(self, label: str) -> int:
+        """Number of further Williams designs that a mode's time limit allows."""
         left_s = max(0.0, self.effort.mode_cap_s - self.spent_s.get(label, 0.0))
         return math.floor(left_s / (self.rows * self.round_s(label)))
 
@@ -280,7 +280,7 @@ def measure_rounds(
     seed: int,
     clock: Clock,
     review: Review,
-    on_square: Callable[[Progress], None],
+    on_design: Callable[[Progress], None],
 ) -> RoundsResult:
     """Measure rounds of all modes until the interval of every headline log-ratio is narrow enough.
 
@@ -298,8 +298,8 @@ def measure_rounds(
         effort: how many rounds, how narrow an interval.
         seed: seed of the order of the modes.
         clock: nanoseconds.
-        review: called between squares.
-        on_square: receives the progress; called between squares.
+        review: called between Williams designs.
+        on_design: receives the progress; called between Williams designs.
     """
     state = _Interleaving(
         time_block=time_block,
@@ -314,12 +314,12 @@ def measure_rounds(
         next_look=effort.rounds_min,
     )
     while True:
-        state.run_square()
+        state.run_design()
         ended = not state.active or state.look()
         if state.active:
             if not ended:
                 state.retire()
-            on_square(_progress(state, ended=ended))
+            on_design(_progress(state, ended=ended))
         if ended:
             converged = bool(state.active) and state.converged
             return RoundsResult(rounds=tuple(state.rounds), converged=converged, lost=state.lost)
@@ -413,9 +413,9 @@ def _progress(state: _Interleaving, *, ended: bool) -> Progress:
 
 
 def _time_s(state: _Interleaving, rounds: float) -> float:
-    """Seconds of so many more rounds, in whole squares, within every mode's time limit."""
-    squares = min(math.ceil(rounds / state.rows), *map(state.squares_left, state.decisive))
+    """Seconds of so many more rounds, in whole Williams designs, within every mode's time limit."""
+    designs = min(math.ceil(rounds / state.rows), *map(state.designs_left, state.decisive))
     return sum(
-        min(squares, state.squares_left(label)) * state.rows * state.round_s(label)
+        min(designs, state.designs_left(label)) * state.rows * state.round_s(label)
         for label in state.active
     )

@@ -159,7 +159,7 @@ class Record:
         modes: outcome of each mode, by label.
         rounds: raw blocks, in the order they were measured.
         contamination: what the sampler outside the measuring process saw, summarized.
-        gpu: what the GPU reported between squares of rounds; empty in older records.
+        gpu: what the GPU reported between Williams designs; empty in older records.
         sync: the synchronization self-test; `empty_s` is one with nothing to wait for, seconds.
         seconds: wall time of the stages `import` (TensorFlow), `build`, `prepare`, `measure`.
         log: the replicate's log file, relative to the results folder.

@@ -142,7 +142,7 @@ class Effort:
     def timed_s(self, modes: int) -> float:
         """The most seconds that a replicate of so many modes is timed.
 
-        A single Williams square, which is never cut short, may take longer.
+        A single Williams design, which is never cut short, may take longer.
         """
         each_s = self.mode_cap_s + self.warmup_cap_s + self.latency_cap_s + self.sustained_s
         return modes * each_s

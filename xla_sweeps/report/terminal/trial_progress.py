@@ -85,7 +85,7 @@ class TrialProgress:
         self._block.redraw()
 
     def round_done(self, replicate: int, progress: Progress) -> None:
-        """A Williams square of rounds is measured."""
+        """A Williams design is measured."""
         self._replicate, self._rounds = replicate, progress
         self._block.line("rounds", f"{_counted(progress)}  {_width(progress)}{_eta(progress)}")
         self._block.redraw()
