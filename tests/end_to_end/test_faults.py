@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import alive_in, counted, gone, start
+from driving import Notes, alive_in, counted, gone, start
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
@@ -129,19 +129,6 @@ def test_death_at_a_point_neither_loses_nor_duplicates_a_record(
         assert [*examined(results).problems, *contradictions(results)] == []
 
 
-class _Screen:
-    def __init__(self) -> None:
-        self.ends: list[str] = []
-
-    def running(self, *_: object) -> None: ...
-    def busy(self, text: str) -> None: ...
-    def ended(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
-        self.ends.append(outcome)
-
-    def progress(self, *_: object, **__: object) -> None: ...
-    def warn(self, message: str) -> None: ...
-
-
 def real_sweep(
     results: Path, monkeypatch: pytest.MonkeyPatch, *given: str, **environ: str
 ) -> list[str]:
@@ -161,15 +148,15 @@ def real_sweep(
         [*overrides(values), *given], slots=[Slot(name="cpu", device=devices()[-1])]
     )
     task = composer.task({})
-    store, screen = Store(results), _Screen()
+    store, notes = Store(results), Notes()
     store.check_writable()
     assign_records([task], load_runs(store), software=composer.software, retry=())
     launcher = LocalLauncher(
         [Slot(name="cpu", device=Device(kind="cpu", index=0, name="d"))],
         command=FAKE,
     )
-    Driver(launcher, store, screen, extra=["ui=plain"], logs=results / "logs").run([task])
-    return screen.ends
+    Driver(launcher, store, notes, extra=["ui=plain"], logs=results / "logs").run([task])
+    return [outcome for _, outcome in notes.ends]
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ class Notes:
         self.busy_with: list[str] = []
         self.where: list[str] = []
         self.where_ended: list[str] = []
+        self.reports: list[tuple[int, int]] = []
 
     def running(self, slot: str, what: str, log: Path) -> None:
         self.where.append(slot)
@@ -48,7 +49,7 @@ class Notes:
         *,
         left_s: tuple[float, float] | None,
     ) -> None:
-        pass
+        self.reports.append((done, total))
 
     def busy(self, text: str) -> None:
         self.busy_with.append(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,44 +12,18 @@ from factories import failed_outcome, make_outcome, make_record
 from quick_sweep import QUICK, slots_of, tasks_of
 from quick_trial import record
 
-from xla_sweeps.results.rows import load_runs
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Round, Status
 from xla_sweeps.sweep.backlog import Backlog
-from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.launchers.job import Job
 from xla_sweeps.sweep.launchers.local import LocalLauncher
 from xla_sweeps.sweep.outcomes import Judge, Run
-from xla_sweeps.sweep.plan import assign_records
 from xla_sweeps.sweep.progress import Progress, cause_of, figure_of
 
 
-class Reports(Notes):
-    """A screen that keeps how far the sweep was."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reports: list[tuple[int, int]] = []
-
-    def progress(
-        self,
-        done: int,
-        total: int,
-        counts: Mapping[str, int],
-        *,
-        left_s: tuple[float, float] | None,
-    ) -> None:
-        self.reports.append((done, total))
-
-
 def test_the_number_of_trials_is_shown_before_the_first_ends(tmp_path: Path) -> None:
-    store, screen = Store(tmp_path), Reports()
-    tasks = tasks_of(tmp_path, ["a=ok", "b=ok", "c=slow"])
-    assign_records(tasks, load_runs(store), software={}, retry=())
-    launcher = LocalLauncher(slots_of(1), command=QUICK)
-    Driver(launcher, store, screen, extra=(), logs=tmp_path / "logs" / "sweeps").run(tasks)
-    assert screen.reports[0] == (0, 3)
-    assert screen.reports[-1] == (3, 3)
+    _, notes = drive(tmp_path, "a=ok", "b=ok", "c=slow", slots=1)
+    assert notes.reports[0] == (0, 3)
+    assert notes.reports[-1] == (3, 3)
 
 
 def test_contaminated_trials_are_told_with_what_follows(tmp_path: Path) -> None:
