@@ -13,7 +13,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from factories import CONFIG, make_record
-from paths import DATA
+from golden_record import GOLDEN, folder_with, put
 
 from xla_sweeps.analysis import summary
 from xla_sweeps.cli import main
@@ -22,19 +22,6 @@ from xla_sweeps.results import rows
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, sealed
-
-GOLDEN = DATA / "records" / "schema_4.json"
-
-
-def put(path: str, value: Any) -> Callable[[Any], None]:
-    def change(document: Any) -> None:
-        *names, last = path.split(".")
-        for name in names:
-            document = document[int(name) if isinstance(document, list) else name]
-        document[int(last) if isinstance(document, list) else last] = value
-
-    return change
-
 
 CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
     "batch size": ("batch_size", put("trial.batch_size", -4)),
@@ -57,14 +44,6 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
     "a request that is no text": ("request_id", put("request_id", 5)),
     "a fingerprint that is no text": ("fingerprint", put("model.fingerprint", [1])),
 }
-
-
-def folder_with(tmp_path: Path, text: bytes) -> Path:
-    trial = str(json.loads(GOLDEN.read_bytes())["trial_id"])
-    path = tmp_path / "records" / trial / "0.json"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(text)
-    return path
 
 
 def test_the_golden_record_is_without_fault(tmp_path: Path) -> None:

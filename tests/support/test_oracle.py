@@ -12,16 +12,14 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from factories import make_record
+from golden_record import GOLDEN, folder_with, put
 from oracle import contradictions
-from paths import DATA
 from record_oracle import SCHEMAS, STATUSES, proof
 
 from xla_sweeps.results import rows
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record, sealed
-
-GOLDEN = DATA / "records" / "schema_4.json"
 
 
 def xla_times_by(factor: float) -> Callable[[Any], None]:
@@ -33,16 +31,6 @@ def xla_times_by(factor: float) -> Callable[[Any], None]:
                         block[name] = int(block[name] * factor)
         mode = document["modes"]["xla"]
         mode["latencies_s"] = [factor * value for value in mode["latencies_s"]]
-
-    return change
-
-
-def put(path: str, value: Any) -> Callable[[Any], None]:
-    def change(document: Any) -> None:
-        *names, last = path.split(".")
-        for name in names:
-            document = document[int(name) if isinstance(document, list) else name]
-        document[int(last) if isinstance(document, list) else last] = value
 
     return change
 
@@ -132,14 +120,6 @@ def test_a_mode_is_what_its_name_says_unless_keras_chooses(
 ) -> None:
     accepted = {value for value in (True, False) if not [*proof(label, {name: value})]}
     assert accepted == allowed
-
-
-def folder_with(tmp_path: Path, text: bytes) -> Path:
-    trial = str(json.loads(GOLDEN.read_bytes())["trial_id"])
-    path = tmp_path / "records" / trial / "0.json"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(text)
-    return path
 
 
 def test_the_golden_record_is_without_fault(tmp_path: Path) -> None:
