@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from commands import forked
 from factories import make_outcome, make_record
+from tamper import copied, sparse
 
 from xla_sweeps.cli import main
 from xla_sweeps.results.rows import end_trial
@@ -20,11 +20,6 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import sealed
 
 GOOD = "0" * 15 + "1"
-
-
-def sparse(path: Path) -> None:
-    with path.open("wb") as handle:
-        handle.truncate(200 * 2**30)
 
 
 ODD_FILES: Mapping[str, Callable[[Path], object]] = {
@@ -152,22 +147,6 @@ def test_planning_and_the_end_of_a_trial_go_on_too(folder: Path, tmp_path: Path)
         said += " ".join(problems)
         assert f"{number:016x}/5.json" in said
         assert store.save(make_record(trial_id=f"{number:016x}"))[0].replicate == 6
-
-
-def copied(folder: Path, target: Path) -> Path:
-    """A copy with its pipes, links and holes."""
-
-    def copy(source: str, place: str) -> None:
-        path = Path(source)
-        if path.is_fifo():
-            os.mkfifo(place)
-        elif path.stat().st_size > 2**30:
-            sparse(Path(place))
-        else:
-            shutil.copy2(source, place)
-
-    shutil.copytree(folder, target, symlinks=True, copy_function=copy)
-    return target
 
 
 def test_a_results_folder_whose_records_cannot_be_read_is_one_line(
