@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import yaml
+from catalog_models import of_catalog
 
 from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
 from xla_sweeps.backends.tensorflow.operations import compiled_inside
@@ -21,7 +21,7 @@ from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement
 from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.trial import ModelSpec, Precision
+from xla_sweeps.schema.trial import Precision
 
 pytestmark = [
     pytest.mark.tf,
@@ -110,20 +110,13 @@ def _cases(cases: Iterable[tuple[str, str]], always: Collection[tuple[str, str]]
     return [pytest.param(*case, marks=() if case in always else EXHAUSTIVE) for case in cases]
 
 
-def spec(
-    name: str, resolution: int | None = None, weights: str = "random", source: str = "applications"
-) -> ModelSpec:
-    document = yaml.safe_load((catalog.conf_dir() / "model" / f"{name}.yaml").read_text())
-    return catalog.model_spec(document, source=source, resolution=resolution, weights=weights)
-
-
 def build(
     name: str,
     resolution: int | None = None,
     precision: Precision = Precision.FLOAT32,
     source: str = "applications",
 ) -> models.BuiltModel:
-    return models.build(spec(name, resolution, source=source), precision=precision, seed=0)
+    return models.build(of_catalog(name, source, resolution), precision=precision, seed=0)
 
 
 def _counts(model: Any) -> tuple[int, int]:
@@ -234,7 +227,7 @@ def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(
         )
         if not result.ok:  # not as close to eager as allowed, but perhaps as close to the truth
             reference = models.float64_reference(
-                spec(name, _smallest_resolution(entry), source=source), built, batch
+                of_catalog(name, source, _smallest_resolution(entry)), built, batch
             )
             result = agreement.compare(
                 outputs,
@@ -311,7 +304,7 @@ def test_the_float64_twin_computes_the_same_with_smaller_errors(name: str) -> No
     built = build(name, 64)
     batch = images(built)
     models.calibrate(built, batch)
-    (reference,) = models.float64_reference(spec(name, 64), built, batch[:2])
+    (reference,) = models.float64_reference(of_catalog(name, "applications", 64), built, batch[:2])
     assert reference.dtype == np.float64
     logits = np.asarray(built.call(tf.constant(batch)))[:2]
     error = np.abs(logits - reference).max() / np.abs(reference).max()
@@ -337,11 +330,15 @@ def test_the_same_seed_gives_the_same_weights() -> None:
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 def test_weights_from_a_file_are_loaded(tmp_path: os.PathLike[str]) -> None:
-    first = models.build(spec("mobilenet_v1", 32), precision=Precision.FLOAT32, seed=1)
+    first = models.build(
+        of_catalog("mobilenet_v1", "applications", 32), precision=Precision.FLOAT32, seed=1
+    )
     path = f"{tmp_path}/mine.weights.h5"
     first.loaded.keras_model.save_weights(path)
     second = models.build(
-        spec("mobilenet_v1", 32, weights=path), precision=Precision.FLOAT32, seed=2
+        of_catalog("mobilenet_v1", "applications", 32, weights=path),
+        precision=Precision.FLOAT32,
+        seed=2,
     )
     assert np.array_equal(
         first.loaded.keras_model.get_weights()[0], second.loaded.keras_model.get_weights()[0]
@@ -362,7 +359,9 @@ def test_pretrained_weights_without_a_network_are_refused_in_one_line(
     monkeypatch.setattr(file_utils.config, "keras_home", lambda: str(tmp_path))
     with pytest.raises(XlaSweepsError) as caught:
         models.build(
-            spec("mobilenet_v2", 224, weights="imagenet"), precision=Precision.FLOAT32, seed=0
+            of_catalog("mobilenet_v2", "applications", 224, weights="imagenet"),
+            precision=Precision.FLOAT32,
+            seed=0,
         )
     assert str(caught.value).startswith(
         "weights=imagenet: mobilenet_v2's weights could not be loaded"
@@ -376,7 +375,9 @@ def test_a_constructor_that_the_library_lacks_is_refused_in_one_line() -> None:
         ConfigError, match=r"keras.applications has no 'RegNetX002' in the installed version"
     ):
         models.build(
-            replace(spec("regnetx_002"), library="keras"), precision=Precision.FLOAT32, seed=0
+            replace(of_catalog("regnetx_002", "applications"), library="keras"),
+            precision=Precision.FLOAT32,
+            seed=0,
         )
 
 

@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import yaml
+from catalog_models import of_catalog
 from paths import SUPPORT
 
 from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
@@ -45,13 +45,6 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(SUPPORT))
     yield
     keras.backend.clear_session()
-
-
-def of_catalog(
-    name: str, source: str, resolution: int | None = None, weights: str = "random"
-) -> ModelSpec:
-    document = yaml.safe_load((catalog.conf_dir() / "model" / f"{name}.yaml").read_text())
-    return catalog.model_spec(document, source=source, resolution=resolution, weights=weights)
 
 
 def own(path: str, **given: Any) -> ModelSpec:
