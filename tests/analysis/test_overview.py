@@ -11,7 +11,7 @@ import numpy as np
 import page_oracle
 import pytest
 from changed_rows import with_columns
-from factories import failed_outcome, make_outcome, make_record
+from headline_rows import row
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
@@ -24,22 +24,10 @@ from xla_sweeps.analysis.overview import (
     overview,
     overview_of,
 )
-from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.advice import overall_answer as answer
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import by_scenario
 from xla_sweeps.schema.row import ComparisonRow
-
-
-def row(speedup: float | None, family: str = "ResNetV1", **changes: Any) -> ComparisonRow:
-    if speedup is None:
-        modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP)}
-        made = summarize([make_record({"graph": 0.2}, modes=modes)]).comparisons[0]
-    else:
-        made = summarize(
-            [make_record({"graph": 0.2, "xla": 0.2 / speedup}, noise=0.001)]
-        ).comparisons[0]
-    return with_columns(made, family=family, **changes)
 
 
 def test_counts_and_means_are_those_of_the_rows() -> None:

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from changed_rows import with_columns
-from factories import failed_outcome, make_outcome, make_record
+from headline_rows import row
 
 from xla_sweeps.analysis.overview import overview
-from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.advice import overall_answer
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import ComparisonRow
-
-
-def row(speedup: float | None, **changes: Any) -> ComparisonRow:
-    if speedup is None:
-        modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP)}
-        made = summarize([make_record({"graph": 0.2}, modes=modes)]).comparisons[0]
-    else:
-        made = summarize(
-            [make_record({"graph": 0.2, "xla": 0.2 / speedup}, noise=0.001)]
-        ).comparisons[0]
-    return with_columns(made, **changes)
 
 
 @pytest.mark.parametrize(
