@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from paths import SUPPORT
-
-from xla_sweeps.results.store import Store
-from xla_sweeps.schema.record import Record
+from scripted_trials import records, start
 
 REQUEST = ("model=mobilenet_v2", "resolution=32", "modes=[graph,xla]", "device=cpu", "ui=plain")
-
-
-def start(
-    results: Path, *words: str, script: str = "", program: str = "fake_trial.py", **environ: str
-) -> subprocess.Popen[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
-    return subprocess.Popen(
-        [sys.executable, str(SUPPORT / program), *words, f"results_dir={results}"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=results.parent,
-        env={**kept, "FAKE_WORKER": script, "COLUMNS": "100", **environ},
-        start_new_session=True,
-    )
-
-
-def records(results: Path) -> list[Record]:
-    return [record for group in Store(results).load().records.values() for record in group]
 
 
 def wait_until(done: Callable[[], bool], within_s: float = 300) -> None:

@@ -11,11 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from paths import SUPPORT
+from scripted_trials import records, start
 
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.record import Record
 
 REQUEST = (
     *("model=mobilenet_v2", "resolution=32", "device=cpu", "ui=plain", "tracker=none"),
@@ -25,22 +23,6 @@ REQUEST = (
 IN_WORKER = ("import", "build", "compile", "warmup", "block", "finished")
 
 IN_PARENT = ("spawn.before", "spawn.after", "supervisor.result", "store.opened", "store.linked")
-
-
-def start(results: Path, *words: str, script: str = "", **environ: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, str(SUPPORT / "fake_trial.py"), *words, f"results_dir={results}"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=results.parent,
-        env={**os.environ, "FAKE_WORKER": script, "COLUMNS": "100", **environ},
-        start_new_session=True,
-    )
-
-
-def records(results: Path) -> list[Record]:
-    return [record for group in Store(results).load().records.values() for record in group]
 
 
 def workers(tag: str) -> list[int]:
