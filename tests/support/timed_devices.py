@@ -1,0 +1,110 @@
+"""A fake device with a fake clock, on which every figure that is measured is exact."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from direct import Direct
+
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import settings_of
+from xla_sweeps.measure import rounds
+from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.trial import Effort
+
+EFFORT = Effort(
+    name="test",
+    replicates=1,
+    rounds_min=6,
+    rounds_look=6,
+    rounds_max=24,
+    target_half_width=0.01,
+    block_s=0.1,
+    mode_cap_s=1e6,
+    warmup_calls=5,
+    warmup_s=0.5,
+    warmup_cap_s=60,
+    latency_calls=20,
+    latency_cap_s=1e6,
+    settle_s=1e6,
+    hopeless_ends=False,
+)
+
+
+@dataclass
+class Clock:
+    """Nanoseconds that pass only on request."""
+
+    now_ns: int = 0
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+    def pass_s(self, seconds: float) -> None:
+        self.now_ns += round(seconds * 1e9)
+
+
+@dataclass
+class Device:
+    """An accelerator: a call returns after `enqueue_s`, its work on the device takes `work_s`."""
+
+    clock: Clock
+    work_s: float
+    enqueue_s: float = 0.001
+    waits: bool = True
+    noise: Sequence[float] = (1.0,)
+    busy_until_ns: int = 0
+    calls: int = 0
+    log: list[str] = field(default_factory=list)
+    gc_states: set[bool] = field(default_factory=set)
+
+    def prepare(self) -> None:
+        self.log.append("prepare")
+
+    def step(self) -> None:
+        self.clock.pass_s(self.enqueue_s)
+        work_s = self.work_s * self.noise[self.calls % len(self.noise)]
+        self.busy_until_ns = max(self.busy_until_ns, self.clock.now_ns) + round(work_s * 1e9)
+        self.calls += 1
+        self.log.append("step")
+        self.gc_states.add(gc.isenabled())
+
+    def synchronize(self) -> None:
+        self.log.append("synchronize")
+        if self.waits:
+            self.drain()
+
+    def drain(self) -> None:
+        self.clock.now_ns = max(self.clock.now_ns, self.busy_until_ns)
+
+
+def quiet(rounds: Sequence[Round]) -> Sequence[Round]:
+    return rounds
+
+
+def measured(
+    devices: Mapping[str, Device],
+    clock: Clock,
+    *,
+    effort: Effort = EFFORT,
+    calls: int = 2,
+    review: rounds.Review = quiet,
+) -> rounds.RoundsResult:
+    return rounds.measure_rounds(
+        Direct(devices, clock).block,
+        dict.fromkeys(devices, calls),
+        {label: device.work_s for label, device in devices.items()},
+        effort=effort,
+        seed=1,
+        clock=clock,
+        review=review,
+        on_design=lambda progress: None,
+    )
+
+
+@cache
+def level(name: str) -> Effort:
+    return settings_of(compose_config([f"effort={name}", "device=cpu"])).trial.effort
