@@ -17,27 +17,20 @@ from factories import (
     failed_outcome,
     make_outcome,
     make_record,
-    make_rounds,
 )
+from headline_rows import TIMES, headline
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xla_sweeps.analysis.interval import verdicts_from
 from xla_sweeps.analysis.stats import signed_rank_interval
-from xla_sweeps.analysis.summary import decomposition, headline_failed, summarize
+from xla_sweeps.analysis.summary import decomposition, summarize
 from xla_sweeps.measure import timing
 from xla_sweeps.measure.rounds import measure_latencies
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.measurement import Flagged, Status
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import comparison_pairs
-from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow, row_dict
-
-TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.1}
-
-
-def headline(records: list[Record]) -> ComparisonRow:
-    return summarize(records).comparisons[0]
+from xla_sweeps.schema.row import row_dict
 
 
 def test_without_noise_every_figure_is_exact() -> None:
@@ -225,176 +218,6 @@ def test_two_processes_that_differ_give_the_hull_of_their_intervals_and_stay_pre
     )
     assert row.speedup.preliminary
     assert (row.speedup.low, row.speedup.high) == pytest.approx((2.0, 2.4))
-
-
-def test_contaminated_rounds_are_excluded_while_enough_others_remain() -> None:
-    slow = {"graph": 0.2, "xla": 0.4}
-    rounds = make_rounds({"graph": 0.2, "xla": 0.1}, count=8) + tuple(
-        replace(round_, round=round_.round + 8, dirty="busy")
-        for round_ in make_rounds(slow, count=8)
-    )
-    record = make_record({"graph": 0.2, "xla": 0.1}, rounds=rounds, status=Status.CONTAMINATED)
-    row = headline([record])
-    assert row.speedup.value == pytest.approx(2.0)
-    assert row.speedup.rounds == 8
-    assert row.status is Status.CONTAMINATED
-    assert row.speedup.raw is not None
-    assert row.speedup.raw < 1.6
-    few = replace(record, rounds=rounds[4:])
-    assert headline([few]).speedup.rounds == 12
-
-
-def replicates(*, clean: int, contaminated: int) -> list[Record]:
-    """Clean ones of speedup 1.25, and contaminated ones in which every figure is off."""
-    slow = {"graph": 0.2, "xla": 0.4}
-    busy = make_rounds(slow, count=12, noise=0.3, seed=9, dirty=range(12))
-    some = make_rounds(slow, count=12, noise=0.3, seed=8, dirty=range(5))
-    return [
-        *(
-            make_record(
-                {"graph": 0.2, "xla": 0.16}, replicate=number, noise=0.005, seed=number, count=12
-            )
-            for number in range(clean)
-        ),
-        *(
-            make_record(
-                slow,
-                replicate=clean + number,
-                rounds=(busy, some)[number % 2],
-                status=Status.CONTAMINATED,
-                flags=(Flagged("not_converged"),),
-                contamination={"foreign_cores": 3.0},
-            )
-            for number in range(contaminated)
-        ),
-    ]
-
-
-@pytest.mark.parametrize("clean", [1, 3])
-@pytest.mark.parametrize("contaminated", [1, 2, 3])
-def test_contaminated_replicates_change_nothing_beside_clean_ones(
-    clean: int, contaminated: int
-) -> None:
-    alone = summarize(replicates(clean=clean, contaminated=0))
-    both = summarize(replicates(clean=clean, contaminated=contaminated))
-    (row,), (expected,) = both.comparisons, alone.comparisons
-    assert row.speedup.raw is not None
-    assert row.speedup.raw < 1.2
-    assert replace(row, speedup=replace(row.speedup, raw=None)) == expected
-    assert replace(both, comparisons=()) == replace(alone, comparisons=())
-    assert (row.status, row.flags, row.speedup.replicates) == (Status.OK, (), clean)
-
-
-def test_contaminated_rounds_of_a_replicate_cut_short_do_not_stand_beside_clean_replicates() -> (
-    None
-):
-    records = replicates(clean=2, contaminated=0)
-    short = replace(
-        records[0],
-        replicate=7,
-        rounds=make_rounds({"graph": 0.2, "xla": 0.4}, count=9, dirty=range(4)),
-    )
-    assert headline([*records, short]).speedup == headline(records).speedup
-
-
-def test_a_mode_that_only_a_contaminated_replicate_measured_is_shown_as_contaminated() -> None:
-    eager = make_record(
-        TIMES, replicate=1, status=Status.CONTAMINATED, rounds=make_rounds(TIMES, dirty=range(9))
-    )
-    rows = summarize([make_record(), eager]).comparisons
-    assert {(row.baseline.mode, row.candidate.mode): row.status for row in rows} == {
-        ("graph", "xla"): Status.OK,
-        ("eager", "graph"): Status.CONTAMINATED,
-        ("eager", "xla"): Status.CONTAMINATED,
-    }
-
-
-@pytest.mark.parametrize(
-    ("statuses", "status"),
-    [
-        (["nondeterministic", "ok", "ok"], Status.OK),
-        (["nondeterministic", "run_error"], Status.NONDETERMINISTIC),
-        (["ok", "nondeterministic"], Status.NONDETERMINISTIC),
-        (["nondeterministic", "ok", "wrong_result"], Status.WRONG_RESULT),
-        (["wrong_result", "ok", "ok"], Status.WRONG_RESULT),
-    ],
-)
-def test_the_newest_replicate_tells_whether_a_mode_computes_the_same_twice(
-    statuses: list[str], status: Status
-) -> None:
-    records = [
-        make_record(
-            replicate=number,
-            modes={"graph": make_outcome(0.2), "xla": make_outcome(0.1, status=Status(word))},
-        )
-        for number, word in enumerate(statuses)
-    ]
-    assert headline(records).status is status
-    assert headline_failed(records[::-1]) is (status is not Status.OK)
-
-
-def test_rounds_without_a_dropped_mode_count_for_the_others() -> None:
-    rounds = make_rounds(TIMES, count=6) + tuple(
-        replace(round_, round=round_.round + 6)
-        for round_ in make_rounds({"graph": 0.2, "xla": 0.1}, count=10)
-    )
-    summary = summarize([make_record(TIMES, rounds=rounds)])
-    assert {
-        (row.baseline.mode, row.candidate.mode): row.speedup.rounds for row in summary.comparisons
-    } == {
-        ("graph", "xla"): 16,
-        ("eager", "graph"): 6,
-        ("eager", "xla"): 6,
-    }
-
-
-@pytest.mark.parametrize("status", [Status.WRONG_RESULT, Status.RETRACED, Status.NONDETERMINISTIC])
-def test_a_mode_with_wrong_results_keeps_its_timings_and_loses_its_speedup(
-    status: Status,
-) -> None:
-    modes = {"graph": make_outcome(0.2), "xla": make_outcome(0.1, status=status)}
-    summary = summarize([make_record({"graph": 0.2, "xla": 0.1}, modes=modes)])
-    row = summary.comparisons[0]
-    assert (row.speedup.verdict, row.speedup.value, row.status) == (Verdict.FAILED, None, status)
-    assert summary.modes[1].columns.throughput_samples_per_s is not None
-
-
-def test_a_mode_that_failed_leaves_a_row_with_its_reason() -> None:
-    modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel")}
-    row = headline([make_record({"graph": 0.2}, modes=modes)])
-    assert (row.speedup.verdict, row.status, row.failure.message) == (
-        Verdict.FAILED,
-        Status.UNSUPPORTED_OP,
-        "no kernel",
-    )
-    assert row.candidate.throughput_samples_per_s is None
-    assert row.baseline.throughput_samples_per_s == pytest.approx(20.0)
-
-
-def test_one_wrong_replicate_withholds_the_mode_although_others_were_right() -> None:
-    bad = {"graph": make_outcome(0.2), "xla": make_outcome(0.1, status=Status.WRONG_RESULT)}
-    assert (
-        headline([make_record(), make_record(modes=bad, replicate=1)]).speedup.verdict
-        is Verdict.FAILED
-    )
-
-
-def test_a_trial_with_only_failures_is_summarized_too() -> None:
-    modes = {"graph": failed_outcome(Status.SKIPPED), "xla": failed_outcome(Status.SKIPPED)}
-    summary = summarize([make_record({}, modes=modes, rounds=(), status=Status.BUILD_ERROR)])
-    assert summary.replicates == 0
-    assert summary.comparisons[0].speedup.verdict is Verdict.FAILED
-
-
-def test_fewer_than_six_rounds_give_no_comparison() -> None:
-    row = headline([make_record(count=5)])
-    assert row.speedup.verdict is Verdict.FAILED
-    assert row.speedup.value is None
-
-
-def test_records_of_several_trials_are_refused() -> None:
-    with pytest.raises(ValueError, match="exactly one trial"):
-        summarize([make_record(), make_record(trial_id="f" * 16)])
 
 
 @pytest.mark.parametrize(
@@ -641,31 +464,3 @@ def test_the_precision_of_a_row_is_the_share_of_the_types_that_are_multiplied() 
     assert precision(f32=7) == "f32"
     assert precision(f32=25, bf16=975) == "bf16 97.5 %, f32 2.5 %"
     assert precision() == ""
-
-
-def test_replicates_of_another_model_are_left_out_and_the_row_says_so() -> None:
-    first, other = (replace(MODEL, params=params, fingerprint="ab") for params in (32_997, 167_301))
-    slow = {"graph": 0.4, "xla": 0.1}
-    records = [
-        make_record(slow, model=first, replicate=0),
-        make_record(slow, model=first, replicate=1),
-        make_record(model=other, replicate=2),
-        make_record(model=other, replicate=3),
-    ]
-    row = headline(records)
-    assert row.speedup.value == pytest.approx(2.0)
-    assert (row.speedup.replicates, row.trial.params) == (2, 167_301)
-    assert "build_changed" in row.flags
-    assert "build_changed" not in headline(records[2:]).flags
-    assert headline([*records, make_record(slow, model=first, replicate=4)]).speedup.replicates == 3
-
-
-def test_replicates_on_other_libraries_are_left_out() -> None:
-    environments = [{"loaded": {"libraries": {"cudnn": version}}} for version in ("90100", "91002")]
-    records = [
-        make_record(replicate=place, environment=environment)
-        for place, environment in enumerate(environments)
-    ]
-    assert headline(records).speedup.replicates == 1
-    unknown = make_record(replicate=2, environment={})
-    assert headline([records[1], unknown]).speedup.replicates == 2
