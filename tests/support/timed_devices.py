@@ -82,6 +82,7 @@ class Device:
 
 
 def quiet(rounds: Sequence[Round]) -> Sequence[Round]:
+    """A review that finds nothing."""
     return rounds
 
 
@@ -93,6 +94,7 @@ def measured(
     calls: int = 2,
     review: rounds.Review = quiet,
 ) -> rounds.RoundsResult:
+    """Measure rounds of these modes, each so many calls a block."""
     return rounds.measure_rounds(
         Direct(devices, clock).block,
         dict.fromkeys(devices, calls),
@@ -107,4 +109,5 @@ def measured(
 
 @cache
 def level(name: str) -> Effort:
+    """An effort of the configuration."""
     return settings_of(compose_config([f"effort={name}", "device=cpu"])).trial.effort
