@@ -261,6 +261,28 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
     assert (values["scenario.value"], values["candidate"]) == ("call", "xla")
 
 
+def test_batches_tell_runs_apart_where_a_call_may_take_several(tmp_path: Path) -> None:
+    facts = {"device": "d", "resolution_px": 224, "batch_size": 1, "batches": 3, "title": "t"}
+    names = ("entity", "project", "title", "description", "marker", "header")
+    sections = [
+        {
+            **{"key": "where", "question": "q", "text": "t", "scenario": scenario},
+            "setting": {**facts, "scenario": scenario},
+        }
+        for scenario in ("call", "predict", "train_step", "fit")
+    ]
+    plan = {**dict.fromkeys(names, "x"), "sections": sections}
+    spec = publish.spec(plan, log=tmp_path / "wandb" / "report.log")
+    grids = [one for one in spec["report"]["spec"]["blocks"] if one["type"] == "panel-grid"]
+    values = [
+        {condition["key"]["name"]: condition["value"] for condition in runs["filters"]["filters"]}
+        for grid in grids
+        for runs in grid["metadata"]["runSets"]
+    ]
+    held = {value["scenario.value"]: value.get("batches.value") for value in values}
+    assert held == {"call": None, "predict": 3, "train_step": None, "fit": 3}
+
+
 def test_the_same_report_again_adds_nothing_and_new_results_update_it_and_no_other(
     server: WandbServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

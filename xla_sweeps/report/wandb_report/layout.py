@@ -173,11 +173,11 @@ def headline(scenario: str) -> list[str]:
 def at(setting: Setting, varied: str = "") -> list[str]:
     """The filters of a setting's runs; none for a field that is varied or not set.
 
-    Nor for `batches` outside `predict` and usual `copies`: runs of earlier versions lack them.
+    Nor for `batches` where calls take one, and usual `copies`: runs of earlier versions lack them.
     """
     fields = {name: value for name, value in (setting or {}).items() if value}
     absent = {"title", "scenario", varied}
-    absent |= {"batches"} if fields.get("scenario") != Scenario.PREDICT else set()
+    absent |= set() if facts_of(fields.get("scenario", "")).takes_batches else {"batches"}
     absent |= {"copies"} if fields.get("copies") == "together" else set()
     return [
         f'Config("{KEYS.get(column, column)}.value") == {_literal(value)}'
