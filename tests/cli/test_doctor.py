@@ -18,7 +18,7 @@ from xla_sweeps.cli.doctor import diagnose
 from xla_sweeps.cli.main import run
 from xla_sweeps.errors import how_to_install
 from xla_sweeps.measure import neighbours
-from xla_sweeps.schema.backend import default_backend
+from xla_sweeps.schema.backend import Backend, default_backend
 from xla_sweeps.system import devices, environment
 
 
@@ -48,6 +48,17 @@ def test_doctor_tells_an_optional_package_from_a_required_one(
     findings = {finding.subject: finding for finding in diagnose(tmp_path, seconds=0.1)}
     assert (findings[absent].level, findings[absent].shown) == (level, shown)
     assert {finding.level for name, finding in findings.items() if name in packages} == {"ok"}
+
+
+def test_doctor_asks_for_the_packages_of_every_backend_but_needs_the_default_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Backend(name="other", title="Other", programs={}, packages={"otherlib": ("otherlib",)})
+    monkeypatch.setattr(doctor, "backends", lambda: (default_backend(), other))
+    findings = {finding.subject: finding for finding in diagnose(tmp_path, seconds=0.1)}
+    assert findings["tensorflow"].level == "ok"
+    assert findings["otherlib"].level == "absent"
+    assert "pip install otherlib" in findings["otherlib"].shown
 
 
 @pytest.mark.parametrize(
@@ -146,7 +157,7 @@ def test_doctor_says_why_a_device_does_not_compile_and_what_to_do(
     )
     programs = {"toolchain": (sys.executable, "-c", dying)}
     dies = replace(default_backend(), programs=programs)
-    monkeypatch.setattr(doctor, "default_backend", lambda: dies)
+    monkeypatch.setattr(doctor, "backends", lambda: (dies, replace(dies, programs={})))
     (cpu,) = [device for device in devices.devices() if device.kind == "cpu"]
     findings = diagnose(tmp_path, seconds=0.1, device=cpu)
     assert [(finding.level, finding.shown) for finding in findings[-2:]] == [

@@ -21,7 +21,7 @@ from xla_sweeps.measure.neighbours import in_words
 from xla_sweeps.report.terminal.tables import show_findings
 from xla_sweeps.report.wandb.credentials import login
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.backend import default_backend
+from xla_sweeps.schema.backend import backends, default_backend
 from xla_sweeps.system import devices, environment, nvml
 
 
@@ -141,19 +141,23 @@ def _gpu_state(gpu: devices.Device) -> Iterator[Finding]:
 
 def _versions(packages: Mapping[str, str]) -> Iterator[Finding]:
     extras = {source.package: source.extra for source in SOURCES.values()}
-    for name in environment.packages_of(default_backend()):
+    needed = environment.packages_of(default_backend())
+    for name in {name: None for each in backends() for name in environment.packages_of(each)}:
         if name in packages:
             yield Finding("ok", name, packages[name])
         elif name in extras:
             shown = f"not installed (optional: {how_to_install(extras[name])})"
             yield Finding("absent", name, shown)
-        else:
+        elif name in needed:
             yield Finding("bad", name, "not installed", f"pip install {name}")
+        else:
+            yield Finding("absent", name, f"not installed (optional: pip install {name})")
 
 
 def _flags(flags: Mapping[str, str]) -> Iterator[Finding]:
     if not flags:
-        yield Finding("ok", "flags", f"no variable that changes {default_backend().title} is set")
+        titles = " or ".join(backend.title for backend in backends())
+        yield Finding("ok", "flags", f"no variable that changes {titles} is set")
     fix = "unset it, unless it is what you want to measure; it is part of the trial's identity"
     for name, value in flags.items():
         yield Finding("warn", "flags", f"{name}={value}", fix)
@@ -221,7 +225,8 @@ def _wandb() -> Finding:
 
 def _compiles(device: devices.Device) -> Iterator[Finding]:
     """Compile with XLA, and say what goes wrong."""
-    for diagnosis in toolchain.check(device, default_backend()):
+    able = [backend for backend in backends() if "toolchain" in backend.programs]
+    for diagnosis in (each for backend in able for each in toolchain.check(device, backend)):
         compiled, cause = diagnosis.compiled, diagnosis.cause
         verb = "does not compile" if compiled.error else "compiles"
         reason = ": ".join(filter(None, (cause.what if cause else "", diagnosis.line)))
