@@ -371,6 +371,16 @@ def test_the_tracker_is_offline_unless_asked_for_or_under_an_agent(
     assert settings(*overrides, environ=environ).tracker.name == name
 
 
+def test_a_tracker_that_is_not_wandbs_may_have_a_project_that_wandb_does_not_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_own = {**BY_NAME["tracker"].choices, "summary_file": ""}
+    monkeypatch.setitem(BY_NAME, "tracker", replace(BY_NAME["tracker"], choices=with_own))
+    environ = {"WANDB_BASE_URL": "https://me:secret@wandb.example.org"}
+    asked = settings("tracker=summary_file", "tracker.project=sweeps", environ=environ)
+    assert (asked.tracker.name, asked.tracker.project) == ("summary_file", "sweeps")
+
+
 OF_WANDB = {
     "project": "WANDB_PROJECT",
     "entity": "WANDB_ENTITY",

@@ -353,7 +353,7 @@ def _tracker(
             name = "none" if wandb_mode == "disabled" else "wandb_offline"
         elif wandb_mode == "online" or environ.get("WANDB_SWEEP_ID"):
             name = "wandb"
-    if name != "none" and has_credentials(environ.get("WANDB_BASE_URL", "")):
+    if name in options.WANDB_TRACKERS and has_credentials(environ.get("WANDB_BASE_URL", "")):
         raise ConfigError(CREDENTIALS_RULE)
     tags = given.get("tags") or []
     if not isinstance(tags, list) or not all(isinstance(tag, str | int) for tag in tags):
@@ -363,16 +363,8 @@ def _tracker(
             raise ConfigError(f"tracker.{key}={given[key]}: expected a string")
     asked = given.get("project") if "tracker.project" in explicit else None
     project = str(asked or environ.get("WANDB_PROJECT") or given.get("project") or "xla-sweeps")
-    if project == "sweeps":
-        raise ConfigError(
-            "tracker.project=sweeps: W&B's client cannot read a project of that name; choose "
-            "another"
-        )
-    if re.search(r"[/\\#?%:]", project) or len(project) > MAX_PROJECT:
-        raise ConfigError(
-            f"tracker.project={project}: W&B takes at most {MAX_PROJECT} characters, none of "
-            "/ \\ # ? % :"
-        )
+    if name in (*options.WANDB_TRACKERS, "none"):  # which `push` sends to W&B later
+        _check_project(project)
     others = (tag.strip() for tag in environ.get("WANDB_TAGS", "").split(","))
     return TrackerSettings(
         name=name,
@@ -384,3 +376,17 @@ def _tracker(
             for value in [given.get(key) or environ.get(variable) or None]
         },
     )
+
+
+def _check_project(project: str) -> None:
+    """Refuse a project that W&B does not take."""
+    if project == "sweeps":
+        raise ConfigError(
+            "tracker.project=sweeps: W&B's client cannot read a project of that name; choose "
+            "another"
+        )
+    if re.search(r"[/\\#?%:]", project) or len(project) > MAX_PROJECT:
+        raise ConfigError(
+            f"tracker.project={project}: W&B takes at most {MAX_PROJECT} characters, none of "
+            "/ \\ # ? % :"
+        )

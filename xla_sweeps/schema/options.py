@@ -27,6 +27,8 @@ TRACKERS = {
 }
 """Maker of each tracker, imported when it is chosen; and its meaning, unless its name says it."""
 
+WANDB_TRACKERS = ("wandb_offline", "wandb")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
