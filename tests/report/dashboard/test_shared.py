@@ -9,7 +9,7 @@ import pytest
 
 from xla_sweeps.report.dashboard.page import PACKAGE, SCRIPTS
 from xla_sweeps.report.labels import TELLING
-from xla_sweeps.report.sentences import SENTENCES
+from xla_sweeps.report.sentences import SENTENCES, USUALLY
 from xla_sweeps.report.wandb_report.text import setting_document
 from xla_sweeps.schema.columns import Part
 from xla_sweeps.schema.row import COLUMNS, QUESTION
@@ -38,6 +38,11 @@ def test_a_marked_column_is_in_each_list_of_the_question() -> None:
     assert {*setting_document(tuple(settings))} == {*settings}
     for name in ("keras", "optimizer", "batches"):
         assert f'"{name}"' not in SOURCE, "listed a second time"
+
+
+def test_the_share_of_usually_is_not_written_a_second_time() -> None:
+    assert "PACKAGE.usually" in SOURCE
+    assert f"{100 * USUALLY:g} %" not in SOURCE
 
 
 @pytest.mark.parametrize("name", ["page.css", "loader.js"])

@@ -21,7 +21,7 @@ from typing import Any
 from xla_sweeps.analysis import overview, trust
 from xla_sweeps.report import advice
 from xla_sweeps.report.labels import TELLING
-from xla_sweeps.report.sentences import FAILURES, OTHERWISE, RULES, SENTENCES
+from xla_sweeps.report.sentences import FAILURES, OTHERWISE, RULES, SENTENCES, USUALLY
 from xla_sweeps.schema.measurement import REFUSED
 from xla_sweeps.schema.modes import MODES, Execution
 from xla_sweeps.schema.row import COLUMNS
@@ -48,6 +48,7 @@ PACKAGE: Mapping[str, Any] = {
     "refused": REFUSED,
     "rules": [rule._asdict() for rule in RULES],
     "otherwise": OTHERWISE,
+    "usually": USUALLY,
     "symbols": advice.SYMBOLS,
     "marks": (advice.PRELIMINARY, advice.CONTAMINATED),
     "flags": advice.FLAG_TEXTS,

@@ -121,7 +121,7 @@ function termsOf(view) {
     modes.length && `${modes.join(", ")}.`,
     `Faster and slower: by more than ±${percent(100 * floorOf(view))} % with 95 % confidence; equivalent: less; ambiguous: not known.`,
     "A configuration is one model at one resolution, batch size and precision on one device; measured again, it still counts once.",
-    "Typical is the geometric mean, in which each model counts once; “usually” means at least 60 %.",
+    `Typical is the geometric mean, in which each model counts once; “usually” means at least ${share(PACKAGE.usually, 1)}.`,
   ]);
 }
 
