@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from xla_sweeps.measure import protocol, timing
 from xla_sweeps.schema.measurement import (
+    REFUSED,
     Agreement,
     Failure,
     Flag,
@@ -213,7 +214,7 @@ class Replicate:
         reason = self._model.runs_away(entry.executable, calls)
         if not reason:
             return None
-        failure = Failure(phase=Phase.MEASURE, kind="not_finite", message=reason)
+        failure = Failure(phase=Phase.MEASURE, kind="not_finite", message=f"{REFUSED} {reason}")
         return Status.WRONG_RESULT, failure
 
 

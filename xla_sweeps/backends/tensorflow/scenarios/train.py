@@ -16,7 +16,7 @@ from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
 from xla_sweeps.backends.tensorflow.training import Trainer, loss_in
 from xla_sweeps.measure import protocol
-from xla_sweeps.schema.measurement import REFUSED, Agreement, Flag, Flagged
+from xla_sweeps.schema.measurement import Agreement, Flag, Flagged
 from xla_sweeps.schema.modes import Entry, Execution, Mode
 
 
@@ -104,7 +104,7 @@ class TrainBench(Bench):
             return ""
         assert self.trial.training
         return (
-            f"{REFUSED} the loss is not finite after {calls} calls in a row with learning_rate="
+            f"the loss is not finite after {calls} calls in a row with learning_rate="
             f"{self.trial.training.learning_rate:g}; use a lower one"
         )
 
