@@ -221,15 +221,28 @@ def test_the_operations_that_a_text_names_are_found_whatever_its_words(text: str
     assert named_in("nothing is named here", ops) == ()
 
 
-def test_a_trap_that_this_tensorflow_does_not_have_is_not_reported(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("function", "value"),
+    [
+        (lambda value: tf.debugging.check_numerics(value, "finite"), tf.constant([float("nan")])),
+        (lambda value: tf.gather(tf.range(3.0), tf.cast(value, tf.int32)), tf.constant([100.0])),
+    ],
+)
+def test_errors_whose_loss_the_operations_alone_tell_vanish_in_this_tensorflow(
+    function: Any, value: tf.Tensor
 ) -> None:
-    monkeypatch.setattr(traps, "_checks_vanish", lambda: False)
-    monkeypatch.setattr(traps, "_random_differs", lambda: False)
-    explanation = explained(Net(Custom(CASES["assertion"].function, name="culprit")))
-    assert states(explanation)[TrapName.DROPPED_CHECKS] is State.NONE
-    explanation = explained(Net(Custom(CASES["normal"].function, name="culprit")))
-    assert states(explanation)[TrapName.OTHER_RANDOM_NUMBERS] is State.NONE
+    with tf.device("/device:CPU:0"):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            tf.function(function, jit_compile=False)(value)
+        tf.function(function, jit_compile=True)(value)
+
+
+def test_random_numbers_differ_under_xla_in_this_tensorflow() -> None:
+    drawn = []
+    for jit_compile in (False, True):
+        tf.random.set_seed(1)
+        drawn.append(tf.function(lambda: tf.random.normal((4,)), jit_compile=jit_compile)())
+    assert bool(tf.reduce_any(drawn[0] != drawn[1]))
 
 
 def test_a_cpu_process_lists_the_kernels_of_both_devices() -> None:
