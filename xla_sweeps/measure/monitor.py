@@ -19,7 +19,7 @@ from typing import Any, Self
 from xla_sweeps.measure.gpu import GpuWatch
 from xla_sweeps.measure.neighbours import FOREIGN, busiest, in_words, spending
 from xla_sweeps.schema.measurement import Load, Round
-from xla_sweeps.system.devices import Device, usable_cores
+from xla_sweeps.system.devices import Device, read_or_empty, usable_cores
 from xla_sweeps.system.process import descendants
 
 PERIOD_S = 0.1
@@ -167,18 +167,20 @@ class Sampler:
 
     def read(self) -> Sample:
         """One sample, now."""
-        busy_s, steal_s = machine_times(_read(self._root / "proc/stat"), self._mine)
+        busy_s, steal_s = machine_times(read_or_empty(self._root / "proc/stat"), self._mine)
         measured = tuple(self._exceeded)
         helpers = descendants(os.getpid(), without=measured, root=self._root)
         own_s = sum(_process_s(self._root, pid) for pid in (*measured, os.getpid(), *helpers))
-        statuses = {pid: _read(self._root / f"proc/{pid}/status") for pid in measured}
+        statuses = {pid: read_or_empty(self._root / f"proc/{pid}/status") for pid in measured}
         return Sample(
             at_ns=time.monotonic_ns(),
             busy_s=busy_s,
             own_s=own_s,
             steal_s=steal_s,
-            pressure_s=_pressure_s(_read(self._root / "proc/pressure/cpu")),
-            throttled_s=_field(_read(self._root / "sys/fs/cgroup/cpu.stat"), "throttled_usec")
+            pressure_s=_pressure_s(read_or_empty(self._root / "proc/pressure/cpu")),
+            throttled_s=_field(
+                read_or_empty(self._root / "sys/fs/cgroup/cpu.stat"), "throttled_usec"
+            )
             / 1e6,
             involuntary_switches=sum(
                 round(_field(status, "nonvoluntary_ctxt_switches:")) for status in statuses.values()
@@ -300,7 +302,7 @@ def machine_times(stat: str, mine: Collection[int]) -> tuple[float, float]:
 
 def _process_s(root: Path, pid: int) -> float:
     """CPU seconds of a process, all its threads and its reaped children."""
-    fields = _read(root / f"proc/{pid}/stat").rpartition(")")[2].split()
+    fields = read_or_empty(root / f"proc/{pid}/stat").rpartition(")")[2].split()
     return (
         sum(int(word) for word in fields[11:15]) / os.sysconf("SC_CLK_TCK")
         if len(fields) > 14
@@ -321,10 +323,3 @@ def _field(text: str, name: str) -> float:
         if len(words) > 1 and words[0] == name:
             return float(words[1])
     return 0.0
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

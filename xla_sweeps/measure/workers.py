@@ -13,7 +13,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -34,7 +34,7 @@ from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.files import tail, trim
 from xla_sweeps.system.leases import Readable
-from xla_sweeps.system.process import signal_group
+from xla_sweeps.system.process import end_of, signal_group
 from xla_sweeps.system.text import redacted
 
 EXIT_GRACE_S = 0.5
@@ -368,20 +368,6 @@ def limit_of(phase: Phase, timeouts: Timeouts) -> float:
     """The deadline of a stage, seconds."""
     limit_s: float = getattr(timeouts, f"{timeout_key(phase)}_s")
     return limit_s
-
-
-@contextlib.contextmanager
-def end_of(process: subprocess.Popen[bytes]) -> Iterator[int | None]:
-    """A descriptor that is readable once the process has ended; None on an old kernel."""
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except OSError:
-        yield None
-        return
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def end_group(process: subprocess.Popen[bytes]) -> bool:

@@ -234,20 +234,33 @@ def start_process(
     return process
 
 
-def ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """True if a child ends within that time; sleeps meanwhile."""
+@contextlib.contextmanager
+def end_of(process: subprocess.Popen[bytes]) -> Iterator[int | None]:
+    """A descriptor that is readable once a child has ended.
+
+    None on an old kernel, or where it has been waited for.
+    """
     try:
         descriptor = os.pidfd_open(process.pid)
-    except OSError:  # an old kernel, or it has been waited for
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
-        return process.returncode is not None
+    except OSError:
+        yield None
+        return
     try:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """True if a child ends within that time; sleeps meanwhile."""
+    with end_of(process) as end:
+        if end is not None:
+            poll = select.poll()
+            poll.register(end, select.POLLIN)
+            return bool(poll.poll(seconds * 1000))
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    return process.returncode is not None
 
 
 def signal_group(leader: int, number: signal.Signals) -> None:
