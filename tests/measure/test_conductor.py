@@ -55,7 +55,7 @@ def conduct(
 ) -> ReplicateResult:
     limits = replace(TRIAL.timeouts, compile_s=compile_s, warmup_s=warmup_s)
     trial = replace(TRIAL, timeouts=limits, modes=modes, copies=copies, effort=EIGHT)
-    machine = machine or QuietMachine()
+    machine, notes = machine or QuietMachine(), notes or Notes()
     own_stop = Stop()
     try:
         result = conductor.measure(
@@ -68,8 +68,9 @@ def conduct(
                 stop=stop or own_stop,
                 leases=leases or Leases((), holder="test"),
                 quiet_s=quiet_s,
+                screen=notes,
+                tracker=notes,
             ),
-            notes or Notes(),
         )
         return result
     finally:
@@ -293,8 +294,9 @@ def test_a_process_that_never_reads_a_long_job_is_ended_at_the_deadline(tmp_path
                 watch=QuietMachine().watch,
                 stop=stop,
                 leases=Leases((), holder="test"),
+                screen=Notes(),
+                tracker=Notes(),
             ),
-            Notes(),
         )
     assert result.status is Status.TIMEOUT
 
@@ -333,7 +335,9 @@ def test_a_replicate_waits_for_the_device_and_says_for_whom_and_no_deadline_runs
         leases = Leases(["core-0"], holder="mine")
         result = conduct(tmp_path, notes=notes, leases=leases, warmup_s=STAGE_S)
     assert result.finished
-    assert notes.of("waiting") == [f"the other trial (pid {os.getpid()})"]
+    assert notes.of("waiting") == [
+        f"waiting for {TRIAL.device}: the other trial (pid {os.getpid()}) is measured on it"
+    ]
 
 
 def test_a_replicate_that_waits_for_the_device_can_be_stopped(tmp_path: Path) -> None:
@@ -357,7 +361,9 @@ def test_a_replicate_waits_for_quiet_and_says_what_contaminates_and_no_deadline_
     machine = QuietMachine(disturbances=busy)
     result = conduct(tmp_path, notes=notes, machine=machine, quiet_s=60, warmup_s=STAGE_S)
     assert result.finished
-    assert notes.of("contaminated") == [("others use 1.4 of 2 cores (python)", 60)]
+    assert notes.of("contaminated") == [
+        "for quiet: others use 1.4 of 2 cores (python), at most 60 s"
+    ]
     assert not machine.disturbances
     assert WAIT_S <= result.contamination["waited_s"] < 60
 

@@ -74,6 +74,7 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def measure(tmp_path: Path, driver: FakeNvml) -> tuple[ReplicateResult, list[tuple[str, int]]]:
     """Run the fake worker; returns how many queries had been made at each event."""
     asked: list[tuple[str, int]] = []
+    notes = Notes(lambda kind, value: asked.append((kind, len(driver.asked))))
     trial = replace(TRIAL, modes=("graph", "xla"), effort=replace(EFFORT, rounds_min=8))
     with Stop() as stop:
         result = conductor.measure(
@@ -85,8 +86,9 @@ def measure(tmp_path: Path, driver: FakeNvml) -> tuple[ReplicateResult, list[tup
                 watch=partial(Sampler, device=GPU, memory_limit_bytes=2**40),
                 stop=stop,
                 leases=Leases((), holder="test"),
+                screen=notes,
+                tracker=notes,
             ),
-            Notes(lambda kind, value: asked.append((kind, len(driver.asked)))),
         )
     return result, asked
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from xla_sweeps.measure.gpu import GpuWatch
 from xla_sweeps.measure.monitor import Sampler
-from xla_sweeps.measure.replicate import Follower
+from xla_sweeps.measure.replicate import Screen
 from xla_sweeps.measure.rounds import Progress
-from xla_sweeps.schema.measurement import Load, Phase, Round
+from xla_sweeps.measure.tracking import NoTracker
+from xla_sweeps.schema.measurement import Load, Round
 
 
 @dataclass
@@ -46,8 +47,8 @@ class QuietMachine(Sampler):
         yield self
 
 
-class Notes(Follower):
-    """A follower that keeps what it is told, and can react to it.
+class Notes(Screen, NoTracker):
+    """A screen and a tracker that keep what they are told, and can react to it.
 
     Attributes:
         told: (kind, value) in order.
@@ -64,20 +65,17 @@ class Notes(Follower):
     def of(self, kind: str) -> list[Any]:
         return [value for kind_told, value in self.told if kind_told == kind]
 
-    def stage(self, phase: Phase, mode: str, detail: str) -> None:
-        self._note("stage", (phase, mode, detail))
+    def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
+        if stage == "wait":
+            self._note("contaminated", detail)
+        else:
+            self._note("stage", (stage, mode, detail))
 
     def warn(self, message: str) -> None:
-        self._note("warn", message)
+        self._note("waiting" if message.startswith("waiting for") else "warn", message)
 
-    def waiting_for(self, holder: str) -> None:
-        self._note("waiting", holder)
-
-    def contaminated_by(self, cause: str, at_most_s: float) -> None:
-        self._note("contaminated", (cause, at_most_s))
-
-    def rounds_measured(self, rounds: Sequence[Round]) -> None:
+    def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
         self._note("rounds", list(rounds))
 
-    def progress(self, progress: Progress) -> None:
+    def round_done(self, replicate: int, progress: Progress) -> None:
         self._note("progress", progress)

@@ -59,8 +59,9 @@ def test_whatever_the_model_raises_is_reported_in_its_own_words(
                 watch=QuietMachine().watch,
                 stop=stop,
                 leases=Leases((), holder=""),
+                screen=Notes(),
+                tracker=Notes(),
             ),
-            Notes(),
         )
     assert result.failure is not None
     assert says in result.failure.message

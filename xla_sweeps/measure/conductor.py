@@ -18,7 +18,7 @@ from functools import partial
 from xla_sweeps.measure import idle, protocol, rounds, timing, workers
 from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.measure.monitor import QuietWait, Sampler
-from xla_sweeps.measure.replicate import ClockCheck, Follower, ReplicateResult, Setting
+from xla_sweeps.measure.replicate import WAITING, ClockCheck, ReplicateResult, Setting
 from xla_sweeps.measure.workers import Answer, RequestFailed, Worker, WorkerCommand
 from xla_sweeps.schema.measurement import (
     Block,
@@ -35,14 +35,14 @@ from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.process import adopting_orphans
 
 
-def measure(job: ReplicateJob, setting: Setting, follower: Follower) -> ReplicateResult:
+def measure(job: ReplicateJob, setting: Setting) -> ReplicateResult:
     """Measure one replicate to its end, whatever that is.
 
     Raises:
         OSError: a worker cannot be started, or its log cannot be written.
     """
     with adopting_orphans() as mark, ExitStack() as started, setting.watch() as watcher:
-        conductor = _Conductor(job, setting, follower, watcher, mark, started)
+        conductor = _Conductor(job, setting, watcher, mark, started)
         conductor.run()
         return conductor.result
 
@@ -69,7 +69,6 @@ class _Conductor:
 
     job: ReplicateJob
     setting: Setting
-    follower: Follower
     watcher: Sampler
     mark: Mapping[str, str]
     started: ExitStack
@@ -86,8 +85,7 @@ class _Conductor:
     def __post_init__(self) -> None:
         self.labels = [list(labels) for labels in self.job.trial.workers]
         """Labels still to be measured, of each worker."""
-        say = self.follower.contaminated_by
-        self.quiet = QuietWait(self.watcher.disturbance, self.setting.quiet_s, say)
+        self.quiet = QuietWait(self.watcher.disturbance, self.setting.quiet_s, self._say_quiet)
         self.clocks = [ClockCheck() for _ in self.labels]
 
     def run(self) -> None:
@@ -163,7 +161,7 @@ class _Conductor:
         """Take in an event of a worker; facts that all workers share are the first one's."""
         match event:
             case protocol.Stage(phase=phase, mode=mode, detail=detail):
-                self.follower.stage(phase, mode, detail)
+                self._show(phase, mode, detail)
             case protocol.Loaded(environment=environment) if index == 0:
                 self.result.environment = dict(environment)
             case protocol.Built(model=model) if index == 0 or self.result.model is None:
@@ -189,10 +187,13 @@ class _Conductor:
             if not ready.usable:
                 self.labels[index].remove(label)
 
+    def _show(self, stage: str, mode: str = "", detail: str = "") -> None:
+        self.setting.screen.stage(self.job.replicate, stage, mode or None, detail)
+
     def _drop(self, label: str, failed: RequestFailed, index: int) -> None:
         """A mode cannot be measured; its worker goes on."""
         self.result.fail(label, failed.status, failed.failure)
-        self.follower.warn(f"{label}: {failed.failure.message}")
+        self.setting.screen.warn(f"{label}: {failed.failure.message}")
         self.labels[index].remove(label)
 
     def _warm_up(self, index: int) -> None:
@@ -228,7 +229,7 @@ class _Conductor:
             left.remove(lost.mode)
             self.result.fail(lost.mode, lost.status, lost.failure)
             others = [label for labels in self.labels for label in labels]
-            self.follower.warn(
+            self.setting.screen.warn(
                 f"{lost.mode}: {lost.failure.message}; "
                 + (f"continuing with {', '.join(others)}" if others else "no mode is left")
             )
@@ -247,11 +248,18 @@ class _Conductor:
 
     def _wait_for_turn(self) -> None:
         """Wait until the device is this trial's own and quiet; no deadline runs meanwhile."""
-        leases, stop, say = self.setting.leases, self.setting.stop, self.follower.waiting_for
-        if not leases.wait(stop, say, also=self.quiet.is_over):
+        leases, stop = self.setting.leases, self.setting.stop
+        if not leases.wait(stop, self._say_holder, also=self.quiet.is_over):
             raise self._interrupted()
         if self.watcher.gpu:
             self.watcher.gpu.begin()
+
+    def _say_holder(self, holder: str) -> None:
+        text = WAITING.format(device=self.job.trial.device, holder=holder)
+        self.setting.screen.warn(text)
+
+    def _say_quiet(self, cause: str, at_most_s: float) -> None:
+        self._show("wait", detail=f"for quiet: {cause}, at most {at_most_s:.0f} s")
 
     def _interrupted(self) -> WorkerLost:
         failure = Failure(phase=Phase.MEASURE, kind="interrupted", message="interrupted")
@@ -260,7 +268,7 @@ class _Conductor:
     def _measure(self) -> None:
         """Measure rounds, latencies, and each mode alone where the effort says so."""
         trial, warm = self.job.trial, self.warm
-        self.follower.stage(Phase.MEASURE, "", "")
+        self._show(Phase.MEASURE)
         self.result.sync["empty_s"] = next(iter(warm.values())).sync_s
         self.until = time.monotonic() + trial.timeouts.measure_s
         self.calls = {
@@ -277,7 +285,7 @@ class _Conductor:
             seed=self.job.order_seed,
             clock=time.perf_counter_ns,
             review=self._review,
-            on_design=self.follower.progress,
+            on_design=partial(self.setting.screen.round_done, self.job.replicate),
         )
         self.result.rounds = list(ended.rounds)
         self.result.contaminated = rounds.is_contaminated(ended.rounds)
@@ -287,7 +295,7 @@ class _Conductor:
             return
         if not ended.converged:
             self.result.flag(Flagged(Flag.NOT_CONVERGED))
-        self.follower.stage(Phase.MEASURE, "", "latency")
+        self._show(Phase.MEASURE, detail="latency")
         self._measure_latencies()
         if trial.effort.sustained_s and self.watcher.gpu:
             self._measure_alone(trial.effort.sustained_s)
@@ -334,17 +342,18 @@ class _Conductor:
         self.losses.append(lost)
         if self.warm and lost.status is not Status.INTERRUPTED:
             labels = ", ".join(sorted(lost.labels))
-            self.follower.warn(
+            self.setting.screen.warn(
                 f"{labels}: {lost.failure.message}; continuing with {', '.join(self.warm)}"
             )
 
     def _review(self, measured: Sequence[Round]) -> Sequence[Round]:
-        """Have the watcher review these rounds, and tell the follower."""
+        """Have the watcher review these rounds, and track them."""
         reviewed = [
             replace(round_, dirty=round_.dirty or idle.cause_of(round_))
             for round_ in self.watcher.review(measured)
         ]
-        self.follower.rounds_measured(reviewed)
+        number, samples = self.job.replicate, self.job.trial.samples
+        self.setting.tracker.log_rounds(number, reviewed, batch_size=samples)
         return reviewed
 
     def _measure_latencies(self) -> None:
@@ -373,7 +382,7 @@ class _Conductor:
 
         By then a GPU that is limited by power or heat has slowed down.
         """
-        self.follower.stage(Phase.MEASURE, "", "each mode alone")
+        self._show(Phase.MEASURE, detail="each mode alone")
         for label in [label for label in self.calls if label in self.warm]:
             call_s, until = list[float](), time.monotonic() + seconds
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +20,6 @@ from xla_sweeps.schema.measurement import (
     Flag,
     Flagged,
     ModeOutcome,
-    Phase,
     Round,
     Status,
 )
@@ -31,6 +30,8 @@ CLOCK_TOLERANCE = 0.05
 
 CLOCK_SLACK_S = 1.0
 """Seconds that a reply may be read later than it was sent, on a busy machine."""
+
+WAITING = "waiting for {device}: {holder} is measured on it"
 
 WRONG_CLOCK = "the measuring process's clock ran at another speed than the machine's"
 
@@ -54,48 +55,6 @@ class Screen(Protocol):
         """Something a person should know now."""
 
 
-@dataclass
-class Follower:
-    """Is told how far a replicate is, between blocks; shows and tracks it.
-
-    Attributes:
-        number: of the replicate.
-        device: what people call it.
-        samples: of one call.
-    """
-
-    screen: Screen
-    tracker: Tracker
-    number: int
-    device: str
-    samples: int
-
-    def stage(self, phase: Phase, mode: str, detail: str) -> None:
-        """A stage begins; "" for no mode and no detail."""
-        self.screen.stage(self.number, str(phase), mode or None, detail)
-
-    def warn(self, message: str) -> None:
-        """Something a person should know now."""
-        self.screen.warn(message)
-
-    def waiting_for(self, holder: str) -> None:
-        """The device is in use by another trial."""
-        self.screen.warn(f"waiting for {self.device}: {holder} is measured on it")
-
-    def contaminated_by(self, cause: str, at_most_s: float) -> None:
-        """Others use the machine; it waits for a quiet one, at most so many seconds more."""
-        text = f"for quiet: {cause}, at most {at_most_s:.0f} s"
-        self.screen.stage(self.number, "wait", None, text)
-
-    def rounds_measured(self, rounds: Sequence[Round]) -> None:
-        """Rounds were measured and reviewed."""
-        self.tracker.log_rounds(self.number, rounds, batch_size=self.samples)
-
-    def progress(self, progress: Progress) -> None:
-        """A Williams design of rounds is complete."""
-        self.screen.round_done(self.number, progress)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """Place and surroundings of a replicate.
@@ -107,6 +66,8 @@ class Setting:
         watch: starts the watcher of the machine.
         stop: ends the replicate early.
         leases: of the device; taken before anything is timed.
+        screen: shows how far it is, between blocks.
+        tracker: gets the rounds, between blocks.
         quiet_s: how long to wait for a quiet machine before anything is timed.
     """
 
@@ -116,6 +77,8 @@ class Setting:
     watch: Callable[[], AbstractContextManager[Sampler]]
     stop: Stop
     leases: Leases
+    screen: Screen
+    tracker: Tracker
     quiet_s: float = 0.0
 
 

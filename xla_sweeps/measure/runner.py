@@ -19,7 +19,7 @@ from xla_sweeps.config.settings import Settings, identify
 from xla_sweeps.errors import LockedError, StoreError
 from xla_sweeps.measure import conductor, monitor
 from xla_sweeps.measure.recording import make_record, now, save, take_in
-from xla_sweeps.measure.replicate import Follower, ReplicateResult, Screen, Setting
+from xla_sweeps.measure.replicate import WAITING, ReplicateResult, Screen, Setting
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
 from xla_sweeps.measure.workers import Stop, worker_environment
 from xla_sweeps.results.claim import claimed
@@ -197,17 +197,11 @@ def _run_replicate(session: _Session) -> None:
     session.result.logs.append(log)
     if not session.result.records:
         session.screen.trial_started(session.title, replicates=trial.effort.replicates, log=log)
-    follower = Follower(
-        screen=session.screen,
-        tracker=session.tracker,
-        number=number,
-        device=settings.device.label,
-        samples=trial.samples,
-    )
     with Leases(whole_replicate(settings.device), holder=session.title) as whole:
-        whole.wait(session.stop, follower.waiting_for)
+        device, warn = trial.device, session.screen.warn
+        whole.wait(session.stop, lambda who: warn(WAITING.format(device=device, holder=who)))
         started_at = now()
-        result = _conducted(session, job, log, follower)
+        result = _conducted(session, job, log)
     record = make_record(
         session.settings, session.result.trial_id, number, result, session.environment
     )
@@ -226,9 +220,7 @@ def _run_replicate(session: _Session) -> None:
     )
 
 
-def _conducted(
-    session: _Session, job: ReplicateJob, log: Path, follower: Follower
-) -> ReplicateResult:
+def _conducted(session: _Session, job: ReplicateJob, log: Path) -> ReplicateResult:
     """Have the replicate measured while its device is leased."""
     settings, together = session.settings, session.assignment.together
     names = {*lease_names(settings.device), *together}
@@ -248,9 +240,10 @@ def _conducted(
                     watch=watch,
                     stop=session.stop,
                     leases=leases,
+                    screen=session.screen,
+                    tracker=session.tracker,
                     quiet_s=monitor.WAIT_LIMIT_S if _was_contaminated(session) else 0.0,
                 ),
-                follower,
             )
     except OSError as error:
         raise StoreError(

@@ -95,8 +95,9 @@ def measured(
                 watch=QuietMachine(load=LOAD).watch,
                 stop=stop,
                 leases=Leases((), holder=""),
+                screen=Notes(show),
+                tracker=Notes(),
             ),
-            Notes(show),
         )
     assert result.finished, result.failure
     return result, shown
@@ -191,8 +192,9 @@ def test_each_mode_alone_is_measured_as_long_as_the_effort_says(
                 watch=machine.watch,
                 stop=stop,
                 leases=Leases((), holder=""),
+                screen=Notes(keep_time),
+                tracker=Notes(),
             ),
-            Notes(keep_time),
         )
     alone = [outcome.sustained_call_s for outcome in result.modes.values()]
     if not sustained_s:
