@@ -233,7 +233,7 @@ def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
     }
     effort = replace(EFFORT, mode_cap_s=60, rounds_max=60)
     seen: list[tuple[int, rounds.Progress]] = []
-    rounds.measure_rounds(
+    rounds.Interleaving(
         Direct(devices, clock).block,
         dict.fromkeys(devices, 2),
         {label: device.work_s for label, device in devices.items()},
@@ -249,7 +249,7 @@ def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
             },
         ),
         on_design=lambda progress: seen.append((clock.now_ns, progress)),
-    )
+    ).measure()
     end_ns, last = seen[-1]
     assert last.remaining_s == (0.0, 0.0)
     for at_ns, progress in seen[:-1]:
@@ -262,7 +262,7 @@ def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
 def test_on_a_busy_machine_the_time_left_is_that_to_the_first_look() -> None:
     clock = Clock()
     seen: list[rounds.Progress] = []
-    rounds.measure_rounds(
+    rounds.Interleaving(
         Direct({"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}, clock).block,
         {"graph": 2, "xla": 2},
         {"graph": 0.2, "xla": 0.1},
@@ -271,7 +271,7 @@ def test_on_a_busy_machine_the_time_left_is_that_to_the_first_look() -> None:
         clock=clock,
         review=busy,
         on_design=seen.append,
-    )
+    ).measure()
     assert [(progress.measured, progress.rounds) for progress in seen] == [
         (count, 0) for count in (4, 8, 12, 16, 20)
     ]
@@ -295,7 +295,7 @@ def test_a_worker_that_is_lost_costs_its_own_modes_and_no_complete_round(dies_at
         reviewed.extend(round_.round for round_ in rounds)
         return rounds
 
-    result = rounds.measure_rounds(
+    result = rounds.Interleaving(
         dying.block,
         dict.fromkeys(labels, 2),
         dict.fromkeys(labels, 0.1),
@@ -304,7 +304,7 @@ def test_a_worker_that_is_lost_costs_its_own_modes_and_no_complete_round(dies_at
         clock=clock,
         review=review,
         on_design=lambda progress: None,
-    )
+    ).measure()
     assert [loss.labels for loss in result.lost] == [{"graph_2", "xla_2"}]
     sizes = [len(round_.order) for round_ in result.rounds]
     assert sizes == [4] * dies_at + [2] * (len(sizes) - dies_at)
@@ -318,7 +318,7 @@ def test_when_the_last_worker_is_lost_the_complete_rounds_are_kept() -> None:
     devices = {"graph": Device(clock, 0.1), "xla": Device(clock, 0.1)}
     dying = Direct(devices, clock, dies=("xla", 5), lost=("xla", "graph"))
     seen: list[rounds.Progress] = []
-    result = rounds.measure_rounds(
+    result = rounds.Interleaving(
         dying.block,
         {"graph": 2, "xla": 2},
         {"graph": 0.1, "xla": 0.1},
@@ -327,7 +327,7 @@ def test_when_the_last_worker_is_lost_the_complete_rounds_are_kept() -> None:
         clock=clock,
         review=quiet,
         on_design=seen.append,
-    )
+    ).measure()
     assert len(result.rounds) == 5
     assert not result.converged
     assert len(seen) == 1, "the second design of rounds was not completed"

@@ -93,9 +93,9 @@ def measured(
     effort: Effort = EFFORT,
     calls: int = 2,
     review: rounds.Review = quiet,
-) -> rounds.RoundsResult:
+) -> rounds.Interleaving:
     """Measure rounds of these modes, each so many calls a block."""
-    return rounds.measure_rounds(
+    return rounds.Interleaving(
         Direct(devices, clock).block,
         dict.fromkeys(devices, calls),
         {label: device.work_s for label, device in devices.items()},
@@ -104,7 +104,7 @@ def measured(
         clock=clock,
         review=review,
         on_design=lambda progress: None,
-    )
+    ).measure()
 
 
 @cache

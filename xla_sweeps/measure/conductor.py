@@ -277,7 +277,7 @@ class _Conductor:
             )
             for label, mode in warm.items()
         }
-        ended = rounds.measure_rounds(
+        ended = rounds.Interleaving(
             self._time_block,
             self.calls,
             {label: mode.call_s for label, mode in warm.items()},
@@ -286,7 +286,7 @@ class _Conductor:
             clock=time.perf_counter_ns,
             review=self._review,
             on_design=partial(self.setting.screen.round_done, self.job.replicate),
-        )
+        ).measure()
         self.result.rounds = list(ended.rounds)
         self.result.contaminated = rounds.is_contaminated(ended.rounds)
         for lost in ended.lost:

@@ -44,16 +44,6 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundsResult:
-    """All rounds of a replicate, contaminated ones included, and how measuring ended."""
-
-    rounds: tuple[Round, ...]
-    converged: bool
-    lost: tuple[WorkerLost, ...] = ()
-    """Modes that could not be measured to the end, and why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
     """Synchronized single calls of one mode, as blocks of one, and when they were measured."""
 
@@ -116,25 +106,61 @@ def williams_design(labels: Sequence[str], rng: random.Random) -> list[tuple[str
 
 
 @dataclass
-class _Interleaving:
-    """State of the rounds of one replicate while they are measured."""
+class Interleaving:
+    """The rounds of all modes of a replicate, until every headline log-ratio's interval is narrow.
+
+    Significance never ends it, because that would bias the result. Designs are never cut short. An
+    untimed call follows each switch of modes, or in no mode at all (`effort.settle_s`). A mode
+    outside the headline leaves after `effort.side_rounds`, or at its time limit; when a headline
+    mode reaches its limit, measuring ends without convergence. From the first look on, contaminated
+    rounds end it too: to wait for a quiet machine is better than to measure more on a busy one. A
+    mode that is lost is measured no further; the others are.
+
+    Attributes:
+        time_block: times a block of a mode that is warm.
+        calls: calls per block, by label.
+        call_s: expected seconds of one call, by label.
+        effort: how many rounds, how narrow an interval.
+        seed: seed of the order of the modes.
+        clock: nanoseconds.
+        review: called between Williams designs.
+        on_design: receives the progress; called between Williams designs.
+        rounds: all so far, contaminated ones included.
+        lost: modes that could not be measured to the end, and why.
+    """
 
     time_block: TimeBlock
     calls: Mapping[str, int]
     call_s: Mapping[str, float]
     effort: Effort
-    rng: random.Random
+    seed: int
     clock: Clock
     review: Review
-    active: list[str]
-    headline: list[tuple[str, str]]
+    on_design: Callable[[Progress], None]
     rounds: list[Round] = field(default_factory=list)
+    lost: tuple[WorkerLost, ...] = ()
     spent_s: dict[str, float] = field(default_factory=dict)
     repeated: int = 0
-    next_look: int = 0
     measured: int = 0
     width: float | None = None
-    lost: tuple[WorkerLost, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        self.active = list(self.calls)
+        self.headline = list(headline_pairs(tuple(self.calls)))
+        self.next_look = self.effort.rounds_min
+
+    def measure(self) -> Interleaving:
+        """Measure one Williams design after the other to the end; returns itself."""
+        while True:
+            self.run_design()
+            ended = not self.active or self.look()
+            if self.active:
+                if not ended:
+                    self.retire()
+                self.on_design(_progress(self, ended=ended))
+            if ended:
+                return self
 
     @property
     def decisive(self) -> set[str]:
@@ -146,9 +172,9 @@ class _Interleaving:
 
     @property
     def converged(self) -> bool:
-        """True if the interval is narrow enough, or none is needed."""
+        """True if the interval is narrow enough, or none is needed of the modes that are left."""
         if not self.headline:
-            return True
+            return bool(self.active)
         return self.width is not None and self.width <= self.effort.target_half_width
 
     def run_round(self, order: tuple[str, ...]) -> Round:
@@ -271,60 +297,6 @@ class _Interleaving:
         return self.spent_s[label] / rounds if rounds else self.calls[label] * self.call_s[label]
 
 
-def measure_rounds(
-    time_block: TimeBlock,
-    calls: Mapping[str, int],
-    call_s: Mapping[str, float],
-    *,
-    effort: Effort,
-    seed: int,
-    clock: Clock,
-    review: Review,
-    on_design: Callable[[Progress], None],
-) -> RoundsResult:
-    """Measure rounds of all modes until the interval of every headline log-ratio is narrow enough.
-
-    Significance never ends it, because that would bias the result. Squares are never cut short. An
-    untimed call follows each switch of modes, or in no mode at all (`effort.settle_s`). A mode
-    outside the headline leaves after `effort.side_rounds`, or at its time limit; when a headline
-    mode reaches its limit, measuring ends without convergence. From the first look on, contaminated
-    rounds end it too: to wait for a quiet machine is better than to measure more on a busy one. A
-    mode that is lost is measured no further; the others are.
-
-    Args:
-        time_block: times a block of a mode that is warm.
-        calls: calls per block, by label.
-        call_s: expected seconds of one call, by label.
-        effort: how many rounds, how narrow an interval.
-        seed: seed of the order of the modes.
-        clock: nanoseconds.
-        review: called between Williams designs.
-        on_design: receives the progress; called between Williams designs.
-    """
-    state = _Interleaving(
-        time_block=time_block,
-        calls=calls,
-        call_s=call_s,
-        effort=effort,
-        rng=random.Random(seed),
-        clock=clock,
-        review=review,
-        active=list(calls),
-        headline=list(headline_pairs(tuple(calls))),
-        next_look=effort.rounds_min,
-    )
-    while True:
-        state.run_design()
-        ended = not state.active or state.look()
-        if state.active:
-            if not ended:
-                state.retire()
-            on_design(_progress(state, ended=ended))
-        if ended:
-            converged = bool(state.active) and state.converged
-            return RoundsResult(rounds=tuple(state.rounds), converged=converged, lost=state.lost)
-
-
 def measure_latencies(
     time_singles: TimeSingles,
     rounds: Sequence[Round],
@@ -391,7 +363,7 @@ def log_ratios(rounds: Sequence[Round], baseline: str, candidate: str) -> list[f
     return clean if len(clean) >= stats.MIN_PAIRS else every
 
 
-def _progress(state: _Interleaving, *, ended: bool) -> Progress:
+def _progress(state: Interleaving, *, ended: bool) -> Progress:
     effort = state.effort
     last = effort.rounds_max if state.headline else effort.rounds_min
     if is_contaminated(state.rounds):
@@ -412,7 +384,7 @@ def _progress(state: _Interleaving, *, ended: bool) -> Progress:
     )
 
 
-def _time_s(state: _Interleaving, rounds: float) -> float:
+def _time_s(state: Interleaving, rounds: float) -> float:
     """Seconds of so many more rounds, in whole Williams designs, within every mode's time limit."""
     designs = min(math.ceil(rounds / state.rows), *map(state.designs_left, state.decisive))
     return sum(
