@@ -47,22 +47,6 @@ def measure(job: ReplicateJob, setting: Setting) -> ReplicateResult:
         return conductor.result
 
 
-@dataclass(frozen=True)
-class _WarmMode:
-    """One label of the trial in its worker.
-
-    Attributes:
-        call_s: seconds of one call, by the warm-up.
-        sync_s: seconds of a synchronization with nothing to wait for.
-        clock: of the worker.
-    """
-
-    worker: Worker
-    call_s: float
-    sync_s: float
-    clock: ClockCheck
-
-
 @dataclass
 class _Conductor:
     """The state of a replicate while it is measured."""
@@ -74,7 +58,7 @@ class _Conductor:
     started: ExitStack
     result: ReplicateResult = field(default_factory=ReplicateResult)
     alive: dict[int, Worker] = field(default_factory=dict)
-    warm: dict[str, _WarmMode] = field(default_factory=dict)
+    warm: dict[str, protocol.Warmed] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
     losses: list[WorkerLost] = field(default_factory=list)
     until: float = math.inf
@@ -85,6 +69,9 @@ class _Conductor:
     def __post_init__(self) -> None:
         self.labels = [list(labels) for labels in self.job.trial.workers]
         """Labels still to be measured, of each worker."""
+        self.worker_of = {
+            label: index for index, labels in enumerate(self.labels) for label in labels
+        }
         self.quiet = QuietWait(self.watcher.disturbance, self.setting.quiet_s, self._say_quiet)
         self.clocks = [ClockCheck() for _ in self.labels]
 
@@ -136,15 +123,13 @@ class _Conductor:
                 self.alive[index] = worker
 
     def _start(self, index: int) -> Worker:
-        setting, trial = self.setting, self.job.trial
+        setting = self.setting
         command = WorkerCommand(
             backend=setting.backend,
-            arguments=setting.backend.command("worker"),
             environment=setting.environment,
             log=setting.log,
             labels=tuple(self.labels[index]),
-            timeouts=trial.timeouts,
-            memory_limit_bytes=trial.memory_limit_bytes,
+            trial=self.job.trial,
         )
         sys.audit("xla_sweeps.spawn.before")
         worker = workers.start(
@@ -211,9 +196,7 @@ class _Conductor:
             else:
                 self.result.modes[label] = warmed.outcome
                 self._flag_moving(label)
-                self.warm[label] = _WarmMode(
-                    worker, warmed.call_s, warmed.sync_s, self.clocks[index]
-                )
+                self.warm[label] = warmed
 
     def _lose(self, index: int, lost: WorkerLost) -> None:
         """A worker ended while it prepared; without the mode that killed it, it may go on.
@@ -308,7 +291,7 @@ class _Conductor:
         request = protocol.TimeBlock(mode=label, calls=calls, settle=settle)
         timed = self._ask(label, request, protocol.Timed)
         used_ns = max(0, idle.cpu_ns(others) - before_ns)
-        self.warm[label].clock.note(timed.clock_ns)
+        self.clocks[self.worker_of[label]].note(timed.clock_ns)
         return replace(timed.block, idle_cpu_ns=used_ns) if others else timed.block
 
     def _time_singles(self, label: str, calls: int, limit_s: float) -> tuple[int, Sequence[Block]]:
@@ -320,8 +303,8 @@ class _Conductor:
 
     def _others(self, label: str) -> list[int]:
         """Process ids of the other workers, which must not compute meanwhile."""
-        own = self.warm[label].worker
-        return [worker.pid for worker in self.alive.values() if worker is not own]
+        own = self.worker_of[label]
+        return [worker.pid for index, worker in self.alive.items() if index != own]
 
     def _ask(self, label: str, request: protocol.Request, expected: type[Answer]) -> Answer:
         """Send a request to the label's worker; an exception in it ends the worker.
@@ -329,7 +312,7 @@ class _Conductor:
         Raises:
             WorkerLost: the worker ended.
         """
-        worker = self.warm[label].worker
+        worker = self.alive[self.worker_of[label]]
         try:
             left_s = max(0.0, self.until - time.monotonic())
             return worker.request(request, expected, deadline_s=left_s)

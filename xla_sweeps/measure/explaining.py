@@ -75,17 +75,15 @@ def explain(
         whole.wait(stop, on_wait)
         command = workers.WorkerCommand(
             backend=backend,
-            arguments=backend.command("worker"),
             environment=workers.worker_environment(trial, settings.device),
             log=Path(folder, "log"),
             labels=modes,
-            timeouts=trial.timeouts,
-            memory_limit_bytes=trial.memory_limit_bytes,
+            trial=trial,
         )
         try:
             worker = workers.start(command, mark=mark, stop=stop, on_event=follow)
             if worker is not None:
-                limit = command.memory_limit_bytes
+                limit = trial.memory_limit_bytes
                 with worker, Sampler(device=settings.device, memory_limit_bytes=limit) as sampler:
                     sampler.add(worker.pid, worker.memory.request)
                     request = protocol.Explain(job=job, trace=trace)

@@ -13,7 +13,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -113,26 +113,21 @@ def worker_environment(trial: Trial, device: Device) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerCommand:
-    """Command and surroundings of a worker.
+    """Whose worker is started, and its surroundings.
 
     Attributes:
-        backend: the framework that it loads.
-        arguments: the program and its arguments; our process id and the channel's descriptor
-            follow.
+        backend: whose `worker` is started, with our process id and the channel's descriptor.
         environment: the complete environment.
         log: file that its output is appended to.
         labels: the modes that it measures.
-        timeouts: of its stages, seconds.
-        memory_limit_bytes: resident memory past which it is stopped.
+        trial: sets the limits of its stages and its memory.
     """
 
     backend: Backend
-    arguments: Sequence[str]
     environment: Mapping[str, str]
     log: Path
     labels: tuple[str, ...]
-    timeouts: Timeouts
-    memory_limit_bytes: int
+    trial: Trial
 
 
 class Worker:
@@ -258,7 +253,7 @@ class Worker:
         for message in self._reader.feed(chunk):
             if isinstance(message, protocol.Stage):
                 self.stage = message
-                limit_s = limit_of(message.phase, self._command.timeouts)
+                limit_s = limit_of(message.phase, self._command.trial.timeouts)
                 self._deadline = time.monotonic() + limit_s
             if isinstance(message, protocol.Event):
                 self._on_event(message)
@@ -289,9 +284,9 @@ class Worker:
         by_itself, stage, command = self.close(), self.stage, self._command
         if reason == "died" or (reason == "closed" and by_itself):
             reason = ""
-        limit = f"{limit_of(stage.phase, command.timeouts):g} s"
+        limit = f"{limit_of(stage.phase, command.trial.timeouts):g} s"
         if reason == "memory":
-            limit = f"{command.memory_limit_bytes / 2**30:.1f} GiB"
+            limit = f"{command.trial.memory_limit_bytes / 2**30:.1f} GiB"
         status, failure = diagnose_end(
             ProcessEnd(
                 exit_code=self._process.wait(),
@@ -335,7 +330,7 @@ def start(
     try:
         with command.log.open("ab", buffering=0) as output:
             process = subprocess.Popen(
-                [*command.arguments, str(os.getpid()), str(write_end)],
+                [*command.backend.command("worker"), str(os.getpid()), str(write_end)],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
