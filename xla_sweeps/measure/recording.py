@@ -26,7 +26,7 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.schema.backend import backend_of
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import ModelFacts, Record, RecordFormatError
-from xla_sweeps.schema.trial import ModelSpec, request_id
+from xla_sweeps.schema.trial import request_id
 from xla_sweeps.system import environment
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.files import own_file, private_folder, read_regular, replace_whole
@@ -54,7 +54,7 @@ def make_record(
         replicate=number,
         status=status,
         trial=trial,
-        model=result.model or _as_asked(trial.model),
+        model=result.model or ModelFacts.of(trial.model),
         environment={
             **facts,
             "id": environment.environment_id(device, facts, backend_of(trial)),
@@ -137,18 +137,6 @@ def take_in(store: Store, *, warn: Callable[[str], None]) -> None:
 def now() -> str:
     """The time, UTC, for a record."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def _as_asked(spec: ModelSpec) -> ModelFacts:
-    """Facts of a model that was not built."""
-    return ModelFacts(
-        name=spec.name,
-        family=spec.family,
-        variant=spec.variant,
-        source=spec.source,
-        task=spec.task,
-        resolution_px=spec.resolution_px or 0,
-    )
 
 
 def _facts_of(device: Device) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from xla_sweeps.schema.measurement import (
     Status,
 )
 from xla_sweeps.schema.modes import SCENARIOS, baseline_of, headline_candidates, is_mode
-from xla_sweeps.schema.trial import EXAMPLE, TrackerSettings, Trial, size_text
+from xla_sweeps.schema.trial import EXAMPLE, ModelSpec, TrackerSettings, Trial, size_text
 from xla_sweeps.schema.upgrade import UPGRADES
 
 SCHEMA_VERSION = 4
@@ -91,6 +91,18 @@ class ModelFacts:
     eager_is_graph: bool = False
     replica_of: str = ""
     inputs: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, spec: ModelSpec) -> ModelFacts:
+        """Facts of a model that was not built."""
+        return cls(
+            name=spec.name,
+            family=spec.family,
+            variant=spec.variant,
+            source=spec.source,
+            task=spec.task,
+            resolution_px=spec.resolution_px or 0,
+        )
 
     @property
     def size(self) -> str:

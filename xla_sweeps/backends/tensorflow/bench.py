@@ -277,14 +277,10 @@ def _check_batch(built: models.BuiltModel, trial: Trial) -> None:
 
 def facts_of(trial: Trial, built: models.BuiltModel) -> ModelFacts:
     """Facts of the model before it is traced."""
-    spec, loaded = trial.model, built.loaded
-    return ModelFacts(
-        name=spec.name,
-        family=spec.family,
-        variant=spec.variant,
-        source=spec.source,
-        task=spec.task,
-        resolution_px=spec.resolution_px or _side(built.inputs),
+    loaded, asked = built.loaded, ModelFacts.of(trial.model)
+    return replace(
+        asked,
+        resolution_px=asked.resolution_px or _side(built.inputs),
         params=built.params,
         trainable_params=built.trainable_params,
         eager_is_graph=loaded.eager_is_graph,

@@ -55,10 +55,17 @@ class LoadedModel:
     replica_of: str = ""
 
     @classmethod
-    def of_keras(cls, model: Any, inputs: tuple[InputSpec, ...], **more: Any) -> LoadedModel:
-        """A Keras model that takes batches as they are, with further fields."""
+    def of_keras(
+        cls,
+        model: Any,
+        inputs: tuple[InputSpec, ...],
+        *,
+        pack: Callable[[Any], Any] = lambda batch: batch,
+        **more: Any,
+    ) -> LoadedModel:
+        """A Keras model that takes batches as `pack` nests them, with further fields."""
         return cls(
-            forward=lambda batch, training=False: model(batch, training=training),
+            forward=lambda batch, training=False: model(pack(batch), training=training),
             inputs=inputs,
             variables=model.variables,
             keras_model=model,

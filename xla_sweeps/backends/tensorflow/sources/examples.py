@@ -27,17 +27,9 @@ def load(spec: ModelSpec) -> LoadedModel:
     if name not in _EXAMPLES:
         raise unknown_name("example", name, _EXAMPLES)
     model = _EXAMPLES[name](library_of(spec), spec.inputs[0].shape[0])
-    several = len(model.inputs) > 1
-    return LoadedModel(
-        forward=lambda batch, training=False: model(
-            list(batch) if several else batch, training=training
-        ),
-        inputs=tuple(_input(declared) for declared in model.inputs)
-        if several
-        else (_signal(model.inputs[0]),),
-        variables=model.variables,
-        keras_model=model,
-    )
+    if len(model.inputs) == 1:
+        return LoadedModel.of_keras(model, (_signal(model.inputs[0]),))
+    return LoadedModel.of_keras(model, tuple(map(_input, model.inputs)), pack=list)
 
 
 def _input(declared: Any) -> InputSpec:

@@ -131,14 +131,7 @@ def _from_keras(model: Any, spec: ModelSpec, *, rebuildable: bool) -> LoadedMode
         # A subclassed model creates its variables in its first call.
         model(pack(tuple(_zeros(given) for given in inputs)), training=False)
     batch = declared[0].shape[0] if declared else None
-    return LoadedModel(
-        forward=lambda values, training=False: model(pack(values), training=training),
-        inputs=inputs,
-        variables=model.variables,
-        keras_model=model,
-        rebuildable=rebuildable,
-        batch=batch,
-    )
+    return LoadedModel.of_keras(model, inputs, pack=pack, rebuildable=rebuildable, batch=batch)
 
 
 def _nesting(model: Any, declared: Sequence[Any]) -> Any:
