@@ -12,12 +12,12 @@ import keras
 import pytest
 import tensorflow as tf
 import tf_keras
+from explained_models import explaining
 from paths import ROOT
 from trapped_models import CASES, COMPILING, IMAGE, Case, Custom
 
 from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.explain import refusals, traps
-from xla_sweeps.backends.tensorflow.explain.explaining import Explaining, Subject
 from xla_sweeps.backends.tensorflow.explain.graph import named_in, traced_ops
 from xla_sweeps.schema.explanation import Explanation, State, Trap, TrapName
 
@@ -42,15 +42,9 @@ class Net(keras.Model):
 
 
 def explained(model: keras.Model, **more: Any) -> Explanation:
-    subject = Subject(
-        name="net",
-        call=lambda batch: model(batch, training=False),
-        batches=BATCHES,
-        model=model,
-        layers=models.all_layers(model),
-        **more,
-    )
-    return Explaining(subject, lambda event: None).explain()
+    return explaining(
+        lambda batch: model(batch, training=False), BATCHES, model=model, **more
+    ).explain()
 
 
 def states(explanation: Explanation) -> dict[TrapName, State]:
@@ -177,8 +171,7 @@ def test_an_operation_in_a_saved_model_is_found_where_no_line_is_known(tmp_path:
     module.forward = tf.function(pool, input_signature=signature)
     tf.saved_model.save(module, str(tmp_path))
     restored = tf.saved_model.load(str(tmp_path))
-    subject = Subject(name="saved", call=restored.forward, batches=BATCHES)
-    explanation = Explaining(subject, lambda event: None).explain()
+    explanation = explaining(restored.forward, BATCHES).explain()
     assert explanation.refusals is not None
     (refusal,) = explanation.refusals
     assert refusal.op == "MaxPoolWithArgmax"

@@ -10,11 +10,10 @@ from typing import Any
 import keras
 import pytest
 import tensorflow as tf
+from explained_models import explaining
 from hlo_modules import constant, convolution, dot, element, module, op, parameter
 
-from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.explain import program
-from xla_sweeps.backends.tensorflow.explain.explaining import Explaining, Subject
 from xla_sweeps.backends.tensorflow.explain.program import Work, program_of, work_by_name
 from xla_sweeps.backends.tensorflow.explain.trace import MODES, time_of
 from xla_sweeps.backends.tensorflow.hlo import Module
@@ -144,9 +143,7 @@ def test_the_sum_of_a_product_and_a_sum_becomes_one_fusion_that_reads_each_input
         return tf.reduce_sum(x + y * z)
 
     batches = [tuple(tf.random.normal((256, 1024)) for _ in range(3)) for _ in range(2)]
-    explanation = Explaining(
-        Subject(name="example", call=example, batches=batches), lambda event: None
-    ).explain()
+    explanation = explaining(example, batches).explain()
     before, after = programs_of(example, batches[0])
     assert explanation.graph_operations == 3  # Mul, AddV2, Sum
     hand = of_entry(before)
@@ -178,9 +175,7 @@ def test_mobilenet_v1_is_counted_as_by_hand() -> None:
         return model(image, training=False)
 
     batches = [tf.random.uniform((2, 96, 96, 3)) for _ in range(2)]
-    layers = models.all_layers(model)
-    subject = Subject(name="net", call=call, batches=batches, model=model, layers=layers)
-    explanation = Explaining(subject, lambda event: None).explain(trace=False)
+    explanation = explaining(call, batches, model=model).explain(trace=False)
     before, after = programs_of(call, batches[0])
     counts, hand = explanation.program, of_entry(after)
     assert counts is not None
@@ -203,14 +198,9 @@ def test_time_is_told_by_kind_and_layer_in_both_modes() -> None:
     deep = keras.layers.DepthwiseConv2D(5, name="deep")(keras.layers.Conv2D(8, 3)(inputs))
     model = keras.Model(inputs, keras.layers.Dense(3)(keras.layers.GlobalAveragePooling2D()(deep)))
     batches = [tf.random.uniform((2, 32, 32, 4)) for _ in range(2)]
-    subject = Subject(
-        name="net",
-        call=lambda image: model(image, training=False),
-        batches=batches,
-        model=model,
-        layers=models.all_layers(model),
+    time = (
+        explaining(lambda image: model(image, training=False), batches, model=model).explain().time
     )
-    time = Explaining(subject, lambda event: None).explain().time
     assert time is not None
     assert [mode.mode for mode in time.modes] == ["graph", "xla"]
     for mode in time.modes:
@@ -225,14 +215,10 @@ def test_convolutions_of_one_channel_have_the_same_kinds_in_both_modes() -> None
     inputs = keras.Input((32, 32, 1))
     deep = keras.layers.DepthwiseConv2D(5, name="deep")(inputs)
     model = keras.Model(inputs, keras.layers.Conv2D(8, 3, name="wide")(deep))
-    subject = Subject(
-        name="net",
-        call=lambda image: model(image, training=False),
-        batches=[tf.random.uniform((2, 32, 32, 1)) for _ in range(2)],
-        model=model,
-        layers=models.all_layers(model),
+    batches = [tf.random.uniform((2, 32, 32, 1)) for _ in range(2)]
+    time = (
+        explaining(lambda image: model(image, training=False), batches, model=model).explain().time
     )
-    time = Explaining(subject, lambda event: None).explain().time
     assert time is not None
     for mode in time.modes:
         assert {Kind.CONVOLUTION, Kind.DEPTHWISE} <= set(mode.by_kind), mode
@@ -243,9 +229,7 @@ def test_what_xla_refuses_has_no_program_and_no_time() -> None:
         return tf.image.resize(image, (8, 8), method="bicubic")
 
     batches = [tf.random.uniform((2, 4, 4, 3)) for _ in range(2)]
-    explanation = Explaining(
-        Subject(name="net", call=refused, batches=batches), lambda event: None
-    ).explain()
+    explanation = explaining(refused, batches).explain()
     assert explanation.graph_operations is not None
     assert (explanation.hlo_operations, explanation.program, explanation.time) == (None, None, None)
     assert {"hlo_operations", "program", "time"} <= set(explanation.missing)
@@ -257,9 +241,7 @@ def test_what_fails_in_graph_mode_alone_has_a_program_and_no_time() -> None:
         return image * 2.0
 
     batches = [tf.ones((2, 4)) for _ in range(2)]
-    explanation = Explaining(
-        Subject(name="net", call=failing, batches=batches), lambda event: None
-    ).explain()
+    explanation = explaining(failing, batches).explain()
     assert explanation.program is not None
     assert explanation.program.operations == 1
     assert explanation.time is None
@@ -274,8 +256,7 @@ def test_a_program_that_cannot_be_counted_still_has_its_time(
 
     monkeypatch.setattr(program, "program_of", uncounted)
     batches = [tf.ones((2, 4)) for _ in range(2)]
-    subject = Subject(name="net", call=lambda batch: batch * 2.0, batches=batches)
-    explanation = Explaining(subject, lambda event: None).explain()
+    explanation = explaining(lambda batch: batch * 2.0, batches).explain()
     assert explanation.program is None
     assert explanation.missing["program"] == "unheard of"
     assert explanation.time is not None

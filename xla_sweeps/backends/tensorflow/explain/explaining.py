@@ -8,7 +8,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,29 +37,6 @@ from xla_sweeps.schema.trial import Precision
 REFUSED = "XLA does not compile the model"
 
 
-@dataclass
-class Subject:
-    """A model with its inputs, and what its traced graph holds.
-
-    Attributes:
-        call: one call on a batch.
-        batches: two of equal shape and different values.
-        model: the Keras model, or None.
-        layers: its layers, those of layers included.
-        batch: the only batch size that it takes, or None.
-    """
-
-    name: str
-    call: Callable[[Any], Any]
-    batches: Sequence[Any]
-    model: Any = None
-    layers: Sequence[Any] = ()
-    batch: int | None = None
-    precision: Precision = Precision.FLOAT32
-    device: str = "/device:CPU:0"
-    inputs: tuple[str, ...] = ()
-
-
 Tell = Callable[[protocol.Event], None]
 
 
@@ -82,21 +59,14 @@ def explain(request: protocol.Explain, channel: Any) -> None:
         batches = [models.draw(built.inputs, size, rng) for _ in range(2)]
         if spec.weights == "random":
             models.calibrate(built, models.draw(built.inputs, max(4, size), rng))
-        model = built.loaded.keras_model
-        subject = Subject(
+        explaining = Explaining(
+            built,
+            batches,
+            channel.send,
             name=spec.name,
-            call=built.call,
-            batches=batches,
-            model=model,
-            layers=models.all_layers(model) if model is not None else (),
-            batch=built.loaded.batch,
             precision=trial.precision,
             device=device,
-            inputs=tuple(
-                f"{given.name}{[size, *given.shape]} {given.dtype}" for given in built.inputs
-            ),
         )
-        explaining = Explaining(subject, channel.send)
         explaining.explain(trace=request.trace)
         explaining.time_calls()
 
@@ -105,22 +75,41 @@ class Explaining:
     """The steps of explaining a model, which share what they left.
 
     Args:
-        subject: the model.
+        built: the model.
+        batches: two of equal shape and different values.
         tell: sends an event.
+        name: of the model.
+        precision: of its computations.
+        device: as TensorFlow names it.
 
     Attributes:
         explanation: what it says so far.
     """
 
-    def __init__(self, subject: Subject, tell: Tell) -> None:
+    def __init__(
+        self,
+        built: models.BuiltModel,
+        batches: Sequence[Any],
+        tell: Tell,
+        *,
+        name: str,
+        precision: Precision = Precision.FLOAT32,
+        device: str = "/device:CPU:0",
+    ) -> None:
+        size = tf.nest.flatten(batches[0])[0].shape[0]
         self.explanation = Explanation(
-            model=subject.name,
-            device=refusals.DEVICES["gpu" if "GPU" in subject.device else "cpu"],
+            model=name,
+            device=refusals.DEVICES["gpu" if "GPU" in device else "cpu"],
             tensorflow=str(tf.__version__),
-            inputs=subject.inputs,
+            inputs=tuple(
+                f"{given.name}{[size, *given.shape]} {given.dtype}" for given in built.inputs
+            ),
             registered=refusals.registered(),
         )
-        self._subject, self._tell = subject, tell
+        self._call, self._batches, self._batch = built.call, batches, built.loaded.batch
+        self._model = built.loaded.keras_model
+        self._layers = [] if self._model is None else models.all_layers(self._model)
+        self._tell, self._precision, self._device = tell, precision, device
         self._ops: Sequence[TracedOp] = ()
         """Operations of the traced graph."""
         self._ran: dict[str, modes.ModeExecutable] = {}
@@ -136,11 +125,10 @@ class Explaining:
         Args:
             trace: whether to trace where the time goes.
         """
-        subject = self._subject
         self._begin(Phase.TRACE)
         try:
-            with noting_layers(subject.layers) as noted:
-                self._graph = modes.ModeExecutable.bind(subject.call, Mode.GRAPH, subject.batches)
+            with noting_layers(self._layers) as noted:
+                self._graph = modes.ModeExecutable.bind(self._call, Mode.GRAPH, self._batches)
             self._ops = traced_ops(self._graph.concrete, noted)
         except Exception as error:
             traceback.print_exc()
@@ -150,7 +138,7 @@ class Explaining:
             return self.explanation
         self._origins = Origins(self._ops)
         self._note(
-            traps.recompiles_per_shape(subject.model, subject.batch),
+            traps.recompiles_per_shape(self._model, self._batch),
             traps.random_numbers(self._ops),
             traps.xla_in_every_mode(self._graph.concrete, self._ops),
             operations=len(self._ops),
@@ -163,7 +151,7 @@ class Explaining:
         self._read_program(trace=trace)
         self._begin(Phase.COMPILE, Mode.AUTOCLUSTER)
         self._cluster()
-        self._note(traps.jit_compile_ignored(subject.model, subject.layers))
+        self._note(traps.jit_compile_ignored(self._model, self._layers))
         return self.explanation
 
     def time_calls(self) -> None:
@@ -176,8 +164,8 @@ class Explaining:
                 bound = roofline.measured(
                     self._lowered,
                     self._ran,
-                    inputs=self._subject.batches[0],
-                    device=self._subject.device,
+                    inputs=self._batches[0],
+                    device=self._device,
                 )
                 self._note(roofline=bound)
 
@@ -215,10 +203,9 @@ class Explaining:
 
     def _lower(self) -> None:
         """Lower the model for both batches: the compiler's verdict, and whether they agree."""
-        subject = self._subject
         try:
-            compiled = modes.ModeExecutable.bind(subject.call, Mode.XLA, subject.batches)
-            modules = [Module.of(compiled.function, batch) for batch in subject.batches]
+            compiled = modes.ModeExecutable.bind(self._call, Mode.XLA, self._batches)
+            modules = [Module.of(compiled.function, batch) for batch in self._batches]
         except Exception as error:
             traceback.print_exc()
             self._miss(REFUSED, "hlo_operations")
@@ -261,7 +248,7 @@ class Explaining:
         nudged = replace(graph, inputs=[models.nudged(graph.inputs[0])])
         self._note(
             traps.dropped_checks(ops, vanished),
-            traps.clamped_indices(ops, vanished, device=self._subject.device),
+            traps.clamped_indices(ops, vanished, device=self._device),
             traps.other_shape(first, compiled, ops),
             traps.other_values(
                 first,
@@ -269,7 +256,7 @@ class Explaining:
                 compiled,
                 lambda: _outputs(nudged),
                 ops,
-                precision=self._subject.precision,
+                precision=self._precision,
             ),
         )
 
@@ -277,7 +264,7 @@ class Explaining:
         """Read what XLA makes of the model, and from a trace where the time of both modes goes."""
         if not trace:
             self._miss("left out by --no-trace", "time")
-        if "GPU" in self._subject.device:
+        if "GPU" in self._device:
             self._miss("a GPU's operations are not read from the trace so far", "time")
         if self._compiled is None:
             self._miss(REFUSED, "program", "time")
@@ -299,9 +286,8 @@ class Explaining:
 
     def _cluster(self) -> None:
         """Run the model with auto-clustering, and see what its clusters hold."""
-        subject = self._subject
         with self._or_missing("clustering"):
-            executable = modes.ModeExecutable.bind(subject.call, Mode.AUTOCLUSTER, subject.batches)
+            executable = modes.ModeExecutable.bind(self._call, Mode.AUTOCLUSTER, self._batches)
             graphs = _graphs_of(executable)
             self._ran[Mode.AUTOCLUSTER] = executable
             self._note(clustering=traps.clustering_of(self._ops, graphs))
