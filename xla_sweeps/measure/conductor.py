@@ -17,7 +17,7 @@ from functools import partial
 
 from xla_sweeps.measure import idle, protocol, rounds, timing, workers
 from xla_sweeps.measure.failures import WorkerLost
-from xla_sweeps.measure.monitor import QuietWait, Sampler
+from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.replicate import WAITING, ClockCheck, ReplicateResult, Setting
 from xla_sweeps.measure.workers import Answer, RequestFailed, Worker, WorkerCommand
 from xla_sweeps.schema.measurement import (
@@ -33,6 +33,9 @@ from xla_sweeps.schema.measurement import (
 )
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.process import adopting_orphans
+
+WAIT_SAY_S = 10.0
+"""Between two reports of what disturbs."""
 
 
 def measure(job: ReplicateJob, setting: Setting) -> ReplicateResult:
@@ -65,6 +68,11 @@ class _Conductor:
     """Time when measuring must be over, monotonic."""
     built_at: float = 0.0
     """Time when the last model was built, by `time.perf_counter`."""
+    wait_began: float = math.inf
+    wait_said: float = -math.inf
+    """Times of the wait for a quiet machine, monotonic."""
+    waited_s: float = 0.0
+    """How long it has waited for a quiet machine."""
 
     def __post_init__(self) -> None:
         self.labels = [list(labels) for labels in self.job.trial.workers]
@@ -72,7 +80,6 @@ class _Conductor:
         self.worker_of = {
             label: index for index, labels in enumerate(self.labels) for label in labels
         }
-        self.quiet = QuietWait(self.watcher.disturbance, self.setting.quiet_s, self._say_quiet)
         self.clocks = [ClockCheck() for _ in self.labels]
 
     def run(self) -> None:
@@ -232,7 +239,7 @@ class _Conductor:
     def _wait_for_turn(self) -> None:
         """Wait until the device is this trial's own and quiet; no deadline runs meanwhile."""
         leases, stop = self.setting.leases, self.setting.stop
-        if not leases.wait(stop, self._say_holder, also=self.quiet.is_over):
+        if not leases.wait(stop, self._say_holder, also=self._is_quiet):
             raise self._interrupted()
         if self.watcher.gpu:
             self.watcher.gpu.begin()
@@ -241,8 +248,17 @@ class _Conductor:
         text = WAITING.format(device=self.job.trial.device, holder=holder)
         self.setting.screen.warn(text)
 
-    def _say_quiet(self, cause: str, at_most_s: float) -> None:
-        self._show("wait", detail=f"for quiet: {cause}, at most {at_most_s:.0f} s")
+    def _is_quiet(self) -> bool:
+        """True once nothing disturbs any more, or after a while; to be asked twice a second."""
+        now = time.monotonic()
+        self.wait_began = min(now, self.wait_began)
+        self.waited_s = min(now - self.wait_began, self.setting.quiet_s)
+        left_s = self.setting.quiet_s - self.waited_s
+        cause = self.watcher.disturbance() if left_s > 0 else ""
+        if cause and now >= self.wait_said + WAIT_SAY_S:
+            self.wait_said = now
+            self._show("wait", detail=f"for quiet: {cause}, at most {left_s:.0f} s")
+        return not cause
 
     def _interrupted(self) -> WorkerLost:
         failure = Failure(phase=Phase.MEASURE, kind="interrupted", message="interrupted")
@@ -412,7 +428,7 @@ class _Conductor:
             result.status, result.failure = last.status, last.failure
         result.conclude(self.watcher, clock_differs=any(clock.differs for clock in self.clocks))
         if self.setting.quiet_s:
-            result.contamination["waited_s"] = round(self.quiet.waited_s, 1)
+            result.contamination["waited_s"] = round(self.waited_s, 1)
 
     def _note_lost_modes(self, lost: WorkerLost) -> None:
         """The modes of a lost worker failed, unless they had failed before."""

@@ -6,8 +6,8 @@ time or throttling contaminates the rounds that it falls into, and they are meas
 
 from __future__ import annotations
 
-import math
 import os
+import re
 import threading
 import time
 from bisect import bisect_left, bisect_right
@@ -38,9 +38,6 @@ QUIET_S = 2.0
 
 WAIT_LIMIT_S = 60.0
 """Longest wait for a quiet machine of a replicate whose predecessor was contaminated."""
-
-WAIT_SAY_S = 10.0
-"""Between two reports of what disturbs."""
 
 _KEEP = 36_000
 
@@ -167,6 +164,8 @@ class Sampler:
 
     def read(self) -> Sample:
         """One sample, now."""
+        pressure = read_or_empty(self._root / "proc/pressure/cpu")
+        throttling = read_or_empty(self._root / "sys/fs/cgroup/cpu.stat")
         busy_s, steal_s = machine_times(read_or_empty(self._root / "proc/stat"), self._mine)
         measured = tuple(self._exceeded)
         helpers = descendants(os.getpid(), without=measured, root=self._root)
@@ -177,16 +176,14 @@ class Sampler:
             busy_s=busy_s,
             own_s=own_s,
             steal_s=steal_s,
-            pressure_s=_pressure_s(read_or_empty(self._root / "proc/pressure/cpu")),
-            throttled_s=_field(
-                read_or_empty(self._root / "sys/fs/cgroup/cpu.stat"), "throttled_usec"
-            )
-            / 1e6,
+            pressure_s=_number(pressure, r"^some .*total=(\d+)") / 1e6,
+            throttled_s=_number(throttling, r"^throttled_usec (\d+)") / 1e6,
             involuntary_switches=sum(
-                round(_field(status, "nonvoluntary_ctxt_switches:")) for status in statuses.values()
+                _number(status, r"^nonvoluntary_ctxt_switches:\s*(\d+)")
+                for status in statuses.values()
             ),
             rss_bytes={
-                pid: round(_field(status, "VmRSS:")) * 1024 for pid, status in statuses.items()
+                pid: _number(status, r"^VmRSS:\s*(\d+)") * 1024 for pid, status in statuses.items()
             },
         )
 
@@ -201,39 +198,6 @@ class Sampler:
                 if sample.rss_bytes.get(pid, 0) > self._limit and pid not in alarmed:
                     alarmed.add(pid)
                     exceeded()
-
-
-class QuietWait:
-    """A wait that ends once nothing disturbs any more, or after a while.
-
-    Args:
-        disturbance: what disturbs now, in words, or "".
-        limit_s: how long to wait at most; 0 for no wait.
-        say: called with what disturbs and the seconds left, now and then.
-
-    Attributes:
-        waited_s: how long it has waited.
-    """
-
-    def __init__(
-        self, disturbance: Callable[[], str], limit_s: float, say: Callable[[str, float], None]
-    ) -> None:
-        self._disturbance, self._limit_s, self._say = disturbance, limit_s, say
-        self._began: float | None = None
-        self._said = -math.inf
-        self.waited_s = 0.0
-
-    def is_over(self) -> bool:
-        """True once the wait is over; to be asked twice a second."""
-        now = time.monotonic()
-        self._began = now if self._began is None else self._began
-        self.waited_s = min(now - self._began, self._limit_s)
-        left_s = self._limit_s - self.waited_s
-        cause = self._disturbance() if left_s > 0 else ""
-        if cause and now >= self._said + WAIT_SAY_S:
-            self._said = now
-            self._say(cause, left_s)
-        return not cause
 
 
 def around(samples: Sequence[Sample], started_ns: int, finished_ns: int) -> list[Sample]:
@@ -310,16 +274,7 @@ def _process_s(root: Path, pid: int) -> float:
     )
 
 
-def _pressure_s(text: str) -> float:
-    for line in text.splitlines():
-        if line.startswith("some"):
-            return int(line.rpartition("total=")[2]) / 1e6
-    return 0.0
-
-
-def _field(text: str, name: str) -> float:
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) > 1 and words[0] == name:
-            return float(words[1])
-    return 0.0
+def _number(text: str, pattern: str) -> int:
+    """The number that a pattern finds in a file of the kernel's; 0 where it is not there."""
+    match = re.search(pattern, text, re.M)
+    return int(match[1]) if match else 0
