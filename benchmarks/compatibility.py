@@ -94,8 +94,9 @@ def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
                 watch=partial(Sampler, device=settings.device, memory_limit_bytes=limit),
                 stop=stop,
                 leases=Leases((), holder=""),
+                screen=SILENT,
+                tracker=SILENT,
             ),
-            SILENT,
         )
     outcomes = {label: attempt.modes.get(label) for label in MODES}
     failures = [attempt.failure, *(outcome.failure for outcome in outcomes.values() if outcome)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from xla_sweeps.measure.gpu import GpuWatch
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.replicate import Screen
 from xla_sweeps.measure.rounds import Progress
-from xla_sweeps.measure.tracking import NoTracker
+from xla_sweeps.measure.tracking import NoTracker, RunHeader
 from xla_sweeps.schema.measurement import Load, Round
 
 
@@ -73,6 +74,18 @@ class Notes(Screen, NoTracker):
 
     def warn(self, message: str) -> None:
         self._note("waiting" if message.startswith("waiting for") else "warn", message)
+
+    def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
+        self._note("trial", title)
+
+    def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
+        self._note("done", status)
+
+    def open(self, header: RunHeader) -> None:
+        self._note("open", header.name)
+
+    def preempt(self) -> None:
+        self._note("preempt", None)
 
     def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
         self._note("rounds", list(rounds))

@@ -9,6 +9,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 STEPS_LIMIT = 10_000
@@ -100,27 +101,23 @@ class Module:
             computation: that has the instructions.
             parameters: the values of its parameters; None for unknown ones.
         """
-        computed: dict[int, Value] = {}
 
-        def value(instruction: Any) -> Value:
-            if instruction.id not in computed:
-                computed[instruction.id] = compute(instruction)
-            return computed[instruction.id]
-
-        def compute(instruction: Any) -> Value:
+        @cache
+        def value(number: int) -> Value:
+            instruction = self.instructions[number]
             if instruction.opcode == "parameter":
-                number = instruction.parameter_number
-                return parameters[number] if parameters and number < len(parameters) else None
+                place = instruction.parameter_number
+                return parameters[place] if parameters and place < len(parameters) else None
             if instruction.shape.dimensions:
                 return None
             if instruction.opcode == "constant":
                 return _constant(instruction.literal)
-            values = [value(operand) for operand in self.operands(instruction)]
+            values = list(map(value, instruction.operand_ids))
             if instruction.opcode == "call":
                 return self.result(self.called(instruction)[0], values)
             return _result(instruction, values)
 
-        return value
+        return lambda instruction: value(instruction.id)
 
     def result(self, computation: Any, parameters: Sequence[Value]) -> Value:
         """Value that a computation returns, as far as that is known."""

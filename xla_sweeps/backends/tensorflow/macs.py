@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from xla_sweeps.backends.tensorflow.hlo import Module, Value, dtype_of
@@ -17,7 +17,7 @@ from xla_sweeps.backends.tensorflow.hlo import Module, Value, dtype_of
 AT_LEAST_NOTE = "at least: how often a loop runs is not known, so its body is counted once"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class MacCount:
     """Multiply-accumulates of one execution of a module, whole batch included.
 
@@ -35,25 +35,16 @@ class MacCount:
         """All multiply-accumulates."""
         return self.by_type.total()
 
-    def __add__(self, other: MacCount) -> MacCount:
-        return MacCount(
-            at_least=self.at_least or other.at_least,
-            by_type=self.by_type + other.by_type,
-        )
-
-    def times(self, number: int | None) -> MacCount:
-        """Count of `number` executions; None where the number is not known."""
-        factor = 1 if number is None else number
-        scaled = self._scaled(lambda count: count * factor)
-        return replace(scaled, at_least=self.at_least or (number is None and self.total > 0))
+    def add(self, other: MacCount, times: int | None = 1) -> None:
+        """Add so many executions of a part; None where the number is not known: one, at least."""
+        factor = 1 if times is None else times
+        self.by_type += Counter({name: count * factor for name, count in other.by_type.items()})
+        self.at_least |= other.at_least or (times is None and other.total > 0)
 
     def of_each(self, samples: int) -> MacCount:
         """Count of one sample of a batch."""
-        return self._scaled(lambda count: count // samples)
-
-    def _scaled(self, scale: Callable[[int], int]) -> MacCount:
-        scaled = Counter({name: scale(count) for name, count in self.by_type.items()})
-        return replace(self, by_type=scaled)
+        by_type = Counter({name: count // samples for name, count in self.by_type.items()})
+        return MacCount(at_least=self.at_least, by_type=by_type)
 
 
 def count_macs(module: Module) -> MacCount:
@@ -79,26 +70,29 @@ def _of_computation(
         operands = module.operands(instruction)
         if own := _OWN.get(instruction.opcode):
             shapes = [operand.shape for operand in operands]
-            count += MacCount(by_type=Counter({dtype_of(shapes[0]): own(instruction, *shapes)}))
+            count.by_type += Counter({dtype_of(shapes[0]): own(instruction, *shapes)})
         elif instruction.called_computation_ids:
-            count += _of_called(module, instruction, [value(operand) for operand in operands])
+            count.add(_of_called(module, instruction, [value(operand) for operand in operands]))
     return count
 
 
 def _of_called(module: Module, instruction: Any, given: Sequence[Value]) -> MacCount:
-    called = module.called(instruction)
+    called, count = module.called(instruction), MacCount()
+    if instruction.opcode == "call":
+        return _of_computation(module, called[0], given)
     if instruction.opcode == "while":
         body, condition = called
         steps, same = module.follow(instruction, given[0])
-        return _of_computation(module, body, [same]).times(steps) + _of_computation(
-            module, condition, [same]
-        ).times(None if steps is None else steps + 1)
-    if instruction.opcode == "call":
-        return _of_computation(module, called[0], given)
+        count.add(_of_computation(module, body, [same]), steps)
+        looks = None if steps is None else steps + 1
+        count.add(_of_computation(module, condition, [same]), looks)
+        return count
     counts = [_of_computation(module, computation, None) for computation in called]
     if instruction.opcode == "conditional":
         return max(counts, key=lambda count: count.total)
-    return sum((count.times(None) for count in counts), MacCount())
+    for part in counts:
+        count.add(part, None)
+    return count
 
 
 def _convolution(instruction: Any, _: Any, kernel: Any) -> int:
