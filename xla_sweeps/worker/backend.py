@@ -36,19 +36,17 @@ class Executable(timing.Executable, Protocol):
 
 
 class Model(Protocol):
-    """A model on its device, its inputs, and the outputs that every mode must reproduce."""
+    """A model on its device, its inputs, and the outputs that every mode must reproduce.
 
-    @property
-    def facts(self) -> ModelFacts:
-        """Facts of the model, as far as they are known."""
+    Attributes:
+        facts: of the model, as far as they are known.
+        deterministic: whether two eager runs agree.
+        seconds: of stages such as `reference`, `macs`.
+    """
 
-    @property
-    def deterministic(self) -> bool:
-        """True if two eager runs agree."""
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """Seconds of stages such as `reference`, `macs`."""
+    facts: ModelFacts
+    deterministic: bool
+    seconds: dict[str, float]
 
     def synchronization(self) -> Mapping[str, Any]:
         """The self-test of the synchronization, for the record."""

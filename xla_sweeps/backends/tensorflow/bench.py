@@ -33,6 +33,7 @@ from xla_sweeps.schema.measurement import Agreement, Flag, Flagged, Phase
 from xla_sweeps.schema.modes import Execution, Mode, mode_of
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Trial
+from xla_sweeps.worker.backend import Tell
 
 INPUT_BATCHES = 1 + timing.NEW_INPUTS
 REFERENCE_IMAGES = 2
@@ -47,8 +48,6 @@ _TRACED_BATCHES = 4
 
 _TRACED_S = 1.0
 """Tracing ends after so long, unless these batches take longer."""
-
-Tell = Callable[[protocol.Event], None]
 
 
 @dataclass

@@ -6,7 +6,7 @@ What is known is sent at once, so that a crash of XLA costs what comes after it 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -33,11 +33,9 @@ from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, Trap, Tr
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.schema.trial import Precision
+from xla_sweeps.worker.backend import Tell
 
 REFUSED = "XLA does not compile the model"
-
-
-Tell = Callable[[protocol.Event], None]
 
 
 def explain(request: protocol.Explain, channel: Any) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from xla_sweeps.backends.tensorflow import models
-from xla_sweeps.backends.tensorflow.bench import Bench, Tell, eager_outputs
+from xla_sweeps.backends.tensorflow.bench import Bench, eager_outputs
 from xla_sweeps.backends.tensorflow.sources import LoadedModel
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import agreement
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.trial import ModelSpec
+from xla_sweeps.worker.backend import Tell
 
 
 @dataclass
