@@ -12,9 +12,10 @@ import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from xla_sweeps.measure.gpu import GpuWatch
 from xla_sweeps.measure.neighbours import FOREIGN, busiest, in_words, spending
@@ -63,7 +64,7 @@ class Sample:
     rss_bytes: Mapping[int, int]
 
 
-class Sampler:
+class Sampler(AbstractContextManager["Sampler"]):
     """Samples in a thread of its own until it is closed; a context manager.
 
     Args:
@@ -89,9 +90,6 @@ class Sampler:
         self._samples = [self.read()]
         self._others = self._looked = spending(self._root)
         self._looked_ns = self._samples[0].at_ns
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *ended: object) -> None:
         self.close()

@@ -1,14 +1,14 @@
 """Messages between a measuring process, the worker, and its parent, one JSON document per line.
 
-The parent sends a request and waits for its reply. Meanwhile the worker sends events: what it
-begins, what it has built. It does nothing but wait between two requests.
+The parent sends a request, which begins a phase, and waits for its reply. Meanwhile the worker
+sends events: what it begins, what it has built. It does nothing but wait between two requests.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -22,24 +22,28 @@ from xla_sweeps.system.text import redacted
 class SetUp(msgspec.Struct, frozen=True, tag="set_up"):
     """Load the framework, build the model, and run it eagerly. Answered by `Ready`."""
 
+    phase: ClassVar = Phase.IMPORT
     job: ReplicateJob
 
 
 class Prepare(msgspec.Struct, frozen=True, tag="prepare"):
     """Trace, compile, prove and verify a mode. Answered by `ModeReady`."""
 
+    phase: ClassVar = Phase.TRACE
     mode: str
 
 
 class WarmUp(msgspec.Struct, frozen=True, tag="warm_up"):
     """Warm a mode up. Answered by `Warmed`."""
 
+    phase: ClassVar = Phase.WARMUP
     mode: str
 
 
 class TimeBlock(msgspec.Struct, frozen=True, tag="time_block"):
     """Time a block of calls, after an untimed one if it is to settle. Answered by `Timed`."""
 
+    phase: ClassVar = Phase.MEASURE
     mode: str
     calls: int
     settle: bool
@@ -48,6 +52,7 @@ class TimeBlock(msgspec.Struct, frozen=True, tag="time_block"):
 class TimeSingles(msgspec.Struct, frozen=True, tag="time_singles"):
     """Time single calls of a mode. Answered by `Singles`."""
 
+    phase: ClassVar = Phase.MEASURE
     mode: str
     calls: int
     limit_s: float
@@ -56,12 +61,14 @@ class TimeSingles(msgspec.Struct, frozen=True, tag="time_singles"):
 class Finish(msgspec.Struct, frozen=True, tag="finish"):
     """Check what the modes have become, given the calls of a block. Answered by `Finished`."""
 
+    phase: ClassVar = Phase.MEASURE
     calls: Mapping[str, int]
 
 
 class Explain(msgspec.Struct, frozen=True, tag="explain"):
     """Explain a model; `trace`: trace calls too. Answered by `Finished`."""
 
+    phase: ClassVar = Phase.IMPORT
     job: ReplicateJob
     trace: bool
 

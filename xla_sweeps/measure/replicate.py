@@ -149,12 +149,9 @@ class ClockCheck:
         self._first: tuple[float, float] | None = None
         self.differs = False
 
-    def note(self, there_ns: int, *, now_s: float | None = None) -> None:
+    def note(self, there_ns: int) -> None:
         """A block was measured, and its reply has just been received."""
-        here_s = time.monotonic() if now_s is None else now_s
-        there_s = there_ns / 1e9
-        if self._first is None:
-            self._first = here_s, there_s
-            return
+        here_s, there_s = time.monotonic(), there_ns / 1e9
+        self._first = self._first or (here_s, there_s)
         here, there = here_s - self._first[0], there_s - self._first[1]
         self.differs = abs(here - there) > CLOCK_TOLERANCE * here + CLOCK_SLACK_S

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -57,7 +58,7 @@ _MODE_PHASES = {Phase.TRACE, Phase.COMPILE, Phase.VERIFY, Phase.WARMUP}
 Answer = TypeVar("Answer", bound=protocol.Reply)
 
 
-class Stop:
+class Stop(AbstractContextManager["Stop"]):
     """A request to stop a worker, from a signal handler or thread, that wakes the waiting parent.
 
     A context manager: it owns a descriptor.
@@ -66,9 +67,6 @@ class Stop:
     def __init__(self) -> None:
         self.requested = False
         self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-
-    def __enter__(self) -> Stop:
-        return self
 
     def __exit__(self, *ended: object) -> None:
         self.close()
@@ -130,7 +128,7 @@ class WorkerCommand:
     trial: Trial
 
 
-class Worker:
+class Worker(AbstractContextManager["Worker"]):
     """A started worker; a context manager that ends it.
 
     Attributes:
@@ -158,9 +156,6 @@ class Worker:
         self._requests = process.stdin.fileno()
         os.set_blocking(self._requests, False)
 
-    def __enter__(self) -> Worker:
-        return self
-
     def __exit__(self, *ended: object) -> None:
         self.close()
         self.memory.close()
@@ -186,7 +181,8 @@ class Worker:
             WorkerLost: the worker ended, or had to be ended: it missed the deadline, passed its
                 memory limit, misused its channel, or a stop was requested.
         """
-        self.stage = stage_of(message)
+        mode = getattr(message, "mode", "")
+        self.stage = protocol.Stage(phase=message.phase, mode=mode)
         self._unsent, self._deadline = protocol.encode(message), time.monotonic() + deadline_s
         reply, reason = self._answer()
         if isinstance(reply, expected):
@@ -344,19 +340,6 @@ def start(
     finally:
         os.close(write_end)
     return Worker(command, process, channel, stop=stop, on_event=on_event)
-
-
-def stage_of(request: protocol.Request) -> protocol.Stage:
-    """The stage that a request begins; what the worker announces meanwhile is more exact."""
-    match request:
-        case protocol.SetUp() | protocol.Explain():
-            return protocol.Stage(phase=Phase.IMPORT)
-        case protocol.Prepare(mode=mode):
-            return protocol.Stage(phase=Phase.TRACE, mode=mode)
-        case protocol.WarmUp(mode=mode):
-            return protocol.Stage(phase=Phase.WARMUP, mode=mode)
-        case _:
-            return protocol.Stage(phase=Phase.MEASURE)
 
 
 def limit_of(phase: Phase, timeouts: Timeouts) -> float:

@@ -14,6 +14,7 @@ import os
 import select
 import time
 from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -59,7 +60,7 @@ def whole_replicate(device: Device) -> tuple[str, ...]:
     return tuple(f"use-{name}" for name in lease_names(device))
 
 
-class Leases:
+class Leases(AbstractContextManager["Leases"]):
     """Some leases, taken together; a context manager that gives them back.
 
     Where there is no folder for them that only this user can write, there is nothing to wait for.
@@ -74,9 +75,6 @@ class Leases:
         self._holder = f"{holder} (pid {os.getpid()})"[:_TEXT_LIMIT]
         self._held: list[int] = []
         self._next: list[int] = []
-
-    def __enter__(self) -> Leases:
-        return self
 
     def __exit__(self, *ended: object) -> None:
         self.close()

@@ -8,6 +8,7 @@ from xla_sweeps.backends.tensorflow.explain.program import Work
 from xla_sweeps.backends.tensorflow.explain.trace import Call, lost, mode_time, shared
 from xla_sweeps.backends.tensorflow.profiler import Event
 from xla_sweeps.schema.explanation import Kind
+from xla_sweeps.schema.modes import Mode
 
 pytestmark = pytest.mark.tf
 
@@ -21,8 +22,8 @@ WORK = {
 
 
 def call(*operations: tuple[str, float, float], end_s: float = 20.0) -> Call:
-    spans = [Event(name, start_s, stop_s) for name, start_s, stop_s in operations]
-    return Call(whole=Event("call", 0.0, end_s), operations=spans, work=WORK)
+    spans, whole = [Event(*span) for span in operations], Event("call", 0.0, end_s)
+    return Call(mode=Mode.XLA, traced=3, whole=whole, operations=spans, work=WORK)
 
 
 def test_operations_that_run_at_once_share_the_time() -> None:
@@ -32,9 +33,7 @@ def test_operations_that_run_at_once_share_the_time() -> None:
 
 
 def test_the_parts_of_a_call_add_up_to_it() -> None:
-    time = mode_time(
-        "xla", call(("conv", 2, 6), ("deep", 5, 9), ("copy", 12, 13), ("odd", 13, 14)), calls=3
-    )
+    time = mode_time(call(("conv", 2, 6), ("deep", 5, 9), ("copy", 12, 13), ("odd", 13, 14)))
     assert time.by_kind == pytest.approx(
         {Kind.CONVOLUTION: 3.5, Kind.DEPTHWISE: 3.5, Kind.COPY: 1.0, Kind.OTHER: 1.0}
     )
@@ -45,7 +44,7 @@ def test_the_parts_of_a_call_add_up_to_it() -> None:
 
 
 def test_a_call_in_which_no_operation_was_seen_is_the_hosts() -> None:
-    time = mode_time("graph", call(), calls=1)
+    time = mode_time(call())
     assert (time.by_kind, time.gaps_s, time.host_s) == ({}, 0.0, 20.0)
 
 

@@ -55,13 +55,16 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call of a mode, and the operations that ran in it.
+    """The fastest call of a mode, and the operations that ran in it.
 
     Attributes:
+        traced: how many calls were traced.
         whole: from its begin to its end.
         work: what each operation does, by its name.
     """
 
+    mode: Mode
+    traced: int
     whole: Event
     operations: Sequence[Event]
     work: Mapping[str, Work]
@@ -125,18 +128,11 @@ def time_of(events: Sequence[Event], work: Mapping[Mode, Mapping[str, Work]]) ->
     Raises:
         ValueError: the profiler did not see one of them.
     """
-    graph, compiled = (_fastest(events, mode, work[mode]) for mode in MODES)
-    return Time(
-        modes=tuple(
-            mode_time(str(mode), call, calls=number)
-            for mode, (call, number) in zip(MODES, (graph, compiled), strict=True)
-        ),
-        lost=lost(graph[0], compiled[0]),
-    )
+    calls = [_fastest(events, mode, work[mode]) for mode in MODES]
+    return Time(modes=tuple(map(mode_time, calls)), lost=lost(*calls))
 
 
-def _fastest(events: Sequence[Event], mode: Mode, work: Mapping[str, Work]) -> tuple[Call, int]:
-    """The fastest of a mode's calls with the operations that ran in it, and how many there are."""
+def _fastest(events: Sequence[Event], mode: Mode, work: Mapping[str, Work]) -> Call:
     calls = [event for event in events if event.name == f"{_MARK}{mode}"]
     if not calls:
         raise ValueError(f"the profiler saw no call of {mode}")
@@ -145,7 +141,7 @@ def _fastest(events: Sequence[Event], mode: Mode, work: Mapping[str, Work]) -> t
         event for event in events if best.start_s <= event.start_s and event.end_s <= best.end_s
     ]
     ran = list(_thunks(within) if mode is Mode.XLA else _nodes(within, work))
-    return Call(whole=best, operations=ran, work=work), len(calls)
+    return Call(mode=mode, traced=len(calls), whole=best, operations=ran, work=work)
 
 
 def _thunks(events: Sequence[Event]) -> Iterator[Event]:
@@ -184,14 +180,8 @@ def shared(events: Sequence[Event]) -> Counter[str]:
     return seconds
 
 
-def mode_time(mode: str, call: Call, *, calls: int) -> ModeTime:
-    """Break down the time of one call.
-
-    Args:
-        mode: what was called.
-        call: the fastest of those that were traced.
-        calls: how many were traced.
-    """
+def mode_time(call: Call) -> ModeTime:
+    """Break down the time of one call."""
     seconds = shared(call.operations)
     by_kind: defaultdict[Kind, float] = defaultdict(float)
     for name, spent_s in seconds.items():
@@ -199,12 +189,12 @@ def mode_time(mode: str, call: Call, *, calls: int) -> ModeTime:
     first_s = min((event.start_s for event in call.operations), default=call.whole.end_s)
     last_s = max((event.end_s for event in call.operations), default=call.whole.end_s)
     return ModeTime(
-        mode=mode,
+        mode=str(call.mode),
         call_s=call.whole.length_s,
         by_kind={kind: by_kind[kind] for kind in Kind if kind in by_kind},
         gaps_s=max(0.0, last_s - first_s - sum(seconds.values())),
         host_s=max(0.0, call.whole.length_s - (last_s - first_s)),
-        calls=calls,
+        calls=call.traced,
     )
 
 
