@@ -111,7 +111,6 @@ class FakeModel:
     """Random weights."""
 
     deterministic = True
-    seconds: Mapping[str, float] = {}
 
     def __init__(self, job: ReplicateJob) -> None:
         random, spec = np.random.default_rng(job.trial.seed), job.trial.model
@@ -126,6 +125,7 @@ class FakeModel:
             params=self.weights.size,
             eager_is_graph=job.trial.scenario == "call",
         )
+        self.seconds: dict[str, float] = {}
 
     def synchronization(self) -> Mapping[str, Any]:
         return {}
