@@ -193,20 +193,11 @@ def typed(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-OPTIMIZERS = {
-    "sgd": "SGD",
-    "adam": "Adam",
-    "adamw": "AdamW",
-    "rmsprop": "RMSprop",
-    "adagrad": "Adagrad",
-    "adadelta": "Adadelta",
-    "adamax": "Adamax",
-    "nadam": "Nadam",
-    "ftrl": "Ftrl",
-    "lion": "Lion",
-    "adafactor": "Adafactor",
-}
-"""The classes of `keras.optimizers`, by the name of the option."""
+OPTIMIZERS = (
+    *("sgd", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "adamax", "nadam", "ftrl", "lion"),
+    "adafactor",
+)
+"""The classes of `keras.optimizers`, in lower case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

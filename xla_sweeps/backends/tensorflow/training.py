@@ -19,7 +19,7 @@ from xla_sweeps.measure import learning
 from xla_sweeps.measure.learning import FirstSteps
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.trial import OPTIMIZERS, Precision, Trial
+from xla_sweeps.schema.trial import Precision, Trial
 
 MOMENTUM = 0.9
 """Momentum of `optimizer=sgd`."""
@@ -327,7 +327,8 @@ def _optimizer(library: Any, trial: Trial) -> Any:
     name = trial.training.optimizer
     more = {"momentum": MOMENTUM} if name == "sgd" else {}
     rate = trial.training.learning_rate
-    optimizer = getattr(library.optimizers, OPTIMIZERS[name])(learning_rate=rate, **more)
+    classes = {word.lower(): word for word in dir(library.optimizers)}
+    optimizer = getattr(library.optimizers, classes[name])(learning_rate=rate, **more)
     if trial.precision is not Precision.MIXED_FLOAT16:
         return optimizer
     if library is not keras:
