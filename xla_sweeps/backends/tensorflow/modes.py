@@ -114,15 +114,15 @@ class ModeExecutable:
             return self.timed_s(self.step)
 
     @contextmanager
-    def observed(self) -> Iterator[None]:
-        """Note what runs in a first call.
+    def observed(self) -> Iterator[list[Any]]:
+        """Note what runs in a first call; yields its graphs, which are there at the end.
 
         The operations of the graph are counted into `operations`, and the XLA clusters that
         TensorFlow makes of it into `clusters`; only a first call shows them.
         """
         self.prepare()
         with collected_graphs() as graphs:
-            yield
+            yield graphs
         self.clusters = clusters(graphs)
         self.operations = computing(graphs)
         self.places = places(graphs)

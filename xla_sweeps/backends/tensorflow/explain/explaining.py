@@ -223,7 +223,8 @@ class Explaining:
         """Run graph mode and XLA on the same inputs, and compare what they return."""
         graph, ops = self._graph, self._ops
         with self._or_missing("graph_operations"):
-            self._graphs = _graphs_of(graph)
+            with graph.observed() as self._graphs:
+                graph.timed_s(graph.step)
             self._note(graph_operations=computing(self._graphs))
         first = _outputs(graph)
         again = first if isinstance(first, Exception) else _outputs(graph)
@@ -286,7 +287,8 @@ class Explaining:
         """Run the model with auto-clustering, and see what its clusters hold."""
         with self._or_missing("clustering"):
             executable = modes.ModeExecutable.bind(self._call, Mode.AUTOCLUSTER, self._batches)
-            graphs = _graphs_of(executable)
+            with executable.observed() as graphs:
+                executable.timed_s(executable.step)
             self._ran[Mode.AUTOCLUSTER] = executable
             self._note(clustering=traps.clustering_of(self._ops, graphs))
         modes.activate(Execution.GRAPH)
@@ -296,15 +298,6 @@ class Explaining:
             if clustering is None
             else traps.little_clustered(clustering)
         )
-
-
-def _graphs_of(executable: modes.ModeExecutable) -> list[Any]:
-    """The graphs that run in the first call of a mode."""
-    executable.prepare()
-    with modes.collected_graphs() as graphs:
-        executable.step()
-        executable.synchronize()
-    return graphs
 
 
 def _outputs(executable: modes.ModeExecutable) -> traps.Ran:
