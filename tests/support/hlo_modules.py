@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,19 @@ def convolution(
         },
         feature_group_count=groups,
     )
+
+
+def product(
+    write: Callable[..., Op], shape: str, left: str, right: str, **options: Any
+) -> list[Op]:
+    """Two parameters of these shapes and their product, named as what writes it: `dot`."""
+    name = write.__name__
+    names = f"{name}.left", f"{name}.right"
+    return [
+        parameter(names[0], left),
+        parameter(names[1], right, 1),
+        write(name, shape, *names, **options),
+    ]
 
 
 def module(**computations: Sequence[Op]) -> Module:

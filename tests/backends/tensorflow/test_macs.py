@@ -7,48 +7,42 @@ from typing import Any
 import keras
 import pytest
 import tensorflow as tf
-from hlo_modules import Op, constant, convolution, dot, element, module, op, parameter
+from hlo_modules import Op, constant, convolution, dot, element, module, op, parameter, product
 
 from xla_sweeps.backends.tensorflow.hlo import Module
 from xla_sweeps.backends.tensorflow.macs import MacCount, count_macs
 
 pytestmark = pytest.mark.tf
 
-PLAIN = [
-    parameter("images", "f32[1,224,224,3]"),
-    parameter("kernel", "f32[7,7,3,64]", 1),
-    convolution("c", "f32[1,112,112,64]", "images", "kernel", labels="01io"),
-]
+PLAIN = product(
+    convolution, "f32[1,112,112,64]", "f32[1,224,224,3]", "f32[7,7,3,64]", labels="01io"
+)
 
-GROUPED = [
-    parameter("images", "f32[1,32,32,24]"),
-    parameter("kernel", "f32[3,3,8,24]", 1),
-    convolution("c", "f32[1,16,16,24]", "images", "kernel", labels="01io", groups=3),
-]
+GROUPED = product(
+    convolution,
+    "f32[1,16,16,24]",
+    "f32[1,32,32,24]",
+    "f32[3,3,8,24]",
+    labels="01io",
+    groups=3,
+)
 
-DEPTHWISE = [
-    parameter("images", "f32[2,56,56,96]"),
-    parameter("kernel", "f32[7,7,1,96]", 1),
-    convolution("c", "f32[2,56,56,96]", "images", "kernel", labels="01io", groups=96),
-]
+DEPTHWISE = product(
+    convolution,
+    "f32[2,56,56,96]",
+    "f32[2,56,56,96]",
+    "f32[7,7,1,96]",
+    labels="01io",
+    groups=96,
+)
 
-TRANSPOSED = [
-    parameter("images", "f32[1,4,4,6]"),
-    parameter("kernel", "f32[2,2,4,6]", 1),
-    convolution("c", "f32[1,8,8,4]", "images", "kernel", labels="01oi", dilation=2),
-]
+TRANSPOSED = product(
+    convolution, "f32[1,8,8,4]", "f32[1,4,4,6]", "f32[2,2,4,6]", labels="01oi", dilation=2
+)
 
-DOT = [
-    parameter("mean", "f32[4,368]"),
-    parameter("weights", "f32[368,1000]", 1),
-    dot("d", "f32[4,1000]", "mean", "weights"),
-]
+DOT = product(dot, "f32[4,1000]", "f32[4,368]", "f32[368,1000]")
 
-BATCH_DOT = [
-    parameter("q", "f32[2,12,197,64]"),
-    parameter("k", "f32[2,12,64,197]", 1),
-    dot("d", "f32[2,12,197,197]", "q", "k", contracted=3),
-]
+BATCH_DOT = product(dot, "f32[2,12,197,197]", "f32[2,12,197,64]", "f32[2,12,64,197]", contracted=3)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +61,7 @@ def test_each_kind_of_product_is_counted_as_by_hand(instructions: list[Op], macs
 
 
 def test_the_count_of_a_module_is_the_sum_of_its_operations() -> None:
-    both = op("both", "(f32[1,112,112,64], f32[4,1000])", "tuple", "c", "d")
+    both = op("both", "(f32[1,112,112,64], f32[4,1000])", "tuple", "convolution", "dot")
     count = count_macs(module(main=[*PLAIN, *DOT, both]))
     assert count.total == 112 * 112 * 64 * 147 + 4 * 368_000
     assert not count.at_least
@@ -171,12 +165,8 @@ def test_a_grouped_convolution_has_the_same_count_in_its_gradient() -> None:
 
 
 def test_products_are_counted_by_the_type_of_their_operands() -> None:
-    low = [
-        parameter("mean", "bf16[4,368]"),
-        parameter("weights", "bf16[368,1000]", 1),
-        dot("d", "f32[4,1000]", "mean", "weights"),
-    ]
-    both = op("both", "(f32[1,112,112,64], f32[4,1000])", "tuple", "c", "d")
+    low = product(dot, "f32[4,1000]", "bf16[4,368]", "bf16[368,1000]")
+    both = op("both", "(f32[1,112,112,64], f32[4,1000])", "tuple", "convolution", "dot")
     count = count_macs(module(main=[*PLAIN, *low, both]))
     assert count.by_type == {"f32": 112 * 112 * 64 * 147, "bf16": 4 * 1000 * 368}
     assert count.of_each(4).by_type["bf16"] == 1000 * 368
