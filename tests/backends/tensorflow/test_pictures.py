@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from factories import TRIAL
+from made_pictures import data_of, make_pictures
 
-from xla_sweeps.backends.tensorflow import make_data
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.trial import Data, InputSpec, Training
+from xla_sweeps.schema.trial import InputSpec, Training
 from xla_sweeps.system.pictures import find
 
 pytestmark = pytest.mark.tf
@@ -25,28 +25,15 @@ IMAGES, CLASSES = 10, 3
 @pytest.fixture(scope="module", params=["tfrecord", "folder"])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp(request.param)
-    make_data.main(
-        folder=str(folder),
-        form=request.param,
-        images=IMAGES,
-        classes=CLASSES,
-        width_px=80,
-        height_px=60,
-        shards=2,
-        seed=0,
+    make_pictures(
+        folder, images=IMAGES, classes=CLASSES, form=request.param, width_px=80, height_px=60
     )
     return str(folder)
 
 
 def feed(folder: str, *, seed: int = 0, drop_remainder: bool = False) -> Feed:
     """The batches of four of a trial whose model takes colours from 0 to 255."""
-    pictures = find(folder)
-    data = Data(
-        path=folder,
-        pictures=pictures.count,
-        fingerprint=pictures.fingerprint,
-        drop_remainder=drop_remainder,
-    )
+    data = data_of(folder, drop_remainder=drop_remainder)
     trial = replace(TRIAL, training=Training(data=data), batch_size=4, seed=seed)
     trial = replace(trial, batches=2 if drop_remainder else 3)
     return Feed(trial, [InputSpec(shape=(32, 32, 3), low=0, high=255)])

@@ -13,16 +13,15 @@ import pytest
 import tensorflow as tf
 from desk import Heard, Ready, prepare_modes
 from factories import TRIAL
+from made_pictures import data_of, make_pictures
 from tiny_training import bench_of
 
-from xla_sweeps.backends.tensorflow import make_data
 from xla_sweeps.backends.tensorflow.scenarios.fit import Epoch, dataset_of
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import SCENARIOS, Scenario
-from xla_sweeps.schema.trial import Data, InputSpec, ReplicateJob, Training, Trial
-from xla_sweeps.system.pictures import find
+from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Training, Trial
 
 pytestmark = pytest.mark.tf
 
@@ -38,33 +37,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def make_pictures(folder: Path, *, images: int, classes: int) -> None:
-    make_data.main(
-        folder=str(folder),
-        form="tfrecord",
-        images=images,
-        classes=classes,
-        width_px=40,
-        height_px=30,
-        shards=2,
-        seed=0,
-    )
-
-
 def trial_of(folder: str, *, drop_remainder: bool = False, **changes: Any) -> Trial:
     inputs = (InputSpec(shape=(SIDE, SIDE, 3), low=-1, high=1),)
-    pictures = find(folder)
-    data = Data(
-        path=folder,
-        pictures=pictures.count,
-        fingerprint=pictures.fingerprint,
-        drop_remainder=drop_remainder,
-    )
     trial = replace(
         TRIAL,
         model=replace(TRIAL.model, name="tiny", inputs=inputs),
         scenario=Scenario.FIT,
-        training=Training(data=data),
+        training=Training(data=data_of(folder, drop_remainder=drop_remainder)),
         batch_size=BATCH,
         batches=PICTURES // BATCH if drop_remainder else -(-PICTURES // BATCH),
         modes=MODES,
