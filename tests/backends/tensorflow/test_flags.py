@@ -40,7 +40,7 @@ def test_a_flag_that_the_list_leaves_out_is_taken_if_tensorflow_takes_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cut_off = {"xla_cpu_prefer_vector_width": "int"}
-    monkeypatch.setattr(runtime, "known", lambda backend, variable: cut_off)
+    monkeypatch.setattr(runtime, "listed_flags", lambda backend, variable: cut_off)
     runtime.accepts.cache_clear()
     asked: list[str] = []
     ask = runtime._ask
