@@ -38,7 +38,6 @@ INK, FAINT, PAPER, LINE = "#1f2328", "#59636e", "#ffffff", "#d1d9e0"
 
 COLOURS = {
     "__main__": "#59636e",
-    "api": "#0a7d91",
     "cli": "#0969da",
     "sweep": "#8250df",
     "report": "#bf3989",

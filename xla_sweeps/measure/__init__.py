@@ -1,1 +1,1 @@
-"""Measure one trial: runner, child process, monitor, timing loop, correctness check."""
+"""The parent's side of one trial: runner, conductor, workers, rounds, monitor, agreement."""

@@ -1,1 +1,1 @@
-"""Frozen values: trial, measurement, record, row."""
+"""Frozen values: trial, modes, backends, measurement, record, row."""
