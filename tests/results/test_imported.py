@@ -263,7 +263,7 @@ def test_an_unknown_name_is_kept_with_a_warning() -> None:
         (text("a,b,224,True,t4,1,1,1e-300"), "F, line 2, column 'throughput (samples/sec)': ex"),
         (
             text("a,b,224.5,True,t4,1,1,5"),
-            "F, line 2, column 'resolution': expected a whole number of pixels, got '224.5'",
+            "F, line 2, column 'resolution': expected an integer, in pixels, got '224.5'",
         ),
         (
             text("a,b,224,maybe,t4,1,1,5"),

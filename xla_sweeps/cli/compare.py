@@ -49,7 +49,9 @@ def compare_command(arguments: Sequence[str]) -> int:
     )
     for side in ("a", "b"):
         parser.add_argument(
-            f"--where-{side}", metavar="EXPR", help=f"of {side.upper()} only these, in addition"
+            f"--where-{side}",
+            metavar="EXPR",
+            help=f"filter of {side.upper()} only, besides --where",
         )
     options = parser.parse_args(arguments)
     conditions = [word for text in options.fail_on for word in text.split(",") if word]

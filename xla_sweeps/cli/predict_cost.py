@@ -102,7 +102,7 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
     parser = command_parser(
         "predict-cost",
         "Runs a trial of scenario=predict for each batch size, and for several batches in one "
-        "predict, and fits what a call and a sample cost in each way to call the model. The "
+        "predict. Fits what a call and a sample cost in each way to call the model. The "
         "records are kept: run it again to measure exactly what is missing.",
     )
     parser.description = "\n".join(textwrap.wrap(parser.description or "", width=78))

@@ -107,7 +107,7 @@ def _add_trials(parser: argparse.ArgumentParser) -> None:
     )
     add("--list", action="store_true", help="list the definitions that come with the package")
     add_config_dir(parser)
-    add("--seed", type=int, default=0, help="of a random or bayes search (default: 0)")
+    add("--seed", type=int, default=0, help="seed of a random or bayes search (default: 0)")
 
 
 def _add_again(parser: argparse.ArgumentParser) -> None:

@@ -55,7 +55,7 @@ _A_NUMBER = "a number from 1e-9 to 1e9"
 COLUMNS: Mapping[str, tuple[str, Any, str]] = {
     "model_family": ("family", _Text, "a name"),
     "model_variant": ("variant", _Text, "a name"),
-    "resolution": ("resolution_px", Count, "a whole number of pixels"),
+    "resolution": ("resolution_px", Count, "an integer, in pixels"),
     "xla": ("xla", bool, "True or False"),
     "accelerator": ("accelerator", _Text, "a name"),
     "flop (giga)": ("gmacs", _Number | None, f"{_A_NUMBER}, or nothing"),

@@ -292,9 +292,9 @@ class ModeColumns:
         shown=PAGE | WANDB,
     )
     latency_p90_ms: float | None = _number(
-        "90 % of these calls took at most so long", unit="ms", shown=PAGE | WANDB
+        "90th percentile of these calls", unit="ms", shown=PAGE | WANDB
     )
-    latency_p99_ms: float | None = _number("99 %; only from at least 1,000 calls", unit="ms")
+    latency_p99_ms: float | None = _number("99th percentile; given from 1,000 calls on", unit="ms")
     jit_compile: str = as_column(
         "whether XLA compiles it, read back after the first call, since Keras may choose: true, "
         "false; empty where nothing says so",
@@ -382,7 +382,7 @@ class SpeedupColumns:
         default=0.01,
     )
     p_value: float | None = _number(
-        "of the speedup against the floor; below 0.05 exactly where the verdict is faster "
+        "p-value of the speedup against the floor; below 0.05 exactly where the verdict is faster "
         "or slower; missing where `freedom` is",
         unit="1",
         shown=PAGE,

@@ -136,8 +136,8 @@ _MEASURED = (
     ),
     Option(
         usage="learning_rate=X",
-        help="likewise: its learning rate; speed does not depend on it as long as losses are "
-        "finite",
+        help="with scenario=train_step and fit: the optimizer's learning rate; speed does not "
+        "depend on it as long as losses are finite",
         default=Training().learning_rate,
         identifies=True,
     ),
@@ -173,7 +173,7 @@ _MEASURED = (
     ),
     Option(
         usage="seed=N",
-        help="of weights, inputs and the order of modes",
+        help="seed of weights, inputs and the order of modes",
         default=0,
         identifies=True,
     ),
@@ -225,7 +225,7 @@ _EXECUTED = (
     ),
     Option(
         usage="copies=NAME",
-        help="where a mode is given twice, an A/A pair, which processes measure its copies",
+        help="processes that measure the copies of an A/A pair (a mode that is given twice)",
         default="together",
         choices={
             "together": "one process measures all modes",

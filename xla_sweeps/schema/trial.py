@@ -114,8 +114,7 @@ class Effort:
     latency_calls: int = _described("synchronized calls of the latency pass")
     latency_cap_s: float = _described("the most time of one mode's latency pass, seconds")
     settle_s: float = _described(
-        "each block follows an untimed call, unless one call of a headline mode takes longer, "
-        "seconds"
+        "longest call of a headline mode for which each block follows an untimed call, seconds"
     )
     hopeless_ends: bool = _described(
         "whether measuring ends as futile: at a check from which even the last round would not "

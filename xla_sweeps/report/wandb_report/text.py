@@ -51,8 +51,8 @@ COMPARE = (
 
 PAGE = (
     "The local page (`dashboard.html` among the summary run's artifacts, or `xla-sweeps "
-    "dashboard`) has every row and interval, what XLA costs, what failed and why, how far to trust "
-    "the figures, and figures that others published."
+    "dashboard`) has every row and interval, what XLA costs, and what failed and why. It also says "
+    "how far to trust the figures, and has figures that others published."
 )
 
 PANELS = (
