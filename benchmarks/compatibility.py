@@ -37,7 +37,7 @@ COMPILED = ("ok", "wrong_result", "nondeterministic")
 
 
 class Silent:
-    """Follows a replicate silently."""
+    """Follow a replicate silently."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *told: None

@@ -332,7 +332,7 @@ def _counts(row: ComparisonRow) -> bool:
 
 
 def _controlled(changes: Sequence[Change], *, accept_contaminated: bool) -> list[Change]:
-    """With q-values; what does not stand among so many comparisons is ambiguous.
+    """The changes with q-values; one that is not significant among so many is ambiguous.
 
     In the order to show them. What is contaminated is ambiguous too, and no comparison of the rest.
     """

@@ -116,7 +116,7 @@ def overview(rows: Sequence[ComparisonRow]) -> Overview:
 
 
 def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "") -> Overview:
-    """The same from columns of equal length, by name, or against another baseline."""
+    """The overview from columns of equal length, by name, or against another baseline."""
     text = {name: np.asarray(columns[name], dtype=object) for name in _TEXTS}
     measured = text["origin"] == MEASURED
     scenario = next(iter(by_count(text["scenario"][measured])), str(Scenario.CALL))
@@ -196,7 +196,7 @@ def geometric_mean(
 
 
 def spread(values: Sequence[float] | Numbers, models: int) -> tuple[float | None, float | None]:
-    """Between which values 8 of 10 lie, the 10th and the 90th percentile; None for few models."""
+    """Range of 8 of 10 values, the 10th and the 90th percentile; None for few models."""
     if models < MIN_FOR_SPREAD:
         return None, None
     low, high = np.quantile(values, [0.1, 0.9])

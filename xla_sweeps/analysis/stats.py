@@ -96,7 +96,7 @@ def standard_error(*sides: Sequence[float]) -> tuple[float, float]:
 
 
 def q_values(p_values: Sequence[float]) -> list[float]:
-    """For each p-value, the smallest false discovery rate at which it counts as a discovery.
+    """The smallest false discovery rate at which each p-value counts as a discovery.
 
     References:
         Benjamini & Hochberg (1995), Controlling the False Discovery Rate.

@@ -1,4 +1,4 @@
-"""The command `check`: validates a results folder.
+"""The command `check`: validation of a results folder.
 
 It verifies the digest of each record, reads it as every reader does, derives its rows again, and
 compares them with the kept rows. It changes nothing.

@@ -78,7 +78,7 @@ class Request:
 
     @cached_property
     def composer(self) -> Composer:
-        """Composes its trials."""
+        """The composer of its trials."""
         return Composer(
             _trial_overrides(self.options),
             slots=self.slots,
@@ -88,7 +88,7 @@ class Request:
 
     @cached_property
     def store(self) -> Store:
-        """Keeps its records."""
+        """The store of its records."""
         return Store(folder_of(text(self.composer.base(), "results_dir")))
 
     @property
@@ -213,7 +213,7 @@ def _show_plan(request: Request, plan: Plan) -> None:
 
 
 def _source(request: Request) -> Search | None:
-    """Proposes the trials of a search; None for a grid or a random sweep."""
+    """The search that proposes the trials; None for a grid or a random sweep."""
     if request.sweep.method != "bayes":
         return None
     return Search(

@@ -1,4 +1,4 @@
-"""Runs a trial, or several with `-m`; the arguments are Hydra overrides.
+"""Run a trial, or several with `-m`; the arguments are Hydra overrides.
 
 Every trial is composed and checked before any runs, and what was checked is what runs. What Hydra
 composes for a job of `-m` afterwards is only kept in its output folder.

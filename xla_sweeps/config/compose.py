@@ -1,4 +1,4 @@
-"""Composes `conf/` and overrides with Hydra; an error is one line.
+"""Compose `conf/` and overrides with Hydra; an error is one line.
 
 Unsafe input is refused before anything is composed: `_target_`, resolvers that read the
 environment, Hydra's own options. `foreign` says what a file may set.

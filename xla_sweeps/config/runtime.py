@@ -1,4 +1,4 @@
-"""Checks the options of the framework itself: its flags, its threads, its libraries.
+"""Check the options of the framework itself: its flags, its threads, its libraries.
 
 XLA aborts at a flag that it does not know, so a process of its own is asked. Its list is kept for
 each version of the framework.

@@ -1,4 +1,4 @@
-"""Reads what one call of a trial does: its scenario, modes, training and batches."""
+"""Read what one call of a trial does: its scenario, modes, training and batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validates the composed configuration once and gives it as a `Settings`.
+"""Validate the composed configuration once and return it as a `Settings`.
 
 Hydra composes; names go through our own catalog and registries, never through `instantiate`.
 """

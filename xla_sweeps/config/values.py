@@ -1,4 +1,4 @@
-"""Reads one value of the configuration as the type that it must have, or says what was expected."""
+"""Read one value of the configuration as the type that it must have, or say what was expected."""
 
 from __future__ import annotations
 

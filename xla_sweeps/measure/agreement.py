@@ -255,7 +255,7 @@ def _same_boxes(
     tolerance: float,
     scale: float,
 ) -> np.ndarray:
-    """For each of eager's boxes in an image, the distance to the nearest matching box, or inf."""
+    """Distance of each of eager's boxes in an image to the nearest matching box, or inf."""
     (boxes, confidences, classes), (others, other_confidences, other_classes) = (
         [np.asarray(head[image][:size]) for head in heads[:3]]
         for heads, size in ((eager, sizes[0]), (output, sizes[1]))

@@ -78,7 +78,7 @@ class GpuWatch:
         ]
 
     def facts(self) -> dict[str, Any]:
-        """For the record: extremes of clock, heat and power, and all clock event reasons."""
+        """Extremes of clock, heat and power, and all clock event reasons, for the record."""
         facts: dict[str, Any] = {"gpu_foreign": self.foreign + self.newcomers}
         for name in ("sm_mhz", "celsius", "watts"):
             values = [value for span in self.spans if (value := getattr(span, name)) is not None]

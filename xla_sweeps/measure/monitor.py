@@ -65,7 +65,7 @@ class Sample:
 
 
 class Sampler(AbstractContextManager["Sampler"]):
-    """Samples in a thread of its own until it is closed; a context manager.
+    """Sample in a thread of its own until it is closed; a context manager.
 
     Args:
         device: the device that is measured on; a GPU is watched between designs of rounds only.

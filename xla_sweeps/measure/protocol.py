@@ -176,7 +176,7 @@ FLOOD_BYTES = 64 * 2**20
 
 
 class Reader:
-    """Reads messages out of the bytes that arrive, in time linear in their number."""
+    """Read messages out of the bytes that arrive, in time linear in their number."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

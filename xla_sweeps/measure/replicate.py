@@ -137,7 +137,7 @@ class ReplicateResult:
 
 
 class ClockCheck:
-    """Compares a worker's clock with this process's, over all its blocks.
+    """Compare a worker's clock with this process's, over all its blocks.
 
     The model's own code runs in the worker, and may have replaced its clock.
 

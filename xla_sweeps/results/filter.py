@@ -150,7 +150,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 class _Parser:
-    """Reads tokens from left to right, one method per level of the grammar."""
+    """Read tokens from left to right, one method per level of the grammar."""
 
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens

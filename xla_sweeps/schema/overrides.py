@@ -1,4 +1,4 @@
-"""Writes values as Hydra overrides: `key=value` words that read back as exactly these values."""
+"""Write values as Hydra overrides: `key=value` words that read back as exactly these values."""
 
 from __future__ import annotations
 

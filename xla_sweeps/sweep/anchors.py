@@ -27,7 +27,7 @@ EVERY_S = 1800.0
 
 
 class Anchors:
-    """Schedules the anchor trial.
+    """Schedule the anchor trial.
 
     Args:
         tasks: the anchor trial, once for each slot, so that all can be measured at once; or none.

@@ -90,7 +90,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Composer:
-    """Composes the trials of one sweep.
+    """Compose the trials of one sweep.
 
     Args:
         given: overrides of the command line; they win over the definition's.

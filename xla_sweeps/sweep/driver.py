@@ -40,7 +40,7 @@ POLL_S = 0.25
 
 
 class Driver:
-    """Runs tasks until none wants a replicate.
+    """Run tasks until none wants a replicate.
 
     Args:
         launcher: runs the jobs.

@@ -89,7 +89,7 @@ class Run:
 
 
 class Collector:
-    """Brings the records of ended jobs into the store, and reads those of a task."""
+    """Bring the records of ended jobs into the store, and read those of a task."""
 
     def __init__(
         self, store: Store, warn: Callable[[str], None], stopping: Callable[[], bool]
@@ -149,7 +149,7 @@ class Collector:
 
 
 class Judge:
-    """Decides what follows for a task from how its job ended; the arguments are the driver's.
+    """Decide what follows for a task from how its job ended; the arguments are the driver's.
 
     Attributes:
         gave_up: why, by key of the tasks that were given up.
@@ -264,7 +264,7 @@ class Judge:
 
 
 class SlotWatch:
-    """Stops using a slot that loses one job after the other.
+    """Stop using a slot that loses one job after the other.
 
     On a cluster, which chooses nodes itself, the sweep must stop instead.
 

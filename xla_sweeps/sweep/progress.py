@@ -32,7 +32,7 @@ _UNCERTAINTY = 0.1
 
 
 class Progress:
-    """Keeps the screen up to date; the arguments are the driver's."""
+    """Keep the screen up to date; the arguments are the driver's."""
 
     def __init__(
         self,

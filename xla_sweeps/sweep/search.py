@@ -88,7 +88,7 @@ def _random(sweep: Sweep, source: random.Random) -> Iterator[Values]:
 
 
 class Search:
-    """Proposes trials by Optuna's TPE sampler, and reports their results to it.
+    """Propose trials by Optuna's TPE sampler, and report their results to it.
 
     Args:
         sweep: with method bayes and a metric.

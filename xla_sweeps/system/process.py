@@ -153,7 +153,7 @@ def children(pid: int, *, root: Path = Path("/")) -> list[int]:
 
 
 class StopSignals:
-    """Turns signals into a request to stop, for the length of a `with` block.
+    """Turn signals into a request to stop, for the length of a `with` block.
 
     The first signal asks to stop; SIGINT or SIGQUIT after it kills. A second SIGTERM does nothing:
     schedulers send it to every process of a job, and those pass it on to each other. What the

@@ -42,7 +42,7 @@ class Prepared:
 
 
 class Replicate:
-    """Answers the requests of one replicate.
+    """Answer the requests of one replicate.
 
     Args:
         load: imports the framework.

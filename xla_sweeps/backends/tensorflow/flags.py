@@ -1,4 +1,4 @@
-"""Has TensorFlow read its flags: it aborts at an unknown one, and lists them all at --help."""
+"""Have TensorFlow read its flags: it aborts at an unknown one, and lists them all at --help."""
 
 from __future__ import annotations
 

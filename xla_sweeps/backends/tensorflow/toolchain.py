@@ -1,4 +1,4 @@
-"""Compiles two programs with XLA and says what came of each, a JSON line on standard output.
+"""Compile two programs with XLA and report the result of each, a JSON line on standard output.
 
 The parent's side is `measure.toolchain`.
 """

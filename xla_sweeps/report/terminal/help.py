@@ -1,4 +1,4 @@
-"""Writes the text of `--help`: options by purpose, commands, models by family.
+"""Write the text of `--help`: options by purpose, commands, models by family.
 
 Plain text and light imports: `--help` is instant.
 """

@@ -15,7 +15,7 @@ from xla_sweeps.report.terminal import console
 
 
 class LiveBlock:
-    """Shows the progress of one thing.
+    """Show the progress of one thing.
 
     Args:
         ui: `auto`, `live`, `plain` or `quiet` (warnings only).

@@ -28,7 +28,7 @@ INCONCLUSIVE = ("locked", "contaminated", "infra", "interrupted", "stopped", "lo
 
 
 class SweepProgress:
-    """Follows one sweep; a context manager.
+    """Follow one sweep; a context manager.
 
     Args:
         title: the sweep's name.

@@ -35,7 +35,7 @@ REDRAW_S = 0.5
 
 
 class TrialProgress:
-    """Follows one trial; a context manager.
+    """Follow one trial; a context manager.
 
     Args:
         ui: `auto`, `live`, `plain` or `quiet` (warnings only).

@@ -269,7 +269,7 @@ def is_reachable(error: BaseException) -> bool:
 
 
 class Conversation:
-    """Reads orders in its own thread, so that rounds are accepted while the client connects."""
+    """Read orders in its own thread, so that rounds are accepted while the client connects."""
 
     def __init__(self, answers: int) -> None:
         self._channel = answers

@@ -55,7 +55,7 @@ KINDS = {".html": ("page", "report")}
 
 
 class Reporter:
-    """Carries out the orders; a method's result is the answer."""
+    """Carry out the orders; a method's result is the answer."""
 
     def spec(self, *, plan: dict[str, Any]) -> dict[str, Any]:
         """The report's JSON, without a server."""

@@ -22,7 +22,7 @@ QUEUE_LIMIT = 1000
 
 
 class Launcher(Protocol):
-    """Runs jobs on slots: the devices of this machine, or the nodes of a cluster.
+    """Run jobs on slots: the devices of this machine, or the nodes of a cluster.
 
     A cluster that chooses nodes itself needs no more than the methods without a body here.
 
@@ -65,7 +65,7 @@ class Launcher(Protocol):
 
 
 class Screen(Protocol):
-    """Shows a person how a sweep is doing; `report.terminal` has one."""
+    """Show a person how a sweep is doing; `report.terminal` has one."""
 
     def running(self, slot: str, what: str, log: Path) -> None:
         """A job runs on a slot."""

@@ -38,7 +38,7 @@ class _Running:
 
 
 class LocalLauncher(Launcher):
-    """Starts each job as a process group of its own, on a slot that has no other job.
+    """Start each job as a process group of its own, on a slot that has no other job.
 
     Args:
         slots: the slots to use.

@@ -40,7 +40,7 @@ LOG_LIMIT = 256 * 1024
 
 
 class RayLauncher(Launcher):
-    """Submits jobs to a cluster.
+    """Submit jobs to a cluster.
 
     Args:
         address: of the cluster; None starts one on this machine, `auto` joins the one that runs

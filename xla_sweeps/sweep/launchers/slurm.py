@@ -65,7 +65,7 @@ class _Submitted:
 
 
 class SlurmLauncher(Launcher):
-    """Submits jobs with `sbatch`.
+    """Submit jobs with `sbatch`.
 
     Args:
         results_dir: on a file system that login node and nodes share; scripts and end files are

@@ -247,7 +247,7 @@ def _short(file: str) -> str:
 
 
 class Origins:
-    """Finds where an operation comes from by its name, in a graph that ran or in a program.
+    """Find where an operation comes from by its name, in a graph that ran or in a program.
 
     TensorFlow and XLA keep the names of traced operations, and put what they add below them.
 

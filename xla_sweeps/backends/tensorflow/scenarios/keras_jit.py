@@ -89,7 +89,7 @@ def wrapped(model: Any, call: Callable[[Any], Any]) -> Any:
     library = models.keras_library_of(model)
 
     class Wrapper(library.Model):  # type: ignore[misc, name-defined]
-        """Calls the model; Keras finds its layers below it."""
+        """Call the model; Keras finds its layers below it."""
 
         def __init__(self) -> None:
             super().__init__()

@@ -91,7 +91,7 @@ class TrainBench(Bench):
             super().count_macs(tell)
 
     def kept(self) -> list[Any]:
-        """With the optimizer's variables, the labels, and the state that each block starts from."""
+        """Also the optimizer's variables, the labels, and the state that each block starts from."""
         return [*super().kept(), *self.trainer.kept()]
 
     def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:

@@ -182,7 +182,7 @@ def _one_image(spec: ModelSpec) -> tuple[InputSpec, ...]:
 
 
 def _packer(inputs: tuple[InputSpec, ...], structure: Any) -> Callable[[Any], Any]:
-    """Nests a batch as the model declares its inputs, or else by the given names."""
+    """Nest a batch as the model declares its inputs, or else by the given names."""
     names = [given.name for given in inputs]
     if isinstance(structure, Mapping):
         names = names if all(names) else list(structure)
