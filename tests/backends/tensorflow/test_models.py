@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import half_precision
@@ -17,6 +17,7 @@ from catalog_models import of_catalog
 
 from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
 from xla_sweeps.backends.tensorflow.operations import compiled_inside
+from xla_sweeps.backends.tensorflow.sources import LoadedModel
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement
@@ -311,6 +312,19 @@ def test_the_float64_twin_computes_the_same_with_smaller_errors(name: str) -> No
     assert 0 < error < 1e-4
     assert keras.config.floatx() == "float32"
     assert keras.config.dtype_policy().name == "float32"
+
+
+def test_the_float64_reference_makes_the_call_of_the_scenario() -> None:
+    def negated(loaded: LoadedModel, given: ModelSpec) -> Callable[[Any], Any]:
+        return lambda batch: -loaded.forward(batch)
+
+    asked = spec("mobilenet_v1", 32)
+    built = models.build(asked, precision=Precision.FLOAT32, seed=0, step=negated)
+    batch = images(built)
+    models.calibrate(built, batch)
+    (reference,) = models.float64_reference(asked, built, batch[:2])
+    outputs = np.asarray(built.call(tf.constant(batch)))[:2]
+    assert np.abs(outputs - reference).max() < 1e-3 * np.abs(reference).max()
 
 
 def test_mixed_precision_computes_in_half_and_gives_float32_logits() -> None:

@@ -16,7 +16,7 @@ from factories import TRIAL
 
 from xla_sweeps.backends.tensorflow import bench as benches
 from xla_sweeps.backends.tensorflow import modes
-from xla_sweeps.backends.tensorflow.models import BuiltModel
+from xla_sweeps.backends.tensorflow.models import BuiltModel, forward_of
 from xla_sweeps.backends.tensorflow.scenarios.predict import KerasCalls, PredictBench
 from xla_sweeps.backends.tensorflow.sources import LoadedModel
 from xla_sweeps.measure.protocol import Caveat
@@ -77,7 +77,9 @@ def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> PredictBen
         keras_model=model,
         rebuildable=False,
     )
-    built = BuiltModel(loaded=loaded, call=loaded.forward, params=0, trainable_params=0)
+    built = BuiltModel(
+        loaded=loaded, call=loaded.forward, params=0, trainable_params=0, step=forward_of
+    )
     inputs = [
         tf.random.stateless_uniform((batch_size, *SHAPE), seed=(index, 0))
         for index in range(benches.INPUT_BATCHES + batches - 1)

@@ -333,7 +333,13 @@ def test_probabilities_and_logits_get_the_loss_of_their_kind(of: Callable[..., T
 def test_every_optimizer_trains(name: str) -> None:
     trial = replace(TRAIN, training=Training(optimizer=name, learning_rate=0.01))
     model = network()
-    built = models.BuiltModel(loaded=loaded(model, TRAIN), call=model, params=0, trainable_params=0)
+    built = models.BuiltModel(
+        loaded=loaded(model, TRAIN),
+        call=model,
+        params=0,
+        trainable_params=0,
+        step=models.forward_of,
+    )
     trainer = Trainer(built, trial, [tf.ones((4, 6))])
     before = values_of(trainer.trainable[0])
     trainer.own_step(Mode.EAGER).step()

@@ -28,12 +28,14 @@ class BuiltModel:
         call: one timed call on a batch as `inputs` describes it; floating outputs are float32.
         params: elements of all variables, including moving statistics.
         trainable_params: elements of the trainable variables.
+        step: makes what one call does.
     """
 
     loaded: LoadedModel
     call: Callable[[Any], Any]
     params: int
     trainable_params: int
+    step: Step
 
     @property
     def inputs(self) -> tuple[InputSpec, ...]:
@@ -82,7 +84,11 @@ def build(spec: ModelSpec, *, precision: str, seed: int, step: Step = forward_of
 
     trainable = _elements([variable for variable in loaded.variables if variable.trainable])
     return BuiltModel(
-        loaded=loaded, call=call, params=_elements(loaded.variables), trainable_params=trainable
+        loaded=loaded,
+        call=call,
+        params=_elements(loaded.variables),
+        trainable_params=trainable,
+        step=step,
     )
 
 
@@ -165,7 +171,7 @@ def keras_library_of(model: Any) -> Any:
 
 
 def float64_reference(spec: ModelSpec, built: BuiltModel, batch: Any) -> list[np.ndarray]:
-    """Outputs of the same model and weights in float64 on the CPU, one array per head.
+    """Outputs of the same call and weights in float64 on the CPU, one array per head.
 
     Args:
         spec: what `built` was built from.
@@ -186,7 +192,7 @@ def float64_reference(spec: ModelSpec, built: BuiltModel, batch: Any) -> list[np
 
 
 def float64_twin(spec: ModelSpec, built: BuiltModel) -> BuiltModel:
-    """Build the same model with the same weights in float64.
+    """Build the same model with the same weights and the same call in float64.
 
     Raises:
         XlaSweepsError: the model's dtypes are fixed.
@@ -194,7 +200,7 @@ def float64_twin(spec: ModelSpec, built: BuiltModel) -> BuiltModel:
     if not built.loaded.rebuildable or built.loaded.keras_model is None:
         raise XlaSweepsError("the model's dtypes are fixed, so it cannot be built in float64")
     weights = spec.weights if spec.weights == "own" else "random"
-    twin = build(replace(spec, weights=weights), precision="float64", seed=0)
+    twin = build(replace(spec, weights=weights), precision="float64", seed=0, step=built.step)
     twin.loaded.keras_model.set_weights(
         [np.asarray(weight, dtype=np.float64) for weight in built.loaded.keras_model.get_weights()]
     )
