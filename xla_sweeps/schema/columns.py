@@ -7,6 +7,7 @@ from enum import Flag, StrEnum, auto
 from typing import Any
 
 from xla_sweeps.schema.measurement import REFUSED
+from xla_sweeps.schema.modes import Scenario
 
 STATISTICS_VERSION = 4
 """Version of the estimates and verdicts that are derived from records."""
@@ -155,7 +156,7 @@ class TrialColumns:
         asked=Asked(title="Precision", usual="float32"),
     )
     scenario: str = as_column(
-        "call, detect, predict, train_step, fit", shown=PAGE | WANDB, asked=Asked(usual="call")
+        ", ".join(Scenario), shown=PAGE | WANDB, asked=Asked(usual=str(Scenario.CALL))
     )
     batches: int = as_column(
         "batches of one call; more than one in scenarios `predict` and `fit` only",
