@@ -14,6 +14,7 @@ from xla_sweeps.schema.modes import (
     JIT_CANDIDATES,
     MODES,
     SCENARIOS,
+    TAKING_BATCHES,
     Execution,
     Mode,
     Scenario,
@@ -177,10 +178,9 @@ def batches_of(
     facts = SCENARIOS[scenario]
     batches = values.integer(document, "batches", at_least=1, at_most=MAX_BATCHES)
     if batches > 1 and not facts.takes_batches:
-        several = " or ".join(name for name, each in SCENARIOS.items() if each.takes_batches)
         raise ConfigError(
             f"batches={batches}: a call of scenario={scenario} takes one batch; use "
-            f"scenario={several}, or batch_size"
+            f"scenario={' or '.join(TAKING_BATCHES)}, or batch_size"
         )
     is_given = "batches" in explicit or batches != 1
     if data is None:

@@ -7,7 +7,7 @@ from enum import Flag, StrEnum, auto
 from typing import Any
 
 from xla_sweeps.schema.measurement import REFUSED
-from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.modes import TAKING_BATCHES, Scenario
 
 STATISTICS_VERSION = 4
 """Version of the estimates and verdicts that are derived from records."""
@@ -159,7 +159,8 @@ class TrialColumns:
         ", ".join(Scenario), shown=PAGE | WANDB, asked=Asked(usual=str(Scenario.CALL))
     )
     batches: int = as_column(
-        "batches of one call; more than one in scenarios `predict` and `fit` only",
+        "batches of one call; more than one in scenarios "
+        f"{' and '.join(f'`{scenario}`' for scenario in TAKING_BATCHES)} only",
         unit="1",
         shown=PAGE | WANDB,
         default=1,

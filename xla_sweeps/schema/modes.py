@@ -307,6 +307,12 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
 }
 """The scenarios, and what each measures, compares and is called: the one place that says so."""
 
+TAKING_BATCHES = tuple(scenario for scenario, facts in SCENARIOS.items() if facts.takes_batches)
+"""Those of which one call may take several batches."""
+
+TRAINING = tuple(scenario for scenario, facts in SCENARIOS.items() if facts.trains)
+"""Those that change the weights."""
+
 JIT_CANDIDATES = SCENARIOS[Scenario.CALL].jit
 """The values of `jit`, each with the candidate of a forward pass."""
 

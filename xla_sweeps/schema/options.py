@@ -11,7 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from xla_sweeps.schema.modes import JIT_CANDIDATES, SCENARIOS, Scenario
+from xla_sweeps.schema.modes import (
+    JIT_CANDIDATES,
+    SCENARIOS,
+    TAKING_BATCHES,
+    TRAINING,
+    Scenario,
+)
 from xla_sweeps.schema.trial import OPTIMIZERS, Effort, Precision, Timeouts, Training, typed
 
 SYNTHETIC = "synthetic"
@@ -115,8 +121,8 @@ _MEASURED = (
     ),
     Option(
         usage="batches=N",
-        help="with scenario=predict and fit: batches of one call; one predict or fit gets them "
-        "all, the other modes loop over them; 8 for fit",
+        help=f"with scenario={' and '.join(TAKING_BATCHES)}: batches of one call; one predict or "
+        "fit gets them all, the other modes loop over them; 8 for fit",
         default=1,
         identifies=True,
     ),
@@ -129,7 +135,7 @@ _MEASURED = (
     ),
     Option(
         usage="optimizer=NAME",
-        help="with scenario=train_step and fit: Keras's optimizer",
+        help=f"with scenario={' and '.join(TRAINING)}: Keras's optimizer",
         default=Training().optimizer,
         choices={name: "momentum 0.9" if name == "sgd" else "" for name in OPTIMIZERS},
         identifies=True,
