@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 
 import pytest
 from factories import EFFORT, TRIAL
@@ -21,6 +21,13 @@ from xla_sweeps.schema.trial import (
 DATA = Data(path="/pictures", pictures=10, fingerprint="a" * 16)
 
 IDENTITY = {"device": "Some CPU", "tensorflow": "2.21.0"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterTrial(Trial):
+    """A trial of a version with one more option."""
+
+    added: str = "a"
 
 
 def test_trials_that_may_be_pooled_share_an_identity() -> None:
@@ -89,6 +96,12 @@ def test_trials_with_the_defaults_of_tensorflow_keep_the_ids_of_earlier_versions
 def test_a_call_of_one_batch_keeps_the_ids_of_earlier_versions() -> None:
     assert "batches" not in _affecting(TRIAL)
     assert _affecting(replace(TRIAL, batches=2)) == {**_affecting(TRIAL), "batches": 2}
+
+
+def test_a_new_option_at_its_default_keeps_the_ids_of_earlier_versions() -> None:
+    later = LaterTrial(**{each.name: getattr(TRIAL, each.name) for each in fields(TRIAL)})
+    assert _affecting(later) == _affecting(TRIAL)
+    assert _affecting(replace(later, added="b")) == {**_affecting(TRIAL), "added": "b"}
 
 
 def test_an_effort_without_the_limits_of_quick_keeps_the_ids_of_earlier_versions() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -351,10 +351,9 @@ def _affecting(trial: Trial) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(trial)
     for key in ("timeouts", "memory_limit_bytes"):
         document.pop(key)
-    if trial.batches == 1:  # as in earlier versions
-        document.pop("batches")
-    if trial.copies == "together":  # likewise
-        document.pop("copies")
+    for setting in fields(trial):  # an option at its default, as before there was such an option
+        if getattr(trial, setting.name) == setting.default:
+            document.pop(setting.name)
     for key in ("published_params", "published_gmacs", "native_resolution_px", "keras"):
         document["model"].pop(key)
     for key in ("always_reference", "sustained_s"):  # these come before and after what is timed
@@ -362,12 +361,10 @@ def _affecting(trial: Trial) -> dict[str, Any]:
     for key in ("side_rounds", "warmup_cap_calls"):  # 0: no such limit, as in earlier versions
         if not document["effort"][key]:
             document["effort"].pop(key)
-    if trial.training is None:
-        document.pop("training")
-    elif trial.training.data is None:  # as in earlier versions
-        document["training"].pop("data")
-    else:  # the content counts, not the path
+    if trial.training and trial.training.data:  # the content counts, not the path
         document["training"]["data"]["path"] = ""
+    elif trial.training:  # as in earlier versions
+        document["training"].pop("data")
     runtime = document.pop("runtime")
     for flags in ("xla_flags", "tf_xla_flags"):
         runtime[flags] = {name: typed(value) for name, value in runtime[flags].items()}
