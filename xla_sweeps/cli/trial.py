@@ -377,11 +377,11 @@ def _measure(job: _Job, assignment: Assignment, part: str) -> _End:
         with Path(assignment.recorded).open("a", encoding="utf-8") as handle:
             handle.writelines(f"{path.resolve()}\n" for path in result.paths)
     if result.summary is not None:
-        show_trial(result.summary, places=_places(result, settings.results_dir))
+        show_trial(result.summary, places=_places(result, settings))
     return result.exit_code, result.trial_id if result.summary else ""
 
 
-def _places(result: TrialResult, results_dir: Path) -> dict[str, str]:
+def _places(result: TrialResult, settings: Settings) -> dict[str, str]:
     """Paths of the trial's files, and the command that shows it again."""
     places = {}
     if result.paths:
@@ -392,6 +392,8 @@ def _places(result: TrialResult, results_dir: Path) -> dict[str, str]:
     if result.tracking and result.tracking.place:
         place = result.tracking.place  # an address, or the absolute path of a folder
         below = Path(place).is_relative_to(Path.cwd())
-        places["W&B"] = os.path.relpath(place) if below else place
-    places["again"] = f"xla-sweeps results {results_dir}"
+        tracker = settings.tracker.name
+        name = "W&B" if tracker.startswith("wandb") else tracker
+        places[name] = os.path.relpath(place) if below else place
+    places["again"] = f"xla-sweeps results {settings.results_dir}"
     return places

@@ -206,7 +206,7 @@ def _never_started(summary: TrialSummary) -> str:
 def _print_places(console: Console, places: Mapping[str, str | Path]) -> None:
     console.print()
     for name, place in places.items():
-        say(console, f"{name:<8}{displayable(place)}", "dim")
+        say(console, f"{name:<7} {displayable(place)}", "dim")
 
 
 def _scaled(number: int) -> str:
