@@ -22,7 +22,7 @@ from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement
 from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.trial import Precision
+from xla_sweeps.schema.trial import ModelSpec, Precision
 
 pytestmark = [
     pytest.mark.tf,
@@ -318,7 +318,7 @@ def test_the_float64_reference_makes_the_call_of_the_scenario() -> None:
     def negated(loaded: LoadedModel, given: ModelSpec) -> Callable[[Any], Any]:
         return lambda batch: -loaded.forward(batch)
 
-    asked = spec("mobilenet_v1", 32)
+    asked = of_catalog("mobilenet_v1", "applications", 32)
     built = models.build(asked, precision=Precision.FLOAT32, seed=0, step=negated)
     batch = images(built)
     models.calibrate(built, batch)
