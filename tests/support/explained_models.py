@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xla_sweeps.backends.tensorflow.explain.explaining import Explaining
-from xla_sweeps.backends.tensorflow.models import BuiltModel
+from xla_sweeps.backends.tensorflow.models import BuiltModel, forward_of
 from xla_sweeps.backends.tensorflow.sources import LoadedModel
 
 
@@ -19,5 +19,5 @@ def explaining(
 ) -> Explaining:
     """The explaining of a call on these batches; `batch` is the only size that it takes."""
     loaded = LoadedModel(forward=call, inputs=(), variables=(), keras_model=model, batch=batch)
-    built = BuiltModel(loaded=loaded, call=call, params=0, trainable_params=0)
+    built = BuiltModel(loaded=loaded, call=call, params=0, trainable_params=0, step=forward_of)
     return Explaining(built, batches, lambda event: None, name="net")
