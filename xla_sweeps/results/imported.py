@@ -227,15 +227,13 @@ def rows_of(
 
     The label of the import is a part of the rows' trial ids.
     """
-    names = {
-        word.lower(): entry
-        for entry in catalog.values()
-        for word in (entry.variant, *entry.aliases)
-    } | {name.lower(): entry for name, entry in catalog.items()}
+    names = {word: entry for entry in catalog.values() for word in _words(entry)}
+    names |= {name.lower(): entry for name, entry in catalog.items()}
     warnings: dict[str, str] = {}
     groups: dict[tuple[str, int, str], list[Figure]] = {}
     for figure in figures:
-        entry = _built(figure, names.get(figure.variant.lower()), catalog)
+        named = names.get(figure.variant.lower())
+        entry = _built(figure, named, catalog) if named else None
         if entry is None:
             what = f"'{figure.variant}' is not in the catalog and keeps its name"
             warnings.setdefault(figure.variant, f"line {figure.line}: {what}")
@@ -249,18 +247,23 @@ def rows_of(
     return rows, list(warnings.values())
 
 
+def _words(entry: CatalogEntry) -> set[str]:
+    """The words that mean a model in a file, in lower case."""
+    return {word.lower() for word in (entry.name, entry.variant, *entry.aliases)}
+
+
 def _built(
-    figure: Figure, named: CatalogEntry | None, catalog: Mapping[str, CatalogEntry]
-) -> CatalogEntry | None:
+    figure: Figure, named: CatalogEntry, catalog: Mapping[str, CatalogEntry]
+) -> CatalogEntry:
     """The model behind a figure: of two that the name may mean, the one with its parameters."""
-    built = catalog.get(_REGNET_BUILT.get(figure.variant.lower(), ""))
+    built = catalog.get(_REGNET_BUILT.get(named.name, ""))
     params = figure.params_million
     if built is None or params is None:
         return built or named
     distances = {
         entry.name: abs(math.log(params / entry.published.params_million))
         for entry in (built, named)
-        if entry and entry.published
+        if entry.published
     }
     return catalog[min(distances, key=distances.__getitem__)] if distances else built
 
@@ -335,7 +338,7 @@ def _notes(
         notes = [
             f"called {name} in the file, whose study built {entry.name} under that name"
             for name in sorted({figure.variant for figure in figures})
-            if _REGNET_BUILT.get(name.lower()) == entry.name
+            if name.lower() not in _words(entry)
         ]
     given, published = figures[0].params_million, entry.published if entry else None
     if entry and given and published:
