@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -77,6 +78,12 @@ def test_what_is_no_record_is_the_first_one_damaged(tmp_path: Path) -> None:
     assert f"{path}: record 1 is cut off or damaged" in complaint(path)
     path.write_bytes(b"\x1f\x8b" + bytes(30))
     assert complaint(path) == f"data={path}: is compressed; unpack it"
+
+
+def test_a_device_or_a_pipe_is_refused_without_being_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/null")):
+        assert complaint(path) == f"data={path}: is neither a file nor a folder"
 
 
 def test_nothing_to_train_on_is_said_in_one_line(tmp_path: Path) -> None:

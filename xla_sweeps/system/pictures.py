@@ -52,7 +52,7 @@ def find(path: str, *, shown: str = "") -> Pictures:
         shown: how errors write it: as the user gave it.
 
     Raises:
-        ConfigError: nothing is there, nothing in it is a picture, or a file is damaged.
+        ConfigError: no file or folder is there, it holds no picture, or a file is damaged.
     """
     root, shown = Path(path), shown or path
     if not root.exists():
@@ -60,6 +60,8 @@ def find(path: str, *, shown: str = "") -> Pictures:
             f"data={shown}: there is no such file or folder; `xla-sweeps make-data {shown}` makes "
             "a small set"
         )
+    if not (root.is_file() or root.is_dir()):
+        raise ConfigError(f"data={shown}: is neither a file nor a folder")
     try:
         entries = sorted(root.iterdir()) if root.is_dir() else [root]
         records = [
