@@ -77,8 +77,10 @@ class Cluster(Launcher):
         self.stop(now=True)
 
 
-def drive(cluster: Cluster, store: Store, *arguments: str) -> tuple[Outcome, Notes]:
-    notes = Notes()
+def drive(
+    cluster: Cluster, store: Store, *arguments: str, notes: Notes | None = None
+) -> tuple[Outcome, Notes]:
+    notes = notes or Notes()
     tasks = tasks_of(store.results_dir, list(arguments))
     for task in tasks:
         task.request_id, task.trial_ids = "", ()
@@ -167,6 +169,40 @@ def test_a_record_that_cannot_be_saved_before_a_stop_is_reported_and_measured_ag
     assert outcome.signal_number == signal.SIGTERM
     assert [task.key for task in outcome.left] == ["a"]
     assert "could not save results from n0; rerun the sweep" in notes.warnings
+
+
+def test_a_record_that_is_saved_at_a_second_try_is_not_lost_by_a_stop(tmp_path: Path) -> None:
+    class Stopped(Full):
+        def save(self, record: Record) -> tuple[Record, Path]:
+            if not self.saves:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().save(record)
+
+    outcome, notes = drive(
+        Cluster(lambda trial, attempt: measured(trial)), Stopped(tmp_path, range(1, 2)), "a=ok"
+    )
+    assert outcome.signal_number == signal.SIGTERM
+    assert outcome.counts == {"ok": 1}
+    assert not any("could not save" in line for line in notes.warnings)
+
+
+def test_other_jobs_end_while_the_disk_is_full(tmp_path: Path) -> None:
+    class FullUntilAnotherEnd(Full):
+        def save(self, record: Record) -> tuple[Record, Path]:
+            self.failing = range(1, 1 if notes.ends else 20)
+            return super().save(record)
+
+    notes = Notes()
+    refused = Ended(how=End.FAILED, slot="n1", detail="no")
+    store = FullUntilAnotherEnd(tmp_path, range(0))
+    drive(
+        Cluster(lambda trial, attempt: measured(trial) if trial == "a" else refused),
+        store,
+        *("a=ok", "b=ok"),
+        notes=notes,
+    )
+    assert notes.ends == [("b", "refused"), ("a", "ok")]
+    assert store.saves == 2
 
 
 def test_a_trial_that_a_broken_sweep_stops_counts_as_stopped_and_not_as_dead(
@@ -276,7 +312,7 @@ def test_the_remaining_time_counts_concurrent_jobs_and_not_nodes(
 def test_to_ask_whether_a_trial_is_held_writes_nothing_and_disturbs_nobody(tmp_path: Path) -> None:
     (task,) = tasks_of(tmp_path / "r", ["id=a"])
     task.trial_ids = ("a",)
-    collector = outcomes.Collector(Store(tmp_path / "r"), pytest.fail, lambda: False)
+    collector = outcomes.Collector(Store(tmp_path / "r"), pytest.fail)
     assert not collector.is_held(task)
     assert not (tmp_path / "r").exists()
     with claimed(tmp_path / "r", "a"):

@@ -74,7 +74,7 @@ class Driver:
     ) -> None:
         self._launcher, self._store, self._screen = launcher, store, screen
         self._backlog = Backlog(anchors, source, late_anchors=late_anchors)
-        self._collector = Collector(store, screen.warn, lambda: self._stopping)
+        self._collector = Collector(store, screen.warn)
         self._judge = Judge(
             self._backlog, warn=screen.warn, record_death=record_death, rematch=rematch
         )
@@ -84,6 +84,8 @@ class Driver:
         self._numbers = itertools.count(1)
         self._running: dict[Future[Ended], Run] = {}
         self._ended: queue.Queue[Future[Ended]] = queue.Queue()
+        self._unsaved: list[Run] = []
+        """Runs that ended while the store was full."""
         self._stop = StopSignals()
         self._asked = False
 
@@ -101,6 +103,9 @@ class Driver:
                     self._progress.show(self._running)
                     self._collect_ended(wait_s=POLL_S)
                 self._collect_ended(wait_s=0.0)
+                for run in self._unsaved:
+                    slot = run.ended.slot
+                    self._screen.warn(f"could not save results from {slot}; rerun the sweep")
                 self._progress.report(self._running)
             finally:
                 self._launcher.close()
@@ -121,7 +126,7 @@ class Driver:
             return False  # closing the launcher kills what runs
         if self._stopping:
             return bool(self._running)
-        if self._running or not self._backlog.empty:
+        if self._running or self._unsaved or not self._backlog.empty:
             return True
         if self._backlog.anchors.owed:
             self._backlog.call_anchors(self._launcher, now=time.monotonic())
@@ -143,7 +148,7 @@ class Driver:
         """Give every idle slot the first task that may run on it."""
         free = self._launcher.free(None)
         self._backlog.refill(free)
-        if not free or self._backlog.empty or not self._collector.has_space():
+        if not free or self._backlog.empty or self._unsaved or not self._collector.has_space():
             return
         ready = self._backlog.ready(self._launcher, self._is_running, now=time.monotonic())
         with contextlib.closing(ready):
@@ -183,20 +188,27 @@ class Driver:
         return any(run.task is task for run in self._running.values())
 
     def _collect_ended(self, *, wait_s: float) -> None:
-        """Collect all jobs that have ended, after a wait for the first of them."""
+        """Collect what is unsaved, and all jobs that have ended, after a wait for the first."""
+        unsaved, self._unsaved = self._unsaved, []
+        for run in unsaved:
+            self._collect(run)
         with contextlib.suppress(queue.Empty):
-            self._collect(self._ended.get(timeout=wait_s))
+            self._collect(self._run_of(self._ended.get(timeout=wait_s)))
             while True:
-                self._collect(self._ended.get_nowait())
+                self._collect(self._run_of(self._ended.get_nowait()))
 
-    def _collect(self, future: Future[Ended]) -> None:
-        """Store the records of a job that ended, and act on how it ended."""
+    def _run_of(self, future: Future[Ended]) -> Run:
         run = self._running.pop(future)
         run.ended = future.result()
         run.unsaved.extend(run.ended.records)
         sys.audit("xla_sweeps.driver.ended")
+        return run
+
+    def _collect(self, run: Run) -> None:
+        """Store the records of a run that ended, and act on how it ended."""
         new = self._collector.collect(run)
         if new is None:
+            self._unsaved.append(run)
             return
         run.ended = settled(run.ended, new, stopping=self._stopping)
         if not self._stop.number:

@@ -33,8 +33,6 @@ MAX_CHANGES = 3
 
 LOCKED_WAIT_S = 2.0
 
-SPACE_POLL_S = 0.25
-
 SPACE_WAIT_S = 5.0
 """Seconds between two warnings that the store takes no records."""
 
@@ -91,10 +89,8 @@ class Run:
 class Collector:
     """Bring the records of ended jobs into the store, and read those of a task."""
 
-    def __init__(
-        self, store: Store, warn: Callable[[str], None], stopping: Callable[[], bool]
-    ) -> None:
-        self._store, self._warn, self._stopping = store, warn, stopping
+    def __init__(self, store: Store, warn: Callable[[str], None]) -> None:
+        self._store, self._warn = store, warn
         self._warned = -SPACE_WAIT_S
 
     def is_held(self, task: Task) -> bool:
@@ -109,15 +105,9 @@ class Collector:
         return [record for part in loaded for group in part.records.values() for record in group]
 
     def collect(self, run: Run) -> list[Record] | None:
-        """The records of a run that ended, stored; waits while the store is full.
-
-        None where the sweep was stopped before they were.
-        """
-        while not self._takes(lambda: self._save(run)):
-            if self._stopping():
-                self._warn(f"could not save results from {run.ended.slot}; rerun the sweep")
-                return None
-            time.sleep(SPACE_POLL_S)
+        """The records of a run that ended, stored; None while the store is full."""
+        if not self._takes(lambda: self._save(run)):
+            return None
         if run.ended.records:
             return run.saved
         paths = run.ended.paths
