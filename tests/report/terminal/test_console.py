@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,6 +73,26 @@ def test_an_error_of_our_own_is_one_line_that_names_the_file_with_its_traceback(
     assert line.endswith(f"KeyError: 'two\\nlines'; please report it, with {kept}\n")
     assert "Traceback" in kept.read_text()
     assert results.exists() is logs
+
+
+def test_a_traceback_that_the_results_folder_does_not_take_goes_to_the_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "r" / "logs").mkdir(parents=True)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    mkstemp = tempfile.mkstemp
+
+    def full(**arguments: Any) -> tuple[int, str]:
+        if arguments["dir"]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return mkstemp(**arguments)
+
+    monkeypatch.setattr(tempfile, "mkstemp", full)
+    assert report_bug(KeyError("x"), results_dir=tmp_path / "r") == BUG_CODE
+    (kept,) = (tmp_path / "temporary").iterdir()
+    assert capsys.readouterr().err.endswith(f"'x'; please report it, with {kept}\n")
+    assert "KeyError" in kept.read_text()
 
 
 def test_an_error_of_our_own_is_one_line_where_nothing_can_be_written(

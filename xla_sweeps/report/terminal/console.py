@@ -116,7 +116,7 @@ def report_bug(error: BaseException, *, results_dir: Path | None = None) -> int:
 
     Args:
         error: the error, as it was caught.
-        results_dir: the file is put into its folder of logs where there is one, else into the
+        results_dir: the file is put into its folder of logs where that takes it, else into the
             folder for temporary files.
 
     Returns:
@@ -125,16 +125,14 @@ def report_bug(error: BaseException, *, results_dir: Path | None = None) -> int:
     text = redacted("".join(traceback.format_exception(error)))
     line = displayable(redacted(f"{type(error).__name__}: {error}"))[:BUG_LINE_CHARACTERS]
     logs = results_dir / "logs" if results_dir else None
-    own_logs = logs and os.access(logs, os.W_OK) and not logs.is_symlink()
-    try:
-        descriptor, name = tempfile.mkstemp(
-            prefix="xla-sweeps-", suffix=".txt", dir=logs if own_logs else None
-        )
-        with open(descriptor, "w", encoding="utf-8", errors="replace") as handle:  # noqa: PTH123
-            handle.write(text)
-        place = f"please report it, with {name}"
-    except OSError:
-        place = "its traceback could not be written"
+    place = "its traceback could not be written"
+    for folder in [logs, None] if logs and not logs.is_symlink() else [None]:
+        with contextlib.suppress(OSError):
+            descriptor, name = tempfile.mkstemp(prefix="xla-sweeps-", suffix=".txt", dir=folder)
+            with open(descriptor, "w", encoding="utf-8", errors="replace") as handle:  # noqa: PTH123
+                handle.write(text)
+            place = f"please report it, with {name}"
+            break
     say(progress_console(), f"xla-sweeps: a defect of xla_sweeps itself: {line}; {place}", "red")
     return BUG_CODE
 
