@@ -351,6 +351,19 @@ def test_the_answer_for_a_published_figure_promises_nothing() -> None:
     )
 
 
+def test_a_file_in_another_encoding_is_refused_with_its_line(tmp_path: Path) -> None:
+    content = text(line("vgg16"), line("resnet_é")).encode("latin-1")
+    (tmp_path / "f.csv").write_bytes(content)
+    with pytest.raises(ConfigError, match=r"f\.csv, line 3: not UTF-8; save it as UTF-8"):
+        imported.add(tmp_path / "f.csv", tmp_path / "r")
+
+
+def test_an_import_of_a_later_version_asks_for_an_update(tmp_path: Path) -> None:
+    path = imported.add(SAMPLE, tmp_path).path
+    path.write_text('{"schema_version": 2, "figures": {}}')
+    assert imported.load(tmp_path) == ([], [f"{path}: schema 2; update xla_sweeps to read it"])
+
+
 def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_bytes(b"\xef\xbb\xbf" + text(line("vgg16")).encode())
     assert imported.add(tmp_path / "f.csv", tmp_path / "r").figures == 1

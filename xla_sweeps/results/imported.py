@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -39,6 +39,8 @@ from xla_sweeps.schema.measurement import Count, Status
 from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.system import files
 from xla_sweeps.system.text import displayable
+
+SCHEMA_VERSION = 1
 
 MAX_BYTES = 16 * 2**20
 
@@ -102,10 +104,13 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     throughput_samples_per_s: _Number
 
 
-class _Document(msgspec.Struct, frozen=True, kw_only=True):
+class _Versioned(msgspec.Struct, frozen=True, kw_only=True):
+    schema_version: Annotated[int, msgspec.Meta(ge=1)] = SCHEMA_VERSION
+
+
+class _Document(_Versioned, frozen=True, kw_only=True):
     """Content of a file of `imported/`."""
 
-    schema_version: Literal[1] = 1
     label: str
     file: str
     imported_at: str
@@ -146,7 +151,8 @@ def add(file: Path, results_dir: Path, *, label: str | None = None) -> Import:
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: not UTF-8; save it as UTF-8") from error
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{file}, line {line}: not UTF-8; save it as UTF-8") from error
     figures = parse(text, where=str(file))
     rows, warnings = rows_of(figures, load_catalog(), label=label)
     document = _Document(
@@ -171,7 +177,12 @@ def load(results_dir: Path) -> tuple[list[ComparisonRow], list[str]]:
     problems: list[str] = []
     for path in sorted((results_dir / "imported").glob("*.json")):
         try:
-            document = msgspec.json.decode(files.read_regular(path), type=_Document)
+            content = files.read_regular(path)
+            version = msgspec.json.decode(content, type=_Versioned).schema_version
+            if version > SCHEMA_VERSION:
+                problems.append(f"{path}: schema {version}; update xla_sweeps to read it")
+                continue
+            document = msgspec.json.decode(content, type=_Document)
             rows += rows_of(document.figures, load_catalog(), label=document.label)[0]
         except Exception as error:
             reason = error.strerror or error if isinstance(error, OSError) else error
