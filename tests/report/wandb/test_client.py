@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -52,6 +53,25 @@ def test_logging_waits_for_a_hanging_helper_once(
     assert waits == [0.2]
     order("finish", summary={}, histograms={}, exit_code=0)
     tracker._helper.end()
+
+
+def descriptors() -> list[str]:
+    """This process's open descriptors."""
+    return sorted(path.name for path in Path("/proc/self/fd").iterdir())
+
+
+def test_a_helper_that_cannot_be_started_leaves_no_file_and_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    before = descriptors()
+    with pytest.raises(BlockingIOError):
+        Helper(tmp_path / "wandb" / "log")
+    assert descriptors() == before
+    assert list((tmp_path / "wandb").iterdir()) == [tmp_path / "wandb" / "log"]
 
 
 PARENT = """

@@ -56,7 +56,6 @@ class Helper:
 
     def __init__(self, log: Path, *, module: str = MODULE) -> None:
         files.folder_in(log.parent.parent, log.parent.name)
-        output = os.fdopen(files.own_file(log), "ab")
         self._mark = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._scratch = new_scratch(log.parent)
         environment = {**os.environ, "WANDB_SILENT": "true", MARK: self._mark}
@@ -66,17 +65,23 @@ class Helper:
         # The client must not join the service of a process that may outlive this one.
         environment.pop("WANDB_SERVICE", None)
         read_end, write_end = os.pipe()
-        with output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", module, str(os.getpid()), str(write_end)],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                pass_fds=[write_end],
-                env=environment,
-                start_new_session=True,
-            )
-        os.close(write_end)
+        try:
+            with os.fdopen(files.own_file(log), "ab") as output:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", module, str(os.getpid()), str(write_end)],
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=[write_end],
+                    env=environment,
+                    start_new_session=True,
+                )
+        except OSError:
+            os.close(read_end)
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            raise
+        finally:
+            os.close(write_end)
         self._orders: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._answers: dict[int, dict[str, Any]] = {}
         self._changed = threading.Condition()
