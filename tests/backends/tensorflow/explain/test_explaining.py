@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
@@ -19,7 +20,9 @@ from trapped_models import CASES, COMPILING, IMAGE, Case, Custom
 from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.explain import refusals, traps
 from xla_sweeps.backends.tensorflow.explain.graph import named_in, traced_ops
+from xla_sweeps.backends.tensorflow.modes import ModeExecutable
 from xla_sweeps.schema.explanation import Explanation, State, Trap, TrapName
+from xla_sweeps.schema.modes import Mode
 
 pytestmark = pytest.mark.tf
 
@@ -92,6 +95,29 @@ def test_what_a_model_is_refused_for_or_trapped_by_is_found(name: str) -> None:
         assert "culprit (Custom)" in {place.layer for place in trap(explanation, case.named).places}
     seen = {trap_name for trap_name, state in states(explanation).items() if state is State.FOUND}
     assert seen <= {*case.traps, TrapName.LITTLE_CLUSTERED}
+
+
+def test_graph_mode_that_failed_once_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
+    step, outputs = ModeExecutable.step, ModeExecutable.outputs
+
+    def fail(executable: ModeExecutable) -> None:
+        ran.append(executable.mode)
+        if executable.mode == Mode.GRAPH:
+            raise RuntimeError("once")
+        step(executable)
+
+    def noted(executable: ModeExecutable) -> list[np.ndarray]:
+        ran.append(executable.mode)
+        return outputs(executable)
+
+    monkeypatch.setattr(ModeExecutable, "step", fail)
+    monkeypatch.setattr(ModeExecutable, "outputs", noted)
+    explanation = explained(convolutions())
+    assert explanation.missing["graph_operations"] == "once"
+    assert explanation.missing["time"] == "graph mode failed: once"
+    assert explanation.program is not None
+    assert ran.count(Mode.GRAPH) == 1
 
 
 @pytest.mark.parametrize("name", COMPILING)

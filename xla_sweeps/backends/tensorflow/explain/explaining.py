@@ -110,6 +110,8 @@ class Explaining:
         self._tell, self._precision, self._device = tell, precision, device
         self._ops: Sequence[TracedOp] = ()
         """Operations of the traced graph."""
+        self._graphs: Sequence[Any] = ()
+        """Graphs that graph mode ran."""
         self._ran: dict[str, modes.ModeExecutable] = {}
         """Executables that ran without an error, by mode."""
         self._compiled: modes.ModeExecutable | None = None
@@ -222,11 +224,18 @@ class Explaining:
     def _run(self) -> None:
         """Run graph mode and XLA on the same inputs, and compare what they return."""
         graph, ops = self._graph, self._ops
-        with self._or_missing("graph_operations"):
+        first: traps.Ran
+        try:
             with graph.observed() as self._graphs:
                 graph.timed_s(graph.step)
-            self._note(graph_operations=computing(self._graphs))
-        first = _outputs(graph)
+        except Exception as error:
+            traceback.print_exc()
+            self._miss(error_line(error), "graph_operations")
+            first = error
+        else:
+            with self._or_missing("graph_operations"):
+                self._note(graph_operations=computing(self._graphs))
+            first = _outputs(graph)
         again = first if isinstance(first, Exception) else _outputs(graph)
         if isinstance(again, Exception):
             self._miss(f"graph mode failed: {error_line(again)}", "time")
