@@ -378,7 +378,7 @@ def test_pretrained_weights_without_a_network_are_refused_in_one_line(
             seed=0,
         )
     assert str(caught.value).startswith(
-        "weights=imagenet: mobilenet_v2's weights could not be loaded"
+        "weights=imagenet: mobilenet_v2's weights could not be downloaded; check the network"
     )
 
 

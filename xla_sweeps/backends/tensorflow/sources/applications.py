@@ -6,8 +6,8 @@ from typing import Any
 
 import keras
 
-from xla_sweeps.backends.tensorflow.sources import LoadedModel, not_loaded
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.backends.tensorflow.sources import LoadedModel
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import ModelSpec
 
 
@@ -28,7 +28,10 @@ def load(spec: ModelSpec) -> LoadedModel:
         model = constructor(**arguments)
     except Exception as error:
         if spec.weights == "imagenet" and ("URL fetch" in str(error) or isinstance(error, OSError)):
-            raise not_loaded(spec, f"{spec.name}'s weights", error) from error
+            raise XlaSweepsError(
+                f"weights=imagenet: {spec.name}'s weights could not be downloaded; check the "
+                "network, or use weights=random (speed does not depend on the values)"
+            ) from error
         raise
     if spec.weights not in ("random", "imagenet"):
         model.load_weights(spec.weights)
