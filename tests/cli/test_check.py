@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -196,6 +197,12 @@ def test_kept_rows_that_are_not_those_of_the_records_are_reported(
     lines = [line for line in examined(kept).problems if "cache" in line]
     assert len(lines) == (column is not None), lines
     assert all("not the rows of the records" in line and str(path) in line for line in lines)
+    assert not any("np." in line for line in lines)
+    if column == "speedup":
+        assert re.search(
+            rf"records: \w+ against \w+ of \w{{16}}: {column} is 99\.0 there and [\d.]+ here",
+            lines[0],
+        )
 
 
 def test_rows_that_were_kept_elsewhere_are_not_believed(kept: Path, tmp_path: Path) -> None:

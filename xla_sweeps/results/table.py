@@ -80,8 +80,10 @@ def differing(kept: pyarrow.Table, fresh: pyarrow.Table) -> list[str]:
         else:  # a missing integer is NaN, which equals nothing
             same = (there == here) | ((there != there) & (here != here))
         for row in np.flatnonzero(~same)[:1].tolist():
-            trial = fresh["trial_id"][row]
-            differences.append(f"{name} of {trial} is {there[row]!r} there and {here[row]!r} here")
+            trial, candidate, baseline = (fresh[part][row].as_py() for part, _ in key)
+            pair = f"{candidate} against {baseline} of {trial}"
+            old, new = kept[name][row].as_py(), fresh[name][row].as_py()
+            differences.append(f"{pair}: {name} is {old!r} there and {new!r} here")
     return differences
 
 
