@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,23 @@ def test_a_server_that_fails_during_a_run_delays_nothing_and_push_repairs_the_ru
     assert "xla-sweeps push" in report.warnings[0]
     assert wait_until(lambda: not marked(f"{os.getpid()}-")), marked(f"{os.getpid()}-")
     assert_repaired(server, head, tmp_path / "push.log")
+
+
+def test_a_server_that_hangs_after_the_upload_leaves_a_run_with_an_address(
+    server: WandbServer, tmp_path: Path
+) -> None:
+    answered = threading.Event()
+    server.fail_with(500, when=lambda path, body: "query Run(" in body and answered.wait())
+    tracker = online_tracker()
+    tracker.open(header(tmp_path, finish_timeout_s=8.0))
+    tracker.log_rounds(0, FIRST.rounds, batch_size=4)
+    assert wait_until(lambda: TRIAL_ID in server.runs)
+    report = tracker.finish([FIRST], SUMMARY, exit_code=0)
+    answered.set()
+    assert report.place == f"{server.url}/tester/xla-sweeps/runs/{TRIAL_ID}"
+    assert report.warnings == (
+        "W&B: the server did not confirm the run; `xla-sweeps push` uploads what is missing",
+    )
 
 
 def test_a_second_command_adds_its_rounds_to_the_same_run(

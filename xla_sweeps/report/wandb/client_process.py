@@ -135,7 +135,9 @@ class Session:
             return {**answer, "complete": not self.warnings}
         wanted = {(row["replicate"], row["round"]) for row in rows}
         replicates = summary.get(REPLICATES_KEY)
-        if wanted <= self.logged and confirmed(path, wanted, replicates, deadline):
+        if wanted <= self.logged and in_time(
+            lambda: confirmed(path, wanted, replicates, deadline), deadline
+        ):
             return {**answer, "complete": True}
         self.warnings.append(f"W&B: the server did not confirm the run; {REPAIR}")
         return {**answer, "complete": False}
@@ -248,6 +250,15 @@ def confirmed(path: str, wanted: set[Place], replicates: Any, deadline: float) -
                 return True
         time.sleep(CONFIRM_PAUSE_S)
     return False
+
+
+def in_time(ask: Callable[[], bool], deadline: float) -> bool:
+    """The answer to a question; False if it takes longer."""
+    answers: list[bool] = []
+    thread = threading.Thread(target=lambda: answers.append(ask()), name="confirm", daemon=True)
+    thread.start()
+    thread.join(max(0.0, deadline - time.monotonic()))
+    return any(answers)
 
 
 def one_line(error: BaseException) -> str:
