@@ -93,6 +93,7 @@ def test_litter_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     first, second, last = capsys.readouterr().out.splitlines()
     assert first == f"note: {stray}: not a record's name; no reader reads it"
     assert second.startswith(f"note: {tmp_path}/records: 1 of 1 records are contaminated: ")
+    assert last.startswith(f"{tmp_path}: 1 trial, 1 record, 1 contaminated")
     assert last.endswith("0 problems")
 
 

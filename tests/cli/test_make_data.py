@@ -24,4 +24,4 @@ def test_it_makes_what_a_training_finds_and_overwrites_nothing(tmp_path: Path) -
 def test_a_number_out_of_bounds_is_refused(tmp_path: Path) -> None:
     done = command("make-data", "pics", "--images", "0", cwd=tmp_path)
     assert done.returncode == 2
-    assert "images=0: must be at least 1 and at most 10000000" in done.stderr
+    assert "--images: expected an integer from 1 to 10,000,000, got '0'" in done.stderr

@@ -65,6 +65,14 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["doctor", "--seconds", "-1"], "--seconds -1.0: expected 0 to 3600"),
         (["doctor", "--seconds", "nan"], "--seconds nan: expected 0 to 3600"),
         (["doctor", "--seconds", "1e9"], "--seconds 1000000000.0: expected 0 to 3600"),
+        *(
+            (
+                ["sweep", "s.yaml", "--launcher", "slurm", f"--{option}", "0"],
+                f"sweep: argument --{option}: expected an integer from 1 to 1,000,000, got '0'",
+            )
+            for option in ("slots", "chunk")
+        ),
+        (["agents", "a/b/c", "--max-failed", "0"], "agents: argument --max-failed: expected an in"),
         (["results", "f"], "'f': expected a folder"),
         (["check", "f/g"], "'f/g': Not a directory"),
         (["compare", "f", "loop"], "'f': expected a folder"),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xla_sweeps.cli.arguments import add_config_dir, add_results_dir, command_parser
+from xla_sweeps.config.values import integer_from
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_headlines
 from xla_sweeps.report.wandb.credentials import require_login
@@ -28,7 +29,7 @@ def agents_command(arguments: Sequence[str]) -> int:
     add_config_dir(parser)
     parser.add_argument(
         "--max-failed",
-        type=int,
+        type=integer_from(1, to=1_000_000),
         default=wandb_agents.MAX_FAILED,
         help="trials in a row that may fail before an agent gives up (default: 20)",
     )

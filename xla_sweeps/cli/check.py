@@ -22,7 +22,7 @@ from xla_sweeps.results import derive, rows
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import Record, RecordFormatError, build_of, newest
 from xla_sweeps.system.files import read_regular
-from xla_sweeps.system.text import displayable
+from xla_sweeps.system.text import counted, displayable
 
 _RECORD = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
 
@@ -41,8 +41,12 @@ def check_command(arguments: Sequence[str]) -> int:
     findings = examined(options.dir)
     for line in (*findings.problems, *(f"note: {note}" for note in findings.notes)):
         print(displayable(line))
-    counted = ", ".join(f"{count} {word}" for word, count in findings.counts.items())
-    print(f"{displayable(options.dir)}: {displayable(counted)}; {len(findings.problems)} problems")
+    counts = ", ".join(
+        counted(count, word) if word in ("trial", "record") else f"{count} {word}"
+        for word, count in findings.counts.items()
+    )
+    problems = counted(len(findings.problems), "problem")
+    print(f"{displayable(options.dir)}: {counts}; {problems}")
     return 1 if findings.problems else 0
 
 
@@ -74,7 +78,7 @@ def examined(results_dir: Path) -> Findings:
     contaminated = findings.counts["contaminated"]
     if contaminated:
         findings.notes.append(
-            f"{folder}: {contaminated} of {findings.counts['records']} records are contaminated: "
+            f"{folder}: {contaminated} of {findings.counts['record']} records are contaminated: "
             "other processes ran meanwhile; measure again on a quiet machine"
         )
     findings.counts["quarantined"] = sum(1 for _ in (results_dir / "quarantine").glob("*"))
@@ -92,7 +96,7 @@ def _trials(entries: Sequence[Path], findings: Findings) -> Iterator[tuple[str, 
         elif not path.is_dir() or not _TRIAL.fullmatch(path.name):
             findings.notes.append(f"{path}: not a trial's folder")
         else:
-            findings.counts["trials"] += 1
+            findings.counts["trial"] += 1
             records = list(_records(path, findings, seen))
             machines = {
                 json.dumps([record.device.get("name"), record.environment.get("packages")])
@@ -124,7 +128,7 @@ def _records(folder: Path, findings: Findings, seen: dict[str, Path]) -> Iterato
         if not _RECORD.fullmatch(path.name):
             findings.notes.append(f"{path}: not a record's name; no reader reads it")
             continue
-        findings.counts["records"] += 1
+        findings.counts["record"] += 1
         try:
             record = Record.from_json(read_regular(path))
         except (RecordFormatError, OSError) as error:

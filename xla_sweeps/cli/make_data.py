@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from xla_sweeps.cli.arguments import command_parser
-from xla_sweeps.config import values
-from xla_sweeps.config.values import folder_of
+from xla_sweeps.config.values import folder_of, integer_from
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.report.terminal.console import progress_bar
 from xla_sweeps.schema.backend import default_backend
@@ -21,14 +20,14 @@ from xla_sweeps.system.text import last_line_of
 _LARGEST_PX = 8192
 
 _NUMBERS = (
-    ("images", 512, 10_000_000, "how many pictures"),
-    ("classes", 10, 100_000, "how many classes"),
-    ("width-px", 400, _LARGEST_PX, "width of a picture"),
-    ("height-px", 350, _LARGEST_PX, "height of a picture"),
-    ("shards", 4, 10_000, "TFRecord files"),
-    ("seed", 0, 2**32 - 1, "of what is drawn"),
+    ("images", 512, integer_from(1, to=10_000_000), "how many pictures"),
+    ("classes", 10, integer_from(1, to=100_000), "how many classes"),
+    ("width-px", 400, integer_from(1, to=_LARGEST_PX), "width of a picture"),
+    ("height-px", 350, integer_from(1, to=_LARGEST_PX), "height of a picture"),
+    ("shards", 4, integer_from(1, to=10_000), "TFRecord files"),
+    ("seed", 0, integer_from(0, to=2**32 - 1), "of what is drawn"),
 )
-"""Options that take an integer: default, largest, and what it is."""
+"""Options that take an integer: default, type, and what it is."""
 
 
 def make_data_command(arguments: Sequence[str]) -> int:
@@ -46,18 +45,15 @@ def make_data_command(arguments: Sequence[str]) -> int:
         default="tfrecord",
         help="TFRecord files, or a folder for each class (default: tfrecord)",
     )
-    for name, default, _, text in _NUMBERS:
+    for name, default, number, text in _NUMBERS:
         parser.add_argument(
             f"--{name}",
-            type=int,
+            type=number,
             default=default,
             metavar="N",
             help=f"{text} (default: {default})",
         )
     options = parser.parse_args(arguments)
-    for name, _, most, _ in _NUMBERS:
-        key = name.replace("-", "_")
-        values.integer(vars(options), key, at_least=0 if name == "seed" else 1, at_most=most)
     folder = options.folder.absolute()
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"make-data: {options.folder} is not empty; name a new folder")

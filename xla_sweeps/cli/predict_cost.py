@@ -24,6 +24,7 @@ from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
 from xla_sweeps.config.settings import MAX_BATCH, Settings
+from xla_sweeps.config.values import integer_from
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import export
 from xla_sweeps.report.advice import throughput_unit
@@ -61,7 +62,6 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     options = _parser(sizes, several).parse_intermixed_args(list(arguments))
     if options.output is not None:
         export.require_writable(options.output)
-    samples = None if options.samples is None else _count(options.samples)
     batch_sizes = _numbers(options.batch_sizes, "--batch-sizes", least=3)
     batches = [count for count in _numbers(options.batches, "--batches", least=0) if count > 1]
     for word in options.overrides:
@@ -92,7 +92,7 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     if code > 128:
         return code
     settings = request.composer.settings(plan.tasks[0].words)
-    text = _answer(plan, settings, samples=samples, form=options.format)
+    text = _answer(plan, settings, samples=options.samples, form=options.format)
     export.write_text(text, options.output)
     failed = any(final_outcome(task.outcomes) not in asked.accepted for task in plan.tasks)
     return 1 if code or failed else 0
@@ -122,6 +122,7 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
         )
     parser.add_argument(
         "--samples",
+        type=integer_from(1, to=MAX_SAMPLES),
         metavar="N",
         help="also the cost of each way for this number of samples in all, and the fastest",
     )
@@ -149,15 +150,6 @@ def _numbers(text: str, option: str, *, least: int) -> list[int]:
         wanted = f"at least {least} different numbers" if least else "numbers"
         raise ConfigError(f"{option} {text}: expected {wanted} from 1, as in 1,8,32,128")
     return numbers
-
-
-def _count(text: str) -> int:
-    good = text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_SAMPLES))
-    if not good or not 1 <= int(text) <= MAX_SAMPLES:
-        raise ConfigError(
-            f"--samples {text}: expected an integer from 1 to {MAX_SAMPLES:,}, as in 1000"
-        )
-    return int(text)
 
 
 def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -90,6 +91,23 @@ def optional(
 ) -> _Value | None:
     """The value that another function reads; None where it is not set."""
     return None if document.get(key) is None else read(document, key, **bounds)
+
+
+def integer_from(at_least: int, *, to: int) -> Callable[[str], int]:
+    """A type of a command's option: an integer within bounds, both included."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = at_least - 1
+        if not at_least <= value <= to:
+            raise argparse.ArgumentTypeError(
+                f"expected an integer from {at_least} to {to:,}, got {text[:60]!r}"
+            )
+        return value
+
+    return read
 
 
 def path_of(text: str) -> Path:

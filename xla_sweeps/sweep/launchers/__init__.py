@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from xla_sweeps.config.values import integer_from
 from xla_sweeps.sweep.launchers.job import Ended, Job
 from xla_sweeps.sweep.launchers.slots import Slot
 
 QUEUE_LIMIT = 1000
 """The most jobs in a cluster's queue at once, unless it is told otherwise."""
+
+MOST_JOBS = 1_000_000
 
 
 class Launcher(Protocol):
@@ -129,11 +132,6 @@ class LauncherKind:
         return cast(Launcher, module.launcher(request))
 
 
-def count(text: str) -> int:
-    """A number of trials, at least 1."""
-    return max(1, int(text))
-
-
 def key_and_value(text: str) -> tuple[str, str]:
     """The two sides of KEY=VALUE.
 
@@ -153,7 +151,7 @@ _DEVICES = {
 }
 
 _SLOTS = {
-    "type": count,
+    "type": integer_from(1, to=MOST_JOBS),
     "help": f"the most jobs in the cluster's queue at once (default: {QUEUE_LIMIT})",
 }
 
@@ -175,7 +173,10 @@ LAUNCHERS: Mapping[str, LauncherKind] = {
                 "metavar": "KEY=VALUE",
                 "help": "an option of sbatch, as in partition=gpu (repeatable)",
             },
-            "chunk": {"type": count, "help": "trials in one task of the job array (default: 1)"},
+            "chunk": {
+                "type": integer_from(1, to=MOST_JOBS),
+                "help": "trials in one task of the job array (default: 1)",
+            },
             "slots": _SLOTS,
         },
     ),
