@@ -116,6 +116,5 @@ def read_trials(
     from xla_sweeps.results.rows import summaries
 
     records, by_trial, problems = summaries(results_dir, rows, only=only)
-    for problem in (*rows.problems, *problems):
-        warn(problem)
+    warn(*rows.problems, *problems)
     return records, by_trial

@@ -64,8 +64,7 @@ def dashboard_command(arguments: Sequence[str]) -> int:
             title=options.title,
             advance=advance,
         )
-    for problem in written.problems:
-        warn(problem)
+    warn(*written.problems)
     print(advice.overall_answer(written.overview))
     print(
         f"{target}: {counted(written.rows, 'row')} of {counted(written.trials, 'trial')}, "

@@ -90,7 +90,7 @@ def make(names: Sequence[str]) -> int:
     with progress_bar("building replicas") as advance:
         for number, name in enumerate(todo):
             advance(number, len(todo))
-            say(progress_console(), f"building {name}")
+            say(f"building {name}", console=progress_console())
             done = programs.run(default_backend(), "replicas", name, limit_s=None)
             if done.code:
                 failed.append(name)

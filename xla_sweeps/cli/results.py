@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from xla_sweeps.cli.arguments import (
@@ -16,6 +16,8 @@ from xla_sweeps.cli.arguments import (
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report.export import csv_text, write_json, write_parquet, write_text
+from xla_sweeps.report.terminal.console import warn
+from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load, require
 from xla_sweeps.results.store import guarded
@@ -48,15 +50,13 @@ def results_command(arguments: Sequence[str]) -> int:
         raise ConfigError("results: --format parquet needs a file: -o rows.parquet")
     chosen = parse_filter(options.where) if options.where is not None else None
     rows = load(options.dir)
-    _warn(rows.problems)
+    warn(*rows.problems)
     require(options.dir, rows)
     table = rows.table if options.all else rows.table.filter(rows.table["headline"])
     table = matching(table, chosen)
     if chosen is not None and not table.num_rows:
         print(no_match(options.where), file=sys.stderr)
     if form == "table" and output is None:
-        from xla_sweeps.report.terminal.tables import show_rows
-
         if table.num_rows:
             show_rows(rows_of(table))
     elif form == "parquet":
@@ -85,7 +85,7 @@ def import_command(arguments: Sequence[str]) -> int:
     from xla_sweeps.results import imported
 
     done = imported.add(options.file, options.into, label=options.name)
-    _warn(f"{options.file}, {warning}" for warning in done.warnings)
+    warn(*(f"{options.file}, {warning}" for warning in done.warnings))
     compared = sum(row.speedup.value is not None for row in done.rows)
     verb = "replaced" if done.replaced else "wrote"
     print(
@@ -118,7 +118,7 @@ def push_command(arguments: Sequence[str]) -> int:
                 entity=options.entity,
             ),
         )
-        _warn(unusable)
+        warn(*unusable)
         if header is not None:
             trials.append((header, group, by_trial[trial]))
     log = options.dir / "wandb" / "push.log"
@@ -127,12 +127,5 @@ def push_command(arguments: Sequence[str]) -> int:
     except OSError as error:
         raise StoreError(f"cannot write {log}: {error.strerror or error}") from error
     print(f"W&B: {report.sent} sent, {report.already} there already, {len(report.failed)} failed")
-    _warn(report.failed)
+    warn(*report.failed)
     return 1 if report.failed else 0
-
-
-def _warn(lines: Iterable[str]) -> None:
-    for line in lines:
-        from xla_sweeps.report.terminal.console import warn
-
-        warn(line)

@@ -115,13 +115,13 @@ def sweep_command(arguments: Sequence[str]) -> int:
 
 
 def _list() -> int:
-    console = results_console()
+    on_terminal = results_console().is_terminal
     for name, path in catalog.shipped_sweeps().items():
         trials = written(load_sweep(path).trials)
         purpose = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
         line = f"{name:<19} {trials:>5} trials  {purpose}"
-        if console.is_terminal:
-            paragraph(console, line, indent=4)
+        if on_terminal:
+            paragraph(line, indent=4)
         else:
             print(line)
     return 0
@@ -156,8 +156,7 @@ def measure(request: Request, plan: Plan) -> int:
 def _loaded(options: Options) -> Sweep:
     """The definition, with its warnings shown and its size checked."""
     sweep = load_sweep(options.file)
-    for warning in sweep.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+    warn(*sweep.warnings)
     if sweep.trials > options.max_trials:
         raise ConfigError(
             f"{options.file}: {written(sweep.trials)} trials are more than "
@@ -177,8 +176,7 @@ def plan_of(request: Request) -> Plan:
     for sweep in sweeps:
         check_parameters(sweep, options.file)
     runs = load_runs(store)
-    for problem in runs.problems:
-        print(f"warning: {problem}", file=sys.stderr)
+    warn(*runs.problems)
     asked = sum(sweep.trials for sweep in sweeps if sweep.method != "bayes")
     trials = itertools.chain.from_iterable(
         search.expand(sweep, seed=options.seed) for sweep in sweeps if asked

@@ -58,14 +58,13 @@ def check_parameters(sweep: Sweep, path: Path) -> None:
 
 
 def headline_rows(
-    results_dir: Path, tasks: Sequence[Task], *, warn: Callable[[str], None]
+    results_dir: Path, tasks: Sequence[Task], *, warn: Callable[..., None]
 ) -> list[ComparisonRow]:
     """The headline rows of the sweep's trials that have records."""
     ids = {identifier for task in tasks for identifier in task.trial_ids}
     requests = {task.request_id for task in tasks if not task.trial_ids}
     loaded = rows.load(results_dir)
-    for problem in loaded.problems:
-        warn(problem)
+    warn(*loaded.problems)
     return table.headlines(loaded.table, ids, requests=requests)
 
 
@@ -76,7 +75,7 @@ def want_again(
     column: str,
     value: str,
     *,
-    warn: Callable[[str], None],
+    warn: Callable[..., None],
 ) -> None:
     """Add a replicate to trials whose headline row has that value."""
     if column not in COLUMNS:

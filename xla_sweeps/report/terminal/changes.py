@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.text import Text
 
 from xla_sweeps.analysis.changes import BROKE, Change, Difference, counts, verdicts_of
@@ -12,10 +11,12 @@ from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, marks
 from xla_sweeps.report.terminal.console import (
     COLOURS,
     empty_table,
+    paragraph,
     print_grouped,
     progress_console,
     results_console,
     say,
+    scenario_groups,
 )
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.modes import by_scenario
@@ -39,41 +40,36 @@ def show_difference(difference: Difference) -> None:
     console.print()
     for entry in difference.breaks:
         symbol, colour = ("✕", "magenta") if entry.what == BROKE else ("✓", "green")
-        say(console, f"{symbol} {displayable(entry)}", colour)
+        say(f"{symbol} {displayable(entry)}", colour)
     changed = [
         change
         for change in difference.changes
         if change.verdict in (Verdict.SLOWER, Verdict.FASTER)
     ]
     shown = difference.changes if len(difference.changes) <= MOST_ROWS else changed[:MOST_ROWS]
-    groups = by_scenario(shown, key=lambda change: change.scenario)
-    for scenario, group in groups.items():
-        if len(groups) > 1:
-            console.print(Text(f"scenario={displayable(scenario)}", style="bold"))
+    for group in scenario_groups(by_scenario(shown, key=lambda change: change.scenario)):
         _print_changes(group)
     if any(change.preliminary for change in shown):
-        text = f"{PRELIMINARY}; the interval leaves out how replicates differ"
-        console.print(Text(text, style="dim"))
+        paragraph(f"{PRELIMINARY}; the interval leaves out how replicates differ", "dim")
     if any(change.contaminated for change in shown):
         text = "" if difference.accept_contaminated else "; ambiguous without --accept-contaminated"
-        console.print(Text(f"{CONTAMINATED}{text}", style="dim"))
+        paragraph(f"{CONTAMINATED}{text}", "dim")
     if len(difference.changes) > len(shown):
         more = len(difference.changes) - len(shown)
-        console.print(Text(f"{more} more not listed; --format csv lists all", style="dim"))
-    _only(console, f"only in {a}", difference.only_a)
-    _only(console, f"only in {b}", difference.only_b)
-    _environment(console, difference)
+        paragraph(f"{more} more not listed; --format csv lists all", "dim")
+    _only(f"only in {a}", difference.only_a)
+    _only(f"only in {b}", difference.only_b)
+    _environment(difference)
     for note in difference.notes:
-        say(console, f"! {displayable(note)}", "yellow")
+        say(f"! {displayable(note)}", "yellow")
     for line in _summary(difference):
-        console.print(Text(line, style="bold"))
+        paragraph(line, "bold")
 
 
 def show_failures(lines: Sequence[str]) -> None:
     """Show the matches of `--fail-on`, and the rows that it ignored, on standard error."""
-    console = progress_console()
     for line in lines:
-        say(console, f"--fail-on {displayable(line)}", "red")
+        say(f"--fail-on {displayable(line)}", "red", console=progress_console())
 
 
 def _print_changes(changes: Sequence[Change]) -> None:
@@ -100,29 +96,27 @@ def _print_changes(changes: Sequence[Change]) -> None:
     print_grouped(headings, rows, right=("ratio", "95 %", "q"))
 
 
-def _only(console: Console, title: str, names: Sequence[str]) -> None:
+def _only(title: str, names: Sequence[str]) -> None:
     if not names:
         return
-    console.print(f"\n{title} ({len(names)})")
+    say(f"\n{title} ({len(names)})")
     for name in names[:MOST_LINES]:
-        say(console, f"  {displayable(name)}")
+        say(f"  {displayable(name)}")
     if len(names) > MOST_LINES:
-        console.print(Text(f"  and {len(names) - MOST_LINES} more", style="dim"))
+        say(f"  and {len(names) - MOST_LINES} more", "dim")
 
 
-def _environment(console: Console, difference: Difference) -> None:
+def _environment(difference: Difference) -> None:
     apart = [(what, a, b) for what, a, b in difference.environment if a != b]
     if not apart:
-        console.print(
-            Text("\nboth were measured with the same machine, software and flags", style="dim")
-        )
+        say("\nboth were measured with the same machine, software and flags", "dim")
         return
     titles = map(displayable, (difference.title_a, difference.title_b))
     headings = ("differs", *titles)
     table = empty_table(*headings, wrapped=headings, gap=2)
     for what, a, b in apart:
         table.add_row(what, displayable(a) or "—", displayable(b) or "—")
-    console.print(table)
+    results_console().print(table)
 
 
 def _summary(difference: Difference) -> list[str]:

@@ -8,9 +8,9 @@ import sys
 import tempfile
 import textwrap
 import traceback
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from rich import box
 from rich.console import Console
@@ -19,6 +19,8 @@ from rich.text import Text
 
 from xla_sweeps.errors import BUG_CODE, XlaSweepsError
 from xla_sweeps.system.text import displayable, redacted
+
+_Group = TypeVar("_Group")
 
 COLOURS = {
     "faster": "green",
@@ -107,7 +109,7 @@ def complain(error: XlaSweepsError) -> int:
     line = displayable(redacted(str(error)))
     if len(line) > LINE_CHARACTERS:
         line = f"{line[: LINE_CHARACTERS // 2]} … {line[-LINE_CHARACTERS // 2 :]}"
-    say(progress_console(), f"xla-sweeps: {line}", "red")
+    say(f"xla-sweeps: {line}", "red", console=progress_console())
     return error.exit_code
 
 
@@ -133,17 +135,21 @@ def report_bug(error: BaseException, *, results_dir: Path | None = None) -> int:
                 handle.write(text)
             place = f"please report it, with {name}"
             break
-    say(progress_console(), f"xla-sweeps: a defect of xla_sweeps itself: {line}; {place}", "red")
+    text = f"xla-sweeps: a defect of xla_sweeps itself: {line}; {place}"
+    say(text, "red", console=progress_console())
     return BUG_CODE
 
 
-def warn(message: str, console: Console | None = None) -> None:
-    """Print a warning as one line on standard error, or on that console."""
-    say(console or progress_console(), f"warning: {displayable(redacted(message))}", "yellow")
+def warn(*messages: str, console: Console | None = None) -> None:
+    """Print each warning as one line on standard error, or on that console."""
+    console = console or progress_console()
+    for message in messages:
+        say(f"warning: {displayable(redacted(message))}", "yellow", console=console)
 
 
-def say(console: Console, text: str, style: str = "") -> None:
-    """Print a text in one line, which a terminal wraps."""
+def say(text: str, style: str = "", *, console: Console | None = None) -> None:
+    """Print a text in one line, which a terminal wraps, on standard output or that console."""
+    console = console or results_console()
     console.print(Text(text, style=style), soft_wrap=True)
 
 
@@ -188,14 +194,19 @@ def print_grouped(
     print_table(wide, narrow)
 
 
-def paragraph(console: Console, text: str, *, style: str = "", indent: int = 2) -> None:
-    """Print a text in lines that fit, the later ones indented."""
-    lines = textwrap.wrap(
-        displayable(text),
-        width=max(40, console.width),
-        subsequent_indent=" " * indent,
-    )
-    say(console, "\n".join(lines), style)
+def paragraph(text: str, style: str = "", *, indent: int = 2) -> None:
+    """Print a text on standard output in lines that fit, the later ones indented."""
+    width = max(40, results_console().width)
+    lines = textwrap.wrap(displayable(text), width=width, subsequent_indent=" " * indent)
+    say("\n".join(lines), style)
+
+
+def scenario_groups(groups: Mapping[str, _Group]) -> Iterator[_Group]:
+    """The groups of rows by scenario, each below its name where there are several."""
+    for scenario, group in groups.items():
+        if len(groups) > 1:
+            say(f"scenario={displayable(scenario)}", "bold")
+        yield group
 
 
 def duration(seconds: float) -> str:

@@ -59,11 +59,11 @@ class LiveBlock:
         """Print an event as a line with the time, where progress is plain."""
         if self._mode == "plain":
             stamp = time.strftime("%H:%M:%S")
-            console.say(self._console, f"{stamp} {event:<8} {text}".rstrip())
+            console.say(f"{stamp} {event:<8} {text}".rstrip(), console=self._console)
 
     def warn(self, message: str) -> None:
         """Print a warning, in every mode."""
-        console.warn(message, self._console)
+        console.warn(message, console=self._console)
 
 
 def heading(title: str, right: str) -> Table:

@@ -16,6 +16,7 @@ from xla_sweeps.report.terminal.console import (
     paragraph,
     print_table,
     results_console,
+    say,
     size,
 )
 from xla_sweeps.schema.trial import size_text
@@ -23,15 +24,9 @@ from xla_sweeps.schema.trial import size_text
 
 def show_models(entries: Sequence[CatalogEntry]) -> None:
     """Show the catalog, one line per model; a narrow terminal gets fewer columns."""
-    console = results_console()
     hidden = ((), ("variant",), ("variant", "family"), ("variant", "family", "sources"))
     print_table(*(_models_table(entries, names) for names in hidden))
-    console.print(
-        Text(
-            f"{len(entries)} models; params and multiply-accumulates as published, at px",
-            style="dim",
-        )
-    )
+    paragraph(f"{len(entries)} models; params and multiply-accumulates as published, at px", "dim")
 
 
 def model_facts(entry: CatalogEntry) -> dict[str, Any]:
@@ -69,21 +64,21 @@ def _models_table(entries: Sequence[CatalogEntry], hidden: Collection[str]) -> T
 
 def show_model(entry: CatalogEntry) -> None:
     """Show one model, one line per source: its constructor and its published figures."""
-    console = results_console()
     facts = [entry.variant, entry.family, entry.task, size_text(entry.task, entry.resolution)]
     if entry.frames:
         facts.append(f"{entry.frames} frames")
-    console.print(Text(f"{entry.name}  ", style="bold").append(" · ".join(facts), style="default"))
+    title = Text(f"{entry.name}  ", style="bold").append(" · ".join(facts), style="default")
+    results_console().print(title)
     print_table(_sources_table(entry))
     for name in entry.sources:
         published = entry.published_in(name)
         if published is None:
             continue
-        paragraph(console, f"{name}: {published.params_source}", style="dim", indent=2)
+        paragraph(f"{name}: {published.params_source}", "dim")
         for note in filter(None, (published.params_note, published.gmacs_note)):
-            paragraph(console, f"! {name}: {note}", style="yellow", indent=2)
+            paragraph(f"! {name}: {note}", "yellow")
     chosen = "" if len(entry.sources) == 1 else f" source={next(iter(entry.sources))}"
-    console.print(f"\nxla-sweeps model={entry.name}{chosen}", soft_wrap=True)
+    say(f"\nxla-sweeps model={entry.name}{chosen}")
 
 
 def _sources_table(entry: CatalogEntry) -> Table:
@@ -108,15 +103,9 @@ def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
     table = empty_table("model", "size", right=("size",), gap=2)
     for name, _, number in rows:
         table.add_row(name, size(number) if number is not None else "not built")
-    console = results_console()
     print_table(table)
     made = [number for _, _, number in rows if number is not None]
-    console.print(
-        Text(
-            f"{len(made)} of {len(rows)} built, {size(sum(made))}, in {rows[0][1].parent}",
-            style="dim",
-        )
-    )
+    paragraph(f"{len(made)} of {len(rows)} built, {size(sum(made))}, in {rows[0][1].parent}", "dim")
 
 
 def _million(number: float) -> str:

@@ -27,6 +27,7 @@ from xla_sweeps.report.terminal.console import (
     progress_console,
     results_console,
     say,
+    scenario_groups,
 )
 from xla_sweeps.report.terminal.sweep_progress import words_of
 from xla_sweeps.report.terminal.tables import show_rows
@@ -75,7 +76,7 @@ def show_plan(
     if search is not None:
         text = f"{name}: {counted(search, 'trial')}, proposed one by one from earlier results"
     console = progress_console()
-    say(console, text)
+    say(text, console=console)
     if not count:
         return
     text = (
@@ -86,9 +87,9 @@ def show_plan(
         low, high = (duration(seconds) for seconds in left_s)
         text = f"about {low} to {high}, estimated from records of the models of {estimated:,} of "
         text += f"{count:,}"
-    say(console, text)
+    say(text, console=console)
     wait = f"a contaminated trial first waits for a quiet machine, at most {WAIT_LIMIT_S:g} s"
-    say(console, wait, "dim")
+    say(wait, "dim", console=console)
 
 
 def show_sweep(
@@ -116,34 +117,28 @@ def show_sweep(
         again: the command that resumes it.
         kept: True if contaminated trials are not measured again.
     """
-    console = results_console()
-    title = f"{displayable(name)}: {counted(planned, 'trial')}: {words_of(counts)}"
-    say(console, title, "bold")
+    say(f"{displayable(name)}: {counted(planned, 'trial')}: {words_of(counts)}", "bold")
     show_headlines(rows, results_dir)
-    groups = by_scenario(rows, key=lambda row: row.trial.scenario)
-    for scenario, group in groups.items():
-        if len(groups) > 1:
-            console.print(Text(f"scenario={displayable(scenario)}", style="bold"))
+    for group in scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
         _show_sums(group, planned)
     for text, marked in (
         (PRELIMINARY, [row for row in rows if row.speedup.preliminary]),
         (CONTAMINATED, [row for row in rows if row.status is Status.CONTAMINATED]),
     ):
         if marked and len(rows) > ROWS_SHOWN:
-            count = f"{len(marked)} of {len(rows)} comparisons"
-            say(console, f"{count}: {text}", "dim")
+            say(f"{len(marked)} of {len(rows)} comparisons: {text}", "dim")
     _show_failures(rows, gave_up)
     if stopped:
-        say(console, f"stopped: {displayable(stopped)}", "red")
-    say(console, f"records {results_dir}/records   logs {results_dir}/logs")
-    say(console, f"results xla-sweeps results {results_dir}")
+        say(f"stopped: {displayable(stopped)}", "red")
+    say(f"records {results_dir}/records   logs {results_dir}/logs")
+    say(f"results xla-sweeps results {results_dir}")
     busy = 0 if kept else counts.get(str(Status.CONTAMINATED), 0)
     if busy:
         text = f"{busy} contaminated: measured again on resume; --accept-contaminated keeps them"
-        say(console, text, "yellow")
+        say(text, "yellow")
     left = stopped is not None or gave_up or counts.get("missing")
     if left or busy:
-        say(console, f"resume with: {displayable(again)}", "bold")
+        say(f"resume with: {displayable(again)}", "bold")
 
 
 def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
@@ -151,13 +146,11 @@ def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
     if rows:
         show_rows(rows[:ROWS_SHOWN])
     if len(rows) > ROWS_SHOWN:
-        text = f"and {len(rows) - ROWS_SHOWN:,} more: xla-sweeps results {results_dir}"
-        say(results_console(), text)
+        say(f"and {len(rows) - ROWS_SHOWN:,} more: xla-sweeps results {results_dir}")
 
 
 def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
     """Show one scenario's verdicts, each pair's geometric mean (A/A pairs too) and the A/A test."""
-    console = results_console()
     _show_verdicts(rows)
     pairs: dict[str, list[ComparisonRow]] = {}
     for row in rows:
@@ -169,13 +162,11 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
         words = spread_words(*spread(speedups, models))
         between = f"; {words}" if words else ""
         say(
-            console,
             f"{pair}: geometric mean speedup {mean:.3f}× over {len(group)} of "
             f"{counted(planned, 'planned trial')}, {counted(models, 'model')}{between}",
         )
     if (aa_test := trust(rows)) is not None:
-        style = "bold red" if aa_test.untrusted else "dim"
-        say(console, trust_words(aa_test), style)
+        say(trust_words(aa_test), "bold red" if aa_test.untrusted else "dim")
 
 
 def _show_verdicts(rows: Sequence[ComparisonRow]) -> None:
@@ -199,7 +190,6 @@ def _show_verdicts(rows: Sequence[ComparisonRow]) -> None:
 
 def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) -> None:
     """Show failures by status, each with a count and an example."""
-    console = results_console()
     classes: dict[str, list[str]] = {}
     for row in rows:
         if row.speedup.verdict is Verdict.FAILED and row.status is not Status.INTERRUPTED:
@@ -212,7 +202,6 @@ def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) ->
         :FAILURES_SHOWN
     ]:
         say(
-            console,
             f"{SYMBOLS['failed']} {len(examples)} {status}: {displayable(examples[0])[:200]}",
             COLOURS["failed"],
         )

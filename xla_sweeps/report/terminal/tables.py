@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +19,7 @@ from xla_sweeps.report.terminal.console import (
     print_grouped,
     results_console,
     say,
+    scenario_groups,
     size,
 )
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns, Verdict
@@ -53,36 +53,28 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
     console.print(_title(summary))
     never = _never_started(summary)
     if never:
-        paragraph(console, f"✕ {displayable(never)}", style="magenta")
-        _print_places(console, places)
+        paragraph(f"✕ {never}", "magenta")
+        _print_places(places)
         return
     console.print(_modes_table(summary, wide=console.width >= WIDE))
     steps = decomposition(summary)
     if len(steps) > 1:
-        paragraph(console, _decomposition(steps), indent=8)
+        paragraph(_decomposition(steps), indent=8)
     for note in (*_input_note(summary), *_last_batch_note(summary)):
-        paragraph(console, note, indent=8)
+        paragraph(note, indent=8)
     console.print()
     for row in summary.comparisons:
         if row.headline:
-            paragraph(
-                console,
-                f"{advice.symbol(row)} {advice.answer(row)}",
-                style=f"bold {COLOURS[str(row.speedup.verdict)]}",
-            )
+            style = f"bold {COLOURS[str(row.speedup.verdict)]}"
+            paragraph(f"{advice.symbol(row)} {advice.answer(row)}", style)
     for mode in summary.modes:
         if mode.failure and mode.status not in (Status.OK, Status.INTERRUPTED):
             hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
-            paragraph(
-                console,
-                f"✕ {mode.label}: {mode.status}: {mode.failure.message}{hint}",
-                style="magenta",
-            )
+            paragraph(f"✕ {mode.label}: {mode.status}: {mode.failure.message}{hint}", "magenta")
     for word, rest in _grouped(summary.flags).items():
         details = f" ({rest})" if rest else ""
-        text = f"! {word}: {advice.FLAG_TEXTS.get(word, word)}{details}"
-        paragraph(console, text, style="yellow")
-    _print_places(console, places)
+        paragraph(f"! {word}: {advice.FLAG_TEXTS.get(word, word)}{details}", "yellow")
+    _print_places(places)
 
 
 def show_rows(rows: Sequence[ComparisonRow]) -> None:
@@ -90,12 +82,8 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
 
     Each row takes one line, or several on a narrow console: no word and no number is cut.
     """
-    console = results_console()
     shared = len({row.trial.device for row in rows}) == 1
-    groups = by_scenario(rows, key=lambda row: row.trial.scenario)
-    for scenario, group in groups.items():
-        if len(groups) > 1:
-            console.print(Text(f"scenario={displayable(scenario)}", style="bold"))
+    for group in scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
         cells = [
             (
                 (name,),
@@ -109,7 +97,7 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
         ]
         print_grouped(_HEADINGS, cells, right=("px", "batch", "img/s", "speedup"))
     if shared:
-        console.print(Text(f"on {displayable(rows[0].trial.device)}", style="dim"))
+        paragraph(f"on {rows[0].trial.device}", "dim")
     show_footnotes(rows)
 
 
@@ -131,29 +119,23 @@ def _replicates(row: ComparisonRow) -> str:
 
 def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
     """Explain the marks of these rows."""
-    console = results_console()
     if any(map(_is_preliminary, rows)):
         text = advice.PRELIMINARY
         if any(row.speedup.low is not None and row.speedup.freedom is None for row in rows):
             text += "; intervals hold within one process and leave out how processes differ"
-        console.print(Text(text, style="dim"))
+        paragraph(text, "dim")
     if any(row.status is Status.CONTAMINATED for row in rows):
-        console.print(Text(advice.CONTAMINATED, style="dim"))
+        paragraph(advice.CONTAMINATED, "dim")
     for group in by_scenario(rows, key=lambda row: row.trial.scenario).values():
         if (aa_test := trust(group)) is not None and aa_test.untrusted:
-            console.print(Text(advice.trust_words(aa_test), style="bold red"))
+            paragraph(advice.trust_words(aa_test), "bold red")
     if any(row.provenance.origin == IMPORTED for row in rows):
-        console.print(
-            Text(
-                "○ imported: published by others, a single measurement of each mode, no interval",
-                style="dim",
-            )
-        )
+        text = "○ imported: published by others, a single measurement of each mode, no interval"
+        paragraph(text, "dim")
 
 
 def show_findings(findings: Sequence[tuple[str, str, str, str]], conclusion: str) -> None:
     """Show `doctor`'s findings: (level, subject, finding, fix), and the conclusion."""
-    console = results_console()
     marks = {
         "ok": ("✓", "green"),
         "absent": ("–", "default"),
@@ -163,12 +145,12 @@ def show_findings(findings: Sequence[tuple[str, str, str, str]], conclusion: str
     start = 3 + max(len(subject) for _, subject, _, _ in findings)
     for level, subject, text, fix in findings:
         mark, colour = marks[level]
-        paragraph(console, f"{mark} {subject:<{start - 2}}{text}", style=colour, indent=start)
+        paragraph(f"{mark} {subject:<{start - 2}}{text}", colour, indent=start)
         if fix:
-            paragraph(console, " " * start + f"-> {fix}", indent=start + 3)
-    console.print()
+            paragraph(" " * start + f"-> {fix}", indent=start + 3)
+    say("")
     for line in conclusion.splitlines():
-        paragraph(console, line)
+        paragraph(line)
 
 
 def _title(summary: TrialSummary) -> Text:
@@ -203,10 +185,10 @@ def _never_started(summary: TrialSummary) -> str:
     return f"not measured: {failure.message.removeprefix('not reached: ')}{hint}"
 
 
-def _print_places(console: Console, places: Mapping[str, str | Path]) -> None:
-    console.print()
+def _print_places(places: Mapping[str, str | Path]) -> None:
+    say("")
     for name, place in places.items():
-        say(console, f"{name:<7} {displayable(place)}", "dim")
+        say(f"{name:<7} {displayable(place)}", "dim")
 
 
 def _scaled(number: int) -> str:
