@@ -48,14 +48,13 @@ class Notes:
         counts: Mapping[str, int],
         *,
         left_s: tuple[float, float] | None,
+        busy: str,
     ) -> None:
         self.reports.append((done, total))
+        self.busy_with.append(busy)
 
-    def busy(self, text: str) -> None:
-        self.busy_with.append(text)
-
-    def warn(self, message: str) -> None:
-        self.warnings.append(message)
+    def warn(self, *messages: str) -> None:
+        self.warnings.extend(messages)
 
 
 def drive(

@@ -61,9 +61,9 @@ class LiveBlock:
             stamp = time.strftime("%H:%M:%S")
             console.say(f"{stamp} {event:<8} {text}".rstrip(), console=self._console)
 
-    def warn(self, message: str) -> None:
-        """Print a warning, in every mode."""
-        console.warn(message, console=self._console)
+    def warn(self, *messages: str) -> None:
+        """Print warnings, in every mode."""
+        console.warn(*messages, console=self._console)
 
 
 def heading(title: str, right: str) -> Table:

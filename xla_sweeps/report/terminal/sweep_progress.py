@@ -78,24 +78,22 @@ class SweepProgress:
         counts: Mapping[str, int],
         *,
         left_s: tuple[float, float] | None,
+        busy: str = "",
     ) -> None:
-        """Show the number of finished trials by outcome, and the time left."""
+        """Show the number of finished trials by outcome, the time left, and contaminated trials."""
         self._done, self._total, self._left = done, total, left_s
         self._left_at = time.monotonic()
         self._counts = {word: count for word, count in counts.items() if word != "missing"}
         self._block.line(
             "sweep", f"{done}/{counted(total, 'trial')}  {words_of(self._counts)}{self._eta()}"
         )
+        if busy != self._busy:
+            self._block.line("busy", displayable(busy) or "no longer")
+        self._busy = busy
 
-    def busy(self, text: str) -> None:
-        """Show how many trials are contaminated; "" where none is any more."""
-        if text != self._busy:
-            self._block.line("busy", displayable(text) or "no longer")
-        self._busy = text
-
-    def warn(self, message: str) -> None:
-        """Print a warning, in every mode."""
-        self._block.warn(message)
+    def warn(self, *messages: str) -> None:
+        """Print warnings, in every mode."""
+        self._block.warn(*messages)
 
     def _eta(self) -> str:
         if self._left is None or self._done >= self._total:
