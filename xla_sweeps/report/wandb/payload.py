@@ -13,37 +13,28 @@ from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Round, Status
 from xla_sweeps.schema.modes import Mode, baseline_of, by_role, headline_candidates
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow, TrialSummary
+from xla_sweeps.schema.row import ComparisonRow, TrialSummary, value_of
 
 REPLICATES_KEY = "xla_sweeps_replicates"
 """Summary key with the number of replicates in a run; `push` compares it with the records."""
 
+_COLUMN_OF = {
+    "throughput": "throughput_samples_per_s",
+    "absolute_speedup": "absolute_speedup_samples_per_s",
+    **{
+        name: name
+        for name in (
+            *("speedup", "speedup_low", "speedup_high", "speedup_percent", "preliminary"),
+            *("baseline", "candidate", "latency_p50_ms", "latency_p90_ms", "break_even_calls"),
+        )
+    },
+}
+"""The column of the headline row that a summary key holds."""
+
 SUMMARY_KEYS = (
-    "status",
-    "failure",
-    REPLICATES_KEY,
-    "statistics_version",
-    "throughput",
-    "speedup",
-    "speedup_log2",
-    "speedup_low",
-    "speedup_high",
-    "speedup_vs_eager",
-    "speedup_percent",
-    "absolute_speedup",
-    "verdict",
-    "preliminary",
-    "baseline",
-    "candidate",
-    "latency_p50_ms",
-    "latency_p90_ms",
-    "compile_s",
-    "break_even_calls",
-    "params_million",
-    "gmacs",
-    "Throughput (samples/sec)",
-    "Num parameters (million)",
-    "FLOPs (giga)",
+    *("status", "failure", REPLICATES_KEY, "statistics_version", *_COLUMN_OF),
+    *("verdict", "speedup_log2", "speedup_vs_eager", "compile_s", "params_million", "gmacs"),
+    *("Throughput (samples/sec)", "Num parameters (million)", "FLOPs (giga)"),
 )
 """All summary keys but `throughput_<mode>` and the histograms; outdated ones are removed."""
 
@@ -149,23 +140,13 @@ def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
         (comparison.baseline.mode, comparison.candidate.mode): comparison.speedup.value
         for comparison in summary.comparisons
     }
+    speedup = row.speedup.value
     return {
-        "throughput": row.candidate.throughput_samples_per_s,
-        "speedup": row.speedup.value,
-        "speedup_log2": math.log2(row.speedup.value) if row.speedup.value else None,
-        "speedup_low": row.speedup.low,
-        "speedup_high": row.speedup.high,
-        "speedup_vs_eager": speedups.get((eager, row.candidate.mode)),
-        "speedup_percent": row.speedup.percent,
-        "absolute_speedup": row.speedup.absolute_samples_per_s,
+        **{key: value_of(row, column) for key, column in _COLUMN_OF.items()},
         "verdict": str(row.speedup.verdict),
-        "preliminary": row.speedup.preliminary,
-        "baseline": row.baseline.mode,
-        "candidate": row.candidate.mode,
-        "latency_p50_ms": candidate.columns.latency_p50_ms,
-        "latency_p90_ms": candidate.columns.latency_p90_ms,
+        "speedup_log2": math.log2(speedup) if speedup else None,
+        "speedup_vs_eager": speedups.get((eager, row.candidate.mode)),
         "compile_s": candidate.compile_s,
-        "break_even_calls": row.speedup.break_even_calls,
     }
 
 
