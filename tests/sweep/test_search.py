@@ -6,12 +6,15 @@ import random
 from typing import Any
 
 import pytest
+from factories import make_record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xla_sweeps.cli.sweep import metrics_of
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.overrides import overrides
-from xla_sweeps.sweep.definition import DISTRIBUTIONS, parse_sweep
-from xla_sweeps.sweep.search import expand, sample
+from xla_sweeps.sweep.definition import DISTRIBUTIONS, Metric, parse_sweep
+from xla_sweeps.sweep.search import expand, metric_of, sample
 
 GRID: dict[str, Any] = {
     "method": "grid",
@@ -68,3 +71,10 @@ def test_every_distribution_draws_within_its_bounds(distribution: str, seed: int
     assert "normal" in distribution or 1 <= drawn <= 9
     if distribution in ("q_normal", "q_log_normal", "q_uniform"):
         assert (drawn - (1 if distribution == "q_uniform" else 0)) % 2 == 0
+
+
+def test_a_trial_that_failed_has_no_metric_and_ends_no_search() -> None:
+    row = metrics_of([make_record({"eager": 0.4})])
+    assert metric_of(row, Metric(name="speedup", goal="maximize")) is None
+    with pytest.raises(ConfigError, match="metric spedup: not a column"):
+        metric_of(row, Metric(name="spedup", goal="maximize"))

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli.agents import run_agents
@@ -26,7 +27,7 @@ from xla_sweeps.report.terminal.console import paragraph, results_console, warn
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_plan, show_sweep
 from xla_sweeps.report.wandb.credentials import require_login
-from xla_sweeps.report.wandb.payload import run_summary
+from xla_sweeps.report.wandb.payload import SUMMARY_KEYS, run_summary
 from xla_sweeps.results.planned import keep
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store, folder_below
@@ -219,8 +220,13 @@ def _source(request: Request) -> Search | None:
         request.composer,
         request.store,
         seed=request.options.seed,
-        measured=lambda records: run_summary(records, summarize(records)),
+        measured=metrics_of,
     )
+
+
+def metrics_of(records: Sequence[Record]) -> dict[str, Any]:
+    """A trial's results by the names that a metric may have; None for what it could not measure."""
+    return {**dict.fromkeys(SUMMARY_KEYS), **run_summary(records, summarize(records))}
 
 
 def _driver(
