@@ -188,8 +188,8 @@ class Store:
         except OSError as error:
             raise StoreError(f"{self.records_dir} cannot be read: {_reason(error)}") from error
 
-    def load(self, trial_id: str | None = None) -> Loaded:
-        """All records, or one trial's, by trial and replicate number.
+    def load(self, *trial_ids: str) -> Loaded:
+        """All records, or those of some trials, by trial and replicate number.
 
         Damaged files are moved to `quarantine/`.
 
@@ -198,8 +198,7 @@ class Store:
         """
         records: dict[str, list[Record]] = {}
         problems: list[str] = []
-        names = sorted(name for name, _ in self.folders()) if trial_id is None else [trial_id]
-        for name in names:
+        for name in trial_ids or sorted(name for name, _ in self.folders()):
             try:
                 keys = self.keys(name)
             except OSError as error:

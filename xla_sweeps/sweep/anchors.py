@@ -102,8 +102,7 @@ def take_turns_if_needed(
         ends = {future.result().how for future in futures}
         records = [
             record
-            for identifier in anchors[0].trial_ids
-            for group in store.load(identifier).records.values()
+            for group in store.load(*anchors[0].trial_ids).records.values()
             for record in group
             if (record.trial_id, record.replicate) not in before
         ]

@@ -114,7 +114,7 @@ class Driver:
             signal_number=self._stop.number,
             broken=self._watch.broken,
             left=tuple(task for task in self._backlog.tasks if task.wanted),
-            gave_up=dict(self._judge.gave_up),
+            gave_up={key: why for key, (_, why) in self._judge.gave_up.items()},
         )
 
     @property

@@ -89,7 +89,7 @@ class Run:
 class Collector:
     """Bring the records of ended jobs into the store, and read those of a task."""
 
-    def __init__(self, store: Store, warn: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, warn: Callable[..., None]) -> None:
         self._store, self._warn = store, warn
         self._warned = -SPACE_WAIT_S
 
@@ -99,10 +99,11 @@ class Collector:
 
     def load(self, task: Task) -> list[Record]:
         """The task's records in the store, where its trial ids are known."""
-        loaded = [self._store.load(identifier) for identifier in task.trial_ids]
-        for problem in (problem for part in loaded for problem in part.problems):
-            self._warn(problem)
-        return [record for part in loaded for group in part.records.values() for record in group]
+        if not task.trial_ids:
+            return []
+        loaded = self._store.load(*task.trial_ids)
+        self._warn(*loaded.problems)
+        return [record for group in loaded.records.values() for record in group]
 
     def collect(self, run: Run) -> list[Record] | None:
         """The records of a run that ended, stored; None while the store is full."""
@@ -142,8 +143,7 @@ class Judge:
     """Decide what follows for a task from how its job ended; the arguments are the driver's.
 
     Attributes:
-        gave_up: why, by key of the tasks that were given up.
-        given_up_as: in one word: `refused`, `died` or `infra`.
+        gave_up: one word (`refused`, `died` or `infra`) and why, by key of the tasks that were.
     """
 
     def __init__(
@@ -156,8 +156,7 @@ class Judge:
     ) -> None:
         self._backlog, self._warn = backlog, warn
         self._record_death, self._rematch = record_death, rematch
-        self.gave_up: dict[str, str] = {}
-        self.given_up_as: dict[str, str] = {}
+        self.gave_up: dict[str, tuple[str, str]] = {}
         self._deaths: Counter[str] = Counter()
         self._broke: Counter[str] = Counter()
         self._changes: Counter[str] = Counter()
@@ -248,7 +247,7 @@ class Judge:
         return "infra"
 
     def _give_up(self, task: Task, word: str, why: str) -> str:
-        self.gave_up[task.key], self.given_up_as[task.key] = why, word
+        self.gave_up[task.key] = word, why
         self._backlog.finish(task)
         return word
 

@@ -133,7 +133,7 @@ class Progress:
         words: Counter[str] = Counter()
         for task in self._backlog.tasks:
             outcome = final_outcome(task.outcomes)
-            given_up = self._judge.given_up_as.get(task.key, "")
+            given_up, _ = self._judge.gave_up.get(task.key, ("", ""))
             if outcome is not None and (not task.wanted or given_up or outcome in INCONCLUSIVE):
                 words[str(outcome)] += 1
             else:

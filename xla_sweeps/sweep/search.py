@@ -188,16 +188,11 @@ class Search:
 
     def _records(self, task: Task) -> dict[str, list[Record]]:
         """The records of a task by trial."""
-        if task.trial_ids:
-            return {
-                trial: group
-                for identifier in task.trial_ids
-                for trial, group in self._store.load(identifier).records.items()
-            }
+        records = self._store.load(*task.trial_ids).records
         return {
             trial: group
-            for trial, group in self._store.load().records.items()
-            if group[0].request_id == task.request_id
+            for trial, group in records.items()
+            if task.trial_ids or group[0].request_id == task.request_id
         }
 
 
