@@ -90,7 +90,7 @@ def test_names_from_a_sweep_are_escaped_wherever_they_are_shown() -> None:
         pair(4, model=evil, device=evil, software=evil, driver=evil, environment_flags=evil),
         pair(5, model=evil, device=evil, runtime=evil, origin="imported"),
     ]
-    texts = {section.key: section.text for section in sections(rows, FACTS)}
+    texts = {section["key"]: section["text"] for section in sections(rows, FACTS)}
     for key, text in {**texts, "environment": environment(rows, FACTS)}.items():
         assert not kinds(text) & {"html_inline", "html_block", "link_open", "image"}, key
         assert evil not in text
@@ -98,7 +98,7 @@ def test_names_from_a_sweep_are_escaped_wherever_they_are_shown() -> None:
 
 def test_the_questions_are_those_of_the_page_in_its_order() -> None:
     rows = [pair(), pair(batch_size=32)]
-    assert [section.key for section in sections(rows, FACTS)] == [
+    assert [section["key"] for section in sections(rows, FACTS)] == [
         "answer",
         "where",
         "fastest",
@@ -107,7 +107,7 @@ def test_the_questions_are_those_of_the_page_in_its_order() -> None:
         "compare",
         "everything",
     ]
-    assert "compare" not in [section.key for section in sections(rows[:1], FACTS)]
+    assert "compare" not in [section["key"] for section in sections(rows[:1], FACTS)]
 
 
 def test_the_answer_is_that_of_the_overview() -> None:
@@ -125,21 +125,21 @@ def test_each_scenario_has_its_own_answers() -> None:
         *(pair(number, 2.0) for number in (2, 3, 4)),
         *(pair(number, 3.0, **keras) for number in (5, 6)),
     ]
-    by_key = {(section.key, section.scenario): section for section in sections(rows, FACTS)}
-    questions = [section.question for (key, _), section in by_key.items() if key == "answer"]
+    by_key = {(section["key"], section["scenario"]): section for section in sections(rows, FACTS)}
+    questions = [section["question"] for (key, _), section in by_key.items() if key == "answer"]
     assert questions == [
         f"Should I turn XLA on? ({name})" for name in ("call", "predict", "train_step")
     ]
-    answers = {name: by_key["answer", name].text for name in ("call", "predict", "train_step")}
+    answers = {name: by_key["answer", name]["text"] for name in ("call", "predict", "train_step")}
     assert answers["call"].startswith("Yes. XLA is faster than graph in 3 of 3 pairs.")
     assert "predict_xla is faster than predict_graph in 2 of 2 pairs" in answers["predict"]
     assert "with XLA (`predict_xla`: `compile(jit_compile=True)`)" in answers["predict"]
     assert "model=NAME scenario=predict" in answers["predict"]
     assert answers["train_step"].startswith("No. XLA is faster than graph in 0 of 1 pair")
-    assert "net1" not in by_key["fastest", "call"].text
-    assert "net1" in by_key["fastest", "train_step"].text
+    assert "net1" not in by_key["fastest", "call"]["text"]
+    assert "net1" in by_key["fastest", "train_step"]["text"]
     alone = sections([pair(1)], FACTS)
-    assert alone[0].question == "Should I turn XLA on?"
+    assert alone[0]["question"] == "Should I turn XLA on?"
 
 
 def test_the_fastest_model_of_each_device_is_named_with_its_rate() -> None:
@@ -170,7 +170,7 @@ def test_copies_of_a_mode_and_imported_figures_are_not_pairs() -> None:
 
 def test_without_any_pair_every_section_still_says_something() -> None:
     for section in sections([], replace(FACTS, trials=0)):
-        assert section.text.strip(), section.key
+        assert section["text"].strip(), section["key"]
 
 
 def test_the_report_says_what_a_view_omits() -> None:

@@ -190,7 +190,7 @@ def plan_document(
         "figures": _figures(pairs, facts),
         "header": text.environment(rows, facts),
         "sections": [
-            {**asdict(section), "setting": settings.get(section.scenario)}
+            {**section, "setting": settings.get(section["scenario"])}
             for section in text.sections(rows, facts)
         ],
     }

@@ -26,6 +26,8 @@ VIEW_RUNS = 1000
 
 DEVICES = 4
 
+CHARACTERS = 200
+
 WORDS = (
     "XLA compiles the operations of a model into fewer, larger kernels. *Graph mode* is "
     "`tf.function` without XLA. A *pair* is one model at one size and batch on one device, "
@@ -85,23 +87,6 @@ _LINK_PARTS = re.compile(r"(?i)(://|www\.|mailto:|@)")
 
 _BREAK = "\u2060"
 """An invisible word joiner, which keeps a bare address from becoming a link."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """One question of the report.
-
-    Attributes:
-        key: the question's key on the page; determines the panels after the text.
-        question: the heading.
-        text: Markdown.
-        scenario: the scenario of the answer; "" for all.
-    """
-
-    key: str
-    question: str
-    text: str
-    scenario: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,10 +156,15 @@ def setting_title(setting: Setting) -> str:
     return ", ".join(filter(None, words))
 
 
-def sections(rows: Sequence[ComparisonRow], facts: Facts) -> tuple[Section, ...]:
-    """The questions with their answers, from the rows of all trials."""
+def sections(rows: Sequence[ComparisonRow], facts: Facts) -> list[dict[str, str]]:
+    """The questions with their answers, from the rows of all trials.
+
+    Each has a `key`, which is the question's on the page and determines the panels after the text;
+    a `question`, which is the heading; a `text` in Markdown; and the `scenario` of the answer, ""
+    for all.
+    """
     groups = scenarios(answers(rows))
-    made: list[Section] = []
+    made: list[dict[str, str]] = []
     for scenario, group in groups.items():
         suffix = f" ({scenario})" if len(groups) > 1 or scenario != Scenario.CALL else ""
         pairs = headline_pairs(group)
@@ -186,14 +176,14 @@ def sections(rows: Sequence[ComparisonRow], facts: Facts) -> tuple[Section, ...]
             ("cost", "What does XLA cost, and when does it pay back?", COST),
         ]
         if len(by_setting(pairs)) > 1:
-            texts.append(
-                ("compare", "How do devices, resolutions and batches compare?", COMPARE),
-            )
+            question = "How do devices, resolutions and batches compare?"
+            texts.append(("compare", question, COMPARE))
         made += [
-            Section(key=key, question=f"{question}{suffix}", text=text, scenario=scenario)
+            {"key": key, "question": f"{question}{suffix}", "text": text, "scenario": scenario}
             for key, question, text in texts
         ]
-    return (*made, Section(key="everything", question="Everything", text=_everything(facts)))
+    everything = {"key": "everything", "question": "Everything", "text": _everything(facts)}
+    return [*made, {**everything, "scenario": ""}]
 
 
 def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
@@ -215,15 +205,13 @@ def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
     return "\n".join(f"- {name}: {escape(text)}" for name, text in described.items() if text)
 
 
-def escape(text: object, *, longest: int = 200) -> str:
+def escape(text: object) -> str:
     """One line of untrusted text that Markdown shows unchanged: no markup, link, HTML or formula.
 
-    Args:
-        text: any object; its `str` is shown.
-        longest: maximum number of characters; longer text is cut and ends in an ellipsis.
+    A text of more than `CHARACTERS` is cut and ends in an ellipsis.
     """
     line = " ".join(displayable(text).split())
-    line = line if len(line) <= longest else f"{line[: longest - 1]}…"
+    line = line if len(line) <= CHARACTERS else f"{line[: CHARACTERS - 1]}…"
     line = _LINK_PARTS.sub(lambda match: match[0][0] + _BREAK + match[0][1:], line)
     line = "".join(_HTML.get(character, character) for character in line)
     return _SPECIAL.sub(lambda match: "\\" + match[0], line)
