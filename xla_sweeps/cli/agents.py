@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from xla_sweeps.cli.arguments import add_config_dir, add_results_dir, command_parser
 from xla_sweeps.config.values import integer_from
@@ -17,7 +16,11 @@ from xla_sweeps.sweep.launchers.slots import slots_for
 
 
 def agents_command(arguments: Sequence[str]) -> int:
-    """One W&B agent per device."""
+    """Run W&B agents, one on each device, and show what they measured.
+
+    Raises:
+        XlaSweepsError: the sweep is not named by its path, or there is no key.
+    """
     parser = command_parser("agents")
     parser.add_argument("sweep", metavar="ENTITY/PROJECT/ID", help="as `wandb sweep` prints it")
     parser.add_argument(
@@ -34,47 +37,23 @@ def agents_command(arguments: Sequence[str]) -> int:
         help="trials in a row that may fail before an agent gives up (default: 20)",
     )
     options = parser.parse_args(arguments)
-    return run_agents(
-        options.sweep,
-        devices=options.devices,
-        results_dir=options.results_dir,
-        config_dir=options.config_dir,
-        max_failed=options.max_failed,
-    )
-
-
-def run_agents(
-    path: str,
-    *,
-    devices: str | None,
-    results_dir: Path,
-    config_dir: Path | None = None,
-    max_failed: int = wandb_agents.MAX_FAILED,
-) -> int:
-    """Run agents for a sweep of the W&B server on this machine, and show what they measured.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        XlaSweepsError: the path is wrong, or there is no key.
-    """
-    wandb_agents.check_path(path)
+    wandb_agents.check_path(options.sweep)
     require_login()
-    slots = slots_for(devices)
-    store = Store(results_dir)
+    slots = slots_for(options.devices)
+    store = Store(options.results_dir)
     before = _records_of(store)
-    with SweepProgress(f"agents of {path}", [slot.name for slot in slots]) as board:
+    with SweepProgress(f"agents of {options.sweep}", [slot.name for slot in slots]) as board:
         code = wandb_agents.run(
-            path,
+            options.sweep,
             slots=slots,
-            results_dir=results_dir,
-            config_dir=config_dir,
+            results_dir=options.results_dir,
+            config_dir=options.config_dir,
             screen=board,
-            max_failed=max_failed,
+            max_failed=options.max_failed,
         )
     measured = {trial for trial, _ in _records_of(store) - before}
-    show_headlines(table.headlines(rows.load(results_dir).table, measured), results_dir)
+    headlines = table.headlines(rows.load(options.results_dir).table, measured)
+    show_headlines(headlines, options.results_dir)
     return code
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from xla_sweeps import __version__
 from xla_sweeps.cli import COMMANDS
-from xla_sweeps.errors import ConfigError, StoreError, XlaSweepsError, unknown_name
+from xla_sweeps.errors import ConfigError, StoreError, unknown_name
 from xla_sweeps.system.streams import output_error
 
 _SHOWING = frozenset(COMMANDS) - {"sweep", "agents", "push"}
@@ -35,16 +35,12 @@ def run(arguments: Sequence[str]) -> int:
             refused = complain(StoreError(f"cannot write to standard output: {lost}"))
             return code or (refused if {*arguments[:1]} & _SHOWING else 0)
         return code
-    except XlaSweepsError as error:
-        from xla_sweeps.report.terminal.console import complain
-
-        return complain(error)
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        from xla_sweeps.report.terminal.console import report_bug
+        from xla_sweeps.report.terminal.console import complain
 
-        return report_bug(error)
+        return complain(error)
 
 
 def _run(arguments: list[str]) -> int:

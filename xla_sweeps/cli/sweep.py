@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.cli.agents import run_agents
+from xla_sweeps.cli.agents import agents_command
 from xla_sweeps.cli.sweep_options import Options, options_of
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import written
@@ -308,9 +308,10 @@ def _launch_agents(options: Options) -> int:
     print(
         f"created {path}; to join from another machine: xla-sweeps agents {path}", file=sys.stderr
     )
-    return run_agents(
-        path, devices=options.devices, results_dir=results_dir, config_dir=options.config_dir
-    )
+    words = [path, f"--results-dir={results_dir}"]
+    words += [f"--devices={options.devices}"] if options.devices else []
+    words += [f"--config-dir={options.config_dir}"] if options.config_dir else []
+    return agents_command(words)
 
 
 def _trial_overrides(options: Options) -> tuple[str, ...]:

@@ -37,8 +37,8 @@ from xla_sweeps.config.compose import (
 from xla_sweeps.config.foreign import check_size, check_value, may_set
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.config.values import folder_of
-from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
-from xla_sweeps.report.terminal.console import complain, report_bug, warn
+from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.report.terminal.console import complain, warn
 from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.options import BY_NAME, LOGGED, RETIRED
@@ -347,10 +347,8 @@ def _ended(job: _Job, assignment: Assignment, part: str) -> _End:
     """Run one job to its end: an error ends this job and no other."""
     try:
         return _measure(job, assignment, part)
-    except XlaSweepsError as error:
-        return complain(error), ""
     except Exception as error:
-        return report_bug(error, results_dir=Path(str(job.document.get("results_dir")))), ""
+        return complain(error, results_dir=Path(str(job.document.get("results_dir")))), ""
 
 
 def _measure(job: _Job, assignment: Assignment, part: str) -> _End:

@@ -14,7 +14,6 @@ from xla_sweeps.report.terminal.console import (
     complain,
     duration,
     progress_bar,
-    report_bug,
     size,
     ui_mode,
 )
@@ -66,7 +65,7 @@ def test_an_error_of_our_own_is_one_line_that_names_the_file_with_its_traceback(
         (results / "logs").mkdir(parents=True)
     with pytest.raises(KeyError) as caught:
         dict[str, int]()["two\nlines"]
-    assert report_bug(caught.value, results_dir=results) == BUG_CODE
+    assert complain(caught.value, results_dir=results) == BUG_CODE
     (kept,) = (results / "logs" if logs else tmp_path).glob("xla-sweeps-*.txt")
     line = capsys.readouterr().err
     assert line.count("\n") == 1
@@ -100,5 +99,5 @@ def test_an_error_of_our_own_is_one_line_where_nothing_can_be_written(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])
-    assert report_bug(KeyError("x")) == BUG_CODE
+    assert complain(KeyError("x")) == BUG_CODE
     assert capsys.readouterr().err.endswith("'x'; its traceback could not be written\n")

@@ -104,8 +104,16 @@ def ui_mode(asked: str) -> str:
     return "live" if able else "plain"
 
 
-def complain(error: XlaSweepsError) -> int:
-    """Print an error as one line of bounded length on standard error; returns the exit code."""
+def complain(error: Exception, *, results_dir: Path | None = None) -> int:
+    """Print an error as one line of bounded length on standard error; returns the exit code.
+
+    Args:
+        error: the error, as it was caught.
+        results_dir: of an error of our own, the traceback is put into its folder of logs where
+            there is one, else into the folder for temporary files.
+    """
+    if not isinstance(error, XlaSweepsError):
+        return _report_bug(error, results_dir)
     line = displayable(redacted(str(error)))
     if len(line) > LINE_CHARACTERS:
         line = f"{line[: LINE_CHARACTERS // 2]} … {line[-LINE_CHARACTERS // 2 :]}"
@@ -113,17 +121,8 @@ def complain(error: XlaSweepsError) -> int:
     return error.exit_code
 
 
-def report_bug(error: BaseException, *, results_dir: Path | None = None) -> int:
-    """Print an error of our own as one line, with the file that holds its traceback.
-
-    Args:
-        error: the error, as it was caught.
-        results_dir: the file is put into its folder of logs where that takes it, else into the
-            folder for temporary files.
-
-    Returns:
-        The exit code.
-    """
+def _report_bug(error: Exception, results_dir: Path | None) -> int:
+    """Print an error of our own as one line, with the file that holds its traceback."""
     text = redacted("".join(traceback.format_exception(error)))
     line = displayable(redacted(f"{type(error).__name__}: {error}"))[:BUG_LINE_CHARACTERS]
     logs = results_dir / "logs" if results_dir else None
