@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from driving import Notes
-from quick_sweep import QUICK, slots_of, task
+from quick_sweep import QUICK, quick_launch, task
 
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.driver import Driver
@@ -37,19 +37,15 @@ REPETITIONS = 3
 def launcher_of(name: str, results: Path) -> Launcher:
     """The launcher, for one trial at a time if it has such an option."""
     if name == "local":
-        return LocalLauncher(slots_of(1), command=QUICK)
+        return LocalLauncher(quick_launch(1))
     if name == "ray":
         from xla_sweeps.sweep.launchers.ray import RayLauncher
 
-        return RayLauncher(None, warn=print, command=QUICK)
+        return RayLauncher(quick_launch())
     from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
 
-    return SlurmLauncher(
-        results,
-        options={"mem": "10", "gres": "none", "array": "%1"},
-        warn=print,
-        command=QUICK,
-    )
+    asked = [("mem", "10"), ("gres", "none"), ("array", "%1")]
+    return SlurmLauncher(quick_launch(results=results, slurm=asked))
 
 
 def through_driver(name: str, results: Path, trials: int) -> float:

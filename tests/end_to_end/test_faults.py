@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 from oracle import contradictions
 from paths import SUPPORT
+from quick_sweep import quick_launch
 from quick_trial import record
 from wandb_server import wandb_server
 
@@ -29,7 +30,6 @@ from xla_sweeps.sweep.compose import Composer
 from xla_sweeps.sweep.launchers.local import LocalLauncher
 from xla_sweeps.sweep.launchers.slots import Slot
 from xla_sweeps.sweep.plan import INCONCLUSIVE, assign_records, counting, missing
-from xla_sweeps.system.devices import Device
 
 POINTS = (
     "plan.loaded",
@@ -151,10 +151,7 @@ def real_sweep(
     store, notes = Store(results), Notes()
     store.check_writable()
     assign_records([task], load_runs(store), software=composer.software, retry=())
-    launcher = LocalLauncher(
-        [Slot(name="cpu", device=Device(kind="cpu", index=0, name="d"))],
-        command=FAKE,
-    )
+    launcher = LocalLauncher(quick_launch(1, command=FAKE))
     Driver(launcher, store, notes, extra=["ui=plain"], logs=results / "logs").run([task])
     return [outcome for _, outcome in notes.ends]
 

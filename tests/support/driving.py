@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from quick_sweep import QUICK, slots_of, tasks_of
+from quick_sweep import quick_launch, tasks_of
 
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
@@ -63,7 +63,7 @@ def drive(
     store, notes = Store(results), Notes()
     tasks = tasks_of(results, list(arguments))
     assign_records(tasks, load_runs(store), software={}, retry=retry)
-    launcher = LocalLauncher(slots_of(slots), command=QUICK)
+    launcher = LocalLauncher(quick_launch(slots))
     return Driver(launcher, store, notes, extra=(), logs=results / "logs" / "sweeps").run(
         tasks
     ), notes

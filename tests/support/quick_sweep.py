@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import faults  # noqa: F401  (which it may be made to have)
 
@@ -19,6 +21,7 @@ from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.driver import Driver
+from xla_sweeps.sweep.launchers import LauncherRequest
 from xla_sweeps.sweep.launchers.local import LocalLauncher
 from xla_sweeps.sweep.launchers.slots import Slot
 from xla_sweeps.sweep.plan import assign_records
@@ -55,6 +58,19 @@ def slots_of(count: int) -> list[Slot]:
     return [Slot(name=f"cpu:{number}", device=CPU) for number in range(count)]
 
 
+def quick_launch(
+    slots: int = 0,
+    *,
+    results: Path = Path(),
+    warn: Callable[[str], object] = print,
+    command: Sequence[str] = QUICK,
+    **options: Any,
+) -> LauncherRequest:
+    return LauncherRequest(
+        options=options, results_dir=results, slots=slots_of(slots), warn=warn, command=command
+    )
+
+
 def main() -> int:
     results, slots, *arguments = sys.argv[1:]
     store = Store(Path(results))
@@ -62,7 +78,7 @@ def main() -> int:
     tasks = tasks_of(Path(results), arguments)
     assign_records(tasks, load_runs(store), software={}, retry=())
     with SweepProgress("quick", [], ui=os.environ.get("BOARD", "plain")) as board:
-        launcher = LocalLauncher(slots_of(int(slots)), command=QUICK)
+        launcher = LocalLauncher(quick_launch(int(slots)))
         outcome = Driver(
             launcher, store, board, extra=(), logs=Path(results) / "logs" / "sweeps"
         ).run(tasks)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from driving import Notes, counted, drive, gone, start, wait_for_records
-from quick_sweep import QUICK, slots_of, task, tasks_of
+from quick_sweep import quick_launch, task, tasks_of
 from quick_trial import record
 
 from xla_sweeps.results.claim import claimed
@@ -114,7 +114,7 @@ def test_a_trial_that_hangs_as_a_whole_is_killed_and_the_sweep_goes_on(tmp_path:
     tasks = tasks_of(tmp_path, ["a=stop", "b=ok"])
     tasks[0].silent_s = 1.0
     assign_records(tasks, load_runs(store), software={}, retry=())
-    launcher = LocalLauncher(slots_of(1), command=QUICK)
+    launcher = LocalLauncher(quick_launch(1))
     outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
     assert outcome.counts == {"ok": 1, "infra": 1}
     assert "hung: not a line for 1 s" in outcome.gave_up["a"]
@@ -142,7 +142,7 @@ def test_a_trial_that_another_process_measures_is_not_started_beside_it(tmp_path
     store, notes = Store(tmp_path), Notes()
     tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
     assign_records(tasks, load_runs(store), software={}, retry=())
-    launcher = LocalLauncher(slots_of(2), command=QUICK)
+    launcher = LocalLauncher(quick_launch(2))
     original = launcher.submit
 
     def submit(job: Job) -> Future[Ended]:
@@ -173,7 +173,7 @@ def test_a_device_that_fails_three_times_gets_no_more_jobs_and_the_other_continu
         f"u{number}=ok" for number in range(5)
     ]
     store, notes = Store(tmp_path), Notes()
-    launcher = LocalLauncher(slots_of(2), command=QUICK)
+    launcher = LocalLauncher(quick_launch(2))
     original = launcher.submit
 
     def only_first_fails(job: Job) -> Future[Ended]:
@@ -213,7 +213,7 @@ def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_d
     tasks = tasks_of(tmp_path, ["a=slow", "b=slow", "c=ok", "d=ok", "e=ok", "f=ok"])
     assign_records(tasks, load_runs(store), software={}, retry=())
     anchors = [task(f"anchor{number}", "ok", tmp_path) for number in range(2)]
-    launcher = LocalLauncher(slots_of(2), command=QUICK)
+    launcher = LocalLauncher(quick_launch(2))
     outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs", anchors=anchors).run(
         tasks
     )
@@ -233,7 +233,7 @@ def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_d
 def test_the_drivers_time_estimate_is_a_range_around_the_time_of_a_replicate(
     tmp_path: Path,
 ) -> None:
-    launcher, backlog = LocalLauncher(slots_of(2), command=QUICK), Backlog()
+    launcher, backlog = LocalLauncher(quick_launch(2)), Backlog()
     judge = Judge(backlog, warn=Notes().warn, record_death=None, rematch=None)
     progress = Progress(Notes(), launcher, backlog, judge, {"m": 10.0})
     assert progress.left_s({}) == (0.0, 0.0)
@@ -315,9 +315,9 @@ def test_records_that_others_add_are_counted_once_beside_the_known_ones(
     assign_records(tasks, load_runs(store), software={}, retry=())
     earlier = replace(record("a", "ok", {}), started_at="2025-01-01T00:00:00+00:00")
     store.save(earlier)  # somebody else's, saved after the plan, whenever it was begun
-    Driver(
-        LocalLauncher(slots_of(1), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs"
-    ).run(tasks)
+    Driver(LocalLauncher(quick_launch(1)), store, notes, extra=(), logs=tmp_path / "logs").run(
+        tasks
+    )
     assert counted(tmp_path) == {"a": {"contaminated": 1, "ok": 3}}
     assert tasks[0].outcomes == [Status.OK] * 3, (
         "what was weak before the sweep does not count again"
@@ -347,9 +347,9 @@ def test_a_signal_during_a_lock_stops_the_sweep_too(
     store, notes = Store(tmp_path), Notes()
     tasks = tasks_of(tmp_path, [f"t{number}=ok" for number in range(50)])
     assign_records(tasks, load_runs(store), software={}, retry=())
-    outcome = Driver(
-        Holding(slots_of(2), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs"
-    ).run(tasks)
+    outcome = Driver(Holding(quick_launch(2)), store, notes, extra=(), logs=tmp_path / "logs").run(
+        tasks
+    )
     assert outcome.signal_number == signal.SIGTERM
     assert outcome.left
 
@@ -395,7 +395,7 @@ def test_records_of_other_processes_are_read_before_a_trial_is_started(
     tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
     assign_records(tasks, load_runs(store), software={}, retry=())
     store.save(record("b", "ok", {}))
-    Driver(
-        LocalLauncher(slots_of(1), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs"
-    ).run(tasks)
+    Driver(LocalLauncher(quick_launch(1)), store, notes, extra=(), logs=tmp_path / "logs").run(
+        tasks
+    )
     assert notes.ends == [("a", "ok")]

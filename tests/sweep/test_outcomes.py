@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from driving import Notes, counted
-from quick_sweep import slots_of, tasks_of
+from quick_sweep import quick_launch, tasks_of
 from quick_trial import record
 
 from xla_sweeps.errors import StoreError
@@ -249,7 +249,7 @@ def test_losses_close_together_are_one_event_and_a_chain_of_them_is_not() -> Non
 
 
 def test_a_job_that_ran_to_its_end_clears_the_losses_of_its_slot() -> None:
-    launcher = LocalLauncher(slots_of(2), command=())
+    launcher = LocalLauncher(quick_launch(2))
     watch = outcomes.SlotWatch(launcher, Notes().warn)
     for slot in ("cpu:0", "cpu:1", "cpu:0", "cpu:1"):
         watch.note(Ended(how=End.DIED, slot=slot), [], now=0.0)

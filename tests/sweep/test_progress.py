@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from driving import Notes, drive
 from factories import failed_outcome, make_outcome, make_record
-from quick_sweep import QUICK, slots_of, tasks_of
+from quick_sweep import quick_launch, tasks_of
 from quick_trial import record
 
 from xla_sweeps.schema.measurement import Round, Status
@@ -66,7 +66,7 @@ def test_contaminated_trials_are_told_with_their_cause_and_what_follows(
 
 
 def test_the_time_left_counts_repetitions_of_a_busy_machine(tmp_path: Path) -> None:
-    launcher, backlog = LocalLauncher(slots_of(1), command=QUICK), Backlog()
+    launcher, backlog = LocalLauncher(quick_launch(1)), Backlog()
     judge = Judge(backlog, warn=Notes().warn, record_death=None, rematch=None)
     progress = Progress(Notes(), launcher, backlog, judge, {"m": 10.0})
     fresh, tried, kept = tasks_of(tmp_path, ["a=ok", "b=ok", "c=ok"])

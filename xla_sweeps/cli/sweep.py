@@ -107,7 +107,7 @@ def sweep_command(arguments: Sequence[str]) -> int:
     if list(arguments) == ["--list"]:
         return _list()
     options = options_of(arguments)
-    if not (options.kind.module or options.dry_run):
+    if not (options.kind.place or options.dry_run):
         return _launch_agents(options)
     slots = slots_of(options) if options.kind.on_devices else None
     again = ("xla-sweeps", "sweep", *arguments)

@@ -76,7 +76,7 @@ def options_of(arguments: Sequence[str]) -> Options:
     given = vars(parser.parse_intermixed_args(arguments))
     del given["list"]
     launching = {name: given.pop(name) for name in accepting if name in given}
-    driving = [name for name, kind in LAUNCHERS.items() if kind.module]
+    driving = [name for name, kind in LAUNCHERS.items() if kind.place]
     limited = {name: accepting[name] for name in launching}
     limited |= {"accept-contaminated": driving} if given["accept_contaminated"] else {}
     for name, launchers in limited.items():

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from driving import Notes, counted
-from quick_sweep import QUICK, task
+from quick_sweep import QUICK, quick_launch, task
 
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.results.rows import load_runs
@@ -81,7 +81,7 @@ def drive(
     address: str, results: Path, tasks: list[Task], notes: Notes | None = None
 ) -> tuple[Outcome, Notes]:
     store, notes = Store(results), notes or Notes()
-    launcher = RayLauncher(address, warn=pytest.fail, command=QUICK)
+    launcher = RayLauncher(quick_launch(address=address, warn=pytest.fail))
     assign_records(tasks, load_runs(store), software={}, retry=())
     return Driver(launcher, store, notes, extra=(), logs=results / "logs").run(tasks), notes
 
@@ -92,7 +92,8 @@ def test_a_stop_ends_the_running_trials_and_leaves_no_process(cluster: Any, tmp_
     begun = tmp_path / "begun"
     begun.touch()
     command = ["env", f"XLA_SWEEPS_FP_LOG={begun}", *QUICK]
-    launcher = RayLauncher(cluster.address, warn=warnings.append, command=command)
+    launch = quick_launch(address=cluster.address, warn=warnings.append, command=command)
+    launcher = RayLauncher(launch)
     assert (launcher.free("A100"), launcher.free("H100"), launcher.free("H100")) == (1000,) * 3
     assert warnings == ["no node of the cluster has an H100 yet; its trials wait"]
     jobs = [
@@ -124,7 +125,8 @@ print(given_variables().get("OMP_NUM_THREADS"))
 def test_a_task_gets_no_number_of_threads_from_ray(cluster: Any, tmp_path: Path) -> None:
     script = "import os, sys; sys.exit(os.environ.get('OMP_NUM_THREADS', 'none given'))"
     command = [sys.executable, "-c", script]
-    launcher = RayLauncher(cluster.address, warn=pytest.fail, command=command)
+    launch = quick_launch(address=cluster.address, warn=pytest.fail, command=command)
+    launcher = RayLauncher(launch)
     log = tmp_path / "job.log"
     launcher.submit(Job(arguments=(), log=log)).result(300)
     launcher.close()
@@ -196,4 +198,4 @@ def test_the_output_of_a_node_is_kept_where_that_is_possible(tmp_path: Path) -> 
 
 def test_an_absent_cluster_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(XlaSweepsError, match=r"--address=127.0.0.1:1: no Ray cluster answers"):
-        RayLauncher("127.0.0.1:1", warn=pytest.fail)
+        RayLauncher(quick_launch(address="127.0.0.1:1"))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from driving import Notes, counted
 from paths import ROOT, SUPPORT
-from quick_sweep import QUICK, task, tasks_of
+from quick_sweep import quick_launch, task, tasks_of
 
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
@@ -63,9 +63,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def launcher(results: Path, *, chunk: int = 1, **options: str) -> SlurmLauncher:
-    return SlurmLauncher(
-        results, options={"mem": "10", **options}, warn=print, chunk=chunk, command=QUICK
-    )
+    asked = {"mem": "10", **options}.items()
+    return SlurmLauncher(quick_launch(results=results, chunk=chunk, slurm=list(asked)))
 
 
 def drive(results: Path, *arguments: str, chunk: int = 1, **options: str) -> tuple[Outcome, Notes]:

@@ -7,7 +7,7 @@ is in the records; the driver decides whether to try again, once for every launc
 from __future__ import annotations
 
 import argparse
-import importlib
+import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from xla_sweeps.config.values import integer_from
-from xla_sweeps.sweep.launchers.job import Ended, Job
+from xla_sweeps.sweep.launchers.job import COMMAND, Ended, Job
 from xla_sweeps.sweep.launchers.slots import Slot
 
 QUEUE_LIMIT = 1000
@@ -76,12 +76,14 @@ class LauncherRequest:
         results_dir: the results folder.
         slots: the devices of this machine that run trials, for a launcher that is `on_devices`.
         warn: called with what a person should know now.
+        command: what a job's arguments follow.
     """
 
     options: Mapping[str, Any]
     results_dir: Path
     slots: Sequence[Slot]
-    warn: Callable[[str], None]
+    warn: Callable[[str], object]
+    command: Sequence[str] = COMMAND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,21 +91,20 @@ class LauncherKind:
     """A launcher as the command line offers it.
 
     Attributes:
-        module: has a function `launcher` that takes a `LauncherRequest`; "" where a W&B server
-            drives the sweep.
+        place: its module and class, made of a `LauncherRequest`; "" where a W&B server drives the
+            sweep.
         options: those that only this launcher and some others accept: keyword arguments of
             `add_argument`, by name.
         on_devices: whether trials run on devices of this machine, which are known beforehand.
     """
 
-    module: str = ""
+    place: str = ""
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     on_devices: bool = False
 
     def launcher(self, request: LauncherRequest) -> Launcher:
         """A launcher of this kind."""
-        module = importlib.import_module(f"{__name__}.{self.module}")
-        return cast(Launcher, module.launcher(request))
+        return cast(Launcher, pkgutil.resolve_name(f"{__name__}.{self.place}")(request))
 
 
 def key_and_value(text: str) -> tuple[str, str]:
@@ -130,16 +131,18 @@ _SLOTS = {
 }
 
 LAUNCHERS: Mapping[str, LauncherKind] = {
-    "local": LauncherKind(module="local", on_devices=True, options={"devices": _DEVICES}),
+    "local": LauncherKind(
+        place="local:LocalLauncher", on_devices=True, options={"devices": _DEVICES}
+    ),
     "ray": LauncherKind(
-        module="ray",
+        place="ray:RayLauncher",
         options={
             "address": {"help": "the cluster's address (default: start one on this machine)"},
             "slots": _SLOTS,
         },
     ),
     "slurm": LauncherKind(
-        module="slurm",
+        place="slurm:SlurmLauncher",
         options={
             "slurm": {
                 "action": "append",

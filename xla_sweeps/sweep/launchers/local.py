@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent import futures
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.sweep.launchers import Launcher, LauncherRequest
 from xla_sweeps.sweep.launchers.job import (
-    COMMAND,
     End,
     Ended,
     Job,
@@ -40,10 +39,6 @@ class _Running:
 class LocalLauncher(Launcher):
     """Start each job as a process group of its own, on a slot that has no other job.
 
-    Args:
-        slots: the slots to use.
-        command: what a job's arguments follow.
-
     Attributes:
         together: leases that every job holds while it measures, besides its own device's.
     """
@@ -51,10 +46,9 @@ class LocalLauncher(Launcher):
     name = "local"
     targets = True
 
-    def __init__(self, slots: Sequence[Slot], *, command: Sequence[str] = COMMAND) -> None:
+    def __init__(self, request: LauncherRequest) -> None:
         self.together: tuple[str, ...] = ()
-        self._slots = list(slots)
-        self._command = tuple(command)
+        self._slots, self._command = list(request.slots), request.command
         self._lock = threading.Lock()
         self._running: dict[Future[Ended], _Running] = {}
         self._stop_asked = threading.Event()
@@ -158,11 +152,6 @@ class LocalLauncher(Launcher):
         """Have only one job measure at a time; they build and compile side by side as before."""
         names = (name for slot in self._slots for name in lease_names(slot.device, slot.cores))
         self.together = tuple(dict.fromkeys(names))
-
-
-def launcher(request: LauncherRequest) -> LocalLauncher:
-    """The launcher of this machine."""
-    return LocalLauncher(request.slots)
 
 
 def _signal(process: subprocess.Popen[bytes] | None, number: signal.Signals) -> None:

@@ -11,7 +11,7 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,6 @@ from typing import Any
 from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
 from xla_sweeps.sweep.launchers import QUEUE_LIMIT, Launcher, LauncherRequest
 from xla_sweeps.sweep.launchers.job import (
-    COMMAND,
     End,
     Ended,
     Job,
@@ -42,33 +41,22 @@ LOG_LIMIT = 256 * 1024
 class RayLauncher(Launcher):
     """Submit jobs to a cluster.
 
-    Args:
-        address: of the cluster; None starts one on this machine, `auto` joins the one that runs
-            here.
-        warn: called with what a person should know now.
-        queue_limit: the most jobs in its queue at once.
-        command: what a job's arguments follow, on the nodes.
+    Without an `address` it starts one on this machine; `auto` joins the one that runs here.
     """
 
     name = "ray"
 
-    def __init__(
-        self,
-        address: str | None,
-        *,
-        warn: Callable[[str], None],
-        queue_limit: int = QUEUE_LIMIT,
-        command: Sequence[str] = COMMAND,
-    ) -> None:
+    def __init__(self, request: LauncherRequest) -> None:
         try:
             import ray
         except ImportError:
             raise ConfigError(
                 f"--launcher ray needs Ray; install it: {how_to_install('ray')}"
             ) from None
+        address = request.options.get("address")
         _require_listening(address)
-        self._warn = warn
-        self._ray, self._queue_limit, self._command = ray, queue_limit, tuple(command)
+        self._ray, self._warn, self._command = ray, request.warn, list(request.command)
+        self._queue_limit = request.options.get("slots", QUEUE_LIMIT)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             ray.init(
@@ -118,7 +106,7 @@ class RayLauncher(Launcher):
         """Queue a job as a task with one GPU where the cluster has any, else all CPUs of a node."""
         task = self._ray.remote(max_calls=1, max_retries=0, **self._resources(job))(run_job)
         key = f"{id(job)}-{job.log.name}"
-        ref = task.remote(job, list(self._command), key, self._notes)
+        ref = task.remote(job, self._command, key, self._notes)
         future: Future[Ended] = Future()
         self._jobs[future] = (ref, key)
         ref.future().add_done_callback(lambda done: self._finish(future, job, done))
@@ -189,12 +177,6 @@ class RayLauncher(Launcher):
         with contextlib.suppress(Exception):
             self._notes.ended.remote(key)
         future.set_result(ended)
-
-
-def launcher(request: LauncherRequest) -> RayLauncher:
-    """The launcher of a cluster."""
-    address, slots = request.options.get("address"), request.options.get("slots", QUEUE_LIMIT)
-    return RayLauncher(address, warn=request.warn, queue_limit=slots)
 
 
 class _Notes:

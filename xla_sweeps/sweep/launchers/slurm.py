@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ import msgspec
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.results.store import folder_below
 from xla_sweeps.sweep.launchers import QUEUE_LIMIT, Launcher, LauncherRequest
-from xla_sweeps.sweep.launchers.job import COMMAND, End, Ended, Job
+from xla_sweeps.sweep.launchers.job import End, Ended, Job
 from xla_sweeps.sweep.launchers.slurm_task import ListedJob, encoded
 from xla_sweeps.system.text import last_line_of
 
@@ -67,36 +67,24 @@ class _Submitted:
 class SlurmLauncher(Launcher):
     """Submit jobs with `sbatch`.
 
-    Args:
-        results_dir: on a file system that login node and nodes share; scripts and end files are
-            written below it.
-        options: of sbatch by long name; `{accelerator}` in a value is replaced by the job's, `none`
-            removes an option.
-        warn: called with what a person should know now.
-        chunk: jobs that one task of an array runs one after the other.
-        queue_limit: the most jobs in the queue at once.
-        command: what a job's arguments follow, on the nodes.
+    The results folder is on a file system that login node and nodes share: scripts and end files
+    are written below it. The option `slurm` holds sbatch's options by long name; `{accelerator}` in
+    a value is replaced by the job's, `none` removes an option.
     """
 
     name = "slurm"
 
-    def __init__(
-        self,
-        results_dir: Path,
-        *,
-        options: Mapping[str, str],
-        warn: Callable[[str], None],
-        chunk: int = 1,
-        queue_limit: int = QUEUE_LIMIT,
-        command: Sequence[str] = COMMAND,
-    ) -> None:
-        self._warn = warn
+    def __init__(self, request: LauncherRequest) -> None:
+        self._warn, self._command = request.warn, list(request.command)
+        self._options: dict[str, str] = dict(request.options.get("slurm", ()))
+        self._chunk: int = request.options.get("chunk", 1)
+        self._queue_limit: int = request.options.get("slots", QUEUE_LIMIT)
         for tool in ("sbatch", "squeue", "scancel"):
             if shutil.which(tool) is None:
                 raise ConfigError(
                     f"--launcher slurm: {tool} not found; run this on a login node of the cluster"
                 )
-        for key, value in options.items():
+        for key, value in self._options.items():
             if not _OPTION.fullmatch(key):
                 raise ConfigError(
                     f"--slurm {key}=…: expected a long option of sbatch, as in partition=gpu"
@@ -104,10 +92,9 @@ class SlurmLauncher(Launcher):
             if not value.isprintable():
                 raise ConfigError(f"--slurm {key}={value!r}: holds a control character; remove it")
         stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
-        self._folder = folder_below(results_dir.resolve(), "slurm") / f"{stamp}-{os.getpid()}"
+        parent = folder_below(request.results_dir.resolve(), "slurm")
+        self._folder = parent / f"{stamp}-{os.getpid()}"
         self._folder.mkdir()
-        self._options, self._chunk, self._queue_limit = dict(options), chunk, queue_limit
-        self._command = tuple(command)
         self._lock = threading.Lock()
         self._waiting: list[_Submitted] = []
         self._jobs: dict[Future[Ended], _Submitted] = {}
@@ -218,7 +205,7 @@ class SlurmLauncher(Launcher):
         listed.write_bytes(
             encoded(
                 [
-                    [ListedJob(list(self._command), queued.job, queued.end) for queued in chunk]
+                    [ListedJob(self._command, queued.job, queued.end) for queued in chunk]
                     for chunk in chunks
                 ]
             )
@@ -278,17 +265,6 @@ class SlurmLauncher(Launcher):
             pending = self._jobs.pop(submitted.future, None)
         if pending is not None:
             submitted.future.set_result(ended)
-
-
-def launcher(request: LauncherRequest) -> SlurmLauncher:
-    """The launcher of a cluster."""
-    return SlurmLauncher(
-        request.results_dir,
-        options=dict(request.options.get("slurm", ())),
-        warn=request.warn,
-        chunk=request.options.get("chunk", 1),
-        queue_limit=request.options.get("slots", QUEUE_LIMIT),
-    )
 
 
 def script_of(
