@@ -293,9 +293,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     trials: list[str] = []
     real = Store.load
 
-    def noted(self: Store, trial_id: str | None = None, **options: Any) -> Loaded:
-        trials.append(trial_id or "*")
-        return real(self, trial_id, **options)
+    def noted(self: Store, *trial_ids: str) -> Loaded:
+        trials.extend(trial_ids or ["*"])
+        return real(self, *trial_ids)
 
     monkeypatch.setattr(Store, "load", noted)
     return trials

@@ -14,7 +14,7 @@ from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow
 
-FACTS = Facts(trials=3, unsent=0, table_rows=3, headline_rows=3)
+FACTS: Facts = {"trials": 3, "unsent": 0, "table_rows": 3, "headline_rows": 3}
 
 (ROW,) = [
     row
@@ -66,4 +66,4 @@ def failed(number: int, **changes: Any) -> ComparisonRow:
 
 def text_of(key: str, rows: Sequence[ComparisonRow], facts: Facts = FACTS) -> str:
     """The text of one section of a report."""
-    return next(section.text for section in sections(rows, facts) if section.key == key)
+    return next(section["text"] for section in sections(rows, facts) if section["key"] == key)

@@ -294,6 +294,7 @@ def test_the_remaining_time_counts_concurrent_jobs_and_not_nodes(
             counts: Mapping[str, int],
             *,
             left_s: tuple[float, float] | None,
+            busy: str,
         ) -> None:
             if done == 1:
                 self.left = left_s

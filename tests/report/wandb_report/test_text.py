@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from changed_rows import with_columns
 from hypothesis import given
@@ -13,7 +11,7 @@ from report_rows import FACTS, failed, pair, text_of
 
 from xla_sweeps.analysis.overview import overview
 from xla_sweeps.report.advice import overall_answer
-from xla_sweeps.report.wandb_report.text import Facts, environment, escape, sections
+from xla_sweeps.report.wandb_report.text import environment, escape, sections
 
 HOSTILE = [
     "a | b",
@@ -169,18 +167,18 @@ def test_copies_of_a_mode_and_imported_figures_are_not_pairs() -> None:
 
 
 def test_without_any_pair_every_section_still_says_something() -> None:
-    for section in sections([], replace(FACTS, trials=0)):
+    for section in sections([], {**FACTS, "trials": 0}):
         assert section["text"].strip(), section["key"]
 
 
 def test_the_report_says_what_a_view_omits() -> None:
-    text = text_of("everything", [pair()], replace(FACTS, trials=1700))
+    text = text_of("everything", [pair()], {**FACTS, "trials": 1700})
     assert "computed from all 1,700 trials. A W&B view shows at most 1,000 runs" in text
     assert "may be missing" not in text
 
 
 def test_trials_missing_on_the_server_and_rows_missing_in_the_table_are_reported() -> None:
-    facts = Facts(trials=12_000, unsent=7, table_rows=10_000, headline_rows=12_000)
+    facts = {"trials": 12_000, "unsent": 7, "table_rows": 10_000, "headline_rows": 12_000}
     text = text_of("everything", [pair()], facts)
     assert "7 of the trials may be missing here; `xla-sweeps push` uploads them." in text
     assert "The table has the first 10,000 of 12,000 rows, the Parquet file" in text

@@ -344,11 +344,21 @@ def _line(text: str, places: Iterable[Place] = (), advice: str = "") -> Iterator
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Figures to the right, and what they are of behind them, cut where the line ends."""
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head) - 1)]
-    for row in (head, *rows):
-        figures = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=False))
-        line = f"    {figures}  {row[-1]}"
+    for row in aligned((head, *rows), names=len(head) - 1):
+        line = f"    {row}"
         yield line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
+
+
+def aligned(rows: Sequence[Sequence[str]], *, names: int) -> list[str]:
+    """Lines in columns: that of the names to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if index == names else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def wrapped(text: str, indent: int = 0) -> list[str]:

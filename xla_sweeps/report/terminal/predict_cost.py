@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_sweeps.analysis.predict_cost import Cost, Crossing, Ranked, crossing, ranking, totals_of
 from xla_sweeps.analysis.stats import Interval
-from xla_sweeps.report.terminal.explanation import wrapped
+from xla_sweeps.report.terminal.explanation import aligned, wrapped
 from xla_sweeps.schema.modes import Entry, mode_of
 from xla_sweeps.system.text import counted
 
@@ -32,6 +32,7 @@ def cost_text(
         unit: what a sample is called: `image`.
         samples: how many in all to say the cost of, if any.
     """
+    head = ("mode", "ms a call", "ms a further batch", f"ms each {unit}")
     figures = [
         (label, _ms(cost.fixed), _ms(cost.further), _ms(cost.sample))
         for label, cost in costs.items()
@@ -39,7 +40,7 @@ def cost_text(
     lines = [
         title,
         "",
-        *_table(("mode", "ms a call", "ms a further batch", f"ms each {unit}"), figures),
+        *aligned([head, *figures], names=0),
     ]
     said = answers(costs, unit=unit)
     for size, seconds in copies.items():
@@ -56,9 +57,9 @@ def cost_text(
     lines += ["", *itertools.chain.from_iterable(map(wrapped, said))]
     if samples is not None:
         ranked = ranking(costs, samples)
-        head = ("mode", "batches", f"ms for {counted(samples, unit)}")
-        rows = [(way.label, _batches(way), _ms(way.best.seconds)) for way in ranked]
-        lines += ["", *_table(head, rows), ""]
+        rows = [("mode", "batches", f"ms for {counted(samples, unit)}")]
+        rows += [(way.label, _batches(way), _ms(way.best.seconds)) for way in ranked]
+        lines += ["", *aligned(rows, names=0), ""]
         lines += itertools.chain.from_iterable(map(wrapped, _of_all(ranked, costs, samples, unit)))
     return "\n".join(lines) + "\n"
 
@@ -122,18 +123,6 @@ def _batches(way: Ranked) -> str:
     if best.last_batch == best.batch_size:
         return f"{best.batches:,} × {best.batch_size:,}"
     return f"{best.batches - 1:,} × {best.batch_size:,} + {best.last_batch:,}"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines in columns, the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if index else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in (head, *rows)
-    ]
 
 
 def _against(name: str, cost: Cost, label: str, other: Cost, unit: str) -> str:

@@ -164,12 +164,12 @@ def plan_document(
     """
     rows = _sorted_rows(summaries)
     headline = sum(row.headline for row in rows)
-    facts = text.Facts(
-        trials=len(summaries),
-        unsent=unsent,
-        table_rows=min(headline, TABLE_ROWS),
-        headline_rows=headline,
-    )
+    facts = {
+        "trials": len(summaries),
+        "unsent": unsent,
+        "table_rows": min(headline, TABLE_ROWS),
+        "headline_rows": headline,
+    }
     identity = identity_of(records)
     marker = f"[xla-sweeps:{identity}]"
     measured = answers(rows)
@@ -212,8 +212,7 @@ def _figures(pairs: Sequence[ComparisonRow], facts: text.Facts) -> dict[str, int
         for name, value in asdict(overview(pairs)).items()
         if isinstance(value, int | float)
     }
-    counts = ("trials", "table_rows", "headline_rows")
-    return figures | {name: getattr(facts, name) for name in counts}
+    return figures | {name: facts[name] for name in ("trials", "table_rows", "headline_rows")}
 
 
 def identity_of(records: Mapping[str, Sequence[Record]]) -> str:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -81,29 +80,16 @@ Setting = tuple[Any, ...]
 
 Pairs = list[ComparisonRow]
 
+Facts = Mapping[str, int]
+"""Numbers beside the rows: `trials`; `unsent`, those of them that may not be on the server;
+`table_rows` of the summary run, and `headline_rows`, which that would have without a limit."""
+
 _SPECIAL = re.compile(r"[\\`*_{}\[\]#!|~$^]")
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _LINK_PARTS = re.compile(r"(?i)(://|www\.|mailto:|@)")
 
 _BREAK = "\u2060"
 """An invisible word joiner, which keeps a bare address from becoming a link."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """Facts beside the rows.
-
-    Attributes:
-        trials: number of trials in the results.
-        unsent: number of those that are not known to be on the server.
-        table_rows: rows of the summary run's table.
-        headline_rows: rows that the table would have without a limit.
-    """
-
-    trials: int
-    unsent: int
-    table_rows: int
-    headline_rows: int
 
 
 def scenarios(rows: Iterable[ComparisonRow]) -> dict[str, Pairs]:
@@ -198,7 +184,7 @@ def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
     }
     described = {name: "; ".join(sorted(texts - {""})) for name, texts in values.items()}
     described["measured"] = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
-    described["trials"] = f"{facts.trials:,}"
+    described["trials"] = f"{facts['trials']:,}"
     unfinished = sum(row.status in UNFINISHED for row in measured)
     if unfinished:
         described["left out"] = f"{counted(unfinished, 'comparison')} that did not finish"
@@ -284,17 +270,16 @@ def _fastest(rows: Sequence[ComparisonRow]) -> str:
 
 def _everything(facts: Facts) -> str:
     limits = (
-        f"The sentences of this report are computed from all {facts.trials:,} trials. A W&B view "
-        f"shows at most {VIEW_RUNS:,} runs, the first in its own order."
+        f"The sentences of this report are computed from all {facts['trials']:,} trials. A W&B "
+        f"view shows at most {VIEW_RUNS:,} runs, the first in its own order."
     )
-    if facts.unsent:
-        limits += (
-            f" {facts.unsent:,} of the trials may be missing here; `xla-sweeps push` uploads them."
-        )
+    if unsent := facts["unsent"]:
+        limits += f" {unsent:,} of the trials may be missing here; `xla-sweeps push` uploads them."
     parts = [PAGE, limits, PANELS]
-    if facts.table_rows < facts.headline_rows:
+    shown, headline = facts["table_rows"], facts["headline_rows"]
+    if shown < headline:
         parts.append(
-            f"The table has the first {facts.table_rows:,} of {facts.headline_rows:,} rows, the "
-            "Parquet file among the artifacts has all."
+            f"The table has the first {shown:,} of {headline:,} rows, the Parquet file among the "
+            "artifacts has all."
         )
     return "\n\n".join(parts)

@@ -56,7 +56,7 @@ class RayLauncher(Launcher):
         address = request.options.get("address")
         _require_listening(address)
         self._ray, self._warn, self._command = ray, request.warn, list(request.command)
-        self._queue_limit = request.options.get("slots", QUEUE_LIMIT)
+        self._queue_limit: int = request.options.get("slots", QUEUE_LIMIT)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             ray.init(

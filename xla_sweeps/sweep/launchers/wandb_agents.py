@@ -130,8 +130,8 @@ def run(
     slots: Sequence[Slot],
     results_dir: Path,
     screen: Screen,
-    config_dir: Path | None,
-    max_failed: int,
+    config_dir: Path | None = None,
+    max_failed: int = MAX_FAILED,
 ) -> int:
     """One agent on each device until the sweep has no more trials; exit code 1 where one gave up.
 
