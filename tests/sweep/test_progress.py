@@ -50,7 +50,7 @@ AGAIN = "; measured up to 4 times; --accept-contaminated keeps them"
 def test_contaminated_trials_are_told_with_their_cause_and_what_follows(
     tmp_path: Path, cause: str, accepted: tuple[Status, ...], said: str
 ) -> None:
-    launcher, backlog, notes = LocalLauncher(slots_of(1), command=QUICK), Backlog(), Notes()
+    launcher, backlog, notes = LocalLauncher(quick_launch(1)), Backlog(), Notes()
     judge = Judge(backlog, warn=notes.warn, record_death=None, rematch=None)
     progress = Progress(notes, launcher, backlog, judge, {})
     (task,) = tasks_of(tmp_path, ["a=contaminated"])
