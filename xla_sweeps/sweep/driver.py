@@ -21,7 +21,7 @@ from xla_sweeps.schema.overrides import key_of, keys_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.launchers import Launcher
+from xla_sweeps.sweep.launchers import Launcher, Screen
 from xla_sweeps.sweep.launchers.job import Ended, Job
 from xla_sweeps.sweep.outcomes import (
     LOCKED_WAIT_S,
@@ -32,7 +32,7 @@ from xla_sweeps.sweep.outcomes import (
     SlotWatch,
     settled,
 )
-from xla_sweeps.sweep.progress import Progress, Screen
+from xla_sweeps.sweep.progress import Progress
 from xla_sweeps.sweep.search import Search
 from xla_sweeps.system.process import StopSignals
 

@@ -8,7 +8,6 @@ from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Protocol
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.measure.neighbours import FOREIGN, disturbance_of
@@ -18,7 +17,7 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.launchers import Launcher
+from xla_sweeps.sweep.launchers import Launcher, Screen
 from xla_sweeps.sweep.launchers.job import Ended
 from xla_sweeps.sweep.outcomes import Judge, Run
 from xla_sweeps.sweep.plan import ATTEMPTS, INCONCLUSIVE, final_outcome
@@ -30,30 +29,6 @@ _RECENT = 50
 _ENOUGH = 4
 
 _UNCERTAINTY = 0.1
-
-
-class Screen(Protocol):
-    """Shows a person how a sweep is doing; `report.terminal` has one."""
-
-    def running(self, slot: str, what: str, log: Path) -> None:
-        """A job runs on a slot."""
-
-    def ended(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
-        """A job ended, how, and with which speedup."""
-
-    def progress(
-        self,
-        done: int,
-        total: int,
-        counts: Mapping[str, int],
-        *,
-        left_s: tuple[float, float] | None,
-        busy: str,
-    ) -> None:
-        """Show how far the sweep is, and how many trials are contaminated; "" where none is."""
-
-    def warn(self, *messages: str) -> None:
-        """Show something that a person should know now."""
 
 
 class Progress:

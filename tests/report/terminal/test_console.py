@@ -88,7 +88,7 @@ def test_a_traceback_that_the_results_folder_does_not_take_goes_to_the_temporary
         return mkstemp(**arguments)
 
     monkeypatch.setattr(tempfile, "mkstemp", full)
-    assert report_bug(KeyError("x"), results_dir=tmp_path / "r") == BUG_CODE
+    assert complain(KeyError("x"), results_dir=tmp_path / "r") == BUG_CODE
     (kept,) = (tmp_path / "temporary").iterdir()
     assert capsys.readouterr().err.endswith(f"'x'; please report it, with {kept}\n")
     assert "KeyError" in kept.read_text()

@@ -110,7 +110,7 @@ def complain(error: Exception, *, results_dir: Path | None = None) -> int:
     Args:
         error: the error, as it was caught.
         results_dir: of an error of our own, the traceback is put into its folder of logs where
-            there is one, else into the folder for temporary files.
+            that takes it, else into the folder for temporary files.
     """
     if not isinstance(error, XlaSweepsError):
         return _report_bug(error, results_dir)

@@ -67,6 +67,30 @@ class Launcher(Protocol):
         """End at once what still runs, and give everything back; may be called again."""
 
 
+class Screen(Protocol):
+    """Show a person how a sweep is doing; `report.terminal` has one."""
+
+    def running(self, slot: str, what: str, log: Path) -> None:
+        """A job runs on a slot."""
+
+    def ended(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
+        """A job ended, how, and with which speedup."""
+
+    def progress(
+        self,
+        done: int,
+        total: int,
+        counts: Mapping[str, int],
+        *,
+        left_s: tuple[float, float] | None,
+        busy: str,
+    ) -> None:
+        """Show how far the sweep is, and how many trials are contaminated; "" where none is."""
+
+    def warn(self, *messages: str) -> None:
+        """Show something that a person should know now."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LauncherRequest:
     """Request for a launcher.

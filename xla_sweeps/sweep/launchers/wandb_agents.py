@@ -26,8 +26,8 @@ from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.sweep.definition import load_sweep
+from xla_sweeps.sweep.launchers import Screen
 from xla_sweeps.sweep.launchers.slots import Slot, job_environment
-from xla_sweeps.sweep.progress import Screen
 from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.process import (
     Assignment,
