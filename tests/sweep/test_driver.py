@@ -20,7 +20,7 @@ from xla_sweeps.results.claim import claimed
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.sweep import anchors as anchors_module
+from xla_sweeps.sweep import backlog as backlog_module
 from xla_sweeps.sweep import outcomes
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
@@ -208,7 +208,7 @@ def test_a_trial_that_its_job_refuses_is_given_up_with_the_last_line_of_its_log(
 def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(anchors_module, "EVERY_S", 1.5)  # less than a slow trial takes
+    monkeypatch.setattr(backlog_module, "ANCHORS_EVERY_S", 1.5)  # less than a slow trial takes
     store, notes = Store(tmp_path), Notes()
     tasks = tasks_of(tmp_path, ["a=slow", "b=slow", "c=ok", "d=ok", "e=ok", "f=ok"])
     assign_records(tasks, load_runs(store), software={}, retry=())

@@ -1,9 +1,8 @@
-"""The anchor trial: when it is measured, and whether slots of one machine slow each other down."""
+"""The anchor trial, which a sweep repeats; it also tells whether slots slow each other down."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -22,51 +21,6 @@ ANCHOR = (
     f"tracker.tags=[{ANCHOR_TAG}]",
 )
 """The trial that a long sweep repeats: an A/A pair, so that it counts for the A/A floor as well."""
-
-EVERY_S = 1800.0
-
-
-class Anchors:
-    """Schedule the anchor trial.
-
-    Args:
-        tasks: the anchor trial, once for each slot, so that all can be measured at once; or none.
-        late: only after the first half hour, so that a short sweep has none.
-
-    Attributes:
-        due: anchors to be measured next, each with the slot that it must run on or None.
-    """
-
-    def __init__(self, tasks: Sequence[Task], *, late: bool = False) -> None:
-        self._tasks = list(tasks)
-        self._called = time.monotonic() if late else -math.inf
-        self._late = late
-        self._since = False
-        self.due: list[tuple[Task, str | None]] = []
-
-    def includes(self, task: Task) -> bool:
-        """True if a task is an anchor."""
-        return any(task is anchor for anchor in self._tasks)
-
-    def call(self, slots: Sequence[str | None], *, now: float) -> None:
-        """Have the anchor trial measured next, on each of these slots."""
-        if self._tasks:
-            self._called, self._since, self._late = now, False, False
-            self.due = list(zip(self._tasks, slots, strict=False))
-
-    def overdue(self, *, now: float) -> bool:
-        """True if they were last called half an hour ago."""
-        return now >= self._called + EVERY_S
-
-    def note(self) -> None:
-        """Another trial was measured."""
-        self._since = True
-
-    @property
-    def owed(self) -> bool:
-        """True if another trial was measured since they were called: then they close the sweep."""
-        return bool(self._tasks) and self._since and not self._late
-
 
 TOLERANCE = 0.01
 """Slots do not interfere where the whole interval of the change lies within it."""

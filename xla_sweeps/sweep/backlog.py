@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 
-from xla_sweeps.sweep.anchors import Anchors
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.launchers import Launcher
 from xla_sweeps.sweep.search import Search
+
+ANCHORS_EVERY_S = 1800.0
 
 
 class Backlog:
     """The tasks that are not running.
 
     Args:
-        anchors: the anchor trial, once for each slot.
+        anchors: the anchor trial, once for each slot, so that all can be measured at once; or none.
         source: proposes further tasks.
-        late_anchors: the first anchors run after half an hour.
+        late_anchors: only after the first half hour, so that a short sweep has none.
 
     Attributes:
         tasks: all of the sweep, running and done ones too, without anchors.
+        anchors_owed: another trial was measured since the anchors: then they close the sweep.
     """
 
     def __init__(
@@ -30,8 +34,12 @@ class Backlog:
         *,
         late_anchors: bool = False,
     ) -> None:
-        self.anchors = Anchors(anchors, late=late_anchors)
         self.tasks: list[Task] = []
+        self.anchors_owed = False
+        self._anchors = list(anchors)
+        self._anchors_at = time.monotonic() + ANCHORS_EVERY_S if late_anchors else -math.inf
+        self._anchors_due: list[tuple[Task, str | None]] = []
+        self._anchored = False
         self._source = source
         self._waiting: deque[Task] = deque()
         self._later: list[tuple[float, Task]] = []
@@ -54,6 +62,14 @@ class Backlog:
         if self._source is not None:
             self._source.done(task)
 
+    def note_measured(self) -> None:
+        """A trial that is no anchor was measured."""
+        self.anchors_owed = self._anchored
+
+    def is_anchor(self, task: Task) -> bool:
+        """True if a task is an anchor."""
+        return any(task is anchor for anchor in self._anchors)
+
     @property
     def waiting(self) -> list[Task]:
         """The tasks that are still to be run, without anchors."""
@@ -65,7 +81,7 @@ class Backlog:
         return not (
             self._waiting
             or self._later
-            or self.anchors.due
+            or self._anchors_due
             or (self._source is not None and not self._source.exhausted)
         )
 
@@ -89,7 +105,11 @@ class Backlog:
 
     def call_anchors(self, launcher: Launcher, *, now: float) -> None:
         """Have the anchor trial run next, on each slot that can be chosen."""
-        self.anchors.call([*launcher.slots()] if launcher.targets else [None], now=now)
+        if self._anchors:
+            slots = launcher.slots() if launcher.targets else [None]
+            self._anchors_due = list(zip(self._anchors, slots, strict=False))
+            self._anchors_at = now + ANCHORS_EVERY_S
+            self._anchored, self.anchors_owed = True, False
 
     def ready(
         self, launcher: Launcher, is_running: Callable[[Task], bool], *, now: float
@@ -101,11 +121,11 @@ class Backlog:
         due = [task for at, task in self._later if at <= now]
         self._later = [(at, task) for at, task in self._later if at > now]
         self._waiting.extend(due)
-        if self._waiting and self.anchors.overdue(now=now):
+        if self._waiting and now >= self._anchors_at:
             self.call_anchors(launcher, now=now)
-        for anchor, slot in list(self.anchors.due):
+        for anchor, slot in list(self._anchors_due):
             if launcher.free(None, slot) and not is_running(anchor):
-                self.anchors.due.remove((anchor, slot))
+                self._anchors_due.remove((anchor, slot))
                 yield anchor, slot
         skipped: list[Task] = []
         try:

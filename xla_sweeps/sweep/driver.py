@@ -128,7 +128,7 @@ class Driver:
             return bool(self._running)
         if self._running or self._unsaved or not self._backlog.empty:
             return True
-        if self._backlog.anchors.owed:
+        if self._backlog.anchors_owed:
             self._backlog.call_anchors(self._launcher, now=time.monotonic())
             return True
         return False
@@ -162,7 +162,7 @@ class Driver:
         stored = task.stored(self._store)
         if task.trial_ids:
             task.seen &= stored  # the number of a record in quarantine is used again
-        if stored - task.seen and not self._backlog.anchors.includes(task):
+        if stored - task.seen and not self._backlog.is_anchor(task):
             self._judge.learn(task, self._collector.load(task))
             if not task.wanted:
                 self._backlog.finish(task)

@@ -172,7 +172,7 @@ class Judge:
                 self._changes[task.key] += 1
             task.builds[run.trial_id] = {**build, **run.build}
             task.outcomes = [*task.outcomes, run.outcome]
-        if not self._backlog.anchors.includes(task):
+        if not self._backlog.is_anchor(task):
             task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.accepted)
 
     def judge(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
@@ -194,8 +194,8 @@ class Judge:
                 return str(ended.how)
 
     def _measured(self, task: Task, new: Sequence[Record]) -> str:
-        if not self._backlog.anchors.includes(task):
-            self._backlog.anchors.note()
+        if not self._backlog.is_anchor(task):
+            self._backlog.note_measured()
             if task.wanted and self._changes[task.key] >= MAX_CHANGES:
                 self._give_up(
                     task,
@@ -228,7 +228,7 @@ class Judge:
                 recorded = True
             except StoreError as error:
                 self._warn(f"could not record that a trial died: {error}")
-        again = task.wanted or self._backlog.anchors.includes(task)
+        again = task.wanted or self._backlog.is_anchor(task)
         if self._deaths[task.key] < MAX_DEATHS and again:
             self._backlog.add(task)
         elif recorded:

@@ -124,7 +124,7 @@ class Progress:
         return time_left(waiting, past=self._costs, took=self._took, slots=slots)
 
     def _what(self, task: Task) -> str:
-        return "anchor" if self._backlog.anchors.includes(task) else " ".join(task.words)
+        return "anchor" if self._backlog.is_anchor(task) else " ".join(task.words)
 
 
 def time_left(
