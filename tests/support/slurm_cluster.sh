@@ -26,7 +26,8 @@ configure() {
   for node in n0 n1; do
     for index in 0 1; do [ -c "$sim/dev/$node/nvidia$index" ] || mknod "$sim/dev/$node/nvidia$index" c 1 3; done
   done
-  # cred_expire: a requeued job waits that long. KillWait and GraceTime: seconds that a preempted job has to save its work.
+  # cred_expire: a requeued job waits that long, then for the next sched_interval. KillWait: seconds that a preempted job has to
+  # save its work. No GraceTime: Slurm looks only every 30 s whether it is over, and signals a batch script no earlier.
   cat >"$SLURM_CONF" <<CONF
 ClusterName=sim
 SlurmctldHost=$host(127.0.0.1)
@@ -51,7 +52,7 @@ JobCompType=jobcomp/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerType=sched/backfill
-SchedulerParameters=bf_interval=2,sched_min_interval=100000,batch_sched_delay=0
+SchedulerParameters=bf_interval=2,sched_interval=2,sched_min_interval=100000,batch_sched_delay=0
 GresTypes=gpu
 ReturnToService=2
 SlurmdTimeout=300
@@ -68,7 +69,7 @@ SwitchType=switch/none
 MailProg=/bin/true
 NodeName=n0 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((controller_port + 1)) CPUs=4 RealMemory=1000 Gres=gpu:a100:2 State=UNKNOWN
 NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((controller_port + 2)) CPUs=4 RealMemory=1000 Gres=gpu:v100:2 State=UNKNOWN
-PartitionName=gpu Nodes=n0,n1 Default=YES MaxTime=60 State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=10
+PartitionName=gpu Nodes=n0,n1 Default=YES MaxTime=60 State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=0
 PartitionName=vip Nodes=n0,n1 MaxTime=60 State=UP PriorityTier=10 PreemptMode=OFF
 CONF
   cat >"$sim/etc/gres.conf" <<CONF
