@@ -39,10 +39,8 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from evidence import evidence_of
 
-from xla_sweeps.analysis.pool import NOTHING, Pool, pool_of
-from xla_sweeps.analysis.speedup import with_judgement
+from xla_sweeps.analysis.pool import NOTHING, Evidence, Pool, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.columns import Verdict
@@ -94,9 +92,8 @@ def pairs_of(
     groups = partial(groups_of, trials, statuses)
     threes, sixes = list(groups("together", 3)), list(groups("together", 6))
     pool = pool_of(
-        msgspec.structs.replace(one, trial_id=str(number))
+        Evidence(str(number), three[-1].started_at, "", summarize(three).figures)
         for number, three in enumerate(threes)
-        for one in evidence_of(summarize(three))
     )
     swapped = [numbered([six[place ^ 1] for place in range(6)]) for six in sixes]
     pairs = [pair_of(WITHIN, three, pool) for three in threes]
@@ -136,7 +133,7 @@ def counted(record: Record) -> tuple[Round, ...]:
 
 def pair_of(kind: str, records: Sequence[Record], pool: Pool) -> Pair | None:
     """The copies of one mode in these replicates; None where they have no interval."""
-    row = with_judgement(summarize(records).comparisons[0], pool)
+    row = summarize(records, pool=pool).comparisons[0]
     figures, verdict = row.speedup, str(row.speedup.verdict)
     ratio, low, high = figures.value, figures.low, figures.high
     if kind == AFTER:

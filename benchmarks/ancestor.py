@@ -36,7 +36,7 @@ from pathlib import Path
 
 import msgspec
 
-from xla_sweeps.analysis.interval import Estimates, interval_of
+from xla_sweeps.analysis.stats import interval_about
 from xla_sweeps.config.catalog import load_catalog
 
 SMALL = (
@@ -221,7 +221,8 @@ def table(runs: Sequence[Run]) -> str:
                 and (value := getattr(run, f"over_{over}")) is not None
             ]
             if len(logs) > 1:
-                interval = interval_of(Estimates(tuple(logs)), least=2)
+                middle, error = statistics.fmean(logs), statistics.stdev(logs) / len(logs) ** 0.5
+                interval = interval_about(middle, error, freedom=len(logs) - 1)
                 figures = map(math.exp, (interval.estimate, interval.low, interval.high))
                 shown = "{:.3f} | {:.3f}-{:.3f}".format(*figures)
                 half = (interval.high - interval.low) / 2

@@ -1,211 +1,340 @@
-"""Coverage of each published interval, simulated through the project's own functions.
+"""Coverage of the published intervals, simulated through the project's own functions.
 
-    python -m benchmarks.coverage [--sweeps 300]
+    python -m benchmarks.coverage [--sweeps 100] [--only speedup]
 
-A sweep has 24 trials of 12 models in two sizes; models differ by 40 % (standard deviation of the
-log speedup), sizes of one by 10 %. A process adds its own deviation to the log ratio of all its
-rounds; 12 rounds scatter by 0.6 %. `alone`: nothing is known of other trials; `pooled`: the trials
-of the sweep learn from each other, and single replicates from ten anchors; `uneven`: the spread
-itself varies between trials (standard deviation of its log 0.5). False discoveries: the share of
-sweeps of equal speeds in which any difference is discovered.
+A sweep has 20 trials. A process adds its own deviation to all its rounds; rounds scatter beside it.
+The worlds:
 
-`throughput` and `compare` are of levels, which nothing pairs: a process adds its own deviation, and
-its rounds drift (first-order autoregression, standard deviation 1 %, correlation 0.9) beside their
-scatter. `compare` measures every trial once more. Both with fewer than three replicates know
-nothing of how processes differ: throughput has no interval, and `compare` is preliminary.
+- `even`: all trials have the same spread between processes.
+- `uneven`: a fifth of the trials have six times that spread, rounds and all.
+- `heavy`: deviations of processes and of rounds have Student's t with 3 degrees of freedom.
 
-Prints the table of docs/measurement.md; takes some minutes of CPU.
+One replicate: every fourth trial of the sweep is measured twice, as sweeps at `quick` do, and the
+others learn from these. `first`: nothing is known, the sweep has this trial alone.
+
+Levels (throughput, compile time, latency) drift within a process (standard deviation 1 %,
+correlation 0.9 from round to round) and share an effect of the day. Their truth is the day's.
+`compare` measures the sweep on another day; both days have four anchors.
+
+Prints the tables of docs/measurement.md; takes some minutes of CPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from xla_sweeps.analysis.interval import (
-    JUDGED_FROM,
-    MIN_REPLICATES,
-    UNKNOWN,
+    Bounds,
     Numbers,
     Prior,
+    break_even,
+    built_in,
     contrast,
+    difference_of,
+    error_within,
+    errors_of,
+    figure_of,
     judge,
-    over_replicates,
-    variance_budget,
+    reach_of,
 )
 from xla_sweeps.analysis.overview import discoveries
-from xla_sweeps.analysis.pool import Evidence, prior_of
-from xla_sweeps.analysis.stats import Interval, signed_rank_interval
+from xla_sweeps.analysis.pool import prior_of
+from xla_sweeps.analysis.stats import log_quantile, signed_rank_interval
+from xla_sweeps.schema.row import Figure
 
 SPREADS = (0.0, 0.005, 0.01, 0.02)
 REPLICATES = (1, 2, 3, 5)
-MODELS, SIZES = 12, 2
-ROUNDS, ROUND_NOISE, ANCHORS = 12, 0.006, 10
-BETWEEN_MODELS, BETWEEN_SIZES = 0.4, 0.1
-EXTRA_S, BASELINE_S = 10.0, 0.1
+TRIALS, NOISY, DUPLICATES, ANCHORS = 20, 4, 4, 4
+ROUNDS, ROUND_NOISE = 12, 0.006
 DRIFT, CORRELATION = 0.01, 0.9
+CALLS = 40
+
+Draw = Callable[[tuple[int, ...]], Numbers]
+"""Standard deviates of a shape."""
 
 
-def measured(
-    source: np.random.Generator, truth: Numbers, replicates: int, spread: float, uneven: float
-) -> tuple[Numbers, Numbers, Numbers]:
-    """Log speedup, and the percent within and between replicates, of each trial."""
-    shape = (len(truth), replicates)
-    own = spread * np.exp(source.normal(0, uneven, (len(truth), 1)))
-    levels = truth[:, None] + own * source.normal(0, 1, shape)
-    rounds = levels[..., None] + source.normal(0, ROUND_NOISE, (*shape, ROUNDS))
-    estimates = []
-    for trial in rounds:
-        within: list[Interval] = [signed_rank_interval(values) for values in trial]
-        budget = variance_budget(within)
-        estimate = float(np.mean([interval.estimate for interval in within]))
-        estimates.append((estimate, budget["within_percent"], budget["between_percent"]))
-    logs, inside, between = np.array(estimates, dtype=float).T
-    return logs, inside, between
+@dataclass(frozen=True, slots=True)
+class World:
+    """How processes and rounds of a sweep's trials scatter.
 
-
-def learned(
-    source: np.random.Generator, replicates: int, spread: float, within: Numbers, between: Numbers
-) -> Prior:
-    """The prior from these trials together; for single replicates from ten anchors instead."""
-    if replicates == 1:
-        _, within, between = measured(source, np.zeros(1), ANCHORS, spread, 0.0)
-        replicates = ANCHORS
-    return prior_of(
-        [
-            Evidence("", "", "", "graph", "xla", True, replicates, 1.0, float(inside), float(apart))
-            for inside, apart in zip(within, between, strict=True)
-        ]
-    )
-
-
-def held(low: Numbers, high: Numbers, truth: Numbers) -> float:
-    """The share of intervals that contain the truth."""
-    return float(np.mean((low <= truth) & (truth <= high)))
-
-
-def simulate(
-    replicates: int, spread: float, sweeps: int, *, uneven: float = 0.0
-) -> dict[str, float]:
-    """Coverage of each interval over many sweeps, half-widths, and false discoveries.
-
-    Args:
-        replicates: of each trial.
-        spread: standard deviation of the log ratio between processes.
-        sweeps: how many.
-        uneven: standard deviation, over trials, of the log of the spread.
+    Attributes:
+        spreads: standard deviation between processes, of each trial.
+        noises: of rounds within one.
+        draw: standard deviates.
     """
-    source = np.random.default_rng((replicates, round(1e4 * spread), round(10 * uneven)))
+
+    spreads: Numbers
+    noises: Numbers
+    draw: Draw
+
+    @property
+    def noisiest(self) -> npt.NDArray[np.intp]:
+        """Places of the noisiest tenth of the trials."""
+        return np.argsort(-self.spreads, kind="stable")[: TRIALS // 10]
+
+
+def world_of(source: np.random.Generator, kind: str, spread: float) -> World:
+    """A sweep's trials, of one of the kinds."""
+    factors = np.ones(TRIALS)
+    if kind == "uneven":
+        factors[source.permutation(TRIALS)[:NOISY]] = 6
+
+    def draw(shape: tuple[int, ...]) -> Numbers:
+        if kind == "heavy":
+            return source.standard_t(3, shape) / math.sqrt(3)
+        return source.normal(0, 1, shape)
+
+    return World(spread * factors, ROUND_NOISE * factors, draw)
+
+
+def counts(replicates: int) -> list[int]:
+    """How often each trial of a sweep is measured."""
+    if replicates > 1:
+        return [replicates] * TRIALS
+    return [2 if place % DUPLICATES == 0 else 1 for place in range(TRIALS)]
+
+
+def figure(name: str, rounds: Iterable[Numbers]) -> Figure:
+    """The figure of the logs of each replicate's rounds."""
+    within = [signed_rank_interval(values) for values in rounds]
+    values, errors = [one.estimate for one in within], list(map(error_within, within))
+    return figure_of(name, ("graph", "xla"), values, errors)
+
+
+def prior(figures: Sequence[Figure]) -> Prior:
+    """What these trials say together."""
+    several = [one for one in figures if one.replicates > 1]
+    return prior_of(several) if several else built_in(figures[0].name)
+
+
+def ratios(world: World, times: Sequence[int]) -> list[Figure]:
+    """Log speedups of the trials, whose truth is 0."""
+    figures = []
+    for place, replicates in enumerate(times):
+        own = world.spreads[place] * world.draw((replicates, 1))
+        rounds = own + world.noises[place] * world.draw((replicates, ROUNDS))
+        figures.append(figure("speedup", rounds))
+    return figures
+
+
+def levels(world: World, times: Sequence[int], source: np.random.Generator) -> list[Figure]:
+    """Log seconds a call of the trials, whose truth is 0; rounds of a process drift."""
+    figures = []
+    for place, replicates in enumerate(times):
+        drift = np.empty((replicates, ROUNDS))
+        drift[:, 0] = source.normal(0, DRIFT, replicates)
+        for number in range(1, ROUNDS):
+            step = source.normal(0, DRIFT * math.sqrt(1 - CORRELATION**2), replicates)
+            drift[:, number] = CORRELATION * drift[:, number - 1] + step
+        own = world.spreads[place] * world.draw((replicates, 1))
+        rounds = own + drift + world.noises[place] * world.draw((replicates, ROUNDS))
+        figures.append(figure("call", rounds))
+    return figures
+
+
+def latencies(
+    world: World, times: Sequence[int], source: np.random.Generator, share: float, name: str
+) -> list[Figure]:
+    """Log percentiles of calls that are log-normal about a process's own level; the truth is 0."""
+    figures = []
+    middle = float(np.quantile(source.normal(0, 0.03, 200_000), share))
+    for place, replicates in enumerate(times):
+        own = world.spreads[place] * world.draw((replicates, 1))
+        calls = own + source.normal(0, 0.03, (replicates, CALLS))
+        values, errors = zip(*(log_quantile(np.exp(one), share) for one in calls), strict=True)
+        figures.append(figure_of(name, ("graph",), [value - middle for value in values], errors))
+    return figures
+
+
+def single(world: World, times: Sequence[int], name: str, spread: float) -> list[Figure]:
+    """A figure of which each process gives one number; the truth is 0."""
+    factors = world.spreads / max(float(world.spreads.min()), 1e-12) if spread else world.spreads
+    return [
+        figure_of(name, ("graph",), spread * max(1.0, factor) * world.draw((replicates,)))
+        for factor, replicates in zip(factors, times, strict=True)
+    ]
+
+
+def bounds_of(figures: Sequence[Figure], truth: float = 0.0) -> Bounds:
+    """The figures with their intervals, beside a truth."""
+    known = prior(figures)
+    reach = reach_of(*errors_of(figures, [known] * len(figures)))
+    logs = truth + np.array([one.mean for one in figures])
+    return Bounds(np.exp(logs), np.exp(logs - reach), np.exp(logs + reach))
+
+
+def holds(bounds: Bounds, truth: float) -> Numbers:
+    """Whether each interval contains the truth, as 0 or 1."""
+    return ((bounds.low <= truth) & (truth <= bounds.high)).astype(float)
+
+
+def simulate_speedups(kind: str, replicates: int, spread: float, sweeps: int) -> dict[str, float]:
+    """Coverage over all trials and over the noisiest tenth, half-width, false discoveries."""
+    source = np.random.default_rng((replicates, round(1e4 * spread), len(kind)))
     shares: dict[str, list[float]] = {}
     for _ in range(sweeps):
-        models = source.normal(0.5, BETWEEN_MODELS, (MODELS, 1))
-        truth = (models + source.normal(0, BETWEEN_SIZES, (MODELS, SIZES))).ravel()
-        logs, within, between = measured(source, truth, replicates, spread, uneven)
-        pooled = learned(source, replicates, spread, within, between)
-        for name, prior in (("alone", UNKNOWN), ("pooled", pooled)):
-            count = len(logs)
-            facts = {
-                **dict.fromkeys(JUDGED_FROM, np.full(count, EXTRA_S)),
-                "within_percent": within,
-                "between_percent": between,
-                "replicates": np.full(count, replicates),
-                "baseline_call_ms": np.full(count, 1e3 * BASELINE_S),
-            }
-            others = {"priors": np.array([prior] * count), "floor": np.full(count, 0.01)}
-            judgement = judge({**facts, "speedup": np.exp(logs)}, **others)
-            equal = judge({**facts, "speedup": np.exp(logs - truth)}, **others)
-            shares.setdefault(f"{name}, false", []).append(discoveries(equal["p_value"]) > 0)
-            shares.setdefault(name, []).append(
-                held(judgement["low"], judgement["high"], np.exp(truth))
-            )
-            width = float(np.mean(np.log(judgement["high"] / judgement["low"]))) / 2
-            shares.setdefault(f"{name}, half-width", []).append(width)
-        low, high = judgement["break_even_low"], judgement["break_even_high"]
-        paid = ~np.isnan(low)
-        calls = EXTRA_S / BASELINE_S / (1 - np.exp(-truth[paid]))
-        shares.setdefault("break-even", []).append(held(low[paid], high[paid], calls))
+        world = world_of(source, kind, spread)
+        figures = ratios(world, counts(replicates))
+        known = prior(figures)
+        judged = judge(figures, [known] * TRIALS, np.full(TRIALS, 0.01))
+        inside = (judged["low"] <= 1) & (judged["high"] >= 1)
+        alone = judge(figures, [built_in("speedup")] * TRIALS, np.full(TRIALS, 0.01))
+        for name, value in {
+            "all": inside.mean(),
+            "noisiest": inside[world.noisiest].mean(),
+            "first": ((alone["low"] <= 1) & (alone["high"] >= 1)).mean(),
+            "half": float(np.median(np.log(judged["high"] / judged["low"]))) / 2,
+            "false": float(discoveries(judged["p_value"]) > 0),
+        }.items():
+            shares.setdefault(name, []).append(float(value))
     return {name: float(np.mean(values)) for name, values in shares.items()}
 
 
-def levels(source: np.random.Generator, replicates: int, spread: float) -> list[list[Numbers]]:
-    """Log seconds a call of the rounds of each replicate of each trial of a sweep."""
-    shape = (MODELS * SIZES, replicates, ROUNDS)
-    drift = np.empty(shape)
-    drift[..., 0] = source.normal(0, DRIFT, shape[:2])
-    for place in range(1, ROUNDS):
-        fresh = source.normal(0, DRIFT * math.sqrt(1 - CORRELATION**2), shape[:2])
-        drift[..., place] = CORRELATION * drift[..., place - 1] + fresh
-    own = source.normal(0, 1, shape[:2])[..., None] * spread
-    return [list(trial) for trial in own + drift + source.normal(0, ROUND_NOISE, shape)]
+def simulate_others(
+    kind: str, replicates: int, spread: float, compile_cv: float, day: float, sweeps: int
+) -> dict[str, float]:
+    """Coverage of every other figure, and the false discoveries of `compare`."""
+    source = np.random.default_rng((replicates, round(1e4 * spread), len(kind), round(1e3 * day)))
+    times = counts(replicates)
+    shares: dict[str, list[float]] = {}
 
+    def add(name: str, values: Any) -> None:
+        shares.setdefault(name, []).append(float(np.mean(values)))
 
-def simulate_levels(replicates: int, spread: float, sweeps: int) -> dict[str, float]:
-    """Coverage of throughput and of `compare` over many sweeps, and its false discoveries.
-
-    Args:
-        replicates: of each trial, on each side.
-        spread: standard deviation of the log time between processes.
-        sweeps: how many.
-
-    Returns:
-        Shares; throughput's is NaN where it has no interval.
-    """
-    source = np.random.default_rng((replicates, round(1e4 * spread), 7))
-    shares: dict[str, list[float]] = {"throughput": [], "compare": [], "compare, false": []}
     for _ in range(sweeps):
-        sides = [levels(source, replicates, spread) for _ in range(2)]
-        for trial in sides[0]:
-            level = over_replicates(list(map(signed_rank_interval, trial)))
-            bounded = level is not None and math.isfinite(level.low)
-            holds = float(level is not None and level.low <= 0 <= level.high)
-            shares["throughput"].append(holds if bounded else math.nan)
-        contrasts = [
-            contrast(first, second, floor=0.01) for first, second in zip(*sides, strict=True)
+        world = world_of(source, kind, spread)
+        call = levels(world, times, source)
+        add("throughput", holds(bounds_of(call), 1.0))
+        for name, share in (("latency_p50", 0.5), ("latency_p90", 0.9)):
+            add(name, holds(bounds_of(latencies(world, times, source, share, name)), 1.0))
+        add("memory", holds(bounds_of(single(world, times, "memory", 0.0)), 1.0))
+        add("input_share", holds(bounds_of(ratios(world, times)), 1.0))
+        prepare = [
+            bounds_of(single(world, times, "prepare", compile_cv), math.log(seconds))
+            for seconds in (1.0, 11.0)
         ]
-        changes = [change for change in contrasts if change is not None]
-        shares["compare"] += [
-            float(change.interval.low <= 0 <= change.interval.high) for change in changes
-        ]
-        p_values = np.array([change.p_value for change in changes if not change.preliminary])
-        shares["compare, false"].append(float(p_values.size > 0 and discoveries(p_values) > 0))
+        extra = difference_of(*prepare)
+        add("compile", holds(prepare[1], 11.0))
+        add("extra", holds(extra, 10.0))
+        gain = bounds_of(ratios(world, times), math.log(1.5))
+        paid = break_even(extra, bounds_of(call, math.log(0.1)), gain)
+        truth = 10.0 / (0.1 * (1 - 1 / 1.5))
+        ends = Bounds(*(paid[f"break_even_{end}"] for end in ("calls", "low", "high")))
+        add("break-even", holds(ends, truth))
+        compared = compare(world, call, times, source, day)
+        add("compare", [one.interval.low <= 0 <= one.interval.high for one in compared])
+        add("compare, false", discoveries(np.array([one.p_value for one in compared])) > 0)
     return {name: float(np.mean(values)) for name, values in shares.items()}
+
+
+def compare(
+    world: World, first: list[Figure], times: Sequence[int], source: np.random.Generator, day: float
+) -> list[Any]:
+    """The changes of the sweep's levels to another day, less that of the anchors."""
+    shift = source.normal(0, day) if day else 0.0
+    second = [moved(one, shift) for one in levels(world, times, source)]
+    plain = World(np.full(TRIALS, world.spreads.min()), np.full(TRIALS, ROUND_NOISE), world.draw)
+    anchors = [levels(plain, [ANCHORS], source)[0] for _ in range(2)]
+    known = [prior(first), prior(second)]
+    change = contrast((anchors[0], known[0]), (moved(anchors[1], shift), known[0]), floor=0.0)
+    machine = (change.interval.estimate, change.error, change.freedom)
+    return [
+        contrast((a, known[0]), (b, known[1]), floor=0.01, shift=machine)
+        for a, b in zip(first, second, strict=True)
+    ]
+
+
+def moved(one: Figure, shift: float) -> Figure:
+    """The figure, with all its logs shifted."""
+    return Figure(
+        name=one.name,
+        labels=one.labels,
+        replicates=one.replicates,
+        mean=one.mean + shift,
+        within=one.within,
+        between=one.between,
+    )
 
 
 def percent(share: float) -> str:
-    """A share as it is shown; a dash for NaN."""
-    return "—" if math.isnan(share) else f"{100 * share:.1f} %"
+    """A share as it is shown."""
+    return f"{100 * share:.0f}"
+
+
+def print_speedups(sweeps: int) -> None:
+    """The table of the speedup's interval."""
+    print(
+        "| processes differ by | replicates | trials | coverage | first trial | noisiest tenth | "
+        "half-width | false discoveries |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for kind in ("even", "uneven", "heavy"):
+        for replicates in REPLICATES:
+            each = [simulate_speedups(kind, replicates, spread, sweeps) for spread in SPREADS]
+            names = ("all", "first", "noisiest", "half", "false")
+            cells = [
+                " / ".join(
+                    f"{100 * one[name]:.1f}" if name == "half" else percent(one[name])
+                    for one in each
+                )
+                for name in names
+            ]
+            print(
+                f"| {' / '.join(f'{100 * spread:g}' for spread in SPREADS)} % | {replicates} | "
+                f"{kind} | {' | '.join(cells)} |",
+                flush=True,
+            )
+
+
+def print_others(sweeps: int) -> None:
+    """The table of the other figures."""
+    names = (
+        "throughput",
+        "latency_p50",
+        "latency_p90",
+        "memory",
+        "input_share",
+        "compile",
+        "extra",
+        "break-even",
+        "compare",
+        "compare, false",
+    )
+    print(f"| trials | replicates | compile varies by | days by | {' | '.join(names)} |")
+    print(f"|---|---|---|---|{'---|' * len(names)}")
+    for kind in ("even", "uneven", "heavy"):
+        for replicates in REPLICATES:
+            for cv, day in ((0.0, 0.0), (0.05, 0.01), (0.15, 0.02)):
+                each = [
+                    simulate_others(kind, replicates, spread, cv, day, sweeps) for spread in SPREADS
+                ]
+                cells = [" / ".join(percent(one[name]) for one in each) for name in names]
+                print(
+                    f"| {kind} | {replicates} | {100 * cv:g} % | {100 * day:g} % | "
+                    f"{' | '.join(cells)} |",
+                    flush=True,
+                )
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--sweeps", type=int, default=300, help="of each kind (default 300)")
-    sweeps = parser.parse_args().sweeps
-    names = ("alone", "pooled", "break-even")
-    columns = (
-        *(*names, "pooled, uneven", "false discoveries", "half-width alone, pooled"),
-        *("throughput", "compare", "compare: false discoveries"),
-    )
-    print(f"| processes differ by | replicates | {' | '.join(columns)} |")
-    print(f"|---|---|{'---|' * len(columns)}")
-    for spread in SPREADS:
-        for replicates in REPLICATES:
-            shares = simulate(replicates, spread, sweeps)
-            shares["uneven"] = simulate(replicates, spread, sweeps, uneven=0.5)["pooled"]
-            shares |= simulate_levels(replicates, spread, sweeps)
-            cells = [percent(shares[name]) for name in (*names, "uneven", "pooled, false")]
-            widths = ", ".join(f"{100 * shares[f'{name}, half-width']:.2f}" for name in names[:2])
-            cells += [f"{widths} %", percent(shares["throughput"])]
-            several = replicates >= MIN_REPLICATES
-            cells.append(
-                percent(shares["compare"]) if several else f"({percent(shares['compare'])})"
-            )
-            cells.append(percent(shares["compare, false"] if several else math.nan))
-            print(f"| {100 * spread:g} % | {replicates} | {' | '.join(cells)} |", flush=True)
+    parser.add_argument("--sweeps", type=int, default=100, help="of each kind (default 100)")
+    parser.add_argument("--only", choices=("speedup", "others"), help="one of the tables")
+    options = parser.parse_args()
+    if options.only != "others":
+        print_speedups(options.sweeps)
+    if options.only != "speedup":
+        print_others(options.sweeps)
 
 
 if __name__ == "__main__":

@@ -13,15 +13,14 @@ import math
 
 import numpy as np
 
-from benchmarks.coverage import learned, measured
-from xla_sweeps.analysis.interval import JUDGED_FROM, judge
+from benchmarks.coverage import counts, moved, prior, ratios, world_of
+from xla_sweeps.analysis.interval import judge
 from xla_sweeps.schema.columns import Verdict
 
 SPREADS = (0.005, 0.01)
 REPLICATES = (1, 3, 5)
 FLOORS = (0.01, 0.02)
 GAINS = (0.0, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.1)
-TRIALS = 24
 
 
 def power(replicates: int, spread: float, gain: float, floor: float, sweeps: int) -> float:
@@ -32,27 +31,19 @@ def power(replicates: int, spread: float, gain: float, floor: float, sweeps: int
         spread: standard deviation of the log ratio between processes.
         gain: of the candidate, relative: 0.02 is 2 %.
         floor: the smallest relative difference that counts.
-        sweeps: how many sweeps of `TRIALS` trials.
+        sweeps: how many sweeps.
     """
     source = np.random.default_rng((replicates, round(1e4 * spread)))
-    truth = np.full(TRIALS, math.log1p(gain))
-    faster = 0
+    faster = trials = 0
     for _ in range(sweeps):
-        logs, within, between = measured(source, truth, replicates, spread, 0.0)
-        prior = learned(source, replicates, spread, within, between)
-        judgement = judge(
-            {
-                **dict.fromkeys(JUDGED_FROM, np.full(TRIALS, np.nan)),
-                "speedup": np.exp(logs),
-                "within_percent": within,
-                "between_percent": between,
-                "replicates": np.full(TRIALS, replicates),
-            },
-            priors=np.array([prior] * TRIALS),
-            floor=np.full(TRIALS, floor),
-        )
+        figures = [
+            moved(one, math.log1p(gain))
+            for one in ratios(world_of(source, "even", spread), counts(replicates))
+        ]
+        judgement = judge(figures, [prior(figures)] * len(figures), np.full(len(figures), floor))
         faster += judgement["verdict"].count(Verdict.FASTER)
-    return faster / sweeps / TRIALS
+        trials += len(figures)
+    return faster / trials
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Differences between replicates of two sides: coverage, power, false discoveries."""
+"""The one rule for intervals: Student's t over processes, with what other trials say of them."""
 
 from __future__ import annotations
 
@@ -7,75 +7,152 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.estimates import Seconds
-from xla_sweeps.analysis.interval import contrast
+from xla_sweeps.analysis.interval import (
+    BUILT_IN,
+    FREEDOM,
+    Bounds,
+    Prior,
+    break_even,
+    built_in,
+    contrast,
+    difference_of,
+    errors_of,
+    figure_of,
+    interval_of,
+    judge,
+    verdict_of,
+)
+from xla_sweeps.analysis.stats import interval_about
 from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.row import Figure
 
-NOISE, BETWEEN = 0.004, 0.005
-"""Standard deviations of the log time of a block, and of what a process adds to all its blocks."""
-
-TRIALS = 1500
+PAIR = ("graph", "xla")
 
 
-def test_three_processes_give_welchs_interval() -> None:
-    first, second = [[0.0, 0.01, 0.02], [0.1, 0.11, 0.15, 0.12]]
-    result = contrast(
-        [np.full(8, value) for value in first], [np.full(8, value) for value in second], floor=0.01
+def figure(*values: float, error: float = 0.0) -> Figure:
+    return figure_of("speedup", PAIR, values, [error] * len(values))
+
+
+def half_width(one: Figure, prior: Prior) -> float:
+    interval = interval_of(one, prior)
+    return (interval.high - interval.low) / 2
+
+
+def test_a_single_replicate_has_the_interval_of_what_is_assumed_of_processes() -> None:
+    reach = half_width(figure(0.3, error=0.01), Prior(0.02**2))
+    expected = scipy.stats.t(FREEDOM).ppf(0.975) * math.hypot(0.02, 0.01)
+    assert reach == pytest.approx(expected)
+
+
+def test_own_replicates_outweigh_what_is_assumed() -> None:
+    """Both are weighted by their degrees of freedom."""
+    values = (0.0, 0.1, 0.2)
+    reach = half_width(figure(*values), Prior(0.02**2))
+    variance = (2 * 0.02**2 + 2 * 0.1**2) / 4
+    assert reach == pytest.approx(scipy.stats.t(4).ppf(0.975) * math.sqrt(variance / 3))
+
+
+def test_with_a_slope_a_noisier_trial_is_expected_to_have_processes_that_differ_more() -> None:
+    prior = Prior(0.01**2, typical=0.002**2, slope=0.5)
+    quiet, noisy = (half_width(figure(0.0, error=error), prior) for error in (0.002, 0.008))
+    flat = half_width(figure(0.0, error=0.008), prior._replace(slope=0.0))
+    assert quiet < flat < noisy
+    assert noisy == pytest.approx(
+        scipy.stats.t(2).ppf(0.975) * math.sqrt(0.01**2 * 4 + 0.008**2), rel=1e-6
     )
-    assert result is not None
-    expected = scipy.stats.ttest_ind(second, first, equal_var=False).confidence_interval()
-    assert [result.interval.low, result.interval.high] == pytest.approx(
-        [expected.low, expected.high]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_figure_has_an_interval_from_one_replicate_on(name: str) -> None:
+    interval = interval_of(figure_of(name, ("graph",), [0.5]), built_in(name))
+    assert interval.low < 0.5 < interval.high
+
+
+def test_contrasts_of_like_sides_have_welchs_interval() -> None:
+    """With a prior that says what the sides say themselves, it is that of two more processes."""
+    first, second = figure(0.0, 0.01, 0.02), figure(0.1, 0.11, 0.12)
+    prior = Prior(0.01**2)
+    result = contrast((first, prior), (second, prior), floor=0.01)
+    error = 0.01 * math.sqrt(2 / 3)
+    reach = scipy.stats.t(8).ppf(0.975) * error
+    assert [result.interval.low, result.interval.high] == pytest.approx([0.1 - reach, 0.1 + reach])
+    assert result.p_value == pytest.approx(
+        2 * scipy.stats.t(8).sf((0.1 - math.log(1.01)) / error), rel=1e-6
     )
 
 
-def processes(source: np.random.Generator, count: int, change: float = 0.0) -> list[Seconds]:
-    """Log estimates of replicates, each with a random offset of its own."""
-    return [change + source.normal(0, BETWEEN) + source.normal(0, NOISE, 20) for _ in range(count)]
+def test_what_both_sides_differ_by_anyway_is_subtracted_with_its_error() -> None:
+    sides = [(figure(level, level + 0.001), Prior(1e-6)) for level in (0.0, 0.1)]
+    plain = contrast(*sides, floor=0.01)
+    shifted = contrast(*sides, floor=0.01, shift=(0.1, 0.02, 5.0))
+    assert plain.interval.estimate == pytest.approx(0.1)
+    assert shifted.interval.estimate == pytest.approx(0.0, abs=1e-12)
+    assert shifted.error == pytest.approx(math.hypot(plain.error, 0.02))
+    assert shifted.freedom == pytest.approx(5, rel=0.1)
+    assert shifted.p_value == 1.0
 
 
-def verdicts(count: int, change: float) -> tuple[dict[Verdict, float], float]:
-    """The share of each verdict and the coverage at this true change of log throughput."""
-    source = np.random.default_rng(5)
-    given_: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
-    covered = 0
-    for _ in range(TRIALS):
-        result = contrast(processes(source, count), processes(source, count, change), floor=0.01)
-        assert result is not None
-        given_[result.verdict] += 1
-        covered += result.interval.low <= change <= result.interval.high
-    return {verdict: number / TRIALS for verdict, number in given_.items()}, covered / TRIALS
+@given(st.floats(-0.2, 0.2), st.floats(0.001, 0.1), st.integers(1, 6))
+@settings(max_examples=60, deadline=None)
+def test_the_p_value_is_below_5_percent_exactly_where_the_verdict_is_a_difference(
+    mean: float, spread: float, replicates: int
+) -> None:
+    one = figure(*(mean + spread * (place % 2) for place in range(replicates)), error=spread)
+    judged = judge([one], [Prior(spread**2)], np.array([0.01]))
+    differs = judged["verdict"][0] in (Verdict.FASTER, Verdict.SLOWER)
+    assert differs == (judged["p_value"][0] < 0.05)
 
 
-def test_three_processes_keep_their_error_rate_and_detect_five_percent() -> None:
-    same, covered = verdicts(3, 0.0)
-    assert same[Verdict.FASTER] + same[Verdict.SLOWER] <= 0.005
-    assert covered >= 0.935
-    at_floor, _ = verdicts(3, math.log1p(0.01))
-    assert at_floor[Verdict.FASTER] <= 0.035
-    assert at_floor[Verdict.EQUIVALENT] <= 0.06
-    slower, _ = verdicts(3, math.log(0.95))
-    assert slower[Verdict.SLOWER] >= 0.95
-    assert slower[Verdict.EQUIVALENT] == 0
+def test_a_difference_needs_the_whole_interval_past_the_floor_and_equivalence_the_narrower() -> (
+    None
+):
+    def verdict(middle: float, error: float) -> Verdict:
+        wide, narrow = (
+            interval_about(middle, error, freedom=4, level=level) for level in (0.95, 0.9)
+        )
+        return verdict_of(wide, narrow, floor=0.01)
+
+    assert verdict(0.1, 0.01) is Verdict.FASTER
+    assert verdict(-0.1, 0.01) is Verdict.SLOWER
+    assert verdict(0.0, 0.001) is Verdict.EQUIVALENT
+    assert verdict(0.0, 0.01) is Verdict.AMBIGUOUS
 
 
-def test_one_replicate_a_side_says_nothing_of_how_replicates_differ() -> None:
-    same, covered = verdicts(1, 0.0)
-    assert covered < 0.8
-    assert 0.02 < same[Verdict.FASTER] + same[Verdict.SLOWER] < 0.15
-    slower, _ = verdicts(1, math.log(0.95))
-    assert slower[Verdict.SLOWER] >= 0.9
+def bounds(value: float, low: float, high: float) -> Bounds:
+    return Bounds(np.array([value]), np.array([low]), np.array([high]))
 
 
-def test_among_a_hundred_unchanged_trials_false_discoveries_are_rare() -> None:
-    source = np.random.default_rng(11)
-    discoveries = 0
-    for _ in range(40):
-        results = [
-            contrast(processes(source, 3), processes(source, 3), floor=0.01) for _ in range(100)
-        ]
-        q_values = stats.q_values([result.p_value for result in results if result])
-        discoveries += min(q_values) < 0.05
-    assert discoveries / 40 <= 0.05
+def test_the_difference_of_two_normal_estimates_has_their_usual_interval() -> None:
+    result = difference_of(bounds(1.0, 0.7, 1.3), bounds(5.0, 4.6, 5.4))
+    assert [float(part[0]) for part in result] == pytest.approx([4.0, 3.5, 4.5])
+
+
+def test_break_even_divides_extra_time_by_what_a_call_gains() -> None:
+    paid = break_even(bounds(10, 9, 11), bounds(0.1, 0.1, 0.1), bounds(2, 2, 2))
+    assert [float(calls[0]) for calls in paid.values()] == pytest.approx([200, 180, 220])
+    wider = break_even(bounds(10, 9, 11), bounds(0.1, 0.09, 0.11), bounds(2, 1.8, 2.2))
+    low, high = (float(wider[f"break_even_{end}"][0]) for end in ("low", "high"))
+    assert low < 180 < 220 < high
+    ends = [10 / 0.11 / (1 - 1 / 2.2) * 0.9, 10 / 0.09 / (1 - 1 / 1.8) * 1.1]
+    assert ends[0] < low < high < ends[1], "narrower than all ends together"
+
+
+def test_extra_time_that_may_be_none_pays_back_at_once_at_best() -> None:
+    maybe = break_even(bounds(1, -1, 3), bounds(0.1, 0.1, 0.1), bounds(2, 2, 2))
+    assert float(maybe["break_even_low"][0]) == 0.0
+    assert float(maybe["break_even_high"][0]) == pytest.approx(60)
+    less = break_even(bounds(-1, -2, 0.5), bounds(0.1, 0.1, 0.1), bounds(2, 2, 2))
+    assert [float(calls[0]) for calls in less.values()] == pytest.approx([0, 0, 10])
+
+
+@pytest.mark.parametrize("replicates", [1, 2, 3, 5])
+def test_an_error_is_that_of_the_mean_of_all_replicates(replicates: int) -> None:
+    values = [0.01 * (-1) ** place for place in range(replicates)]
+    error, freedom = errors_of([figure(*values)], [Prior(0.01**2)])
+    assert freedom[0] == replicates + 1
+    between = np.var(values, ddof=1) if replicates > 1 else 0.0
+    variance = (2 * 0.01**2 + (replicates - 1) * between) / (replicates + 1)
+    assert error[0] == pytest.approx(math.sqrt(variance / replicates))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from factories import make_record, make_rounds
 
 from xla_sweeps.analysis import noise
+from xla_sweeps.analysis.interval import Prior
 from xla_sweeps.schema.record import Record
 
 
@@ -30,10 +32,10 @@ def measured(minute: int, device: str = "d") -> Record:
 def test_noise_that_hides_a_change_is_no_drift() -> None:
     def spans(*noises: float) -> dict[str, list[noise.Span]]:
         records = [
-            replace(anchor(number, 0.1 + 0.004 * number), rounds=made.rounds)
+            replace(anchor(number, 0.1 + 0.03 * number), rounds=made.rounds)
             for number, made in enumerate(
                 make_record(
-                    {"graph": 0.1 + 0.004 * number, "graph_2": 0.1}, noise=spread, seed=number
+                    {"graph": 0.1 + 0.03 * number, "graph_2": 0.1}, noise=spread, seed=number
                 )
                 for number, spread in enumerate(noises)
             )
@@ -44,15 +46,15 @@ def test_noise_that_hides_a_change_is_no_drift() -> None:
         )
 
     assert spans(0.001, 0.001)
-    assert not spans(0.1, 0.1)
+    assert not spans(0.4, 0.4)
 
 
 def test_contaminated_rounds_and_too_few_tell_nothing_of_drift() -> None:
     slow = make_rounds({"graph": 0.3, "graph_2": 0.3}, count=6, dirty=range(6))
     clean = make_rounds({"graph": 0.1, "graph_2": 0.1}, count=6)
-    assert noise.level_of(replace(anchor(0, 0.1), rounds=(*slow, *clean))) == pytest.approx(
-        (math.log(0.1), 0.0)
-    )
+    level = noise.level_of(replace(anchor(0, 0.1), rounds=(*slow, *clean)))
+    assert level is not None
+    assert (level.mean, level.within) == pytest.approx((math.log(0.1), 0.0))
     assert noise.level_of(replace(anchor(0, 0.1), rounds=clean[:5])) is None
 
 
@@ -60,8 +62,8 @@ def test_only_trials_between_anchors_that_differ_are_flagged() -> None:
     anchors = [
         anchor(0, 0.100),
         anchor(10, 0.101),
-        anchor(20, 0.110),
-        anchor(30, 0.110),
+        anchor(20, 0.130),
+        anchor(30, 0.131),
         anchor(15, 0.5, "other"),
     ]
     spans = noise.spans_of(
@@ -79,3 +81,34 @@ def test_only_trials_between_anchors_that_differ_are_flagged() -> None:
         noise.is_within(record.started_at, spans.get(noise.device_of(record), ()))
         for record in records
     ] == [False, True, False, False]
+
+
+def test_processes_that_differ_as_processes_do_are_no_drift() -> None:
+    source = np.random.default_rng(5)
+    for spread in (0.01, 0.02, 0.05):
+        called = 0
+        for _ in range(200):
+            records = [
+                anchor(minute, 0.1 * math.exp(source.normal(0, spread))) for minute in (0, 10)
+            ]
+            levels = [(one, level) for one in records if (level := noise.level_of(one))]
+            prior = Prior(spread**2)
+            called += bool(
+                noise.spans_of([("d", one.started_at, level) for one, level in levels], prior)
+            )
+        assert called <= 0.05 * 200, spread
+
+
+def test_the_day_is_what_the_anchors_of_both_sides_say() -> None:
+    first, second = (
+        {"a": [anchor(minute, level * (1 + 0.001 * minute)) for minute in range(3)]}
+        for level in (0.1, 0.11)
+    )
+    day = noise.day_of(first, second, {})
+    assert day is not None
+    middle, error, freedom = day.shift
+    assert middle == pytest.approx(-math.log(1.1), abs=0.002)
+    assert 0.001 < error < 0.05
+    assert freedom > 4
+    assert "changed by -9.1 %" in day.note
+    assert noise.day_of(first, {"b": second["a"]}, {}) is None

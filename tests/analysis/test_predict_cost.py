@@ -207,7 +207,7 @@ def test_points_come_from_the_rounds_of_modes_that_did_not_fail() -> None:
     points = points_of(trials, "predict")
     assert [(point.batch_size, point.batches) for point in points] == [(1, 1), (8, 1), (8, 4)]
     assert points[1].seconds == pytest.approx(math.sqrt(0.2 * 0.21), rel=0.01)
-    assert points[1].error > points[0].error  # its replicates differ by 5 %
+    assert points[1].error < points[0].error  # it has two replicates
     assert points_of(trials, "graph_host") == []
     assert copies_of(summary for summary, _ in trials) == {
         8: {"input": pytest.approx(1e-4), "output": pytest.approx(1e-5)}

@@ -108,4 +108,4 @@ def test_the_interval_across_processes_holds_the_truth(spread: float) -> None:
         levels = [(level, level) for level in source.normal(-2, spread, 6)]
         row = summarize(copies(levels)).comparisons[0].speedup
         held += (row.aa_across_low or 2) <= 1 <= (row.aa_across_high or 0)
-    assert 0.92 <= held / 300 <= 0.99
+    assert held / 300 >= 0.93

@@ -87,7 +87,10 @@ def test_contaminated_rounds_of_a_replicate_cut_short_do_not_stand_beside_clean_
         replicate=7,
         rounds=make_rounds({"graph": 0.2, "xla": 0.4}, count=9, dirty=range(4)),
     )
-    assert headline([*records, short]).speedup == headline(records).speedup
+    speedups = [headline(group).speedup for group in ([*records, short], records)]
+    assert (
+        len({(one.value, one.low, one.high, one.replicates, one.rounds) for one in speedups}) == 1
+    )
 
 
 def test_a_mode_that_only_a_contaminated_replicate_measured_is_shown_as_contaminated() -> None:

@@ -16,7 +16,6 @@ from xla_sweeps.schema.row import ComparisonRow
 
 ROW = with_columns(
     summarize([make_record()]).comparisons[0],
-    freedom=9.0,
     speedup=1.38,
     speedup_low=1.34,
     speedup_high=1.42,
@@ -109,11 +108,6 @@ ROW = with_columns(
             "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); "
             "preparation takes no longer. The device waits for the host here: a larger batch_size "
             "says more about the device.",
-        ),
-        (
-            {"freedom": None, "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42 within one process, 1 replicate: "
-            "preliminary); preparation takes no longer.",
         ),
         (
             {"flags": ("contains_xla",), "break_even_calls": 0.5},

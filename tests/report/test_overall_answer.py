@@ -21,7 +21,7 @@ from xla_sweeps.schema.columns import Verdict
         ([0.5] * 3, "No."),
         ([0.5] * 5 + [0.999], "Usually no."),
         ([0.5, 2.0], "It depends."),
-        ([1.0] * 4, "It hardly matters."),
+        ([1.0] * 4, "It depends."),
         ([None, None, 2.0], "Mostly it fails."),
         ([None, None], "It fails."),
     ],
@@ -31,6 +31,11 @@ def test_the_answer_follows_the_verdicts_and_counts_failures(
 ) -> None:
     rows = [row(value, model=f"net{number}") for number, value in enumerate(speedups)]
     assert overall_answer(overview(rows)).startswith(word)
+
+
+def test_pairs_that_are_equally_fast_hardly_matter() -> None:
+    rows = [row(1.0, model=f"net{number}", verdict=Verdict.EQUIVALENT) for number in range(4)]
+    assert overall_answer(overview(rows)).startswith("It hardly matters.")
 
 
 def test_a_model_slow_enough_turns_the_answer() -> None:

@@ -23,7 +23,6 @@ from factories import (
 
 from xla_sweeps.analysis import estimates, noise, stats
 from xla_sweeps.analysis.pool import Pool, pool_of
-from xla_sweeps.analysis.speedup import with_judgement
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results import derive, table
 from xla_sweeps.results.store import Store
@@ -213,9 +212,9 @@ def test_rows_that_are_judged_as_columns_are_those_of_each_trial_alone(tmp_path:
     for group, names in members.items():
         pools[group] = pool_of(evidence_of(*(summarize(groups[name]) for name in names)))
     expected = [
-        with_judgement(row, pools[alike(records)])
+        row
         for records in groups.values()
-        for row in summarize(records).comparisons
+        for row in summarize(records, pool=pools[alike(records)]).comparisons
     ]
     judged = table.rows_of(table.ordered(settled))
     assert max(row.speedup.floor for row in judged) > 0.01

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from factories import make_record
 
+from xla_sweeps.analysis.interval import Prior
 from xla_sweeps.analysis.matching import Side
 from xla_sweeps.analysis.pool import Pool
-from xla_sweeps.analysis.speedup import with_judgement
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.record import Record
 
 
 def side(
-    *groups: Sequence[Record], title: str = "A", floor: float = 0.01, floor_across: float = 0.01
+    *groups: Sequence[Record],
+    title: str = "A",
+    floor: float = 0.01,
+    floor_across: float = 0.01,
+    anchors: bool = True,
 ) -> Side:
-    pool = Pool(floors={"": floor}, floors_across={"": floor_across})
+    """Results of trials whose processes hardly differ, on a machine that is as fast each day."""
+    alike = {name: Prior(1e-6) for name in ("speedup", "call")}
+    pool = Pool(common=alike, floors={"": floor}, floors_across={"": floor_across})
     records = {group[0].trial_id: list(group) for group in groups}
     return Side(
         title=title,
         records=records,
-        summaries={
-            trial: replace(
-                summary,
-                comparisons=tuple(with_judgement(row, pool) for row in summary.comparisons),
-            )
-            for trial, group in records.items()
-            for summary in [summarize(group)]
-        },
+        summaries={trial: summarize(group, pool=pool) for trial, group in records.items()},
+        pools=dict.fromkeys([*records, "anchor"], pool),
+        anchors={"anchor": trial({"graph": 0.05}, processes=4, noise=0.001)} if anchors else {},
     )
 
 

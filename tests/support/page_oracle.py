@@ -110,9 +110,7 @@ def throughput(row: Row) -> tuple[float | None, float | None, float | None]:
 
 
 def speedup(row: Row) -> tuple[float | None, float | None, float | None]:
-    """Baseline latency / candidate latency, with its interval if that covers processes."""
-    if row["freedom"] is None:
-        return row["speedup"], None, None
+    """Baseline latency / candidate latency, with its interval."""
     return row["speedup"], row["speedup_low"], row["speedup_high"]
 
 

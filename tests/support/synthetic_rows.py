@@ -151,7 +151,6 @@ def base_row(**changes: Any) -> Row:
         "floor": 0.01,
         "replicates": 5,
         "rounds": 300,
-        "freedom": 4,
     }
     changed = {**row, **changes}
     return {**changed, "samples": changed["batch_size"] * (changed["batches"] or 1)}
@@ -262,7 +261,6 @@ def _trial(setting: _Setting, source: random.Random, *, aa: bool) -> list[Row]:
                 * math.sqrt(5 / setting.replicates)
             )
             row |= compared(rates[baseline], rates[candidate], half_width)
-            row["p_value"] = row["p_value"] if row["freedom"] else None
             if candidate == "graph_2" and setting.replicates > 1:
                 across = math.exp(source.gauss(0, 2 * half_width))
                 width = math.exp(3 * half_width)
@@ -379,7 +377,6 @@ def _common(setting: _Setting, source: random.Random) -> Row:
         replicates=setting.replicates,
         rounds=60 * setting.replicates,
         preliminary=float(setting.replicates < 3),
-        freedom=setting.replicates - 1 or (9 if trial_id < "c" else None),
         host_bound=float(source.random() < 0.05 and gpu),
         flags=" ".join(flags),
         eager_is_graph=float(setting.source == "hub"),

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from xla_sweeps.analysis import matching, stats
-from xla_sweeps.analysis.estimates import counting, logs
-from xla_sweeps.analysis.interval import contrast
+from xla_sweeps.analysis.interval import MIN_REPLICATES, contrast, verdict_of
 from xla_sweeps.analysis.matching import MatchedTrial, Side
-from xla_sweeps.analysis.summary import samples_of
+from xla_sweeps.analysis.noise import Day, day_of
+from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.modes import by_count
@@ -26,10 +26,10 @@ THROUGHPUT, SPEEDUP = "throughput", "speedup"
 
 BROKE, FIXED = "broke", "fixed"
 
-_NO_GATE = (
-    "preliminary changes meet no --fail-on but broke and missing: their intervals leave out how "
-    "processes differ (measure three replicates on each side)"
+_NO_DAY = (
+    "no anchor trial of the same software is in both: how fast the machine itself was is unknown"
 )
+_NO_GATE = "so no change of throughput meets a --fail-on; changes of speedups do"
 
 _KIND_OF = {"slower": THROUGHPUT, "smaller-speedup": SPEEDUP, "ambiguous": THROUGHPUT}
 
@@ -110,6 +110,7 @@ class Difference:
         failed_both: modes that work on neither side.
         environment: `(what, A's, B's)`, everything that is recorded.
         notes: caveats of the matching.
+        day: how fast the machine was, B over A; None where no anchor says so.
         accept_contaminated: whether contaminated sides count like others.
     """
 
@@ -123,6 +124,7 @@ class Difference:
     failed_both: int
     environment: tuple[tuple[str, str, str], ...]
     notes: tuple[str, ...] = ()
+    day: Day | None = None
     accept_contaminated: bool = False
 
 
@@ -132,6 +134,7 @@ def difference_of(first: Side, second: Side, *, accept_contaminated: bool = Fals
     Contaminated sides count like others where they are accepted.
     """
     matched = matching.match(first, second)
+    day = day_of(first.anchors, second.anchors, first.pools)
     changes: list[Change] = []
     breaks: list[Break] = []
     only: tuple[list[str], list[str]] = ([], [])
@@ -147,7 +150,7 @@ def difference_of(first: Side, second: Side, *, accept_contaminated: bool = Fals
             elif state in ("a", "b"):
                 only[state == "b"].append(f"{name}, {label}")
             failed_both += state == "failed"
-        both, thin = _changes(name, device, a, b)
+        both, thin = _changes(name, device, (first, a), (second, b), day)
         changes += both
         too_few += thin
     return Difference(
@@ -163,8 +166,14 @@ def difference_of(first: Side, second: Side, *, accept_contaminated: bool = Fals
         notes=(
             *matched.notes,
             *([f"{too_few} quantities have too few rounds to compare"] if too_few else []),
-            *([_NO_GATE] if any(change.preliminary for change in changes) else []),
+            *([day.note] if day and changes else []),
+            *(
+                [_NO_DAY, _NO_GATE]
+                if not day and any(one.kind == THROUGHPUT for one in changes)
+                else []
+            ),
         ),
+        day=day,
         accept_contaminated=accept_contaminated,
     )
 
@@ -193,8 +202,8 @@ def counts(difference: Difference) -> dict[str, int]:
 def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
     """A line for each of the conditions (`FAIL_ON`) that is met.
 
-    A preliminary change meets none: its interval does not cover how processes differ. Nor does a
-    contaminated one, unless such sides are accepted.
+    A change of throughput meets none where nothing says how fast the machine was on each side. Nor
+    does a contaminated one, unless such sides are accepted.
     """
     names: Mapping[str, list[str]] = {
         "slower": _named(difference, Verdict.SLOWER, THROUGHPUT),
@@ -249,7 +258,7 @@ def _named(difference: Difference, verdict: Verdict, kind: str) -> list[str]:
         for change in difference.changes
         if change.verdict is verdict
         and change.kind == kind
-        and not change.preliminary
+        and (kind == SPEEDUP or difference.day)
         and (difference.accept_contaminated or not change.contaminated)
     ]
 
@@ -281,47 +290,64 @@ def _quantities(a: TrialSummary, b: TrialSummary) -> Iterator[tuple[str, str, tu
         yield f"{candidate} / {baseline} speedup", SPEEDUP, (baseline, candidate)
 
 
-def _changes(name: str, device: str, a: MatchedTrial, b: MatchedTrial) -> tuple[list[Change], int]:
+def _changes(
+    name: str,
+    device: str,
+    first: tuple[Side, MatchedTrial],
+    second: tuple[Side, MatchedTrial],
+    day: Day | None,
+) -> tuple[list[Change], int]:
     """The changes of one trial, and the number of quantities with too few rounds."""
-    sides = [samples_of(trial.records) for trial in (a, b)]
-    quantities = list(_quantities(a.summary, b.summary))
-    model = a.summary.model
+    trials = (first[1], second[1])
+    summaries = [trial.summary for trial in trials]
+    pools = [
+        side.pools.get(trial.summary.trial.trial_id, NOTHING) for side, trial in (first, second)
+    ]
+    figures = [
+        {(figure.name, figure.labels): figure for figure in summary.figures}
+        for summary in summaries
+    ]
+    model = summaries[0].model
     changes = []
+    quantities = list(_quantities(*summaries))
     for quantity, kind, labels in quantities:
-        column = "floor" if kind == SPEEDUP else "floor_across"
-        floor = max(getattr(trial.summary.comparisons[0].speedup, column) for trial in (a, b))
-        (first, busy_a), (second, busy_b) = (counting(side, *labels) for side in sides)
-        sign, scale = (1, 1.0) if kind == SPEEDUP else (-1, a.summary.trial.samples)
-        result = contrast(
-            *([sign * values for values in logs(side)] for side in (first, second)), floor=floor
-        )
-        if result is None:
+        key = ("speedup" if kind == SPEEDUP else "call", labels)
+        if not all(key in mine for mine in figures):
             continue
+        column = "floor" if kind == SPEEDUP else "floor_across"
+        floor = max(getattr(summary.comparisons[0].speedup, column) for summary in summaries)
+        a, b = (mine[key] for mine in figures)
+        weighed = [(figure, pool.prior(figure)) for figure, pool in zip((a, b), pools, strict=True)]
+        if kind == THROUGHPUT:  # of which more is faster: the first side's time less the second's
+            weighed.reverse()
+        shift = day.shift if day and kind == THROUGHPUT else (0.0, 0.0, math.inf)
+        result = contrast(*weighed, floor=floor, shift=shift)
+        sign, scale = (1, 1.0) if kind == SPEEDUP else (-1, summaries[0].trial.samples)
         changes.append(
             Change(
                 name=name,
                 family=model.family,
                 model=model.name,
-                scenario=str(a.records[-1].trial.scenario),
+                scenario=str(trials[0].records[-1].trial.scenario),
                 device=device,
                 quantity=quantity,
                 kind=kind,
-                value_a=scale * math.exp(result.means[0]),
-                value_b=scale * math.exp(result.means[1]),
+                value_a=scale * math.exp(sign * a.mean),
+                value_b=scale * math.exp(sign * b.mean),
                 ratio=math.exp(result.interval.estimate),
                 low=math.exp(result.interval.low),
                 high=math.exp(result.interval.high),
                 p_value=result.p_value,
                 q_value=1.0,
-                verdict=result.verdict,
-                preliminary=result.preliminary,
-                contaminated=busy_a or busy_b,
+                verdict=verdict_of(result.interval, result.narrower, floor=floor),
+                preliminary=min(a.replicates, b.replicates) < MIN_REPLICATES,
+                contaminated=a.contaminated or b.contaminated,
                 floor=floor,
-                replicates_a=result.replicates[0],
-                replicates_b=result.replicates[1],
-                trial_a=a.summary.trial.trial_id,
-                trial_b=b.summary.trial.trial_id,
-                flags=" ".join(sorted({*a.summary.flags, *b.summary.flags})),
+                replicates_a=a.replicates,
+                replicates_b=b.replicates,
+                trial_a=summaries[0].trial.trial_id,
+                trial_b=summaries[1].trial.trial_id,
+                flags=" ".join(sorted({*summaries[0].flags, *summaries[1].flags})),
             )
         )
     return changes, len(quantities) - len(changes)

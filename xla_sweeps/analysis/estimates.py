@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.interval import error_within, figure_of
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.row import Figure
 
 Seconds = npt.NDArray[np.float64]
 
@@ -50,6 +52,16 @@ def intervals(call_s: Iterable[Seconds]) -> list[Interval]:
 def logs(call_s: Iterable[Seconds]) -> list[Seconds]:
     """The log of one mode's seconds a call, or of the ratio of two's, of each replicate."""
     return [np.log(one[:, 0] if one.shape[1] == 1 else one[:, 0] / one[:, 1]) for one in call_s]
+
+
+def figure(name: str, samples: Sequence[Samples], *labels: str) -> Figure | None:
+    """The figure of one mode's log seconds a call, or of the ratio of two's, if it has rounds."""
+    call_s, contaminated = counting(samples, *labels)
+    within = intervals(call_s)
+    if not within:
+        return None
+    values, errors = [one.estimate for one in within], list(map(error_within, within))
+    return figure_of(name, labels, values, errors, contaminated=contaminated)
 
 
 class Samples:

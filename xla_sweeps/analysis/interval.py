@@ -1,7 +1,17 @@
 """Estimates of replicates to one interval, p-value and verdict. Pure.
 
-The one place that does it: a mode's level, a speedup, a difference between two sets of results, a
-mode alone and for long. A rule for few replicates is changed here, and nowhere else.
+One rule for every figure. Each process gives one number, a logarithm:
+
+    y = truth + process + rounds
+
+The variance of one such number is learned from the trial's own replicates and from other trials
+(`Prior`), whose knowledge is worth `FREEDOM` observations. Student's t over it gives the interval,
+from the first replicate on. A rule is changed here, and nowhere else.
+
+References:
+    Smyth (2004), Linear Models and Empirical Bayes Methods for Assessing Differential Expression in
+    Microarray Experiments (moderated variance); Donner & Zou (2012), Closed-Form Confidence
+    Intervals for Functions of the Normal Mean and Standard Deviation (`difference_of`).
 """
 
 from __future__ import annotations
@@ -18,7 +28,7 @@ import numpy.typing as npt
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.row import Estimate
+from xla_sweeps.schema.row import Figure
 
 Numbers = npt.NDArray[np.float64]
 
@@ -26,197 +36,217 @@ NORMAL_95 = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
 
 MIN_REPLICATES = 3
-"""The fewest replicates whose spread gives an interval."""
+"""The fewest replicates that are not called preliminary."""
+
+FREEDOM = 2.0
+"""The degrees of freedom that a prior is worth: as many as three replicates have of their own.
+
+More makes the intervals of even sweeps narrower, and those of the noisiest trials too narrow
+(simulated by `benchmarks/coverage.py`).
+"""
 
 LEVEL = 0.95
 
-_EXTRA_S = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
-
-JUDGED_FROM = (
-    *("speedup", "within_percent", "between_percent", "replicates", "baseline_call_ms"),
-    *_EXTRA_S,
-)
-"""The columns from which `judge` makes others."""
+LEAST = 1e-12
+"""The least variance of logs that is taken for one: rounds that happen to agree exactly."""
 
 NARROWER = 0.9
 """Inside the floor on both sides at this level, two one-sided 5 % tests find equivalence."""
 
 
-class Estimates(NamedTuple):
-    """Estimates of one side's replicates.
+class Prior(NamedTuple):
+    """Spread of one replicate's estimate, as other trials say it.
+
+    A trial whose own rounds give the variance w has the variance
+
+        scale * (between * (w / typical)**slope + w)
 
     Attributes:
-        values: an estimate of each replicate.
-        errors: the standard error of each, from its own rounds; none where it is not known.
+        between: variance of the logs between processes, of a trial with typical rounds.
+        scale: factor, near 1.
+        typical: variance that the rounds of a typical trial give.
+        slope: how much more processes differ where rounds do: from 0, not at all, to 1.
     """
 
-    values: tuple[float, ...]
-    errors: tuple[float, ...] = ()
+    between: float
+    scale: float = 1.0
+    typical: float = 1.0
+    slope: float = 0.0
 
 
-def estimates_of(within: Sequence[Interval]) -> Estimates:
-    """Estimates of replicates, each with the interval from its own rounds at 95 %."""
-    return Estimates(
-        tuple(interval.estimate for interval in within),
-        tuple((interval.high - interval.low) / 2 / NORMAL_95 for interval in within),
+BUILT_IN = {
+    "speedup": 0.015,
+    "call": 0.03,
+    "latency_p50": 0.03,
+    "latency_p90": 0.06,
+    "latency_p99": 0.1,
+    "copy_input": 0.05,
+    "copy_output": 0.05,
+    "input_share": 0.03,
+    "memory": 0.005,
+    "prepare": 0.1,
+    "sustained": 0.015,
+}
+"""Standard deviation of the logs between processes that is assumed of each figure.
+
+It counts as `FREEDOM` observations among those of the trials that were measured several times.
+"""
+
+
+def built_in(name: str) -> Prior:
+    """The prior of a figure of which no other trial says anything."""
+    return Prior(BUILT_IN[name] ** 2)
+
+
+def figure_of(
+    name: str,
+    labels: tuple[str, ...],
+    values: Sequence[float],
+    errors: Sequence[float] = (),
+    *,
+    contaminated: bool = False,
+) -> Figure:
+    """A figure from its replicates.
+
+    Args:
+        name: one of `BUILT_IN`.
+        labels: of the mode, or of baseline and candidate.
+        values: the log that each replicate gives, at least one.
+        errors: the standard error of each, from its own rounds; none where it is not known.
+        contaminated: whether all that counts is contaminated.
+    """
+    return Figure(
+        name=name,
+        labels=labels,
+        replicates=len(values),
+        mean=statistics.fmean(values),
+        within=statistics.fmean(error**2 for error in errors) if errors else 0.0,
+        between=statistics.variance(values) if len(values) > 1 else 0.0,
+        contaminated=contaminated,
     )
 
 
-class Prior(NamedTuple):
-    """The variance of one replicate's estimate, from all trials: NaN where it is not known.
+def error_within(interval: Interval) -> float:
+    """The standard error of an estimate with this 95 % interval."""
+    return (interval.high - interval.low) / 2 / NORMAL_95
 
-    A trial whose own rounds give the standard error w has the variance `scale` * (`between` + w²),
-    which is worth `freedom` observations of its own.
 
-    Attributes:
-        between: variance of the log ratio between processes.
-        scale: factor, near 1.
-        freedom: prior degrees of freedom; infinite where processes do not differ at all.
-        pooled: degrees of freedom of all trials together.
+def errors_of(figures: Sequence[Figure], priors: Sequence[Prior]) -> tuple[Numbers, Numbers]:
+    """Standard errors of the figures' means, each from its replicates and its prior.
+
+    The variance is moderated: the mean of the prior's and the replicates' own, weighted by their
+    degrees of freedom.
+
+    Returns:
+        Standard errors, and degrees of freedom of Student's t; shape (n,) each.
     """
+    facts = [(one.replicates, one.within, one.between) for one in figures]
+    replicates, within, between = np.array(facts, dtype=float).reshape(-1, 3).T
+    spread, scale, typical, slope = np.array(priors, dtype=float).reshape(-1, 4).T
+    freedom = FREEDOM + replicates - 1
+    expected = scale * (spread * (np.maximum(within, LEAST) / typical) ** slope + within)
+    variance = (FREEDOM * expected + (replicates - 1) * between) / freedom
+    return np.sqrt(variance / replicates), freedom
 
-    between: float = math.nan
-    scale: float = math.nan
-    freedom: float = math.nan
-    pooled: float = math.nan
+
+def reach_of(error: Numbers, freedom: Numbers, *, level: float = LEVEL) -> Numbers:
+    """The half-width of the interval of an estimate with this standard error."""
+    quantile: Numbers = stats.special().stdtrit(freedom, (1 + level) / 2)
+    return error * quantile
 
 
-UNKNOWN = Prior()
+def interval_of(figure: Figure, prior: Prior) -> Interval:
+    """The 95 % interval of one figure's log."""
+    reach = float(reach_of(*errors_of([figure], [prior]))[0])
+    return Interval(estimate=figure.mean, low=figure.mean - reach, high=figure.mean + reach)
 
 
-def interval_of(side: Estimates, *, least: int = MIN_REPLICATES) -> Interval:
-    """Interval of the mean of at least one estimate: Student's t over the estimates.
+class Bounds(NamedTuple):
+    """Estimates with the bounds of their 95 % intervals, one for each row."""
 
-    Fewer than `least` have none: drift of the machine makes the rounds of one process alike, so
-    that the interval of their level would hold the truth in about half of all cases. (Drift leaves
-    ratios, which are paired.)
+    value: Numbers
+    low: Numbers
+    high: Numbers
+
+
+def difference_of(first: Bounds, second: Bounds) -> Bounds:
+    """The second less the first, from intervals of both (method of variance estimates recovery).
+
+    Either may have bounds that are not symmetric, and degrees of freedom of its own.
     """
-    error = freedom = math.inf
-    if len(side.values) >= least:
-        error, freedom = stats.standard_error(side.values)
-    return stats.interval_about(statistics.fmean(side.values), error, freedom=freedom)
-
-
-def error_of(side: Estimates) -> float:
-    """Standard error of the mean of few replicates: the larger of within and between them."""
-    inside = math.hypot(*side.errors) / len(side.errors)
-    if len(side.values) < 2:
-        return inside
-    return max(inside, statistics.stdev(side.values) / math.sqrt(len(side.values)))
-
-
-def over_replicates(within: Sequence[Interval]) -> Interval | None:
-    """Mean of the replicates' estimates, with its interval from three replicates on."""
-    if not within:
-        return None
-    return interval_of(estimates_of(within))
-
-
-def variance_budget(within: Sequence[Interval]) -> dict[str, Any]:
-    """Uncertainty in percent: of rounds within a replicate, and between replicates.
-
-    The larger says what to increase: time per replicate, or the number of replicates.
-
-    Args:
-        within: intervals of the log speedup, of each replicate, at 95 %.
-    """
-    values, errors = estimates_of(within)
-    return {
-        "within_percent": 100 * statistics.fmean(errors) if errors else None,
-        "between_percent": 100 * statistics.stdev(values) if len(values) > 1 else None,
-    }
+    value = second.value - first.value
+    below = np.hypot(second.value - second.low, first.high - first.value)
+    above = np.hypot(second.high - second.value, first.value - first.low)
+    return Bounds(value, value - below, value + above)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast:
-    """Difference of two logs: its interval at `LEVEL`, p-value and verdict against the floor.
+    """Difference of two logs: intervals at `LEVEL` and at `NARROWER`, p-value against the floor.
 
-    Attributes:
-        means: of the replicates' estimates of each side.
-        replicates: how many count on each side.
+    `error` is its standard error, with `freedom` degrees of freedom.
     """
 
     interval: Interval
+    narrower: Interval
     p_value: float
-    verdict: Verdict
-    preliminary: bool
-    means: tuple[float, ...]
-    replicates: tuple[int, ...]
+    error: float
+    freedom: float
 
 
 def contrast(
-    first: Sequence[Numbers], second: Sequence[Numbers], *, floor: float
-) -> Contrast | None:
-    """Difference of the second side's logs and the first's: Welch's, from three replicates on.
-
-    Of fewer it has the errors of `error_of`, which leave out how replicates differ.
+    first: tuple[Figure, Prior],
+    second: tuple[Figure, Prior],
+    *,
+    floor: float,
+    shift: tuple[float, float, float] = (0.0, 0.0, math.inf),
+) -> Contrast:
+    """Difference of the second figure's log and the first's, which nothing pairs.
 
     Args:
-        first: logs of each replicate, a value per round; replicates with fewer than
-            `stats.MIN_PAIRS` rounds are ignored.
+        first: the figure of one side, and its prior.
         second: of the other side.
         floor: the smallest relative difference that is called one.
+        shift: what both differ by anyway, subtracted from the difference: its estimate, its
+            standard error and the degrees of freedom of that.
 
-    Returns:
-        None where a side has no replicate with enough rounds.
+    References:
+        Welch (1947), The Generalization of Student's Problem When Several Different Population
+        Variances Are Involved.
     """
-    sides = [
-        [values for values in side if len(values) >= stats.MIN_PAIRS] for side in (first, second)
-    ]
-    if not all(sides):
-        return None
-    estimates = [
-        estimates_of([stats.signed_rank_interval(values) for values in side]) for side in sides
-    ]
-    preliminary = min(map(len, sides)) < MIN_REPLICATES
-    error, freedom = math.hypot(*map(error_of, estimates)), math.inf
-    if not preliminary:
-        error, freedom = stats.standard_error(*(side.values for side in estimates))
-    means = tuple(statistics.fmean(side.values) for side in estimates)
+    errors, freedoms = errors_of([first[0], second[0]], [first[1], second[1]])
+    parts = [*(errors**2).tolist(), shift[1] ** 2]
+    degrees = [*freedoms.tolist(), shift[2]]
+    shares = sum(part**2 / freedom for part, freedom in zip(parts, degrees, strict=True))
+    error, freedom = math.sqrt(sum(parts)), sum(parts) ** 2 / shares if shares else math.inf
+    middle = second[0].mean - first[0].mean - shift[0]
     interval, narrower = (
-        stats.interval_about(means[1] - means[0], error, freedom=freedom, level=level)
+        stats.interval_about(middle, error, freedom=freedom, level=level)
         for level in (LEVEL, NARROWER)
     )
-    bound = np.array([math.log1p(floor)])
-    ends = (np.array([end]) for end in (interval.low, interval.high, narrower.low, narrower.high))
-    excess = abs(interval.estimate) - bound
-    p_value = float(_p_values(excess, error=np.array([error]), freedom=np.array([freedom]))[0])
-    if preliminary:  # no less than the rank-sum test of the rounds can give
-        rounds = [max(map(len, side)) for side in sides]
-        p_value = max(p_value, 2 / math.comb(sum(rounds), rounds[0]))
+    excess = np.array([abs(middle) - math.log1p(floor)])
+    p_value = float(_p_values(excess, np.array([error]), np.array([freedom]))[0])
     return Contrast(
-        interval=interval,
-        p_value=p_value,
-        verdict=verdicts_from(*ends, bound=bound)[0],
-        preliminary=preliminary,
-        means=means,
-        replicates=tuple(map(len, sides)),
+        interval=interval, narrower=narrower, p_value=p_value, error=error, freedom=freedom
     )
 
 
-def _p_values(excess: Numbers, *, error: Numbers, freedom: Numbers) -> Numbers:
-    """Two-sided p-values against the hypotheses that the truth lies within the floors.
-
-    They are below 1 - `LEVEL` exactly where the whole interval lies past the floor.
+def verdict_of(interval: Interval, narrower: Interval, *, floor: float) -> Verdict:
+    """Verdict on a log speedup: faster or slower where the whole interval lies past the floor.
 
     Args:
-        excess: by how much the estimates are past the floors.
-        error: standard errors of the estimates.
-        freedom: degrees of freedom of these; infinite for the normal distribution.
+        interval: at 95 %.
+        narrower: at 90 %: inside the floor on both sides, two one-sided 5 % tests find equivalence.
+        floor: the smallest relative difference that counts.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p_value = 2 * stats.special().stdtr(freedom, -excess / error)
-    return np.where(error > 0, np.fmin(1.0, p_value), np.where(excess > 0, 0.0, 1.0))
+    ends = (np.array([end]) for end in (interval.low, interval.high, narrower.low, narrower.high))
+    return _verdicts(*ends, bound=np.array([math.log1p(floor)]))[0]
 
 
-def verdicts_from(
+def _verdicts(
     low: Numbers, high: Numbers, low_90: Numbers, high_90: Numbers, *, bound: Numbers
 ) -> list[Verdict]:
-    """The verdict of each log ratio, from the bounds of both intervals and the floor's log.
-
-    Faster or slower where the whole interval at 95 % lies past the floor. Where that at 90 % lies
-    inside the floor on both sides, two one-sided 5 % tests find equivalence.
-    """
+    """The verdict of each log ratio, from the bounds of both intervals and the floor's log."""
     places = np.select(
         [low > bound, high < -bound, (low_90 > -bound) & (high_90 < bound)], [0, 1, 2], 3
     )
@@ -224,106 +254,71 @@ def verdicts_from(
     return [words[place] for place in places]
 
 
-def errors_of(numbers: Mapping[str, Numbers], priors: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Standard errors of log speedups, each from its replicates and its prior.
-
-    With a prior the variance is moderated: the weighted mean of the prior's and the replicates' own
-    (Smyth 2004). Its relative variance is that of the spread over trials and that of the pooled
-    estimate together (Satterthwaite), so the reciprocals of their degrees of freedom add up.
-    Without one, three replicates have their own variance, and fewer have only what
-    varies within their processes.
+def _p_values(excess: Numbers, error: Numbers, freedom: Numbers) -> Numbers:
+    """Two-sided p-values against the hypothesis that the truth lies within a floor.
 
     Args:
-        numbers: of the speedups: `within_percent`, the standard error of one replicate's estimate,
-            from its own rounds; `between_percent`, the standard deviation of the replicates'
-            estimates, NaN for a single one; `replicates`, how many.
-        priors: a `Prior` in each row, shape (n, 4).
-
-    Returns:
-        Standard errors; degrees of freedom, infinite where nothing is known of how processes
-        differ; and what is to be added to the interval's half-width: two replicates without a prior
-        get the hull of both intervals.
+        excess: by how much each estimate is past its floor; below 0 inside.
+        error: standard errors.
+        freedom: degrees of freedom.
     """
-    between, scale, freedom, pooled = priors.T
-    replicates = numbers["replicates"]
-    within, own = numbers["within_percent"] / 100, np.nan_to_num(numbers["between_percent"]) / 100
-    has_prior, several = ~np.isnan(scale), replicates >= MIN_REPLICATES
-    spread = scale * (between + within**2)
-    total = freedom + replicates - 1
-    moderated = spread + (replicates - 1) / total * (own**2 - spread)
-    variance = np.where(has_prior, moderated / replicates, own**2 / replicates)
-    alone = ~has_prior & ~several
-    error = np.where(alone, within, np.sqrt(variance))
-    degrees = np.where(
-        has_prior, np.fmax(1 / (1 / total + 1 / pooled), replicates - 1.0), replicates - 1.0
-    )
-    return error, np.where(alone, np.inf, degrees), np.where(alone, own / math.sqrt(2), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_value = 2 * stats.special().stdtr(freedom, -excess / error)
+    return np.where(error > 0, np.fmin(1.0, p_value), np.where(excess > 0, 0.0, 1.0))
 
 
-def judge(numbers: Mapping[str, Numbers], *, priors: Numbers, floor: Numbers) -> dict[str, Any]:
+def judge(figures: Sequence[Figure], priors: Sequence[Prior], floor: Numbers) -> dict[str, Any]:
     """The columns of speedups that depend on other trials, by their names in `SpeedupColumns`.
 
-    `freedom` and `p_value` are NaN where the interval holds within the processes only. A verdict is
-    a difference exactly where the p-value is below 0.05, wherever there is one.
+    A verdict is a difference exactly where the p-value is below 0.05.
 
     Args:
-        numbers: of the speedups, the columns `JUDGED_FROM`.
-        priors: as in `errors_of`.
+        figures: log speedups.
+        priors: of each.
         floor: the smallest relative difference that counts.
     """
-    special = stats.special()
-    logs, bound = np.log(numbers["speedup"]), np.log1p(floor)
-    error, freedom, extra = errors_of(numbers, priors)
-    wide, narrow = (
-        extra + error * special.stdtrit(freedom, (1 + level) / 2) for level in (LEVEL, NARROWER)
-    )
-    low, high = logs - wide, logs + wide
-    p_value = _p_values(np.abs(logs) - bound, error=error, freedom=freedom)
-    verdicts = verdicts_from(low, high, logs - narrow, logs + narrow, bound=bound)
-    columns = {
-        "low": np.exp(low),
-        "high": np.exp(high),
+    error, freedom = errors_of(figures, priors)
+    logs, bound = np.array([one.mean for one in figures]), np.log1p(floor)
+    wide, narrow = (reach_of(error, freedom, level=level) for level in (LEVEL, NARROWER))
+    return {
+        "verdict": _verdicts(logs - wide, logs + wide, logs - narrow, logs + narrow, bound=bound),
+        "low": np.exp(logs - wide),
+        "high": np.exp(logs + wide),
         "low_90": np.exp(logs - narrow),
         "high_90": np.exp(logs + narrow),
-        "freedom": np.where(np.isinf(freedom), np.nan, freedom),
-        "p_value": np.where(np.isinf(freedom), np.nan, p_value),
+        "p_value": _p_values(np.abs(logs) - bound, error, freedom),
     }
-    faster = np.array([verdict is Verdict.FASTER for verdict in verdicts], dtype=bool)
-    return {"verdict": verdicts, **columns, **_break_even(numbers, columns, faster)}
 
 
-def _break_even(
-    numbers: Mapping[str, Numbers], columns: Mapping[str, Numbers], faster: Numbers
-) -> dict[str, Numbers]:
-    """Calls after which extra time is paid back, with its least and its most.
+def break_even(extra_s: Bounds, call_s: Bounds, speedup: Bounds) -> Mapping[str, Numbers]:
+    """Calls after which extra time is paid back: extra / (call * (1 - 1 / speedup)).
 
-    NaN where the verdict is not faster: then nothing is known to be gained.
+    The logs of its three parts are combined as in `difference_of`. Extra time of which it is not
+    known whether there is any gives the lower bound 0; extra time below 0 is paid back at once.
+
+    Args:
+        extra_s: seconds that the candidate takes more to prepare.
+        call_s: seconds of a call of the baseline.
+        speedup: above 1, with its bounds.
     """
-    names = ("break_even_calls", "break_even_low", "break_even_high")
-    ratios = (numbers["speedup"], columns["high"], columns["low"])
-    baseline_s = numbers["baseline_call_ms"] / 1e3
-    calls = {}
+
+    def log_gain(ratio: Numbers) -> Numbers:
+        return np.log1p(-1 / np.maximum(ratio, 1.0))
+
     with np.errstate(divide="ignore", invalid="ignore"):
-        for name, extra_s, ratio in zip(names, _EXTRA_S, ratios, strict=True):
-            paid = np.maximum(0.0, numbers[extra_s]) / (baseline_s * (1 - 1 / ratio))
-            calls[name] = np.where(faster, paid, np.nan)
-    return calls
-
-
-def exponentiated(interval: Interval | None, scale: float) -> Estimate | None:
-    """An interval of logs as a figure times `scale`; infinite bounds are none."""
-    if interval is None:
-        return None
-    low, high = (
-        scale * math.exp(bound) if math.isfinite(bound) else None
-        for bound in (interval.low, interval.high)
-    )
-    return Estimate(value=scale * math.exp(interval.estimate), low=low, high=high)
-
-
-def reciprocal(log_s: Interval | None, batch_size: int) -> Estimate | None:
-    """Throughput, samples per second, from the log of seconds a call."""
-    if log_s is None:
-        return None
-    turned = Interval(estimate=-log_s.estimate, low=-log_s.high, high=-log_s.low)
-    return exponentiated(turned, batch_size)
+        extra = [np.log(np.maximum(0.0, seconds)) for seconds in extra_s]
+        call, gain = [np.log(seconds) for seconds in call_s], [log_gain(one) for one in speedup]
+        middle = extra[0] - call[0] - gain[0]
+        below = np.sqrt(
+            (extra[0] - extra[1]) ** 2 + (call[2] - call[0]) ** 2 + (gain[2] - gain[0]) ** 2
+        )
+        above = np.sqrt(
+            (extra[2] - extra[0]) ** 2 + (call[0] - call[1]) ** 2 + (gain[0] - gain[1]) ** 2
+        )
+        most = np.exp(extra[2] - call[1] - gain[1])
+        none = ~(extra_s.value > 0)
+        return {
+            "break_even_calls": np.exp(middle),
+            "break_even_low": np.where(none, 0.0, np.exp(middle - below)),
+            "break_even_high": np.where(none, most, np.exp(middle + above)),
+        }

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from xla_sweeps.analysis import provenance
+from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.schema import options
 from xla_sweeps.schema.columns import Part
 from xla_sweeps.schema.overrides import asked_of, runtime_text
@@ -34,11 +35,16 @@ DEFAULTS = "TensorFlow's defaults"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One set of results, as `rows.summaries` gives it, and its title."""
+    """One set of results, as `rows.summaries` gives it, and its title.
+
+    `pools` has what other trials say of each trial, `anchors` the records of the anchor trials.
+    """
 
     title: str
     records: Mapping[str, Sequence[Record]]
     summaries: Mapping[str, TrialSummary]
+    pools: Mapping[str, Pool] = field(default_factory=dict)
+    anchors: Mapping[str, Sequence[Record]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,70 +11,63 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.interval import NORMAL_95, UNKNOWN, Numbers, Prior, errors_of
+from xla_sweeps.analysis.interval import (
+    BUILT_IN,
+    FREEDOM,
+    LEAST,
+    NORMAL_95,
+    Numbers,
+    Prior,
+    built_in,
+    errors_of,
+)
 from xla_sweeps.schema.modes import is_aa_pair
+from xla_sweeps.schema.row import Figure
 
 MIN_FLOOR = 0.01
 
 MIN_FREEDOM = 4
-"""The fewest degrees of freedom from which a pooled variance is used."""
-
-FREEDOM_A_TRIAL = 8
-"""The most prior degrees of freedom of what differs between processes, times the number of trials.
-
-Few trials do not say how trials differ: one, as where single replicates learn from the anchors
-alone, says nothing of it. With 8, such an interval holds the truth in 93 % where the spread of
-trials differs (standard deviation of its log 0.5), in 97 to 98 % where it does not (simulated by
-`benchmarks/coverage.py`).
-"""
+"""The fewest degrees of freedom from which a mode or a pair learns from its own trials alone."""
 
 LATEST = 200
 """Only so many trials of a device and effort count, the latest."""
 
-MIN_AA_PAIRS = 20
+MIN_AA_PAIRS = 6
 """The fewest A/A pairs that raise a floor."""
 
 MAX_AA_PAIRS = 100
 """Only so many pairs count, the latest."""
 
-FORKED = "forked"
-"""Value of the column `process` of a trial with a forked replicate."""
+SLOPE_WEIGHT = 4.0
+"""Weight of the assumption that processes differ alike however rounds do.
 
-Pair = tuple[str, str]
-"""Labels of baseline and candidate."""
+It is that of some trials: the slope is 0 for one trial, and free for a sweep of twenty.
+"""
+
+ACROSS = "aa_across"
+"""Name of the figure of an A/A pair across processes, which no other learns from."""
+
+Key = tuple[str, tuple[str, ...]]
+"""Name and labels of a figure."""
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
-    """One comparison of one trial, as far as other trials learn from it.
+    """The figures of one trial, as far as other trials learn from them.
 
     Attributes:
         measured_at: ISO time of its last replicate.
-        replicates: how many count.
-        speedup: the ratio.
-        within_percent: standard error of one replicate's estimate, from its own rounds, percent.
-        between_percent: standard deviation of the replicates' estimates, percent; None for one.
-        aa_across: of an A/A pair, the ratio of its copies across processes, with its interval.
     """
 
     trial_id: str
     measured_at: str
     host: str
-    baseline: str
-    candidate: str
-    headline: bool
-    replicates: int
-    speedup: float
-    within_percent: float
-    between_percent: float | None
-    aa_across: float | None = None
-    aa_across_low: float | None = None
-    aa_across_high: float | None = None
+    figures: tuple[Figure, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +75,21 @@ class Pool:
     """Priors and floors of one device and effort.
 
     Attributes:
-        priors: by pair of modes.
-        headline: for other pairs.
+        priors: by figure and labels, where their own trials say enough.
+        common: by figure, of all labels together.
         floors: the smallest relative difference that counts, by host.
         floors_across: the same between processes.
     """
 
-    priors: Mapping[Pair, Prior] = field(default_factory=dict)
-    headline: Prior = UNKNOWN
+    priors: Mapping[Key, Prior] = field(default_factory=dict)
+    common: Mapping[str, Prior] = field(default_factory=dict)
     floors: Mapping[str, float] = field(default_factory=dict)
     floors_across: Mapping[str, float] = field(default_factory=dict)
 
-    def prior(self, baseline: str, candidate: str) -> Prior:
-        """The prior of a pair of modes: its own where enough trials have one."""
-        return self.priors.get((baseline, candidate), self.headline)
+    def prior(self, figure: Figure) -> Prior:
+        """The prior of a figure; the built-in one where no trial says anything."""
+        own = self.priors.get((figure.name, figure.labels))
+        return own or self.common.get(figure.name) or built_in(figure.name)
 
     def floor(self, host: str) -> float:
         """The floor of trials that a host measured."""
@@ -112,120 +106,107 @@ NOTHING = Pool()
 
 def pool_of(evidence: Iterable[Evidence]) -> Pool:
     """Priors and floors from the latest trials of one device and effort."""
-    evidence = list(evidence)
-    moments = {one.trial_id: one.measured_at for one in evidence}
-    latest = {*sorted(moments, key=lambda trial: (moments[trial], trial))[-LATEST:]}
-    counted = [one for one in evidence if one.trial_id in latest]
-    counted.sort(key=lambda one: (one.measured_at, one.trial_id))
-    several = [one for one in counted if one.replicates > 1]
-    pairs: dict[Pair, list[Evidence]] = {}
-    for one in several:
-        pairs.setdefault((one.baseline, one.candidate), []).append(one)
-    priors = {pair: prior_of(group) for pair, group in pairs.items()}
+    latest = sorted(evidence, key=lambda one: (one.measured_at, one.trial_id))[-LATEST:]
+    groups: dict[Key, list[Figure]] = {}
+    names: dict[str, list[Figure]] = {}
+    twins: dict[tuple[str, str], list[Figure]] = {}
+    for one in latest:
+        for figure in one.figures:
+            if figure.contaminated:
+                continue
+            if figure.replicates > 1 and figure.name in BUILT_IN:
+                groups.setdefault((figure.name, figure.labels), []).append(figure)
+                names.setdefault(figure.name, []).append(figure)
+            if figure.name == ACROSS or (figure.name == "speedup" and is_aa_pair(*figure.labels)):
+                twins.setdefault((figure.name, one.host), []).append(figure)
     pool = Pool(
-        {pair: prior for pair, prior in priors.items() if prior is not UNKNOWN},
-        prior_of([one for one in several if one.headline]),
+        {key: prior_of(group) for key, group in groups.items() if _freedom(group) >= MIN_FREEDOM},
+        {name: prior_of(group) for name, group in names.items()},
     )
-    twins: dict[str, list[Evidence]] = {}
-    for one in counted:
-        if is_aa_pair(one.baseline, one.candidate):
-            twins.setdefault(one.host, []).append(one)
-    return replace(
-        pool,
-        floors={
-            host: floor_of([one.speedup for one in group], standard_errors(group, pool))
-            for host, group in twins.items()
-        },
-        floors_across={host: _floor_across(group) for host, group in twins.items()},
-    )
+    floors: dict[str, dict[str, float]] = {ACROSS: {}, "speedup": {}}
+    for (name, host), group in twins.items():
+        if name == ACROSS:
+            errors = np.sqrt([figure.within for figure in group])
+        else:
+            errors = errors_of(group, list(map(pool.prior, group)))[0]
+        floors[name][host] = floor_of([figure.mean for figure in group], errors)
+    return Pool(pool.priors, pool.common, floors["speedup"], floors[ACROSS])
 
 
-def _floor_across(twins: Iterable[Evidence]) -> float:
-    """The floor between processes; Welch's degrees of freedom are taken as of equal spreads."""
-    ratios, errors = [], []
-    for pair in twins:
-        if pair.aa_across and pair.aa_across_low and pair.aa_across_high:
-            width = math.log(pair.aa_across_high / pair.aa_across_low)
-            quantile = float(stats.special().stdtrit(pair.replicates - 2, 0.975))
-            ratios.append(pair.aa_across)
-            errors.append(width / 2 / quantile)
-    return floor_of(ratios, np.array(errors))
+def _freedom(figures: Iterable[Figure]) -> int:
+    """The degrees of freedom that these say together of how processes differ."""
+    return sum(figure.replicates - 1 for figure in figures)
 
 
-def prior_of(evidence: Sequence[Evidence]) -> Prior:
-    """The variance of one replicate's estimate from trials with several replicates each.
+def prior_of(figures: Sequence[Figure]) -> Prior:
+    """The spread of one replicate's estimate from trials with several replicates each.
 
-    The variance between processes is the mean of what the trials' variances exceed their squared
-    errors within processes by. How much the trials' variances scatter beyond chance gives the prior
-    degrees of freedom.
+    The built-in spread counts like one more trial, of `FREEDOM` degrees of freedom. The slope is
+    that of the log variances over those within processes, drawn towards 0 where little is known.
+    The variance between processes is the mean of what the trials' variances exceed those within by.
+    The scale lies halfway, in logs, between this mean and the typical trial: so a few noisy trials
+    do not widen the intervals of all others, and are not called quiet either.
 
-    Returns:
-        `UNKNOWN` below `MIN_FREEDOM` degrees of freedom.
+    Args:
+        figures: of one name, at least one, each with several replicates.
 
     References:
-        Smyth (2004), Linear Models and Empirical Bayes Methods for Assessing Differential
-        Expression in Microarray Experiments, section 6.2 (limma).
+        Smyth (2004), section 6.2: mean and variance of the log of a variance; Law, Chen, Shi &
+        Smyth (2014), voom, and Phipson et al. (2016), for a trend of the prior (limma-trend).
     """
-    freedom = np.array([one.replicates - 1 for one in evidence], dtype=float)
-    if freedom.sum() < MIN_FREEDOM:
-        return UNKNOWN
-    variance = np.array([one.between_percent or 0.0 for one in evidence]) ** 2 / 1e4
-    within = np.array([one.within_percent for one in evidence]) ** 2 / 1e4
-    between = max(0.0, float(freedom @ (variance - within) / freedom.sum()))
-    expected = between + within
-    share = between / float(expected.mean()) if between else 0.0
-    most = FREEDOM_A_TRIAL * len(evidence) / share**2 if share else math.inf
-    if not (expected > 0).all():
-        return Prior(between, 1.0, most, float(freedom.sum()))
-    ratio = np.maximum(variance / expected, 1e-5)
-    special = stats.special()
-    logs = np.log(ratio) - special.digamma(freedom / 2) + np.log(freedom / 2)
-    excess = -math.inf
-    if logs.size > 1:
-        excess = float(np.var(logs, ddof=1) - special.polygamma(1, freedom / 2).mean())
-    prior = 2 * stats.trigamma_inverse(excess) if excess > 0 else math.inf
-    if prior >= most:
-        return Prior(between, 1.0, most, float(freedom.sum()))
-    scale = math.exp(float(logs.mean() + special.digamma(prior / 2)) - math.log(prior / 2))
-    return Prior(between, scale, prior, float(freedom.sum()))
+    facts = [(one.replicates - 1, one.between, one.within) for one in figures]
+    freedom, variance, within = np.array(facts, dtype=float).T
+    within = np.maximum(within, LEAST)
+    logs, weights = _log_variances(np.maximum(variance, LEAST), freedom)
+    middle = np.log(within) - np.average(np.log(within), weights=weights)
+    slope = float((weights * middle) @ logs / ((weights * middle) @ middle + SLOPE_WEIGHT))
+    slope = min(1.0, max(0.0, slope))
+    typical = math.exp(float(np.average(np.log(within), weights=weights)))
+    freedom, within = np.append(freedom, FREEDOM), np.append(within, typical)
+    variance = np.append(variance, built_in(figures[0].name).between + typical)
+    trend = (within / typical) ** slope
+    between = max(0.0, float(freedom @ ((variance - within) / trend) / freedom.sum()))
+    ratio = np.maximum(variance / (between * trend + within), 1e-5)
+    logs, weights = _log_variances(ratio, freedom)
+    return Prior(between, math.exp(float(np.average(logs, weights=weights)) / 2), typical, slope)
 
 
-def floor_of(ratios: Sequence[float], errors: Numbers) -> float:
+def _log_variances(variance: Numbers, freedom: Numbers) -> tuple[Numbers, Numbers]:
+    """The logs of variances without the bias of few degrees of freedom, and their weights."""
+    special, half = stats.special(), freedom / 2
+    logs: Numbers = np.log(variance) - special.digamma(half) + np.log(half)
+    weights: Numbers = 1 / special.polygamma(1, half)
+    return logs, weights
+
+
+def floor_of(logs: Sequence[float], errors: Numbers) -> float:
     """The smallest relative difference that counts, from A/A pairs of one host and kind.
 
     Args:
-        ratios: of the pairs, the latest last.
-        errors: standard errors of their logs.
+        logs: of the pairs' ratios, the latest last.
+        errors: their standard errors.
 
     Returns:
         What 95 % of pairs of copies differ by beyond what their own errors explain (a random-effect
-        model with mean zero), from the latest `MAX_AA_PAIRS`; 1 % where that is less, or where
-        there are fewer than `MIN_AA_PAIRS`.
+        model with mean zero, its variance estimated without bias of the median), from the latest
+        `MAX_AA_PAIRS`; 1 % where that is less, or where there are fewer than `MIN_AA_PAIRS`.
 
     References:
-        Paule & Mandel (1982), Consensus Values and Weighting Factors.
+        Paule & Mandel (1982), Consensus Values and Weighting Factors; Viechtbauer (2007),
+        Confidence Intervals for the Amount of Heterogeneity in Meta-Analysis (Q profile).
     """
-    if len(ratios) < MIN_AA_PAIRS:
+    if len(logs) < MIN_AA_PAIRS:
         return MIN_FLOOR
-    squares = np.log(ratios[-MAX_AA_PAIRS:]) ** 2
-    variances = errors[-MAX_AA_PAIRS:] ** 2
-    low, high = 0.0, float(squares.max())
-    if high == 0 or float((squares / np.maximum(variances, 1e-18)).sum()) <= squares.size:
+    squares = np.array(logs[-MAX_AA_PAIRS:]) ** 2
+    variances = np.maximum(errors[-MAX_AA_PAIRS:] ** 2, 1e-18)
+    median = float(stats.special().chdtri(squares.size, 0.5))
+    low, high = 0.0, 2 * float(squares.max()) * squares.size
+    if float((squares / variances).sum()) <= median:
         return MIN_FLOOR
     for _ in range(60):
         middle = (low + high) / 2
-        if float((squares / (variances + middle)).sum()) > squares.size:
+        if float((squares / (variances + middle)).sum()) > median:
             low = middle
         else:
             high = middle
     return max(MIN_FLOOR, math.expm1(NORMAL_95 * math.sqrt(high)))
-
-
-def standard_errors(evidence: Sequence[Evidence], pool: Pool) -> Numbers:
-    """Standard errors of the log speedups, as their intervals have them."""
-    numbers = {
-        name: np.array([getattr(one, name) or 0.0 for one in evidence])
-        for name in ("within_percent", "between_percent", "replicates")
-    }
-    priors = np.array([pool.prior(one.baseline, one.candidate) for one in evidence])
-    return errors_of(numbers, priors)[0]

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.estimates import counting, intervals
-from xla_sweeps.analysis.interval import error_of, estimates_of
+from xla_sweeps.analysis.interval import built_in, errors_of
 from xla_sweeps.analysis.stats import Interval
-from xla_sweeps.analysis.summary import measured_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
@@ -115,12 +113,12 @@ def points_of(trials: Iterable[tuple[TrialSummary, Sequence[Record]]], label: st
         label: of the mode.
     """
     points = []
-    for summary, records in trials:
+    for summary, _ in trials:
         mode = next((mode for mode in summary.modes if mode.label == label), None)
         if mode is None or mode.status is not Status.OK or mode.columns.call_ms is None:
             continue
-        call_s, _ = counting(measured_of(records).samples, label)
-        error = error_of(estimates_of(intervals(call_s)))
+        figures = [one for one in summary.figures if (one.name, one.labels) == ("call", (label,))]
+        error = float(errors_of(figures, [built_in("call")])[0][0])
         points.append(
             Point(
                 batch_size=summary.trial.batch_size,

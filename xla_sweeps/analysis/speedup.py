@@ -5,23 +5,22 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.estimates import Samples, Seconds, counting, intervals
 from xla_sweeps.analysis.interval import (
-    JUDGED_FROM,
+    FREEDOM,
     MIN_REPLICATES,
-    UNKNOWN,
+    built_in,
     contrast,
-    estimates_of,
-    judge,
-    over_replicates,
-    variance_budget,
+    error_within,
+    figure_of,
 )
-from xla_sweeps.analysis.pool import MIN_FLOOR, Pool
+from xla_sweeps.analysis.pool import ACROSS, MIN_FLOOR, Key
 from xla_sweeps.analysis.provenance import (
     command_of,
     driver_of,
@@ -30,6 +29,7 @@ from xla_sweeps.analysis.provenance import (
     software_of,
     telemetry_of,
 )
+from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.columns import (
     FailureColumns,
     ModeColumns,
@@ -42,7 +42,7 @@ from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
 from xla_sweeps.schema.modes import headline_pairs, is_aa_pair
 from xla_sweeps.schema.overrides import data_name, runtime_text
 from xla_sweeps.schema.record import ModelFacts, Record
-from xla_sweeps.schema.row import ComparisonRow, ModeSummary, value_of
+from xla_sweeps.schema.row import ComparisonRow, Figure, ModeSummary
 
 HOST_BOUND_INDEX = 0.9
 
@@ -125,8 +125,8 @@ def shared_of(
 def compare(
     samples: Sequence[Samples],
     modes: Mapping[str, ModeSummary],
-    baseline: str,
-    candidate: str,
+    figures: Mapping[Key, Figure],
+    pair: tuple[str, str],
     *,
     shared: Shared,
 ) -> ComparisonRow:
@@ -135,10 +135,12 @@ def compare(
     Args:
         samples: of the trial's replicates.
         modes: all modes of the trial, by label.
-        baseline: label of the baseline mode; "" where the candidate was measured alone.
-        candidate: label of the candidate mode.
+        figures: of the trial.
+        pair: labels of the baseline and the candidate; the first is "" where the candidate was
+            measured alone.
         shared: `shared_of`.
     """
+    baseline, candidate = pair
     second, first = modes[candidate], modes.get(baseline)
     sides = (second, first) if first else (second,)
     failed = next((mode for mode in sides if mode.status is not Status.OK), None)
@@ -149,7 +151,7 @@ def compare(
         headline=not first or (baseline, candidate) in headline_pairs(tuple(modes)),
         candidate=second.columns,
         baseline=first.columns if first else ModeColumns(mode=""),
-        speedup=_speedup(samples, first, second, failed=failed is not None)
+        speedup=_speedup(samples, figures, first, second, failed=failed is not None)
         if first
         else _no_speedup(second, counted),
         status=failed.status if failed else _status(bool(counted), contaminated=contaminated),
@@ -164,20 +166,26 @@ def compare(
 
 
 def _speedup(
-    samples: Sequence[Samples], first: ModeSummary, second: ModeSummary, *, failed: bool
+    samples: Sequence[Samples],
+    figures: Mapping[Key, Figure],
+    first: ModeSummary,
+    second: ModeSummary,
+    *,
+    failed: bool,
 ) -> SpeedupColumns:
     """The second mode, the candidate, against the first; `failed`: one of them gave no number."""
     pair = first.label, second.label
-    counted, contaminated = counting(samples, *pair)
+    counted, _ = counting(samples, *pair)
     within = intervals(counted)
+    figure, memory = (figures.get((name, pair)) for name in ("speedup", "memory"))
     value = absolute = sustained = None
-    if within and not failed:
-        value = math.exp(statistics.fmean([interval.estimate for interval in within]))
+    if figure and not failed:
+        value = math.exp(figure.mean)
         rates = [mode.columns.throughput_samples_per_s for mode in (first, second)]
         absolute = rates[1] - rates[0] if rates[0] and rates[1] else None
         if first.sustained and second.sustained:
             sustained = value * first.sustained.value / second.sustained.value
-    estimates = estimates_of([] if value is None else within)
+    shown = [] if value is None else within
     return SpeedupColumns(
         value=value,
         percent=None if value is None else 100 * (value - 1),
@@ -187,11 +195,13 @@ def _speedup(
         floor=MIN_FLOOR,
         replicates=len(within),
         rounds=sum(map(len, counted)),
-        **_across([] if failed or contaminated else counted, *pair),
-        **variance_budget(within),
-        estimates=" ".join(map(repr, estimates.values)),
-        errors=" ".join(map(repr, estimates.errors)),
-        **_costs(first, second),
+        **_across(figures.get((ACROSS, pair))),
+        **_variance_budget(within),
+        estimates=" ".join(repr(interval.estimate) for interval in shown),
+        errors=" ".join(repr(error_within(interval)) for interval in shown),
+        **_costs(figures, *pair),
+        peak_memory_ratio=math.exp(memory.mean) if memory else None,
+        host_bound=max(mode.host_bound_index or 0.0 for mode in (first, second)) > HOST_BOUND_INDEX,
         raw=None if failed else _raw(samples, *pair),
         sustained=sustained,
         cv_percent=second.cv_percent,
@@ -212,68 +222,73 @@ def _no_speedup(mode: ModeSummary, counted: Sequence[Seconds]) -> SpeedupColumns
     )
 
 
-def with_judgement(row: ComparisonRow, pool: Pool) -> ComparisonRow:
-    """The row with what depends on other trials: floors, interval, p-value, verdict, break-even."""
-    host = row.provenance.host
-    speedup = replace(row.speedup, floor=pool.floor(host), floor_across=pool.floor_across(host))
-    if speedup.value is not None:
-        prior = pool.prior(row.baseline.mode, row.candidate.mode)
-        columns = judge(
-            {name: np.array([value_of(row, name)], dtype=float) for name in JUDGED_FROM},
-            priors=np.array([prior if row.status is Status.OK else UNKNOWN]),
-            floor=np.array([speedup.floor]),
-        )
-        verdict = columns.pop("verdict")[0]
-        figures = {name: float(column[0]) for name, column in columns.items()}
-        judged: dict[str, Any] = {
-            name: None if math.isnan(value) else value for name, value in figures.items()
-        }
-        speedup = replace(speedup, verdict=verdict, **judged)
-    return replace(row, speedup=speedup)
-
-
 def _status(measured: bool, *, contaminated: bool) -> Status:
     if not measured:
         return Status.SKIPPED
     return Status.CONTAMINATED if contaminated else Status.OK
 
 
-def _costs(baseline: ModeSummary, candidate: ModeSummary) -> dict[str, Any]:
-    """Costs of the candidate: preparation and memory."""
-    times = (prepare_s(baseline), prepare_s(candidate))
-    each = [
-        second - first
-        for first, second in (*zip(baseline.prepare_s, candidate.prepare_s, strict=True), times)
-        if first is not None and second is not None
-    ]
-    peaks = (baseline.steady_memory_bytes, candidate.steady_memory_bytes)
-    waits = max(baseline.host_bound_index or 0.0, candidate.host_bound_index or 0.0)
+def _costs(figures: Mapping[Key, Figure], baseline: str, candidate: str) -> dict[str, Any]:
+    """Extra time to prepare the candidate."""
+    times = [figures.get(("prepare", (label,))) for label in (baseline, candidate)]
+    if times[0] is None or times[1] is None:
+        return {}
+    return {"compile_s_extra": math.exp(times[1].mean) - math.exp(times[0].mean)}
+
+
+def _variance_budget(within: Sequence[Interval]) -> dict[str, Any]:
+    """Uncertainty in percent: of rounds within a replicate, and between replicates.
+
+    The larger says what to increase: time per replicate, or the number of replicates.
+
+    Args:
+        within: intervals of the log speedup, of each replicate, at 95 %.
+    """
+    values = [interval.estimate for interval in within]
     return {
-        "compile_s_extra": None if None in times else each[-1],
-        "compile_s_extra_low": min(each, default=None),
-        "compile_s_extra_high": max(each, default=None),
-        "peak_memory_ratio": peaks[1] / peaks[0] if peaks[0] and peaks[1] else None,
-        "host_bound": waits > HOST_BOUND_INDEX,
+        "within_percent": 100 * statistics.fmean(map(error_within, within)) if within else None,
+        "between_percent": 100 * statistics.stdev(values) if len(values) > 1 else None,
     }
 
 
-def _across(counted: Sequence[Seconds], baseline: str, candidate: str) -> dict[str, Any]:
+def across_of(counted: Sequence[Seconds], baseline: str, candidate: str) -> Figure | None:
     """An A/A pair across processes: the baseline in every second one over its copy in the others.
 
-    Nothing pairs the two, so drift and what differs between processes are in it. Empty for other
-    pairs, and for fewer than three replicates a side.
+    Nothing pairs the two, so drift and what differs between processes are in it. None for other
+    pairs, and for fewer than three replicates a side. The figure's `within` is its whole variance.
+
+    Args:
+        counted: seconds a call of both modes, of each replicate.
+        baseline: label of the baseline mode.
+        candidate: label of its copy.
     """
     if not is_aa_pair(baseline, candidate) or len(counted) < 2 * MIN_REPLICATES:
-        return {}
-    copies = [np.log(call_s[:, 1]) for call_s in counted[1::2]]
-    difference = contrast(copies, [np.log(call_s[:, 0]) for call_s in counted[::2]], floor=0.0)
-    if difference is None:
-        return {}
-    interval = difference.interval
-    names = ("aa_across", "aa_across_low", "aa_across_high")
-    return dict(
-        zip(names, np.exp([interval.estimate, interval.low, interval.high]).tolist(), strict=True)
+        return None
+    sides = []
+    for place, half in enumerate((counted[::2], counted[1::2])):
+        within = [stats.signed_rank_interval(np.log(call_s[:, place])) for call_s in half]
+        values = [interval.estimate for interval in within]
+        figure = figure_of("call", (baseline,), values, list(map(error_within, within)))
+        sides.append((figure, built_in("call")))
+    difference = contrast(sides[1], sides[0], floor=0.0)
+    return Figure(
+        name=ACROSS,
+        labels=(baseline, candidate),
+        replicates=len(counted),
+        mean=difference.interval.estimate,
+        within=difference.error**2,
+        between=0.0,
     )
+
+
+def _across(figure: Figure | None) -> dict[str, float]:
+    """Columns of `across_of`; both sides are taken to vary alike."""
+    if figure is None:
+        return {}
+    freedom = figure.replicates - 2 + 2 * FREEDOM
+    interval = stats.interval_about(figure.mean, math.sqrt(figure.within), freedom=freedom)
+    ends = {"": interval.estimate, "_low": interval.low, "_high": interval.high}
+    return {f"aa_across{end}": math.exp(value) for end, value in ends.items()}
 
 
 def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | None:
@@ -281,8 +296,9 @@ def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | N
     if not any(replicate.contaminated for replicate in samples):
         return None
     every, _ = counting(samples, baseline, candidate, contaminated=True)
-    interval = over_replicates(intervals(every))
-    return math.exp(interval.estimate) if interval else None
+    if not every:
+        return None
+    return math.exp(statistics.fmean(one.estimate for one in intervals(every)))
 
 
 def prepare_s(times: ModeSummary | ModeOutcome) -> float | None:

@@ -77,22 +77,24 @@ def interval_about(
     return Interval(estimate=estimate, low=estimate - reach, high=estimate + reach)
 
 
-def standard_error(*sides: Sequence[float]) -> tuple[float, float]:
-    """Standard error of a mean, or of the difference of two (Welch), and its degrees of freedom.
+def log_quantile(values: Sequence[float] | _Numbers, share: float) -> tuple[float, float]:
+    """The log of a quantile of positive values, and its standard error.
+
+    The error is that of the 95 % interval between two order statistics, whose ranks are binomial.
 
     Args:
-        sides: one or two, of at least two independent estimates each.
+        values: at least one.
+        share: of the values that lie below: 0.9 is the 90th percentile.
 
     References:
-        Welch (1947), The Generalization of Student's Problem When Several Different Population
-        Variances Are Involved.
+        Hollander, Wolfe & Chicken (2014), section 3.6 (interval of a quantile).
     """
-    parts = [statistics.variance(side) / len(side) for side in sides]
-    total = sum(parts)
-    if total == 0:
-        return 0.0, float(sum(len(side) - 1 for side in sides))
-    shares = [part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True)]
-    return math.sqrt(total), total**2 / sum(shares)
+    ordered = np.sort(np.log(np.asarray(values, dtype=float)))
+    middle = float(np.quantile(ordered, share))
+    reach = 1.96 * math.sqrt(ordered.size * share * (1 - share))
+    ranks = np.clip(ordered.size * share + np.array([-reach, reach]), 0, ordered.size - 1)
+    low, high = ordered[ranks.astype(int)]
+    return middle, float(high - low) / 2 / 1.96
 
 
 def q_values(p_values: Sequence[float]) -> list[float]:
@@ -152,24 +154,6 @@ def _slopes(values: Sequence[float]) -> _Numbers:
     first, second = np.triu_indices(numbers.size, k=1)
     slopes: _Numbers = (numbers[second] - numbers[first]) / (second - first)
     return slopes
-
-
-def trigamma_inverse(value: float) -> float:
-    """The positive x whose trigamma function is this positive value.
-
-    References:
-        Smyth (2004), Linear Models and Empirical Bayes Methods, appendix.
-    """
-    if value > 1e7:
-        return 1 / math.sqrt(value)
-    root = 0.5 + 1 / value
-    for _ in range(50):
-        trigamma = float(special().polygamma(1, root))
-        step = trigamma * (1 - trigamma / value) / float(special().polygamma(2, root))
-        root += step
-        if -step / root < 1e-10:
-            break
-    return root
 
 
 def special() -> Any:

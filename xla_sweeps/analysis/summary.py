@@ -7,29 +7,30 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
-import numpy as np
 
 from xla_sweeps.analysis import speedup, stats
-from xla_sweeps.analysis.estimates import Samples, Seconds, counting, intervals
-from xla_sweeps.analysis.interval import (
-    Estimates,
-    exponentiated,
-    interval_of,
-    over_replicates,
-    reciprocal,
-)
-from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING
-from xla_sweeps.analysis.stats import Interval
+from xla_sweeps.analysis.estimates import Samples, Seconds, counting, figure
+from xla_sweeps.analysis.interval import built_in, figure_of, interval_of
+from xla_sweeps.analysis.judging import judged
+from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Key, Pool
 from xla_sweeps.schema.columns import ModeColumns
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Round, Status
 from xla_sweeps.schema.modes import Entry, Mode, by_role, comparison_pairs, mode_of
 from xla_sweeps.schema.record import Record, build_of, headline_labels, newest
-from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
+from xla_sweeps.schema.row import (
+    ComparisonRow,
+    Estimate,
+    Figure,
+    ModeSummary,
+    TrialSummary,
+    columns_of,
+    row_of,
+)
 
 _T = TypeVar("_T")
 
@@ -84,17 +85,20 @@ def measured_of(records: Sequence[Record]) -> Measured:
     )
 
 
-def summarize(records: Sequence[Record]) -> TrialSummary:
-    """Summarize the replicates of one trial, judged by themselves.
+def summarize(records: Sequence[Record], *, pool: Pool | None = NOTHING) -> TrialSummary:
+    """Summarize the replicates of one trial.
 
     Args:
         records: as in `measured_of`.
+        pool: what other trials of the device and effort say; without it the comparisons have no
+            interval yet and a verdict that means nothing.
 
     Raises:
         ValueError: no records, or records of several trials.
     """
     trial = measured_of(records)
-    modes = _with_input_share({label: _summarize_mode(trial, label) for label in trial.labels})
+    figures = _figures(trial)
+    modes = {label: _summarize_mode(trial, figures, label) for label in trial.labels}
     model = next(
         (record.model for record in reversed(trial.records) if record.model.params),
         trial.records[-1].model,
@@ -107,15 +111,52 @@ def summarize(records: Sequence[Record]) -> TrialSummary:
     ]
     shared = speedup.shared_of(trial.counted, model, also=flags)
     pairs = comparison_pairs(trial.labels) or [("", label) for label in trial.labels]
-    rows = tuple(speedup.compare(trial.samples, modes, *pair, shared=shared) for pair in pairs)
-    return TrialSummary(
+    rows = tuple(
+        speedup.compare(trial.samples, modes, figures, pair, shared=shared) for pair in pairs
+    )
+    withheld = [
+        (row.baseline.mode, row.candidate.mode) for row in rows if row.speedup.value is None
+    ]
+    figures = {key: one for key, one in figures.items() if key[1] not in withheld}
+    summary = TrialSummary(
         trial=shared.trial,
         model=model,
         replicates=sum(bool(counted_rounds(record)) for record in trial.counted),
         flags=shared.flags,
         modes=tuple(modes.values()),
-        comparisons=tuple(speedup.with_judgement(row, NOTHING) for row in rows),
+        comparisons=rows,
+        figures=tuple(figures.values()),
     )
+    return summary if pool is None else with_rows(summary, _judged(rows, figures, pool))
+
+
+def with_rows(summary: TrialSummary, rows: Iterable[ComparisonRow]) -> TrialSummary:
+    """The trial with these rows, and its modes as the rows have them."""
+    rows = tuple(rows)
+    columns = {side.mode: side for row in rows for side in (row.baseline, row.candidate)}
+    modes = tuple(
+        msgspec.structs.replace(mode, columns=columns.get(mode.label, mode.columns))
+        for mode in summary.modes
+    )
+    return replace(summary, comparisons=rows, modes=modes)
+
+
+def _judged(
+    rows: Sequence[ComparisonRow], figures: Mapping[Key, Figure], pool: Pool
+) -> tuple[ComparisonRow, ...]:
+    """The rows with what depends on other trials."""
+    columns = columns_of(rows)
+    trials = columns["trial_id"]
+    made = judged(columns, dict.fromkeys(trials, figures), dict.fromkeys(trials, pool))
+    documents = []
+    for place in range(len(rows)):
+        document = {name: values[place] for name, values in columns.items()}
+        for name, values in made.items():
+            value = values[place]
+            number = isinstance(value, float)
+            document[name] = value if not number else None if math.isnan(value) else float(value)
+        documents.append(document)
+    return tuple(map(row_of, documents))
 
 
 def samples_of(records: Iterable[Record]) -> list[Samples]:
@@ -159,38 +200,92 @@ def _counted(records: Sequence[Record]) -> Sequence[Record]:
     )
 
 
-def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
-    call_s, _ = counting(trial.samples, label)
-    status, failure = _mode_status(trial.records, label, measured=bool(call_s))
-    counted = trial.counted
-    outcomes = [record.modes[label] for record in counted if label in record.modes]
-    blocks = [one[:, 0] for one in call_s]
-    within = intervals(call_s)
-    log_s = over_replicates(within)
-    latencies_ms = [1e3 * value for outcome in outcomes for value in outcome.latencies_s]
-    p50, p90, p99 = (
-        np.quantile(latencies_ms, [0.5, 0.9, 0.99]).tolist() if latencies_ms else [None] * 3
-    )
+def _figures(trial: Measured) -> dict[Key, Figure]:
+    """The figures of the modes and of their comparisons, as logs."""
+    made: list[Figure | None] = []
+    alone = by_role(trial.labels).get(Mode.INPUT.role, "")
+    for label in trial.labels:
+        outcomes = [record.modes[label] for record in trial.counted if label in record.modes]
+        made.append(figure("call", trial.samples, label))
+        if alone and mode_of(label).entry is Entry.FIT:
+            share = figure("input_share", trial.samples, alone, label)
+            made.append(share and msgspec.structs.replace(share, labels=(label,)))
+        values: dict[str, list[float | None]] = {
+            "prepare": [speedup.prepare_s(outcome) for outcome in outcomes],
+            "copy_input": [outcome.copies_s.get("input") for outcome in outcomes],
+            "copy_output": [outcome.copies_s.get("output") for outcome in outcomes],
+        }
+        busy = any(record.status is Status.CONTAMINATED for record in trial.counted)
+        made += [_figure(name, (label,), seconds, busy) for name, seconds in values.items()]
+        made += _latencies([outcome.latencies_s for outcome in outcomes], label, busy)
+        made.append(_sustained(trial.counted, label))
+    for pair in comparison_pairs(trial.labels):
+        made.append(figure("speedup", trial.samples, *pair))
+        counted, contaminated = counting(trial.samples, *pair)
+        made.append(None if contaminated else speedup.across_of(counted, *pair))
+        made.append(_figure("memory", pair, _memory_ratios(trial.counted, *pair), False))
+    return {(one.name, one.labels): one for one in made if one is not None}
+
+
+def _figure(
+    name: str, labels: tuple[str, ...], values: Iterable[float | None], contaminated: bool
+) -> Figure | None:
+    """The figure of one positive value of each replicate; None where none has one."""
+    logs = [math.log(value) for value in values if value]
+    return figure_of(name, labels, logs, contaminated=contaminated) if logs else None
+
+
+def _memory_ratios(
+    records: Sequence[Record], baseline: str, candidate: str
+) -> Iterator[float | None]:
+    """The candidate's steady memory over the baseline's, of each replicate."""
+    for record in records:
+        sizes = [
+            record.modes[label].steady_memory_bytes if label in record.modes else None
+            for label in (baseline, candidate)
+        ]
+        yield sizes[1] / sizes[0] if sizes[0] and sizes[1] else None
+
+
+def _latencies(
+    replicates: Sequence[Sequence[float]], label: str, contaminated: bool
+) -> Iterator[Figure]:
+    """Percentiles of the latency: the mean of the logs of each replicate's."""
+    measured = [latencies_s for latencies_s in replicates if latencies_s]
+    calls = sum(map(len, measured))
+    for name, share in (("latency_p50", 0.5), ("latency_p90", 0.9), ("latency_p99", 0.99)):
+        if measured and (share < 0.99 or calls >= MIN_P99_CALLS):
+            within = [stats.log_quantile(latencies_s, share) for latencies_s in measured]
+            values, errors = zip(*within, strict=True)
+            yield figure_of(name, (label,), values, errors, contaminated=contaminated)
+
+
+def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) -> ModeSummary:
+    counted, _ = counting(trial.samples, label)
+    status, failure = _mode_status(trial.records, label, measured=bool(counted))
+    outcomes = [record.modes[label] for record in trial.counted if label in record.modes]
+    blocks = [one[:, 0] for one in counted]
+
+    def value(name: str, scale: float) -> float | None:
+        one = figures.get((name, (label,)))
+        return scale * math.exp(one.mean) if one else None
+
+    call_s = value("call", 1.0)
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
     on_gpu = any(record.device.get("kind") == "gpu" for record in trial.records)
-    throughput = reciprocal(log_s, trial.records[0].trial.samples)
-    call = exponentiated(log_s, 1e3)
     return ModeSummary(
         label=label,
         columns=ModeColumns(
             mode=label,
-            throughput_samples_per_s=throughput.value if throughput else None,
-            throughput_low=throughput.low if throughput else None,
-            throughput_high=throughput.high if throughput else None,
-            call_ms=call.value if call else None,
-            call_low_ms=call.low if call else None,
-            call_high_ms=call.high if call else None,
-            copy_input_ms=_copy_ms(outcomes, "input"),
-            copy_output_ms=_copy_ms(outcomes, "output"),
+            throughput_samples_per_s=trial.records[0].trial.samples / call_s if call_s else None,
+            call_ms=value("call", 1e3),
+            copy_input_ms=value("copy_input", 1e3),
+            copy_output_ms=value("copy_output", 1e3),
+            input_share=value("input_share", 1.0),
             last_batch_compile_s=_median(outcome.last_batch_compile_s for outcome in outcomes),
-            latency_p50_ms=p50,
-            latency_p90_ms=p90,
-            latency_p99_ms=p99 if len(latencies_ms) >= MIN_P99_CALLS else None,
+            latency_p50_ms=value("latency_p50", 1e3),
+            latency_p90_ms=value("latency_p90", 1e3),
+            latency_p99_ms=value("latency_p99", 1e3),
             jit_compile=_jit_compile(outcomes),
         ),
         status=status,
@@ -202,36 +297,15 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
         ),
         rmse_rel=max(_present(agreement.rmse_rel for agreement in agreements), default=None),
         agreement_ok=all(agreement.ok for agreement in agreements) if agreements else None,
-        host_bound_index=_host_bound_index(outcomes, log_s)
+        host_bound_index=_host_bound_index(outcomes, call_s)
         if on_gpu and mode_of(label).entry.queues
         else None,
         rounds=sum(map(len, blocks)),
-        replicates=len(within),
+        replicates=len(blocks),
         failure=failure,
         cv_percent=_cv_percent(blocks),
-        sustained=_sustained(counted, label),
-        prepare_s=tuple(
-            speedup.prepare_s(record.modes[label]) if label in record.modes else None
-            for record in counted
-        ),
+        sustained=_shown(figures.get(("sustained", (label,)))),
     )
-
-
-def _with_input_share(modes: dict[str, ModeSummary]) -> dict[str, ModeSummary]:
-    """The modes; those of Keras's `fit` with the share that their input pipeline takes alone."""
-    alone = modes.get(by_role(modes).get(Mode.INPUT.role, ""))
-    alone_ms = alone.columns.call_ms if alone else None
-    shares = {
-        label: alone_ms / mode.columns.call_ms
-        for label, mode in modes.items()
-        if alone_ms and mode.columns.call_ms and mode_of(label).entry is Entry.FIT
-    }
-    return {
-        label: msgspec.structs.replace(
-            mode, columns=replace(mode.columns, input_share=shares.get(label))
-        )
-        for label, mode in modes.items()
-    }
 
 
 def _jit_compile(outcomes: Sequence[ModeOutcome]) -> str:
@@ -241,43 +315,45 @@ def _jit_compile(outcomes: Sequence[ModeOutcome]) -> str:
     return "" if newest is None else str(newest).lower()
 
 
-def _copy_ms(outcomes: Sequence[ModeOutcome], what: str) -> float | None:
-    seconds = _median(outcome.copies_s.get(what) for outcome in outcomes)
-    return None if seconds is None else 1e3 * seconds
-
-
-def _host_bound_index(outcomes: Sequence[ModeOutcome], log_s: Interval | None) -> float | None:
+def _host_bound_index(outcomes: Sequence[ModeOutcome], call_s: float | None) -> float | None:
     """Time to enqueue a call after a synchronization / time of a call in the blocks, medians.
 
     Not the time to enqueue a whole block's calls: once the device's launch queue is full (CUDA's
     holds about 1,000 kernels), enqueuing waits for the device, whatever bounds the mode.
     """
     enqueue_ns = [value for outcome in outcomes for value in outcome.latency_enqueue_ns]
-    if not enqueue_ns or log_s is None:
+    if not enqueue_ns or call_s is None:
         return None
-    return min(1.0, statistics.median(enqueue_ns) / 1e9 / math.exp(log_s.estimate))
+    return min(1.0, statistics.median(enqueue_ns) / 1e9 / call_s)
 
 
-def _sustained(records: Sequence[Record], label: str) -> Estimate | None:
+def _sustained(records: Sequence[Record], label: str) -> Figure | None:
     """Time of a call alone / in the rounds, medians of each replicate, over the replicates.
 
     The first half of the time alone does not count: until then a GPU may still warm up.
     """
-    logs = []
+    ratios = []
     for record in records:
         alone = record.modes[label].sustained_call_s if label in record.modes else ()
-        if not alone:
-            continue
         rounds = [
             block.call_s
             for one in record.rounds
             for block in one.blocks
             if block.mode == label and not one.dirty
         ]
-        if rounds:
+        if alone and rounds:
             late = alone[len(alone) // 2 :]
-            logs.append(math.log(statistics.median(late) / statistics.median(rounds)))
-    return exponentiated(interval_of(Estimates(tuple(logs)), least=2), 1.0) if logs else None
+            ratios.append(statistics.median(late) / statistics.median(rounds))
+    return _figure("sustained", (label,), ratios, False)
+
+
+def _shown(one: Figure | None) -> Estimate | None:
+    """A figure with its interval, as far as it does not depend on other trials."""
+    if one is None:
+        return None
+    interval = interval_of(one, built_in(one.name))
+    value, low, high = map(math.exp, (interval.estimate, interval.low, interval.high))
+    return Estimate(value=value, low=low, high=high)
 
 
 def _differs(sustained: Estimate | None) -> bool:
@@ -288,11 +364,11 @@ def _differs(sustained: Estimate | None) -> bool:
 
 
 def _cv_percent(blocks: Sequence[Seconds]) -> float | None:
-    """The worst replicate's coefficient of variation, percent."""
+    """The replicates' coefficient of variation, percent: the root of the mean of the squares."""
     spreads = [
-        100 * float(seconds.std(ddof=1) / seconds.mean()) for seconds in blocks if seconds.size > 1
+        float(seconds.var(ddof=1) / seconds.mean() ** 2) for seconds in blocks if seconds.size > 1
     ]
-    return max(spreads, default=None)
+    return 100 * math.sqrt(statistics.fmean(spreads)) if spreads else None
 
 
 def _mode_status(

@@ -17,6 +17,7 @@ from xla_sweeps.report import export
 from xla_sweeps.report.terminal.changes import show_difference, show_failures
 from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load
+from xla_sweeps.results.store import Store
 
 
 def compare_command(arguments: Sequence[str]) -> int:
@@ -109,9 +110,16 @@ def between(
             table = functools.reduce(matching, filters, rows.table)
             trials = table["trial_id"].unique().to_pylist()
         records, summaries = read_trials(folder, rows, only=trials)
+        store = Store(folder)
+        anchors = {name: store.load(name).records.get(name, []) for name in rows.anchors}
+        summaries = {name: one for name, one in summaries.items() if name not in anchors}
         name = folder.resolve().name
         title = str(folder) if name == other.resolve().name else name
-        sides.append(Side(title=title, records=records, summaries=summaries))
+        sides.append(
+            Side(
+                title=title, records=records, summaries=summaries, pools=rows.pools, anchors=anchors
+            )
+        )
     if not any(side.summaries for side in sides):
         asked = " and ".join(text for text in (where, *each) if text) or None
         raise StoreError(f"compare: {no_match(asked)} in {first} or {second}")

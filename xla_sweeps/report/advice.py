@@ -232,7 +232,6 @@ def _sure(row: ComparisonRow) -> str:
         low, high = (1 / high, 1 / low) if slower else (low, high)
         digits = 2 if row.speedup.verdict in (Verdict.FASTER, Verdict.SLOWER) else 3
         interval = SENTENCES["95 %"].format(bounds=f"{low:.{digits}f}–{high:.{digits}f}")
-        interval += SENTENCES["within one process"] if row.speedup.freedom is None else ""
     replicates = counted(row.speedup.replicates, "replicate")
     text = SENTENCES["interval"].format(interval=interval, replicates=replicates)
     return text + (SENTENCES["preliminary"] if row.speedup.preliminary else "")

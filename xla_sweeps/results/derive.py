@@ -10,20 +10,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from xla_sweeps.analysis import noise
-from xla_sweeps.analysis.interval import JUDGED_FROM, UNKNOWN, judge
-from xla_sweeps.analysis.noise import Level
-from xla_sweeps.analysis.pool import FORKED, LATEST, NOTHING, Evidence, pool_of
-from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.analysis.judging import NEEDED, judged
+from xla_sweeps.analysis.pool import Evidence, Pool, pool_of
+from xla_sweeps.analysis.summary import summarize, with_rows
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
 from xla_sweeps.schema.backend import Backend, backend_of
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.record import Record, build_of, outcome_of
-from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary
+from xla_sweeps.schema.row import ComparisonRow, Figure, TrialSummary, value_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -34,12 +31,8 @@ _ROWS_AT_ONCE = 1000
 _GROUP = ("effort", "scenario", "device", "environment_id", "runtime", "copies")
 """The columns that trials have in common which learn from each other."""
 
-_EVIDENCE = Evidence.__struct_fields__
-
-_NAMES = {column.path: name for name, column in COLUMNS.items()}
-
-_ROWS_A_TRIAL = 10
-"""About as many rows as a trial ever has."""
+FORKED = "forked"
+"""Value of the column `process` of a trial with a forked replicate."""
 
 
 class RecordFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -67,7 +60,7 @@ class RecordFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     started_at: str
     build: dict[str, str]
     anchor: bool
-    level: Level | None = None
+    level: Figure | None = None
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -75,13 +68,27 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         runs: its records.
+        figures: of its modes and comparisons.
+        group: values of `_GROUP`.
+        host: that measured it.
+        measured_at: ISO time of its last replicate.
+        forked: whether a replicate was forked from another process.
         has_rows: whether its records can be summarized.
         complete: whether all of it could be used; else it is read again next time.
     """
 
     runs: tuple[RecordFacts, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    group: tuple[str, ...] = ()
+    host: str = ""
+    measured_at: str = ""
+    forked: bool = False
     has_rows: bool = True
     complete: bool = True
+
+    def evidence(self, trial: str) -> Evidence | None:
+        """What others learn from the trial; nothing from one with a forked replicate."""
+        return None if self.forked else Evidence(trial, self.measured_at, self.host, self.figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +176,31 @@ def summarized(
         runs, unusable = guarded(folder, partial(tuple, map(record_facts, records)))
         trial = None
         if runs:
-            trial, unusable = guarded(folder, partial(summarize, records))
-        facts[name] = Facts(runs or (), not unusable, complete=not (unread or unusable))
+            trial, unusable = guarded(folder, partial(summarize, records, pool=None))
+        facts[name] = msgspec.structs.replace(
+            facts_of(trial) if trial and trial.comparisons else Facts(),
+            runs=runs or (),
+            has_rows=not unusable,
+            complete=not (unread or unusable),
+        )
         rows += trial.comparisons if trial else ()
         problems += (*unread, *unusable)
         if len(rows) >= _ROWS_AT_ONCE:
             tables.append(table_of(rows))
             rows = []
     return Trials(joined([*tables, table_of(rows)]), facts, tuple(problems))
+
+
+def facts_of(trial: TrialSummary) -> Facts:
+    """Facts of a trial by which others learn from it."""
+    row = trial.comparisons[0]
+    return Facts(
+        figures=trial.figures,
+        group=tuple(str(value_of(row, name)) for name in _GROUP),
+        host=row.provenance.host,
+        measured_at=row.provenance.measured_at,
+        forked=FORKED in row.provenance.process,
+    )
 
 
 def settled(table: pyarrow.Table, facts: Mapping[str, Facts]) -> pyarrow.Table:
@@ -195,7 +219,26 @@ def settled(table: pyarrow.Table, facts: Mapping[str, Facts]) -> pyarrow.Table:
             for run in fact.runs
         )
     }
-    return _with_drift(_judged(table), drifted)
+    columns = {name: table[name].to_pylist() for name in NEEDED}
+    figures = {
+        name: {(figure.name, figure.labels): figure for figure in fact.figures}
+        for name, fact in facts.items()
+    }
+    made = judged(columns, figures, pools_of(facts))
+    made["verdict"] = list(map(str, made["verdict"]))
+    return _with_drift(_replaced(table, **made), drifted)
+
+
+def pools_of(facts: Mapping[str, Facts]) -> dict[str, Pool]:
+    """The pool of each trial: what the trials of its group say together."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for trial, fact in facts.items():
+        groups.setdefault(fact.group, []).append(trial)
+    pools = {}
+    for trials in groups.values():
+        pool = pool_of(evidence for trial in trials if (evidence := facts[trial].evidence(trial)))
+        pools.update(dict.fromkeys(trials, pool))
+    return pools
 
 
 def among_others(trial: TrialSummary, rows: Iterable[ComparisonRow]) -> TrialSummary:
@@ -205,86 +248,7 @@ def among_others(trial: TrialSummary, rows: Iterable[ComparisonRow]) -> TrialSum
         by_pair.get((row.baseline.mode, row.candidate.mode), row) for row in trial.comparisons
     )
     flags = comparisons[0].flags if comparisons else trial.flags
-    return replace(trial, comparisons=comparisons, flags=flags)
-
-
-def evidence_of(table: pyarrow.Table) -> dict[tuple[str, ...], list[Evidence]]:
-    """Evidence of the latest trials, by the values of `_GROUP`.
-
-    A comparison of contaminated or forked replicates is none, nor is that of a single replicate
-    but of an A/A pair.
-    """
-    import pyarrow.compute as compute
-
-    aa = compute.equal(
-        *(
-            compute.replace_substring_regex(table[side], r"_\d+$", "")
-            for side in ("baseline", "candidate")
-        )
-    )
-    counts = compute.and_(
-        compute.and_(compute.is_valid(table["speedup"]), compute.equal(table["status"], "ok")),
-        compute.or_(compute.greater(table["replicates"], 1), aa),
-    )
-    fresh = compute.invert(compute.match_substring(table["process"], FORKED))
-    table = table.select([*_GROUP, *_EVIDENCE]).filter(compute.and_(counts, fresh))
-    codes, names = _grouped(table, *_GROUP)
-    moments = compute.rank(table["measured_at"], tiebreaker="dense").to_numpy()
-    groups = {}
-    for code, group in enumerate(names):
-        mine = np.flatnonzero(codes == code)
-        mine = mine[np.argsort(-moments[mine], kind="stable")][: _ROWS_A_TRIAL * LATEST]
-        groups[group] = [Evidence(**row) for row in table.select(_EVIDENCE).take(mine).to_pylist()]
-    return groups
-
-
-def _judged(table: pyarrow.Table) -> pyarrow.Table:
-    """The rows, each judged by what the other trials of its group say."""
-    pools = {group: pool_of(evidence) for group, evidence in evidence_of(table).items()}
-    ends = ("host", "baseline", "candidate", "status")
-    codes, groups = _grouped(table, *_GROUP, *ends)
-    priors, floors, floors_across = [], [], []
-    for *group, host, baseline, candidate, status in groups:
-        pool = pools.get(tuple(group), NOTHING)
-        priors.append(pool.prior(baseline, candidate) if status == "ok" else UNKNOWN)
-        floors.append(pool.floor(host))
-        floors_across.append(pool.floor_across(host))
-    floor = np.array(floors, dtype=float)[codes]
-    numbers = {name: _floats(table, name) for name in JUDGED_FROM}
-    measured = np.flatnonzero(~np.isnan(numbers["speedup"]) & (numbers["replicates"] > 0))
-    judgement = judge(
-        {name: column[measured] for name, column in numbers.items()},
-        priors=np.array(priors, dtype=float).reshape(-1, len(UNKNOWN))[codes[measured]],
-        floor=floor[measured],
-    )
-    verdicts = np.array(table["verdict"].to_pylist(), dtype=object)
-    verdicts[measured] = [str(verdict) for verdict in judgement.pop("verdict")]
-    columns = {"floor": floor, "floor_across": np.array(floors_across, dtype=float)[codes]}
-    for field_name, values in judgement.items():
-        name = _NAMES[f"speedup.{field_name}"]
-        columns[name] = _floats(table, name)
-        columns[name][measured] = values
-    return _replaced(table, verdict=verdicts, **columns)
-
-
-def _floats(table: pyarrow.Table, name: str) -> npt.NDArray[np.float64]:
-    """A copy of a column of numbers; NaN where one is missing."""
-    numbers: npt.NDArray[np.float64] = table[name].cast("float64").to_numpy().copy()
-    return numbers
-
-
-def _grouped(
-    table: pyarrow.Table, *columns: str
-) -> tuple[npt.NDArray[np.intp], list[tuple[str, ...]]]:
-    """A code for each row, and the values of these columns that each code stands for."""
-    coded = [table[name].combine_chunks().dictionary_encode() for name in columns]
-    codes = np.zeros(table.num_rows, dtype=np.intp)
-    for column in coded:
-        both = codes * len(column.dictionary) + np.asarray(column.indices)
-        codes = np.unique(both, return_inverse=True)[1]
-    _, rows = np.unique(codes, return_index=True)
-    values = [column.take(rows).to_pylist() for column in coded]
-    return codes, list(zip(*values, strict=True))
+    return replace(with_rows(trial, comparisons), flags=flags)
 
 
 def _with_drift(table: pyarrow.Table, drifted: set[str]) -> pyarrow.Table:

@@ -15,13 +15,14 @@ import contextlib
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive
@@ -44,7 +45,7 @@ from xla_sweeps.system import files
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 18
+VERSION = 19
 
 _LIMIT_BYTES = 2**30
 
@@ -60,12 +61,16 @@ class Rows:
         trials: how many were measured.
         records: how many there are.
         problems: a line for each file that cannot be used.
+        pools: what the other trials say, by trial.
+        anchors: the anchor trials.
     """
 
     table: pyarrow.Table
     trials: int
     records: int
     problems: tuple[str, ...]
+    pools: Mapping[str, Pool] = field(default_factory=dict)
+    anchors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,11 @@ def load(
     """
     table, beside, problems = _measured(Store(results_dir), advance)
     counts = [len(fact.runs) for fact in beside.facts.values() if fact.has_rows and fact.runs]
-    rows = Rows(table, len(counts), sum(counts), problems)
+    anchors = tuple(
+        name for name, fact in beside.facts.items() if any(run.anchor for run in fact.runs)
+    )
+    pools = derive.pools_of(beside.facts)
+    rows = Rows(table, len(counts), sum(counts), problems, pools, anchors)
     if not (results_dir / "imported").is_dir():
         return rows
     from xla_sweeps.results import imported

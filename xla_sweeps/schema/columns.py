@@ -256,7 +256,7 @@ class ModeColumns:
         "throughput, from blocks of back-to-back calls", unit="samples/s", shown=PAGE | WANDB
     )
     throughput_low: float | None = _number(
-        "lower bound of its 95 % interval; missing for fewer than three replicates",
+        "lower bound of its 95 % interval",
         unit="samples/s",
         shown=PAGE | WANDB,
     )
@@ -266,17 +266,19 @@ class ModeColumns:
     call_ms: float | None = _number(
         "one call, from the same blocks (samples / throughput)", unit="ms"
     )
-    call_low_ms: float | None = _number(
-        "lower bound of its 95 % interval; missing for fewer than three replicates", unit="ms"
-    )
+    call_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
     call_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
     copy_input_ms: float | None = _number(
         "copying a call's input from NumPy to the device, alone; missing where it is there already",
         unit="ms",
     )
+    copy_input_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
+    copy_input_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
     copy_output_ms: float | None = _number(
         "copying a call's output to NumPy, alone; missing where it stays on the device", unit="ms"
     )
+    copy_output_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
+    copy_output_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
     last_batch_compile_s: float | None = _number(
         "compiling for the last, smaller batch of an epoch, a part of compile_s; missing where all "
         "batches are of one size",
@@ -288,15 +290,23 @@ class ModeColumns:
         unit="ratio",
         shown=PAGE | WANDB,
     )
+    input_share_low: float | None = _number("lower bound of its 95 % interval", unit="ratio")
+    input_share_high: float | None = _number("upper bound of its 95 % interval", unit="ratio")
     latency_p50_ms: float | None = _number(
         "median time of one call with a synchronization after it (the latency pass)",
         unit="ms",
         shown=PAGE | WANDB,
     )
+    latency_p50_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
+    latency_p50_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
     latency_p90_ms: float | None = _number(
         "90th percentile of these calls", unit="ms", shown=PAGE | WANDB
     )
+    latency_p90_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
+    latency_p90_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
     latency_p99_ms: float | None = _number("99th percentile; given from 1,000 calls on", unit="ms")
+    latency_p99_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
+    latency_p99_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
     jit_compile: str = as_column(
         "whether XLA compiles it, read back after the first call, since Keras may choose: true, "
         "false; empty where nothing says so",
@@ -353,12 +363,6 @@ class SpeedupColumns:
         shown=PAGE | WANDB,
     )
     preliminary: bool = as_column("fewer than three replicates", shown=PAGE | WANDB)
-    freedom: float | None = _number(
-        "degrees of freedom of the interval; missing where it holds within the processes only: "
-        "fewer than three replicates, and no other trials say how processes differ",
-        unit="1",
-        shown=PAGE | WANDB,
-    )
     floor: float = as_column(
         "the smallest relative difference that counts: 0.01 is 1 %",
         unit="relative",
@@ -385,7 +389,7 @@ class SpeedupColumns:
     )
     p_value: float | None = _number(
         "p-value of the speedup against the floor; below 0.05 exactly where the verdict is faster "
-        "or slower; missing where `freedom` is",
+        "or slower",
         unit="1",
         shown=PAGE,
     )
@@ -415,20 +419,20 @@ class SpeedupColumns:
         unit="s",
         shown=PAGE | WANDB,
     )
-    compile_s_extra_low: float | None = _number("the least of any replicate", unit="s")
-    compile_s_extra_high: float | None = _number("the most of any replicate", unit="s")
+    compile_s_extra_low: float | None = _number("lower bound of its 95 % interval", unit="s")
+    compile_s_extra_high: float | None = _number("upper bound of its 95 % interval", unit="s")
     break_even_calls: float | None = _number(
         "calls after which that time is paid back; missing unless the verdict is faster",
         unit="calls",
         shown=PAGE | WANDB,
     )
     break_even_low: float | None = _number(
-        "the same at the upper end of the speedup's interval, with the least extra time",
+        "lower bound of its 95 % interval",
         unit="calls",
         shown=PAGE | WANDB,
     )
     break_even_high: float | None = _number(
-        "the same at the lower end of the speedup's interval, with the most extra time",
+        "upper bound of its 95 % interval",
         unit="calls",
         shown=PAGE | WANDB,
     )
@@ -438,9 +442,11 @@ class SpeedupColumns:
         unit="ratio",
         shown=PAGE | WANDB,
     )
+    peak_memory_ratio_low: float | None = _number("lower bound of its 95 % interval", unit="ratio")
+    peak_memory_ratio_high: float | None = _number("upper bound of its 95 % interval", unit="ratio")
     host_bound: bool = as_column("the device waits for the host", shown=PAGE)
     cv_percent: float | None = _number(
-        "coefficient of variation of the candidate's uncontaminated blocks, the worst replicate's",
+        "coefficient of variation of the candidate's uncontaminated blocks within a replicate",
         unit="%",
         shown=PAGE,
     )

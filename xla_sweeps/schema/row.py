@@ -33,12 +33,33 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
 
 
+class Figure(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
+    """A figure of one mode or of a pair over the replicates of a trial, as logarithms.
+
+    Attributes:
+        name: one of `analysis.interval.BUILT_IN`.
+        labels: of the mode, or of baseline and candidate.
+        replicates: how many gave a number.
+        mean: of these numbers.
+        within: variance of one of them, from its own rounds; 0 where that is not known.
+        between: variance of these numbers; 0 for a single one.
+        contaminated: whether all that counts is contaminated.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    replicates: int
+    mean: float
+    within: float
+    between: float
+    contaminated: bool = False
+
+
 class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One execution mode of one trial, over all its replicates.
 
     Attributes:
         columns: its columns in comparison rows.
-        prepare_s: trace and first call of each replicate, seconds; None where one is not known.
         host_bound_index: time to enqueue one call after a synchronization / time of a call in the
             blocks; None on a CPU, where calls do not queue.
         steady_memory_bytes: the most that the device's allocator had handed out in steady calls,
@@ -46,8 +67,7 @@ class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
         rmse_rel: the worst over replicates.
         sustained: time of a call of the mode alone and for long / in turns with the others; above 1
             it is slower.
-        cv_percent: coefficient of variation of the uncontaminated blocks, percent, the worst
-            replicate's.
+        cv_percent: coefficient of variation of the uncontaminated blocks within a replicate.
     """
 
     label: str
@@ -64,7 +84,6 @@ class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
     replicates: int
     failure: Failure | None
     cv_percent: float | None = None
-    prepare_s: tuple[float | None, ...] = ()
     sustained: Estimate | None = None
 
 
@@ -171,7 +190,10 @@ def row_of(document: Mapping[str, Any]) -> ComparisonRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSummary:
-    """One trial over all its replicates: its modes and their comparisons, headline first."""
+    """One trial over all its replicates: its modes and their comparisons, headline first.
+
+    `figures` are those of the modes and of the comparisons that have one.
+    """
 
     trial: TrialColumns
     model: ModelFacts
@@ -179,3 +201,4 @@ class TrialSummary:
     flags: tuple[str, ...]
     modes: tuple[ModeSummary, ...]
     comparisons: tuple[ComparisonRow, ...]
+    figures: tuple[Figure, ...] = ()

@@ -9,6 +9,7 @@ from pathlib import Path
 from xla_sweeps.analysis import noise
 from xla_sweeps.analysis.noise import ANCHOR_TAG
 from xla_sweeps.results.store import Store
+from xla_sweeps.schema.row import Figure
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.launchers import Launcher
 from xla_sweeps.sweep.launchers.job import End, Job
@@ -41,7 +42,7 @@ def take_turns_if_needed(
     """
     slots = launcher.slots()
 
-    def measure(names: Sequence[str], phase: str) -> noise.Level | None:
+    def measure(names: Sequence[str], phase: str) -> Figure | None:
         """The level of the first of these slots with all of them busy."""
         before = anchors[0].stored(store)
         futures = []
@@ -73,7 +74,7 @@ def take_turns_if_needed(
         low, high = noise.change(alone, together)
         if -bound <= low and high <= bound:
             return
-        longer = math.exp(together[0] - alone[0])
+        longer = math.exp(together.mean - alone.mean)
         how = "interfere" if max(low, -high) > bound else "may interfere"
         warn(
             f"{', '.join(slots)} {how}: with all busy a call takes {longer:.2f} "

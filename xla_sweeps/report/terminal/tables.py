@@ -120,10 +120,7 @@ def _replicates(row: ComparisonRow) -> str:
 def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
     """Explain the marks of these rows."""
     if any(map(_is_preliminary, rows)):
-        text = advice.PRELIMINARY
-        if any(row.speedup.low is not None and row.speedup.freedom is None for row in rows):
-            text += "; intervals hold within one process and leave out how processes differ"
-        paragraph(text, "dim")
+        paragraph(advice.PRELIMINARY, "dim")
     if any(row.status is Status.CONTAMINATED for row in rows):
         paragraph(advice.CONTAMINATED, "dim")
     for group in by_scenario(rows, key=lambda row: row.trial.scenario).values():

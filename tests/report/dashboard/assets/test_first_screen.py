@@ -32,7 +32,7 @@ Studies = Callable[[int], Study]
 BOTTOM = "document.querySelector('{}').getBoundingClientRect().bottom"
 
 FAILED = {
-    **dict.fromkeys(("speedup", "speedup_low", "speedup_high", "p_value", "freedom")),
+    **dict.fromkeys(("speedup", "speedup_low", "speedup_high", "p_value")),
     "verdict": "failed",
     "status": "crashed",
     "failed_mode": "xla",

@@ -182,9 +182,7 @@ function verdictSentence(view, row, candidate, baseline) {
   const { verdict, speedup, speedup_low: low, speedup_high: high } = row;
   const slower = verdict === "slower";
   const bounds = slower ? range(1 / high, 1 / low) : range(low, high);
-  const interval = present(low)
-    ? say("95 %", { bounds }) + (present(row.freedom) ? "" : say("within one process"))
-    : say("no interval");
+  const interval = present(low) ? say("95 %", { bounds }) : say("no interval");
   const replicates = plural(row.replicates, "replicate");
   return say(verdict, {
     candidate,

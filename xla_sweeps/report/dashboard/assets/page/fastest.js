@@ -27,9 +27,8 @@ const PODIUMS = {
   },
 };
 
-/** A row's speedup and interval; one that does not cover how processes differ gives no rank. */
-const ratios = ({ speedup, speedup_low: low, speedup_high: high, freedom }) =>
-  present(freedom) ? [speedup, low, high] : [speedup, NaN, NaN];
+/** A row's speedup and interval. */
+const ratios = ({ speedup, speedup_low: low, speedup_high: high }) => [speedup, low, high];
 
 const PODIUM_PLACES = 10;
 const PODIUM_DEVICES = 6;

@@ -203,10 +203,6 @@ function spread(points, [low, high], height, gap = 13) {
   return labels.map(({ y }) => low * (high / low) ** (y / height));
 }
 
-/** ", its interval holds within one process", where nothing is known of how processes differ. */
-const withinOneProcess = ({ speedup, freedom }) =>
-  present(speedup) && !present(freedom) ? ", its interval holds within one process" : "";
-
 /** What a mouse over a pair says. */
 function pairTip(view, place) {
   const row = view.at(place);
@@ -215,7 +211,7 @@ function pairTip(view, place) {
   const after = paid === Infinity ? "never pays back" : `pays back after ${images(paid)}`;
   const back = Number.isNaN(paid) ? "unknown whether it pays back" : after;
   const doubts = [
-    row.preliminary && `preliminary${withinOneProcess(row)}`,
+    row.preliminary && "preliminary",
     row.status === "contaminated" && "contaminated",
   ];
   return [

@@ -1,0 +1,166 @@
+"""Columns of rows that depend on other trials: intervals, floors, verdicts, break-even. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xla_sweeps.analysis.interval import (
+    Bounds,
+    Numbers,
+    break_even,
+    difference_of,
+    errors_of,
+    judge,
+    reach_of,
+)
+from xla_sweeps.analysis.pool import NOTHING, Key, Pool
+from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.row import COLUMNS, Figure
+
+Triple = tuple[str, str, str]
+"""Columns of a figure, and of the ends of its interval."""
+
+_OF_A_PAIR: Mapping[str, tuple[Triple, ...]] = {
+    "memory": (("peak_memory_ratio", "peak_memory_ratio_low", "peak_memory_ratio_high"),),
+}
+
+_OF_A_MODE: Mapping[str, tuple[Triple, ...]] = {
+    "call": (
+        ("call_ms", "call_low_ms", "call_high_ms"),
+        ("throughput_samples_per_s", "throughput_low", "throughput_high"),
+    ),
+    **{
+        name: ((f"{name}_ms", f"{name}_low_ms", f"{name}_high_ms"),)
+        for name in ("latency_p50", "latency_p90", "latency_p99", "copy_input", "copy_output")
+    },
+    "input_share": (("input_share", "input_share_low", "input_share_high"),),
+}
+
+NEEDED = (
+    *("trial_id", "host", "baseline", "candidate", "verdict"),
+    *(triple[0] for triples in _OF_A_PAIR.values() for triple in triples),
+    *(
+        f"{prefix}{triple[0]}"
+        for prefix in ("", "baseline_")
+        for triples in _OF_A_MODE.values()
+        for triple in triples
+    ),
+)
+"""The columns from which `judged` makes others."""
+
+_NAMES = {column.path: name for name, column in COLUMNS.items()}
+
+
+def judged(
+    columns: Mapping[str, Sequence[Any]],
+    figures: Mapping[str, Mapping[Key, Figure]],
+    pools: Mapping[str, Pool],
+) -> dict[str, Any]:
+    """The columns of rows that depend on other trials; NaN where a number is missing.
+
+    Args:
+        columns: `NEEDED`, by name, a value a row.
+        figures: of each trial.
+        pools: what others say, by trial.
+    """
+    rows = _Rows(columns, figures, pools)
+    pairs = list(zip(columns["baseline"], columns["candidate"], strict=True))
+    sides = {"": columns["candidate"], "baseline_": columns["baseline"]}
+    made: dict[str, Any] = {}
+    for name, triples in _OF_A_PAIR.items():
+        made |= rows.bounded(triples, rows.reach(name, pairs))
+    for prefix, labels in sides.items():
+        for name, triples in _OF_A_MODE.items():
+            reach = rows.reach(name, [(label,) for label in labels])
+            made |= rows.bounded(triples, reach, prefix=prefix)
+    prepared = [rows.level("prepare", [(label,) for label in sides[side]]) for side in sides]
+    extra = difference_of(prepared[1], prepared[0])
+    made |= dict(zip(_EXTRA, extra, strict=True))
+    made |= rows.floors()
+    judgement = rows.judgement(pairs, np.asarray(made["floor"]))
+    speedup = Bounds(*(judgement[_NAMES[f"speedup.{end}"]] for end in ("value", "low", "high")))
+    faster = np.array([str(word) == Verdict.FASTER for word in judgement["verdict"]], dtype=bool)
+    paid = break_even(
+        extra, rows.level("call", [(label,) for label in sides["baseline_"]]), speedup
+    )
+    made |= {name: np.where(faster, calls, np.nan) for name, calls in paid.items()}
+    return made | judgement
+
+
+_EXTRA = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
+
+
+class _Rows:
+    """Rows, and the figures and pools of their trials."""
+
+    def __init__(
+        self,
+        columns: Mapping[str, Sequence[Any]],
+        figures: Mapping[str, Mapping[Key, Figure]],
+        pools: Mapping[str, Pool],
+    ) -> None:
+        self._columns, self._trials = columns, columns["trial_id"]
+        self._figures = [figures.get(trial, {}) for trial in self._trials]
+        self._pools = [pools.get(trial, NOTHING) for trial in self._trials]
+
+    def _of(
+        self, name: str, labels: Sequence[tuple[str, ...]]
+    ) -> tuple[list[int], list[Figure], list[Any]]:
+        """Places of the rows that have this figure, the figures and their priors."""
+        each = enumerate(zip(self._figures, labels, strict=True))
+        kept = [(place, mine[name, key]) for place, (mine, key) in each if (name, key) in mine]
+        priors = [self._pools[place].prior(figure) for place, figure in kept]
+        return [place for place, _ in kept], [figure for _, figure in kept], priors
+
+    def reach(self, name: str, labels: Sequence[tuple[str, ...]]) -> Numbers:
+        """Half-widths of the intervals of a figure's logs."""
+        places, figures, priors = self._of(name, labels)
+        reach = np.full(len(labels), np.nan)
+        reach[places] = reach_of(*errors_of(figures, priors))
+        return reach
+
+    def bounded(
+        self, triples: Sequence[Triple], reach: Numbers, *, prefix: str = ""
+    ) -> dict[str, Numbers]:
+        """The ends of the intervals of these columns."""
+        made = {}
+        for value, low, high in triples:
+            numbers = np.array(self._columns[f"{prefix}{value}"], dtype=float)
+            made[f"{prefix}{low}"] = numbers * np.exp(-reach)
+            made[f"{prefix}{high}"] = numbers * np.exp(reach)
+        return made
+
+    def level(self, name: str, labels: Sequence[tuple[str, ...]]) -> Bounds:
+        """A figure of a mode with its bounds, from its logs."""
+        places, figures, _ = self._of(name, labels)
+        logs = np.full(len(labels), np.nan)
+        logs[places] = [figure.mean for figure in figures]
+        reach = self.reach(name, labels)
+        return Bounds(np.exp(logs), np.exp(logs - reach), np.exp(logs + reach))
+
+    def floors(self) -> dict[str, list[float]]:
+        """The floors of each row."""
+        each = list(zip(self._pools, self._columns["host"], strict=True))
+        return {
+            "floor": [pool.floor(host) for pool, host in each],
+            "floor_across": [pool.floor_across(host) for pool, host in each],
+        }
+
+    def judgement(self, pairs: Sequence[tuple[str, ...]], floor: Numbers) -> dict[str, Any]:
+        """Intervals, p-values and verdicts of the speedups; other rows keep their verdict."""
+        places, figures, priors = self._of("speedup", pairs)
+        verdicts = [*self._columns["verdict"]]
+        result = judge(figures, priors, floor[places])
+        for place, word in zip(places, result.pop("verdict"), strict=True):
+            verdicts[place] = word
+        result["value"] = np.exp([figure.mean for figure in figures])
+        made: dict[str, Any] = {"verdict": verdicts}
+        for end, values in result.items():
+            column = np.full(len(pairs), math.nan)
+            column[places] = values
+            made[_NAMES[f"speedup.{end}"]] = column
+        return made
