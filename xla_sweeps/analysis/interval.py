@@ -16,6 +16,7 @@ References:
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -93,6 +94,7 @@ It counts as `FREEDOM` observations among those of the trials that were measured
 """
 
 
+@functools.cache
 def built_in(name: str) -> Prior:
     """The prior of a figure of which no other trial says anything."""
     return Prior(BUILT_IN[name] ** 2)
