@@ -9,7 +9,7 @@ from typing import Any
 from xla_sweeps.schema.measurement import REFUSED
 from xla_sweeps.schema.modes import TAKING_BATCHES, Scenario
 
-STATISTICS_VERSION = 4
+STATISTICS_VERSION = 5
 """Version of the estimates and verdicts that are derived from records."""
 
 
