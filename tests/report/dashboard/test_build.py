@@ -46,9 +46,6 @@ def test_the_page_contains_the_rows_that_results_shows(tmp_path: Path) -> None:
             ), name
     assert (meta["records"], meta["trials"], meta["title"]) == (2, 2, "results")
     assert meta["folders"] == {"results": "."}
-    facts = {"trials": 2, "floor": 0.01, "aa_pairs": 0}
-    assert meta["devices"] == [{"name": "Some CPU", "scenarios": {"call": facts}}]
-    assert meta["scenarios"] == [{"name": "call", "baseline": "graph", "candidate": "xla"}]
 
 
 def test_the_page_knows_how_many_planned_trials_it_contains(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import datetime
 import gzip
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +32,6 @@ from xla_sweeps.results.rows import load
 from xla_sweeps.results.table import joined
 from xla_sweeps.schema.columns import PAGE
 from xla_sweeps.schema.measurement import UNFINISHED
-from xla_sweeps.schema.modes import by_count, headline_of, is_aa_pair
 from xla_sweeps.schema.row import COLUMNS
 
 if TYPE_CHECKING:
@@ -119,7 +117,9 @@ def write_page(
     trials = sum(rows.trials for _, rows in loaded)
     missing = [planned.unmeasured(folder) for folder in results_dirs]
     name = title or " · ".join(dict.fromkeys(label for label, _ in loaded))
-    meta = page_meta(table) | {
+    meta = {
+        "version": __version__,
+        "generated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "title": name,
         "records": sum(rows.records for _, rows in loaded),
         "trials": trials,
@@ -187,64 +187,6 @@ def sums(table: pyarrow.Table, *, baseline: str = "") -> overview.Overview:
     table = table.take(overview.answering(asked))
     columns = {name: table[name].to_pylist() for name in overview.SUMMED}
     return overview.overview_of(columns, baseline=baseline)
-
-
-def page_meta(table: pyarrow.Table) -> dict[str, Any]:
-    """Metadata of the page that follows from the rows of a table with a column `results`.
-
-    The caller adds the rest: title, counts of records and trials, problems.
-    """
-    import pyarrow.compute
-
-    measured = table.filter(pyarrow.compute.equal(table["origin"], "measured"))
-    times = sorted(filter(None, measured["measured_at"].unique().to_pylist()))
-    columns = {
-        "software": "software",
-        "drivers": "driver",
-        "environment_flags": "environment_flags",
-        "hosts": "host",
-    }
-    return {
-        "version": __version__,
-        "generated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "devices": _devices(table, measured),
-        "scenarios": _scenarios(table, measured),
-        **{
-            name: sorted(filter(None, measured[column].unique().to_pylist()))
-            for name, column in columns.items()
-        },
-        "first": times[0] if times else None,
-        "last": times[-1] if times else None,
-    }
-
-
-def _devices(table: pyarrow.Table, measured: pyarrow.Table) -> list[dict[str, Any]]:
-    """Each device's trials, floor and number of A/A pairs, by scenario."""
-    trials = table.group_by(["device", "scenario"]).aggregate([("trial_id", "count_distinct")])
-    kinds = measured.group_by(["device", "scenario", "baseline", "candidate"]).aggregate(
-        [("floor", "max"), ("trial_id", "count")]
-    )
-    floors: dict[tuple[str, str], float] = {}
-    pairs: Counter[tuple[str, str]] = Counter()
-    for kind in kinds.to_pylist():
-        place = kind["device"], kind["scenario"]
-        floors[place] = max(kind["floor_max"], floors.get(place, 0.0))
-        pairs[place] += kind["trial_id_count"] * is_aa_pair(kind["baseline"], kind["candidate"])
-    devices: dict[str, dict[str, Any]] = {}
-    for group in trials.to_pylist():
-        place = group["device"], group["scenario"]
-        count = group["trial_id_count_distinct"]
-        facts = {"trials": count, "floor": floors.get(place), "aa_pairs": pairs[place]}
-        devices.setdefault(place[0], {})[place[1]] = facts
-    return [{"name": name, "scenarios": devices[name]} for name in sorted(devices)]
-
-
-def _scenarios(table: pyarrow.Table, measured: pyarrow.Table) -> list[dict[str, str]]:
-    """The scenarios with their headline pairs, the commonest measured one first."""
-    names = by_count(measured["scenario"].to_pylist())
-    names += [name for name in by_count(table["scenario"].to_pylist()) if name not in names]
-    keys = ("baseline", "candidate")
-    return [{"name": name, **dict(zip(keys, headline_of(name), strict=True))} for name in names]
 
 
 def _finished(table: pyarrow.Table) -> tuple[pyarrow.Table, int]:

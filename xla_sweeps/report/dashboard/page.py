@@ -23,7 +23,7 @@ from xla_sweeps.report import advice
 from xla_sweeps.report.labels import TELLING
 from xla_sweeps.report.sentences import FAILURES, OTHERWISE, RULES, SENTENCES, USUALLY
 from xla_sweeps.schema.measurement import REFUSED
-from xla_sweeps.schema.modes import MODES, Execution
+from xla_sweeps.schema.modes import MODES, SCENARIOS, Execution, headline_of
 from xla_sweeps.schema.row import COLUMNS
 
 SCRIPTS = [
@@ -52,6 +52,7 @@ PACKAGE: Mapping[str, Any] = {
     "symbols": advice.SYMBOLS,
     "marks": (advice.PRELIMINARY, advice.CONTAMINATED),
     "flags": advice.FLAG_TEXTS,
+    "headlines": {scenario: headline_of(scenario) for scenario in SCENARIOS},
     "switches": {mode: mode.switch for mode in MODES.values()},
     "executions": {mode: mode.execution for mode in MODES.values()},
     "chosen": [execution for execution in Execution if execution.is_chosen],

@@ -60,12 +60,12 @@ function differenceChart(view, comparison, theme, width) {
   const of = (row) => ({ ...row, value: row.ratio, low: row.low ?? NaN, high: row.high ?? NaN, doubt: doubtOf(row) });
   const name = (row) => `${row.name} · ${row.quantity}`;
   const devices = someOf([...new Set(rows.map(({ device }) => device))], 3);
-  const { first, last } = view.rows.meta;
+  const when = daysOf(measuredTexts(view.rows, "measured_at"));
   const [won, lost] = ["faster", "slower"].map((verdict) => count(verdictsIn(rows, verdict)));
   return {
     ...sortedBars({ keys: rows, of, name }, { theme, width, floor: 0, failed: 0, axis: `${b} over ${a}` }),
     finding: `${b} is faster than ${a} in ${won} of ${plural(rows.length, "comparison")}, slower in ${lost}`,
-    subject: dotted(`${b} over ${a}`, devices, plural(rows.length, "comparison"), daysOf([first, last])),
+    subject: dotted(`${b} over ${a}`, devices, plural(rows.length, "comparison"), when),
     tip: (item) => tipOf(item, "comparison", differenceTip),
   };
 }

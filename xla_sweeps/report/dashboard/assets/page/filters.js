@@ -56,10 +56,28 @@ function keepBelow(bar) {
   new ResizeObserver(measure).observe(bar);
 }
 
-const NO_SCENARIO = [{ name: "call", baseline: "graph", candidate: "xla" }];
+const SCENARIOS = Object.keys(PACKAGE.headlines);
 
-/** The scenarios of the file, the commonest first: name, and the pair that each is about. */
-const scenariosOf = ({ meta }) => (meta.scenarios?.length ? meta.scenarios : NO_SCENARIO);
+/** The scenarios of the file, those that were measured most first: name, and the pair that each is about. */
+function scenariosOf(rows) {
+  return (rows.scenarios ??= scenariosIn(rows).map((name) => {
+    const [baseline, candidate] = ownOf(PACKAGE.headlines, name) ?? PACKAGE.headlines.call;
+    return { name, baseline, candidate };
+  }));
+}
+
+function scenariosIn(rows) {
+  const { data, values } = rows.codes("scenario");
+  const isMeasured = rows.is("origin", "measured");
+  const placeOf = (name) => (SCENARIOS.includes(name) ? SCENARIOS.indexOf(name) : SCENARIOS.length);
+  const found = values.map((name) => ({ name, measured: 0, all: 0, place: placeOf(name) }));
+  data.forEach((code, row) => {
+    found[code].all += 1;
+    found[code].measured += isMeasured(row);
+  });
+  const first = (a, b) => b.measured - a.measured || b.all - a.all || a.place - b.place;
+  return found.length ? found.toSorted(first).map(({ name }) => name) : ["call"];
+}
 
 const scenarioOf = (rows, scenario) => scenariosOf(rows).find(({ name }) => name === scenario) ?? scenariosOf(rows)[0];
 

@@ -6,25 +6,31 @@ function pageHeader(index) {
   const { meta } = rows;
   fill(byId("badges"), badgesOf(index));
   const fact = ([name, value]) => el("div", el("dt", name), el("dd", value));
-  fill(byId("facts"), factsOf(meta).map(fact));
+  fill(byId("facts"), factsOf(rows).map(fact));
   const { problems } = meta;
   const lines = problems.slice(0, 200).map((problem) => el("li", problem));
   const summary = el("summary", `${plural(problems.length, "problem")} while reading`);
   if (lines.length) byId("measured").after(el("details.problems", summary, el("ul", lines)));
   const scenarios = scenariosOf(rows).map(({ name }) => name);
   const models = new Map(scenarios.map((name) => [name, modelsIn(rows, name)]));
-  const where = oneOrMany(devicesOf(meta), "device");
+  const where = oneOrMany(devicesOf(rows), "device");
+  const [software, when] = [listed(measuredTexts(rows, "software"), 2), days(measuredTexts(rows, "measured_at"))];
   return ({ state, everyPair }) => {
     const { scenario, candidate, baseline } = state;
     const told = scenario === "call" && models.size < 2 ? "" : ` in ${scenario}`;
     const what = models.get(scenario) ?? plural(0, "model");
     byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}${told}: ${what} on ${where}`;
-    const facts = [meta.title, listed(meta.software, 2), days(meta), plural(everyPair, "configuration")];
+    const facts = [meta.title, software, when, plural(everyPair, "configuration")];
     byId("study").textContent = dotted(...facts);
   };
 }
 
-const devicesOf = ({ devices }) => devices.map(({ name }) => name);
+/** The names of all devices, in order. */
+const devicesOf = (rows) => rows.codes("device").values.toSorted();
+
+/** The texts of a column in what was measured, in order. */
+const measuredTexts = (rows, name) =>
+  rows.textsOf(name, rows.where(rows.is("origin", "measured"))).filter(Boolean).toSorted();
 
 const oneOrMany = (names, noun) => (names.length === 1 ? names[0] : plural(names.length, noun));
 
@@ -50,23 +56,24 @@ function badgesOf({ rows, origins }) {
 const listed = (values, most = 3) => someOf(values.filter(Boolean).map(String), most, "; ");
 
 /** "1–5 Nov 2026": the days of the first and the last measurement. */
-function days({ first, last }) {
+function days(times) {
   const form = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
-  const [from, to] = [first, last].map((text) => new Date(text ?? NaN));
+  const [from, to] = [times[0], times.at(-1)].map((text) => new Date(text ?? NaN));
   return Number.isNaN(+from) || Number.isNaN(+to) ? "" : form.formatRange(from, to).replace(/\s–\s/, "–");
 }
 
 /** Records, machines and versions: name and value. */
-function factsOf(meta) {
+function factsOf(rows) {
+  const { meta } = rows;
   const { trials, planned } = meta;
   const of = present(planned) && `${share(trials, planned)} of ${count(planned)} planned`;
   return [
     ["Records", phrase([`${count(meta.records)} in ${plural(trials, "trial")}`, of], ", ")],
-    ["Devices", listed(devicesOf(meta))],
-    ["Software", listed(meta.software)],
-    ["Driver", listed(meta.drivers)],
-    ["Environment", listed(meta.environment_flags)],
-    ["Hosts", listed(meta.hosts)],
+    ["Devices", listed(devicesOf(rows))],
+    ["Software", listed(measuredTexts(rows, "software"))],
+    ["Driver", listed(measuredTexts(rows, "driver"))],
+    ["Environment", listed(measuredTexts(rows, "environment_flags"))],
+    ["Hosts", listed(measuredTexts(rows, "host"))],
     ["Created", `${date(meta.generated_at)} by xla_sweeps ${meta.version}`],
   ].filter(([, value]) => value);
 }

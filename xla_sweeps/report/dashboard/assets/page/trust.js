@@ -151,13 +151,30 @@ function flagCounts({ rows, pairs }) {
   return [...counts].sort((a, b) => b[1] - a[1]);
 }
 
+/** Each device's trials, no-difference band and number of A/A pairs in the scenario, whatever is selected. */
+function bandsOf({ rows, index, state }) {
+  const [inScenario, isMeasured] = [rows.is("scenario", state.scenario), rows.is("origin", "measured")];
+  const [{ data: trial }, floor] = [rows.codes("trial_id"), rows.number("floor")];
+  return devicesOf(rows).map((name) => {
+    const isOn = rows.is("device", name);
+    const all = rows.where((row) => isOn(row) && inScenario(row));
+    const own = all.filter(isMeasured);
+    return {
+      name,
+      trials: new Set(all.map((row) => trial[row])).size,
+      floor: own.length ? own.reduce((most, row) => (floor[row] > most ? floor[row] : most), 0) : NaN,
+      twins: own.filter(index.isTwin).length,
+    };
+  });
+}
+
 /** Flags of the selection, and each device's no-difference band. */
 function trustFacts() {
   const box = el("div.chart.wide");
-  const draw = ({ rows, pairs, state }) => {
+  const draw = (view) => {
+    const { rows, pairs } = view;
     const flags = flagCounts({ rows, pairs });
-    const inScenario = ({ name, scenarios }) => ({ name, ...scenarios?.[state.scenario] });
-    const devices = rows.meta.devices.map(inScenario).filter(({ trials }) => trials);
+    const devices = bandsOf(view).filter(({ trials }) => trials);
     fill(
       box,
       el("h3", "Flags and no-difference bands"),
@@ -174,7 +191,7 @@ function trustFacts() {
           ["Device", ({ name }) => name],
           ["Trials", ({ trials }) => count(trials)],
           ["No-difference band", ({ floor }) => (present(floor) ? `±${percent(100 * floor)} %` : NONE)],
-          ["A/A pairs", (device) => count(device.aa_pairs)],
+          ["A/A pairs", ({ twins }) => count(twins)],
         ]),
     );
   };
