@@ -50,7 +50,7 @@ def claimed(results_dir: Path, trial_id: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             files.folder_in(results_dir, "claims")
-            stack.enter_context(_locked(path))
+            stack.enter_context(locked(path))
         except BlockingIOError as error:
             raise LockedError(
                 f"this trial ({trial_id}) is being measured into {results_dir} by another "
@@ -68,7 +68,7 @@ def claimed(results_dir: Path, trial_id: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """A locked file that names this process; it is removed while the lock is held.
 
     Who opened a file that was then removed finds another, or none, under its name: it opens again.

@@ -11,8 +11,8 @@ from wandb_reports import measure, report
 from wandb_server import API_KEY, WandbServer
 
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.report.wandb.push import alone_in
 from xla_sweeps.report.wandb_report import publish
+from xla_sweeps.results.claim import locked
 
 NOTHING = "neither the summary run nor the report was written"
 
@@ -69,7 +69,7 @@ def test_lost_uploads_are_reported_and_repaired_by_the_same_command(
 
 def test_two_reports_at_once_do_not_race(server: WandbServer, tmp_path: Path) -> None:
     measure(tmp_path / "r", "a")
-    with alone_in(tmp_path / "r" / "wandb", "report"):
+    with locked(tmp_path / "r" / "wandb" / "report.lock"):
         assert refusal(tmp_path / "r").startswith(
             f"another report of {tmp_path / 'r' / 'wandb'} is running"
         )

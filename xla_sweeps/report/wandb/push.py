@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from xla_sweeps.measure.tracking import RunHeader, run_header
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.report.wandb.payload import SUMMARY_VERSION
 from xla_sweeps.report.wandb.tracker import header_document, note_run, noted_runs, run_content
+from xla_sweeps.results.claim import locked
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
@@ -47,14 +46,14 @@ def push(
         log: file for the client's output.
         force: check and upload even runs that are marked as complete.
     """
-    with alone_in(log.parent, "push") as alone:
-        if alone:
-            return _push_all(trials, log, force=force)
-    return PushReport(
-        sent=0,
-        already=0,
-        failed=(f"another push of {log.parent} is running; wait for it, then push again",),
-    )
+    files.folder_in(log.parent.parent, log.parent.name)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(log.with_suffix(".lock")))
+        except BlockingIOError:
+            why = f"another push of {log.parent} is running; wait for it, then push again"
+            return PushReport(sent=0, already=0, failed=(why,))
+        return _push_all(trials, log, force=force)
 
 
 def _push_all(
@@ -126,21 +125,6 @@ def _unpublished(
         or noted[run_id].get("statistics_version") != STATISTICS_VERSION
         or noted[run_id].get("summary_version") != SUMMARY_VERSION
     }
-
-
-@contextmanager
-def alone_in(folder: Path, what: str) -> Iterator[bool]:
-    """Lock a folder for one kind of work ("push"); yields False if another process has the lock."""
-    files.folder_in(folder.parent, folder.name)
-    with os.fdopen(files.own_file(folder / f"{what}.lock"), "ab") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        except OSError:
-            pass  # a file system without locks
-        yield True
 
 
 def header_of(

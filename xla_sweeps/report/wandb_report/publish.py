@@ -26,6 +26,7 @@ from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.report.wandb.credentials import base_url
 from xla_sweeps.report.wandb.tracker import published_replicates
 from xla_sweeps.report.wandb_report import text
+from xla_sweeps.results.claim import locked
 from xla_sweeps.results.rows import Rows
 from xla_sweeps.results.store import folder_below, guarded
 from xla_sweeps.results.table import ORDER
@@ -109,8 +110,11 @@ def publish(
     """
     upload_s = STEP_S + sum(path.stat().st_size for path in attachments) / BYTES_A_SECOND
     with contextlib.ExitStack() as stack:
-        if not stack.enter_context(push.alone_in(log.parent, "report")):
-            raise ReportError(f"another report of {log.parent} is running; wait for it, then rerun")
+        try:
+            stack.enter_context(locked(log.with_suffix(".lock")))
+        except BlockingIOError:
+            why = f"another report of {log.parent} is running; wait for it, then rerun"
+            raise ReportError(why) from None
         helper = Helper(log, module=MODULE)
         stack.callback(helper.end, 0.0)
         run = _ask(
