@@ -214,9 +214,9 @@ def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_d
     assign_records(tasks, load_runs(store), software={}, retry=())
     anchors = [task(f"anchor{number}", "ok", tmp_path) for number in range(2)]
     launcher = LocalLauncher(quick_launch(2))
-    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs", anchors=anchors).run(
-        tasks
-    )
+    outcome = Driver(
+        launcher, store, notes, extra=(), logs=tmp_path / "logs", backlog=Backlog(anchors)
+    ).run(tasks)
     assert outcome.counts == {"ok": 6}
     for slot in ("cpu:0", "cpu:1"):
         order = [

@@ -35,6 +35,7 @@ from xla_sweeps.schema.overrides import key_of, override_value
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep import search
 from xla_sweeps.sweep.anchors import ANCHOR, take_turns_if_needed
+from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Composer, Task, compose_all
 from xla_sweeps.sweep.definition import Sweep, load_sweep
 from xla_sweeps.sweep.driver import Driver
@@ -260,10 +261,8 @@ def _driver(
         board,
         extra=extra,
         logs=logs,
+        backlog=Backlog(anchors, source, late_anchors=quick),
         costs=plan.costs,
-        source=source,
-        anchors=anchors,
-        late_anchors=quick,
         record_death=died if request.slots else None,
         rematch=lambda task: assign_records(
             [task], load_runs(store), software=composer.software, retry=()

@@ -33,7 +33,6 @@ from xla_sweeps.sweep.outcomes import (
     settled,
 )
 from xla_sweeps.sweep.progress import Progress
-from xla_sweeps.sweep.search import Search
 from xla_sweeps.system.process import StopSignals
 
 POLL_S = 0.25
@@ -48,11 +47,8 @@ class Driver:
         screen: shows progress.
         extra: overrides that every job gets besides its own (`tracker.group=…`).
         logs: folder for the jobs' output.
+        backlog: keeps the tasks; default: one without anchors and further tasks.
         costs: seconds that a replicate of a model took before, by model.
-        anchors: the anchor trial, once for each slot, so that all can be measured at once: at the
-            start, every half hour and at the end.
-        late_anchors: the first after half an hour only; none in a shorter sweep.
-        source: proposes further tasks.
         record_death: records that a trial's process died, where the device is known.
         rematch: reads a task's records again, where its trial ids are not known.
     """
@@ -65,15 +61,13 @@ class Driver:
         *,
         extra: Sequence[str],
         logs: Path,
+        backlog: Backlog | None = None,
         costs: Mapping[str, float] | None = None,
-        anchors: Sequence[Task] = (),
-        late_anchors: bool = False,
-        source: Search | None = None,
         record_death: Callable[[Task, str], Record] | None = None,
         rematch: Callable[[Task], None] | None = None,
     ) -> None:
         self._launcher, self._store, self._screen = launcher, store, screen
-        self._backlog = Backlog(anchors, source, late_anchors=late_anchors)
+        self._backlog = backlog or Backlog()
         self._collector = Collector(store, screen.warn)
         self._judge = Judge(
             self._backlog, warn=screen.warn, record_death=record_death, rematch=rematch
