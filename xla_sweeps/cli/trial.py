@@ -261,11 +261,11 @@ def _completes_words(line: str) -> bool:
 
 def _run_one(asked: argparse.Namespace, assignment: Assignment) -> int:
     """Compose one trial, check it, and run it as Hydra does."""
-    made = composed(asked.overrides, config_dir=asked.config_dir)
-    job = _Job(tuple(asked.overrides), made.document, asked.config_dir)
+    document, run = composed(asked.overrides, config_dir=asked.config_dir)
+    job = _Job(tuple(asked.overrides), document, asked.config_dir)
     _check([job], assignment)
     with _hydra_output(asked, [job]):
-        code, _ = made.run(lambda config: _ended(job, assignment, ""))
+        code, _ = run(lambda config: _ended(job, assignment, ""))
     return int(code)
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from hydra.core.override_parser.types import Override, OverrideType
 from hydra.core.utils import run_job
 from hydra.errors import HydraException, MissingConfigException
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import OmegaConfBaseException
 
@@ -58,46 +57,14 @@ SHOWN_CHARACTERS = 60
 _RESOLVER = re.compile(r"\$\{\s*([A-Za-z_][\w.]*)\s*:")
 
 
-@dataclass(frozen=True, slots=True)
-class Composition:
-    """Result of composing by Hydra.
-
-    Attributes:
-        whole: the configuration, with Hydra's own node.
-        document: the configuration as plain data, without it.
-        hydra: Hydra itself.
-    """
-
-    whole: DictConfig
-    document: dict[str, Any]
-    hydra: Hydra
-
-    def run(self, task: TaskFunction) -> Any:
-        """Call the task as Hydra does, which keeps the configuration in its output folder.
-
-        Raises:
-            ConfigError: the name of that folder cannot be resolved.
-        """
-        with _one_line_errors():
-            context = HydraContext(
-                config_loader=self.hydra.config_loader, callbacks=Callbacks(self.whole)
-            )
-            job = run_job(
-                task,
-                self.whole,
-                job_dir_key="hydra.run.dir",
-                job_subdir_key=None,
-                hydra_context=context,
-            )
-        return job.return_value
-
-
 def compose_config(overrides: Sequence[str], *, config_dir: Path | None = None) -> dict[str, Any]:
     """The configuration for these overrides as plain data; arguments and errors as `composed`."""
-    return composed(overrides, config_dir=config_dir).document
+    return composed(overrides, config_dir=config_dir)[0]
 
 
-def composed(overrides: Sequence[str], *, config_dir: Path | None = None) -> Composition:
+def composed(
+    overrides: Sequence[str], *, config_dir: Path | None = None
+) -> tuple[dict[str, Any], Callable[[TaskFunction], Any]]:
     """Compose the configuration for these overrides.
 
     Args:
@@ -105,8 +72,13 @@ def composed(overrides: Sequence[str], *, config_dir: Path | None = None) -> Com
         config_dir: a further folder of configuration files, searched as Hydra's `--config-dir`
             does.
 
+    Returns:
+        The configuration as plain data, and what calls a task with it as Hydra does, which keeps it
+        in Hydra's output folder.
+
     Raises:
-        ConfigError: what Hydra, OmegaConf or YAML reports, as one line.
+        ConfigError: what Hydra, OmegaConf or YAML reports, as one line; the second function too,
+            where the name of that folder cannot be resolved.
     """
     check_overrides(overrides)
     if config_dir is not None:
@@ -118,7 +90,16 @@ def composed(overrides: Sequence[str], *, config_dir: Path | None = None) -> Com
         for text in texts(OmegaConf.to_container(config, resolve=False)):
             _check_text(text, where="configuration")
         document: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    return Composition(whole, document, hydra)
+
+    def run(task: TaskFunction) -> Any:
+        with _one_line_errors():
+            context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks(whole))
+            job = run_job(
+                task, whole, job_dir_key="hydra.run.dir", job_subdir_key=None, hydra_context=context
+            )
+        return job.return_value
+
+    return document, run
 
 
 @contextlib.contextmanager
