@@ -255,8 +255,7 @@ class Explaining:
         )
         nudged = replace(graph, inputs=[models.nudged(graph.inputs[0])])
         self._note(
-            traps.dropped_checks(ops, vanished),
-            traps.clamped_indices(ops, vanished, device=self._device),
+            *traps.vanished_errors(ops, vanished, device=self._device),
             traps.other_shape(first, compiled, ops),
             traps.other_values(
                 first,

@@ -71,40 +71,40 @@ def unknown(name: TrapName, why: str) -> Trap:
     return Trap(name=name, state=State.UNKNOWN, what=why)
 
 
-def dropped_checks(ops: Sequence[TracedOp], vanished: Exception | None) -> Trap:
-    """Assertions that do not run, and errors that do not arise.
-
-    Args:
-        ops: of the traced graph.
-        vanished: an error of graph mode on inputs on which XLA returns a result, or None.
-    """
-    name, fix = TrapName.DROPPED_CHECKS, "check the inputs before the compiled call"
-    places = [traced.place for traced in ops if traced.op in CHECKS]
-    where = named_in(error_text(vanished), ops) if vanished is not None else ()
-    if vanished is not None and not any(place.op in INDICES for place in where):
-        what = f"graph mode fails, and XLA returns a result: {error_line(vanished)}"
-        return found(name, what, fix, (*where, *places))
-    if places:
-        what = "assertions and checks of numbers do not run under XLA"
-        return found(name, what, fix, places)
-    return none(name)
-
-
-def clamped_indices(ops: Sequence[TracedOp], vanished: Exception | None, *, device: str) -> Trap:
-    """Look-ups whose indices XLA clamps or drops where they are out of range.
+def vanished_errors(
+    ops: Sequence[TracedOp], vanished: Exception | None, *, device: str
+) -> tuple[Trap, Trap]:
+    """Errors that do not arise under XLA: of assertions, and of indices out of range.
 
     Args:
         ops: of the traced graph.
         vanished: an error of graph mode on inputs on which XLA returns a result, or None.
         device: TensorFlow's name of it.
     """
+    what, where = "", tuple[Place, ...]()
+    if vanished is not None:
+        what = f"graph mode fails, and XLA returns a result: {error_line(vanished)}"
+        where = named_in(error_text(vanished), ops)
+    at_indices = [place for place in where if place.op in INDICES]
+    name, fix = TrapName.DROPPED_CHECKS, "check the inputs before the compiled call"
+    checks = [traced.place for traced in ops if traced.op in CHECKS]
+    if what and not at_indices:
+        dropped = found(name, what, fix, (*where, *checks))
+    elif checks:
+        dropped = found(name, "assertions and checks of numbers do not run under XLA", fix, checks)
+    else:
+        dropped = none(name)
+    return dropped, _clamped_indices(ops, what, at_indices, device=device)
+
+
+def _clamped_indices(
+    ops: Sequence[TracedOp], vanished: str, seen: Sequence[Place], *, device: str
+) -> Trap:
+    """Look-ups whose indices XLA clamps or drops where they are out of range."""
     name = TrapName.CLAMPED_INDICES
     fix = "check the indices before the compiled call, or tf.clip_by_value to say what is meant"
-    where = named_in(error_text(vanished), ops) if vanished is not None else ()
-    seen = [place for place in where if place.op in INDICES]
-    if vanished is not None and seen:
-        what = f"graph mode fails, and XLA returns a result: {error_line(vanished)}"
-        return found(name, what, fix, seen)
+    if seen:
+        return found(name, vanished, fix, seen)
     places = [
         traced.place
         for traced in ops
