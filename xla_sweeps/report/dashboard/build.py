@@ -12,7 +12,7 @@ import datetime
 import gzip
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,10 +95,9 @@ def write_page(
         ConfigError: more rows than a page can hold.
     """
     chosen = parse_filter(where) if where is not None else None
-    loaded = [
-        (_label(folder, results_dirs), load(folder, advance=advance)) for folder in results_dirs
-    ]
-    table = joined(_labelled(rows.table, label) for label, rows in loaded)
+    labels = {folder: _label(folder, results_dirs) for folder in results_dirs}
+    loaded = {label: load(folder, advance=advance) for folder, label in labels.items()}
+    table = joined(_labelled(rows.table, label) for label, rows in loaded.items())
     table, unfinished = _finished(table)
     table = matching(table, chosen)
     if not table.num_rows:
@@ -109,27 +108,35 @@ def write_page(
             "keep some with --where, "
             "as in --where 'headline=true', or read `xla-sweeps results --format parquet`"
         )
-    problems = tuple(problem for _, rows in loaded for problem in rows.problems)
+    problems = tuple(problem for rows in loaded.values() for problem in rows.problems)
     if unfinished:
         problems += (
             f"comparisons left out because they were not measured to their end: {unfinished}",
         )
-    trials = sum(rows.trials for _, rows in loaded)
+    trials = sum(rows.trials for rows in loaded.values())
     missing = [planned.unmeasured(folder) for folder in results_dirs]
-    name = title or " · ".join(dict.fromkeys(label for label, _ in loaded))
+    name = title or " · ".join(loaded)
+    shown = set(table["trial_id"].unique().to_pylist())
+    runs = {
+        label: {trial: url for trial, url in run_urls(folder).items() if trial in shown}
+        for folder, label in labels.items()
+    }
     meta = {
         "version": __version__,
         "generated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "title": name,
-        "records": sum(rows.records for _, rows in loaded),
+        "records": sum(rows.records for rows in loaded.values()),
         "trials": trials,
         "planned": None
         if all(count is None for count in missing)
         else trials + sum(filter(None, missing)),
         "problems": list(problems),
         "comparison": comparison,
-        "folders": _folders(results_dirs, output),
-        "runs": _runs(results_dirs, set(table["trial_id"].unique().to_pylist())),
+        "folders": {
+            label: Path(os.path.relpath(folder.resolve(), output.resolve().parent)).as_posix()
+            for folder, label in labels.items()
+        },
+        "runs": {label: urls for label, urls in runs.items() if urls},
     }
     title = f"{name} — XLA for Keras vision models"
     page = render(pack(table.select([*CATEGORIES, *NUMBERS]), meta), title=title).encode()
@@ -193,24 +200,6 @@ def _finished(table: pyarrow.Table) -> tuple[pyarrow.Table, int]:
     """The rows that were measured to their end, and the number of others."""
     keep = [status not in UNFINISHED for status in table["status"].to_pylist()]
     return (table, 0) if all(keep) else (table.filter(keep), keep.count(False))
-
-
-def _folders(results_dirs: Sequence[Path], output: Path) -> dict[str, str]:
-    """Each folder's path relative to the page, for links to logs."""
-    start = output.resolve().parent
-    return {
-        _label(folder, results_dirs): Path(os.path.relpath(folder.resolve(), start)).as_posix()
-        for folder in results_dirs
-    }
-
-
-def _runs(results_dirs: Sequence[Path], trials: Set[str]) -> dict[str, dict[str, str]]:
-    """Addresses of these trials' W&B runs, by folder and trial."""
-    addresses: dict[str, dict[str, str]] = {}
-    for folder in results_dirs:
-        urls = {trial: url for trial, url in run_urls(folder).items() if trial in trials}
-        addresses |= {_label(folder, results_dirs): urls} if urls else {}
-    return addresses
 
 
 def _labelled(table: pyarrow.Table, label: str) -> pyarrow.Table:
