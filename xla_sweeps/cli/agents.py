@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from xla_sweeps.cli.arguments import add_config_dir, add_results_dir, command_parser
 from xla_sweeps.config.values import integer_from
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_headlines
 from xla_sweeps.report.wandb.credentials import require_login
@@ -37,7 +38,10 @@ def agents_command(arguments: Sequence[str]) -> int:
         help="trials in a row that may fail before an agent gives up (default: 20)",
     )
     options = parser.parse_args(arguments)
-    wandb_agents.check_path(options.sweep)
+    if not wandb_agents.PATH_PATTERN.fullmatch(options.sweep):
+        raise ConfigError(
+            f"agents {options.sweep}: expected ENTITY/PROJECT/ID, as `wandb sweep` prints it"
+        )
     require_login()
     slots = slots_for(options.devices)
     store = Store(options.results_dir)

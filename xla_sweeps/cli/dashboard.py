@@ -121,13 +121,15 @@ def report_command(arguments: Sequence[str]) -> int:
         export.write_json(spec, options.output)
         return 0
     log = options.dir / "wandb" / "report.log"
-    with publish.writing(log.parent):
+    try:
         run, report = publish.publish(
             plan,
             table=publish.table_rows(summaries),
             log=log,
             attachments=publish.attachments(options.dir, rows, log.parent, warn=warn),
         )
+    except OSError as error:
+        raise StoreError(f"cannot write {log.parent}: {error.strerror or error}") from error
     print(f"report     {report['url']} ({'updated' if report['updated'] else 'new'})")
     print(f"summary    {run['url']}")
     if not run["confirmed"]:

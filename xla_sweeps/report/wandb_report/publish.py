@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import importlib.util
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 
 from xla_sweeps import __version__
 from xla_sweeps.analysis.overview import answers, overview
-from xla_sweeps.errors import ConfigError, StoreError, XlaSweepsError, how_to_install
+from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
 from xla_sweeps.report import export
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.wandb import push
@@ -225,15 +225,6 @@ def identity_of(records: Mapping[str, Sequence[Record]]) -> str:
         (record.started_at, record.trial_id) for group in records.values() for record in group
     )
     return hashlib.sha256(" ".join(first).encode()).hexdigest()[:12]
-
-
-@contextlib.contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Report a failure to write there in one line."""
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(f"cannot write {folder}: {error.strerror or error}") from error
 
 
 def place(

@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from xla_sweeps.config.foreign import may_set
-from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.sweep.definition import load_sweep
@@ -112,16 +112,6 @@ def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
         raise XlaSweepsError(f"the W&B server rejected the sweep: {message or '(no message)'}")
     sweep = created[1].strip()
     return sweep if sweep.count("/") == 2 else f"{chosen['entity'] or ''}/{sweep}"
-
-
-def check_path(path: str) -> None:
-    """Refuse what is not the path of a W&B sweep.
-
-    Raises:
-        ConfigError: with how to write it.
-    """
-    if not PATH_PATTERN.fullmatch(path):
-        raise ConfigError(f"agents {path}: expected ENTITY/PROJECT/ID, as `wandb sweep` prints it")
 
 
 def run(
