@@ -1,8 +1,9 @@
 """Distribution of tests among pytest-xdist's workers, and their order.
 
 A file stays with one worker, so that its fixtures are made once; a browser likewise, over all
-files. What takes longest begins first, and short tests that share nothing end the run, so that no
-worker ends long after the others.
+files. The tests of some files share nothing, and go to whichever worker is free. What takes longest
+begins first, and short tests that share nothing end the run, so that no worker ends long after the
+others.
 """
 
 from __future__ import annotations
@@ -13,36 +14,50 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 LONGEST = (
-    "tests/end_to_end/test_trial.py",
     *NAMES,
-    "tests/sweep/launchers/test_wandb_agents.py",
-    "tests/cli/test_sweep.py",
     "tests/sweep/launchers/test_slurm.py",
-    "tests/sweep/launchers/test_ray.py",
     "tests/end_to_end/test_faults.py",
-    "tests/report/wandb/test_tracker.py",
-    "tests/report/wandb_report/test_publish.py",
-    "tests/report/wandb_report/test_publish_faults.py",
-    "tests/sweep/test_driver.py",
-    "tests/end_to_end/test_sweep_robustness.py",
+    "tests/end_to_end/test_trial.py",
+    "tests/sweep/launchers/test_ray.py",
     "tests/backends/tensorflow/test_sources.py",
-    "tests/end_to_end/test_command.py",
+    "tests/cli/test_sweep.py",
+    "tests/sweep/launchers/test_wandb_agents.py",
+    "tests/report/wandb/test_tracker.py",
     "tests/backends/tensorflow/test_replicate.py",
+    "tests/report/wandb_report/test_publish_faults.py",
+    "tests/report/wandb_report/test_publish.py",
+    "tests/end_to_end/test_two_workers.py",
+    "tests/report/wandb/test_push.py",
+    "tests/end_to_end/test_all_modes.py",
+    "tests/end_to_end/test_sweep_robustness.py",
+    "tests/end_to_end/test_training.py",
+    "tests/end_to_end/test_streams.py",
+    "tests/sweep/test_driver.py",
+    "tests/backends/tensorflow/explain/test_explaining.py",
+    "tests/measure/test_conductor.py",
+    "tests/end_to_end/test_endings.py",
     "tests/end_to_end/test_wandb_agent.py",
+    "tests/end_to_end/test_precision.py",
     "tests/backends/tensorflow/test_bench.py",
     "tests/backends/tensorflow/test_flags.py",
+    "tests/config/test_settings.py",
 )
-"""Groups that take long, or have few long tests, the longest first."""
+"""Files and browsers that take long, or have few long tests, the longest first."""
 
-SINGLE = "tests/backends/tensorflow/test_models.py"
-"""Its tests share nothing: any worker runs any of them, at the end."""
+SINGLE = (
+    "tests/backends/tensorflow/test_models.py",
+    "tests/cli/test_sweep.py",
+    "tests/end_to_end/test_trial.py",
+    "tests/sweep/launchers/test_wandb_agents.py",
+)
+"""Their tests share nothing: any worker runs any of them; at the end where it is not `LONGEST`."""
 
 
 def group_of(nodeid: str) -> str:
     """The tests that stay together with this one: a browser's, or a file's."""
     path, _, name = nodeid.partition("::")
     _, _, parameters = name.partition("[")
-    alone = nodeid if path == SINGLE else path
+    alone = nodeid if path in SINGLE else path
     return next(
         (browser for browser in NAMES if browser in parameters.removesuffix("]").split("-")), alone
     )
@@ -50,10 +65,11 @@ def group_of(nodeid: str) -> str:
 
 def place_of(item: pytest.Item) -> int:
     """Place of a test's group in the order, for sorting."""
-    group = group_of(item.nodeid)
-    if group in LONGEST:
-        return LONGEST.index(group)
-    return len(LONGEST) + group.startswith(SINGLE)
+    group, path = group_of(item.nodeid), item.nodeid.partition("::")[0]
+    for name in (group, path):
+        if name in LONGEST:
+            return LONGEST.index(name)
+    return len(LONGEST) + (path in SINGLE)
 
 
 class ByGroup(LoadScopeScheduling):
