@@ -108,6 +108,7 @@ def headlines(cwd: Path) -> list[dict[str, Any]]:
     return [row for row in json.loads(shown.stdout) if row["headline"]]
 
 
+@pytest.mark.exhaustive  # daily: test_precision.py, of a smaller model
 def test_bfloat16_works_too(tmp_path: Path) -> None:
     half_precision.require("mixed_bfloat16")
     code, _, err = finished(

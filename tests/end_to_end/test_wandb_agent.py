@@ -14,7 +14,8 @@ from wandb_server import wandb_server
 
 from xla_sweeps.results.store import Store
 
-pytestmark = pytest.mark.tf
+pytestmark = [pytest.mark.tf, pytest.mark.exhaustive]
+"""Daily a real agent runs scripted trials (launchers/test_wandb_agents.py)."""
 
 SWEEP = """\
 method: grid

@@ -13,6 +13,7 @@ from wandb_server import WandbServer
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # daily: launchers/test_wandb_agents.py, with the same server
 def test_a_real_sweep_and_agent_work_with_it(server: WandbServer, tmp_path: Path) -> None:
     definition = tmp_path / "sweep.yaml"
     definition.write_text(
