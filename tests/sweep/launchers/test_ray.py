@@ -49,7 +49,8 @@ def cluster() -> Iterator[Any]:
         made = Cluster(initialize_head=True, head_node_args=head)
         try:
             for kind in ("A100", "A100", "T4"):
-                made.add_node(num_cpus=2, num_gpus=1, resources={f"accelerator_type:{kind}": 1})
+                devices = {"num_gpus": 1, "resources": {f"accelerator_type:{kind}": 1}}
+                made.add_node(wait=False, num_cpus=2, **devices)
             made.wait_for_nodes(timeout=300)
             yield made
         finally:
