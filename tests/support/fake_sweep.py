@@ -8,17 +8,15 @@ from pathlib import Path
 import scripted
 
 from xla_sweeps.__main__ import main
-from xla_sweeps.sweep.launchers.local import LocalLauncher
-from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
+from xla_sweeps.sweep.launchers import LauncherRequest
 
 
 def use_scripts() -> None:
     """Have this process's sweeps start such trials."""
     scripted.use(scripted.scripted())
-    for launcher in (LocalLauncher, SlurmLauncher):
-        defaults = launcher.__init__.__kwdefaults__
-        assert defaults is not None
-        defaults["command"] = (sys.executable, str(Path(__file__).with_name("fake_trial.py")))
+    defaults = LauncherRequest.__init__.__kwdefaults__
+    assert defaults is not None
+    defaults["command"] = (sys.executable, str(Path(__file__).with_name("fake_trial.py")))
 
 
 if __name__ == "__main__":

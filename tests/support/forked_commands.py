@@ -84,10 +84,10 @@ def warm_up() -> None:
     import xla_sweeps.cli.sweep
     import xla_sweeps.cli.trial
     import xla_sweeps.report.terminal.trial_progress  # noqa: F401
-    from xla_sweeps.sweep.launchers.local import LocalLauncher
+    from xla_sweeps.sweep.launchers import LauncherRequest
 
     scripted.use(scripted.scripted())
-    defaults = LocalLauncher.__init__.__kwdefaults__
+    defaults = LauncherRequest.__init__.__kwdefaults__
     assert defaults is not None
     defaults["command"] = TRIAL
 
