@@ -148,10 +148,19 @@ def test_no_round_begins_while_the_progress_before_it_is_shown() -> None:
         assert all(round_.started_ns > at_ns for round_ in rounds)
 
 
-@pytest.mark.parametrize("onednn", ["0", "1"])  # without it TensorFlow's allocator does not count
-def test_the_memory_of_a_mode_does_not_depend_on_the_order_of_the_modes(onednn: str) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        # Without it TensorFlow's allocator does not count; daily: test_memory.py.
+        pytest.param({"onednn": "0"}, id="0", marks=pytest.mark.exhaustive),
+        pytest.param({}, id="its own"),
+    ],
+)
+def test_the_memory_of_a_mode_does_not_depend_on_the_order_of_the_modes(
+    settings: dict[str, str],
+) -> None:
     orders = (("eager", "graph", "xla"), ("xla", "graph", "eager"))
-    one, other = (measured(*modes, onednn=onednn)[0].modes for modes in orders)
+    one, other = (measured(*modes, **settings)[0].modes for modes in orders)
     for mode in one:
         needed = one[mode].steady_memory_bytes
         assert needed is not None
