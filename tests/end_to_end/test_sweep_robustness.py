@@ -40,7 +40,7 @@ def test_a_sweep_without_a_wandb_server_measures_everything_and_push_sends_it_on
         environ = {
             **os.environ,
             **server.environment(HOME=str(tmp_path / "home")),
-            "FAKE_WORKER": "",
+            "FAKE_WORKER": "impatient",
         }
         server.die()
         done = subprocess.run(

@@ -1,7 +1,8 @@
 """The real command line with a scripted measuring process in place of TensorFlow.
 
 Started as `python fake_trial.py key=value ...`; the script's steps are in $FAKE_WORKER (see
-fake_worker.py).
+fake_worker.py), and beside them `contaminated`, `busy`, and `impatient`: it waits 3 s, not 20, for
+W&B's server.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import scripted
 
 from xla_sweeps.__main__ import main
 from xla_sweeps.measure import monitor, replicate
+from xla_sweeps.measure.tracking import RunHeader
 
 
 def use_script() -> None:
@@ -23,8 +25,12 @@ def use_script() -> None:
     else:  # whatever the other tests do beside it
         cause = "as the script says" if "contaminated" in script else ""
         monitor.contamination = lambda samples, *, cores: cause
-        monitor.WAIT_LIMIT_S = 1.0  # it will not become quiet
+        monitor.WAIT_LIMIT_S = 0.1  # it will not become quiet
         replicate.CLOCK_SLACK_S = math.inf
+    if "impatient" in script:
+        defaults = RunHeader.__init__.__kwdefaults__
+        assert defaults is not None
+        defaults["connect_timeout_s"] = 3.0
     scripted.use(scripted.scripted(*script))
 
 
