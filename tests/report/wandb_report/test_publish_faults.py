@@ -69,10 +69,10 @@ def test_lost_uploads_are_reported_and_repaired_by_the_same_command(
 
 def test_two_reports_at_once_do_not_race(server: WandbServer, tmp_path: Path) -> None:
     measure(tmp_path / "r", "a")
-    with locked(tmp_path / "r" / "wandb" / "report.lock"):
-        assert refusal(tmp_path / "r").startswith(
-            f"another report of {tmp_path / 'r' / 'wandb'} is running"
-        )
+    folder = tmp_path / "r" / "wandb"
+    folder.mkdir(exist_ok=True)
+    with locked(folder / "report.lock"):
+        assert refusal(tmp_path / "r").startswith(f"another report of {folder} is running")
     assert server.backend.operations == []
 
 
