@@ -27,7 +27,7 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.results.store import folder_below
 from xla_sweeps.sweep.launchers import QUEUE_LIMIT, Launcher, LauncherRequest
 from xla_sweeps.sweep.launchers.job import End, Ended, Job
-from xla_sweeps.sweep.launchers.slurm_task import ListedJob, encoded
+from xla_sweeps.sweep.launchers.slurm_task import ListedJob
 from xla_sweeps.system.text import last_line_of
 
 POLL_S = 1.0
@@ -202,14 +202,11 @@ class SlurmLauncher(Launcher):
             waiting[first : first + self._chunk] for first in range(0, len(waiting), self._chunk)
         ]
         listed = self._folder / f"{waiting[0].end.name.partition('.')[0]}.jobs.json"
-        listed.write_bytes(
-            encoded(
-                [
-                    [ListedJob(self._command, queued.job, queued.end) for queued in chunk]
-                    for chunk in chunks
-                ]
-            )
-        )
+        jobs = [
+            [ListedJob(self._command, queued.job, queued.end) for queued in chunk]
+            for chunk in chunks
+        ]
+        listed.write_bytes(msgspec.json.encode(jobs, enc_hook=str))  # a Path as text
         script = listed.with_suffix(".sh")
         script.write_text(
             script_of(

@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -42,11 +41,6 @@ class ListedJob(msgspec.Struct):
     command: list[str]
     job: Job
     end: Path
-
-
-def encoded(listed: Sequence[Sequence[ListedJob]]) -> bytes:
-    """The content of the file that lists the jobs of each task of an array."""
-    return msgspec.json.encode(listed, enc_hook=str)  # a Path as text
 
 
 class _Task:
