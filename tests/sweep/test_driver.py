@@ -234,7 +234,7 @@ def test_the_drivers_time_estimate_is_a_range_around_the_time_of_a_replicate(
     tmp_path: Path,
 ) -> None:
     launcher, backlog = LocalLauncher(quick_launch(2)), Backlog()
-    judge = Judge(backlog, warn=Notes().warn, record_death=None, rematch=None)
+    judge = Judge(backlog, launcher, warn=Notes().warn, record_death=None, rematch=None)
     progress = Progress(Notes(), launcher, backlog, judge, {"m": 10.0})
     assert progress.left_s({}) == (0.0, 0.0)
     backlog.extend([replace_wanted(queued, 2) for queued in tasks_of(tmp_path, ["a=ok", "b=ok"])])

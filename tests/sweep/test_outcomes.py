@@ -24,6 +24,7 @@ from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep import outcomes
+from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.launchers import Launcher
 from xla_sweeps.sweep.launchers.job import End, Ended, Job
@@ -233,30 +234,34 @@ def test_a_node_that_dies_with_all_its_trials_does_not_stop_the_sweep(tmp_path: 
     assert Counter(end for _, end in notes.ends) == {"lost": 5, "ok": 5}
 
 
-def losses(watch: outcomes.SlotWatch, moments: Sequence[float]) -> list[bool]:
+def judge_of(launcher: Launcher) -> outcomes.Judge:
+    return outcomes.Judge(Backlog(), launcher, warn=Notes().warn, record_death=None, rematch=None)
+
+
+def losses(judge: outcomes.Judge, moments: Sequence[float]) -> list[bool]:
     """True where the sweep is broken after a job that was lost at each of these moments."""
     broken = []
     for now in moments:
-        watch.note(Ended(how=End.LOST, slot="n0"), [], now=now)
-        broken.append(bool(watch.broken))
+        judge.watch(Ended(how=End.LOST, slot="n0"), [], now=now)
+        broken.append(bool(judge.broken))
     return broken
 
 
 def test_losses_close_together_are_one_event_and_a_chain_of_them_is_not() -> None:
-    watch = outcomes.SlotWatch(Cluster(lambda trial, attempt: None), Notes().warn)
-    assert not any(losses(watch, [second / 10 for second in range(100)]))
-    assert losses(watch, [10, 15, 19, 20]) == [False, False, False, True]
+    judge = judge_of(Cluster(lambda trial, attempt: None))
+    assert not any(losses(judge, [second / 10 for second in range(100)]))
+    assert losses(judge, [10, 15, 19, 20]) == [False, False, False, True]
 
 
 def test_a_job_that_ran_to_its_end_clears_the_losses_of_its_slot() -> None:
     launcher = LocalLauncher(quick_launch(2))
-    watch = outcomes.SlotWatch(launcher, Notes().warn)
+    judge = judge_of(launcher)
     for slot in ("cpu:0", "cpu:1", "cpu:0", "cpu:1"):
-        watch.note(Ended(how=End.DIED, slot=slot), [], now=0.0)
-    watch.note(measured("a", slot="cpu:0"), [], now=0.0)
-    watch.note(Ended(how=End.DIED, slot="cpu:0"), [], now=0.0)
+        judge.watch(Ended(how=End.DIED, slot=slot), [], now=0.0)
+    judge.watch(measured("a", slot="cpu:0"), [], now=0.0)
+    judge.watch(Ended(how=End.DIED, slot="cpu:0"), [], now=0.0)
     assert launcher.slots() == ["cpu:0", "cpu:1"]
-    watch.note(Ended(how=End.DIED, slot="cpu:1"), [], now=0.0)
+    judge.watch(Ended(how=End.DIED, slot="cpu:1"), [], now=0.0)
     assert launcher.slots() == ["cpu:0"]
 
 

@@ -51,7 +51,7 @@ def test_contaminated_trials_are_told_with_their_cause_and_what_follows(
     tmp_path: Path, cause: str, accepted: tuple[Status, ...], said: str
 ) -> None:
     launcher, backlog, notes = LocalLauncher(quick_launch(1)), Backlog(), Notes()
-    judge = Judge(backlog, warn=notes.warn, record_death=None, rematch=None)
+    judge = Judge(backlog, launcher, warn=notes.warn, record_death=None, rematch=None)
     progress = Progress(notes, launcher, backlog, judge, {})
     (task,) = tasks_of(tmp_path, ["a=contaminated"])
     task.accepted = accepted
@@ -67,7 +67,7 @@ def test_contaminated_trials_are_told_with_their_cause_and_what_follows(
 
 def test_the_time_left_counts_repetitions_of_a_busy_machine(tmp_path: Path) -> None:
     launcher, backlog = LocalLauncher(quick_launch(1)), Backlog()
-    judge = Judge(backlog, warn=Notes().warn, record_death=None, rematch=None)
+    judge = Judge(backlog, launcher, warn=Notes().warn, record_death=None, rematch=None)
     progress = Progress(Notes(), launcher, backlog, judge, {"m": 10.0})
     fresh, tried, kept = tasks_of(tmp_path, ["a=ok", "b=ok", "c=ok"])
     for task in (fresh, tried, kept):

@@ -29,7 +29,6 @@ from xla_sweeps.sweep.outcomes import (
     Judge,
     Outcome,
     Run,
-    SlotWatch,
     settled,
 )
 from xla_sweeps.sweep.progress import Progress
@@ -70,9 +69,8 @@ class Driver:
         self._backlog = backlog or Backlog()
         self._collector = Collector(store, screen.warn)
         self._judge = Judge(
-            self._backlog, warn=screen.warn, record_death=record_death, rematch=rematch
+            self._backlog, launcher, warn=screen.warn, record_death=record_death, rematch=rematch
         )
-        self._watch = SlotWatch(launcher, screen.warn)
         self._progress = Progress(screen, launcher, self._backlog, self._judge, costs or {})
         self._extra, self._logs = tuple(extra), logs
         self._numbers = itertools.count(1)
@@ -106,14 +104,14 @@ class Driver:
         return Outcome(
             counts=self._progress.counts(),
             signal_number=self._stop.number,
-            broken=self._watch.broken,
+            broken=self._judge.broken,
             left=tuple(task for task in self._backlog.tasks if task.wanted),
             gave_up={key: why for key, (_, why) in self._judge.gave_up.items()},
         )
 
     @property
     def _stopping(self) -> bool:
-        return bool(self._stop.number or self._watch.broken)
+        return bool(self._stop.number or self._judge.broken)
 
     def _goes_on(self) -> bool:
         if self._stop.kill:
@@ -206,6 +204,6 @@ class Driver:
             return
         run.ended = settled(run.ended, new, stopping=self._stopping)
         if not self._stop.number:
-            self._watch.note(run.ended, new, now=time.monotonic())
+            self._judge.watch(run.ended, new, now=time.monotonic())
         word = self._judge.judge(run.task, run.ended, new)
         self._progress.ended(run, word, new)

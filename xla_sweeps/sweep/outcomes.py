@@ -140,26 +140,32 @@ class Collector:
 
 
 class Judge:
-    """Decide what follows for a task from how its job ended; the arguments are the driver's.
+    """Decide what follows for a task and a slot from how a job ended; arguments as the driver's.
 
     Attributes:
         gave_up: one word (`refused`, `died` or `infra`) and why, by key of the tasks that were.
+        broken: why the sweep must stop, or "".
     """
 
     def __init__(
         self,
         backlog: Backlog,
+        launcher: Launcher,
         *,
         warn: Callable[[str], None],
         record_death: Callable[[Task, str], Record] | None,
         rematch: Callable[[Task], None] | None,
     ) -> None:
-        self._backlog, self._warn = backlog, warn
+        self._backlog, self._launcher, self._warn = backlog, launcher, warn
         self._record_death, self._rematch = record_death, rematch
         self.gave_up: dict[str, tuple[str, str]] = {}
         self._deaths: Counter[str] = Counter()
         self._broke: Counter[str] = Counter()
         self._changes: Counter[str] = Counter()
+        self._losses: Counter[str] = Counter()
+        self._since: dict[str, float] = {}
+        self._drained: set[str] = set()
+        self.broken = ""
 
     def learn(self, task: Task, records: Sequence[Record]) -> None:
         """Count a task's records, each once; another build's are in place of the earlier ones."""
@@ -251,26 +257,11 @@ class Judge:
         self._backlog.finish(task)
         return word
 
+    def watch(self, ended: Ended, new: Sequence[Record], *, now: float) -> None:
+        """Stop using a slot that loses one job after the other: this one ended on its slot.
 
-class SlotWatch:
-    """Stop using a slot that loses one job after the other.
-
-    On a cluster, which chooses nodes itself, the sweep must stop instead.
-
-    Attributes:
-        broken: why the sweep must stop, or "".
-    """
-
-    def __init__(self, launcher: Launcher, warn: Callable[[str], None]) -> None:
-        self._launcher, self._warn = launcher, warn
-        self._together_s = 0.0 if launcher.targets else TOGETHER_S
-        self._losses: Counter[str] = Counter()
-        self._since: dict[str, float] = {}
-        self._drained: set[str] = set()
-        self.broken = ""
-
-    def note(self, ended: Ended, new: Sequence[Record], *, now: float) -> None:
-        """A job ended on its slot and left these records."""
+        On a cluster, which chooses nodes itself, the sweep must stop instead.
+        """
         slot = ended.slot if self._launcher.targets else ""
         lost = ended.how in (End.DIED, End.BROKEN, End.LOST, End.FAILED) or any(
             record.status is Status.INFRA for record in new
@@ -279,7 +270,8 @@ class SlotWatch:
             if ended.how is End.FINISHED:
                 self._losses.pop(slot, None)
             return
-        if now >= self._since.get(slot, -math.inf) + self._together_s:
+        together_s = 0.0 if self._launcher.targets else TOGETHER_S
+        if now >= self._since.get(slot, -math.inf) + together_s:
             self._since[slot] = now
             self._losses[slot] += 1
         if self.broken or slot in self._drained or self._losses[slot] < BREAKER:
