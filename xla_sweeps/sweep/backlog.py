@@ -97,10 +97,8 @@ class Backlog:
             and free > len(self._waiting)
             and (task := self._source.next()) is not None
         ):
-            self.tasks.append(task)
-            if task.wanted:
-                self._waiting.append(task)
-            else:
+            self.extend([task])
+            if not task.wanted:
                 self._source.done(task)
 
     def call_anchors(self, launcher: Launcher, *, now: float) -> None:

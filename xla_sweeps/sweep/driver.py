@@ -23,14 +23,7 @@ from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.launchers import Launcher, Screen
 from xla_sweeps.sweep.launchers.job import Ended, Job
-from xla_sweeps.sweep.outcomes import (
-    LOCKED_WAIT_S,
-    Collector,
-    Judge,
-    Outcome,
-    Run,
-    settled,
-)
+from xla_sweeps.sweep.outcomes import LOCKED_WAIT_S, Collector, Judge, Outcome, Run, settled
 from xla_sweeps.sweep.progress import Progress
 from xla_sweeps.system.process import StopSignals
 
