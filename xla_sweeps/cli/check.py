@@ -19,12 +19,10 @@ import msgspec
 from xla_sweeps.cli.arguments import add_results_dir, command_parser
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive, rows
-from xla_sweeps.results.store import Store
+from xla_sweeps.results.store import RECORD_NAME, Store
 from xla_sweeps.schema.record import Record, RecordFormatError, build_of, newest
 from xla_sweeps.system.files import read_regular
 from xla_sweeps.system.text import counted, displayable
-
-_RECORD = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
 
 _TRIAL = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
@@ -125,7 +123,7 @@ def _records(folder: Path, findings: Findings, seen: dict[str, Path]) -> Iterato
     for path in paths:
         if path.name.startswith("."):
             continue
-        if not _RECORD.fullmatch(path.name):
+        if not RECORD_NAME.fullmatch(path.name):
             findings.notes.append(f"{path}: not a record's name; no reader reads it")
             continue
         findings.counts["record"] += 1

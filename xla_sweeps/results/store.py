@@ -29,7 +29,7 @@ RACY_NS = 2 * 10**9
 
 _ATTEMPTS = 10_000
 
-_NUMBERED = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
+RECORD_NAME = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
 """The name of a record's file; any other file of the folder is somebody else's."""
 
 _QUARANTINED = re.compile(r"(.+)-(0|[1-9][0-9]{0,8})\.json-[0-9a-f]{8}")
@@ -137,7 +137,7 @@ class Store:
                 if match and match[1] == trial_id:
                     used.add(int(match[2]))
         following = max(used, default=-1) + 1
-        if _NUMBERED.fullmatch(f"{following}.json"):
+        if RECORD_NAME.fullmatch(f"{following}.json"):
             return following
         return next(number for number in range(len(used) + 1) if number not in used)
 
@@ -151,7 +151,7 @@ class Store:
             names = _names(f"{self.records_dir}/{trial_id}")
         except (FileNotFoundError, NotADirectoryError):
             return []
-        matches = [match for name in names if (match := _NUMBERED.fullmatch(name))]
+        matches = [match for name in names if (match := RECORD_NAME.fullmatch(name))]
         return sorted((trial_id, int(match[1])) for match in matches)
 
     def load_paths(self, paths: Sequence[str]) -> list[Record]:
