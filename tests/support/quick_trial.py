@@ -74,7 +74,7 @@ def main() -> int:
     sys.audit("xla_sweeps.worker.import")
     try:
         with claimed(store.results_dir, words["id"]):
-            count = store.count(words["id"])
+            count = len(store.keys(words["id"]))
             if count > (assignment.known_records or 0):
                 return 75
             steps = words["do"].split("+")

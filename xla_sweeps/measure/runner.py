@@ -179,7 +179,7 @@ def _require_unmeasured(assignment: Assignment, store: Store, identifier: str) -
     The trial must be claimed.
     """
     planned = assignment.known_records
-    if planned is not None and store.count(identifier) > planned:
+    if planned is not None and len(store.keys(identifier)) > planned:
         raise LockedError(f"already measured by another process; skipped (trial {identifier})")
 
 

@@ -141,12 +141,8 @@ class Store:
             return following
         return next(number for number in range(len(used) + 1) if number not in used)
 
-    def count(self, trial_id: str) -> int:
-        """Number of the trial's records; those in quarantine do not count."""
-        return len(self.keys(trial_id))
-
     def keys(self, trial_id: str) -> list[tuple[str, int]]:
-        """Trial and number of each record of a trial, unread, in order."""
+        """Trial and number of each record of a trial, unread, in order; none of quarantine."""
         try:
             names = _names(f"{self.records_dir}/{trial_id}")
         except (FileNotFoundError, NotADirectoryError):
