@@ -272,7 +272,6 @@ def _findings() -> Iterator[dict[str, object]]:
             command=f"python -m xla_sweeps model={model} resolution={px} jit=true",
             resolution_px=int(px),
             batch_size=4,
-            preliminary=1,
             replicates=1,
             rounds=12,
             baseline_throughput_samples_per_s=float(graph),

@@ -67,7 +67,6 @@ def test_each_modes_throughput_and_the_headline_speedup_are_compared() -> None:
     ]
     assert changes["xla / graph speedup"].verdict is Verdict.SLOWER
     assert difference.changes[0].verdict is Verdict.SLOWER
-    assert not xla.preliminary
     assert (xla.replicates_a, xla.replicates_b, xla.name) == (3, 3, "resnet50 224 px, batch 4")
     assert xla.p_value < xla.q_value < 0.05
 
@@ -94,7 +93,7 @@ def test_swapping_the_sides_inverts_every_ratio(
         assert change.p_value == pytest.approx(other.p_value, abs=1e-12)
         assert change.q_value == pytest.approx(other.q_value, abs=1e-12)
         assert turned.get(change.verdict, change.verdict) is other.verdict
-        assert (change.preliminary, change.replicates_a) == (other.preliminary, other.replicates_b)
+        assert change.replicates_a == other.replicates_b
 
 
 @pytest.mark.parametrize(
@@ -130,17 +129,14 @@ def test_a_side_against_itself_has_no_differences() -> None:
     assert {change.verdict for change in compare(records, records).changes} == {Verdict.EQUIVALENT}
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "preliminary"), [(1, 1, True), (2, 3, True), (3, 2, True), (3, 3, False)]
-)
-def test_fewer_than_three_replicates_on_a_side_are_preliminary(
-    first: int, second: int, preliminary: bool
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (2, 3), (3, 2), (3, 3)])
+def test_a_large_change_meets_a_condition_with_any_number_of_replicates(
+    first: int, second: int
 ) -> None:
     difference = compare(
         trial({"graph": 0.2}, processes=first), trial({"graph": 0.3}, processes=second, seed=9)
     )
     (change,) = difference.changes
-    assert change.preliminary is preliminary
     assert change.verdict is Verdict.SLOWER
     assert failures(difference, ["slower"])
 
@@ -479,7 +475,6 @@ def test_the_section_for_the_page_has_the_agreed_keys() -> None:
         "p_value",
         "q_value",
         "verdict",
-        "preliminary",
         "contaminated",
     }
     assert {row["verdict"] for row in section["rows"]} == {"slower", "equivalent"}

@@ -69,7 +69,7 @@ def test_the_command_of_a_row_adds_a_replicate_and_another_build_is_not_pooled_w
     words = (*OWN_WORDS, "modes=[graph,xla]", "tracker=none")
     code, out, err = finished(*words, cwd=tmp_path, program=UNDISTURBED)
     assert code == 0, err
-    assert "1 replicate: preliminary" in out
+    assert "1 replicate)" in out
     (row,) = headlines(tmp_path)
     again = subprocess.run(
         row["command"].replace("python", sys.executable, 1),
@@ -84,7 +84,7 @@ def test_the_command_of_a_row_adds_a_replicate_and_another_build_is_not_pooled_w
     first, second = records(tmp_path)
     assert (first.trial_id, second.trial_id) == (row["trial_id"],) * 2
     clean = 1 + (second.status is Status.OK)
-    assert f"{clean} replicate{'s' * (clean > 1)}: preliminary" in again.stdout
+    assert f"{clean} replicate{'s' * (clean > 1)})" in again.stdout
 
     own_model(tmp_path, 64)
     code, out, err = finished(*words, cwd=tmp_path, program=UNDISTURBED)

@@ -31,17 +31,17 @@ ROW = with_columns(
     [
         (
             {},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); its 12.3 s "
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate); its 12.3 s "
             "of compilation pay back after 5,400 calls (4,900–6,000).",
         ),
         (
-            {"replicates": 3, "preliminary": False, "break_even_calls": 0.0},
+            {"replicates": 3, "break_even_calls": 0.0},
             "XLA is 1.38× faster than graph (95 % 1.34–1.42, 3 replicates); preparation takes no "
             "longer.",
         ),
         (
             {"verdict": Verdict.SLOWER, "speedup": 0.25, "speedup_low": 0.2, "speedup_high": 0.5},
-            "XLA is 4.00× slower than graph (95 % 2.00–5.00, 1 replicate: preliminary). Keep "
+            "XLA is 4.00× slower than graph (95 % 2.00–5.00, 1 replicate). Keep "
             "tf.function(jit_compile=False) for this model on this device.",
         ),
         (
@@ -51,8 +51,8 @@ ROW = with_columns(
                 "speedup_low": 0.998,
                 "speedup_high": 1.004,
             },
-            "XLA and graph are equally fast to within 1.0% (95 % 0.998–1.004, 1 replicate: "
-            "preliminary). Choose by compile time and memory, not by speed.",
+            "XLA and graph are equally fast to within 1.0% (95 % 0.998–1.004, 1 replicate)."
+            " Choose by compile time and memory, not by speed.",
         ),
         (
             {
@@ -61,7 +61,7 @@ ROW = with_columns(
                 "speedup_low": 0.98,
                 "speedup_high": 1.06,
             },
-            "XLA against graph is ambiguous: 1.02× (95 % 0.980–1.060, 1 replicate: preliminary); "
+            "XLA against graph is ambiguous: 1.02× (95 % 0.980–1.060, 1 replicate); "
             "differences up to 1.0% do not count. Measure longer: effort=standard, on a quiet "
             "machine (`xla-sweeps doctor`).",
         ),
@@ -72,7 +72,6 @@ ROW = with_columns(
                 "speedup_low": 0.98,
                 "speedup_high": 1.06,
                 "replicates": 3,
-                "preliminary": False,
                 "within_percent": 0.3,
                 "between_percent": 1.4,
             },
@@ -88,30 +87,30 @@ ROW = with_columns(
                 "compile_s_extra": None,
             },
             "Auto-clustering is 1.38× faster than the default (jit_compile=None) (95 % 1.34–1.42, "
-            "1 replicate: preliminary); use "
+            "1 replicate); use "
             'tf.config.optimizer.set_jit("autoclustering").',
         ),
         (
             {"status": Status.CONTAMINATED, "speedup_raw": 1.3},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); its 12.3 s "
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate); its 12.3 s "
             "of compilation pay back after 5,400 calls (4,900–6,000). The measurement is "
             "contaminated: repeat it before you rely on it (all rounds: 1.300×).",
         ),
         (
             {"status": Status.CONTAMINATED, "speedup_raw": 1.381, "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); "
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate); "
             "preparation takes no longer. The measurement is contaminated: repeat it before you "
             "rely on it.",
         ),
         (
             {"host_bound": True, "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); "
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate); "
             "preparation takes no longer. The device waits for the host here: a larger batch_size "
             "says more about the device.",
         ),
         (
             {"flags": ("contains_xla",), "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); "
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate); "
             "preparation takes no longer. Note that graph contains XLA too, in parts of the model.",
         ),
         (
@@ -122,12 +121,12 @@ ROW = with_columns(
                 "speedup_low": 0.998,
                 "speedup_high": 1.004,
             },
-            "A/A: two copies of graph measure 1.0010× (95 % 0.998–1.004, 1 replicate: "
-            "preliminary), 0.1% apart, as expected.",
+            "A/A: two copies of graph measure 1.0010× (95 % 0.998–1.004, 1 replicate),"
+            " 0.1% apart, as expected.",
         ),
         (
             {"candidate": "graph_2", "speedup": 1.05, "speedup_low": 1.03, "speedup_high": 1.07},
-            "A/A: two copies of graph measure 1.0500× (95 % 1.03–1.07, 1 replicate: preliminary), "
+            "A/A: two copies of graph measure 1.0500× (95 % 1.03–1.07, 1 replicate), "
             "5.0% apart, although they are the same: this machine adds differences of that size. "
             "Run `xla-sweeps doctor`.",
         ),
@@ -145,25 +144,25 @@ PREDICT = {"scenario": "predict", "candidate": "predict_xla", "baseline": "predi
     [
         (
             {},
-            "model.predict with XLA is 1.38× faster than without XLA (95 % 1.34–1.42, 1 replicate: "
-            "preliminary); use compile(jit_compile=True); its 12.3 s of compilation pay back after "
+            "model.predict with XLA is 1.38× faster than without XLA (95 % 1.34–1.42, 1 replicate);"
+            " use compile(jit_compile=True); its 12.3 s of compilation pay back after "
             "5,400 calls (4,900–6,000).",
         ),
         (
             {"verdict": Verdict.SLOWER, "speedup": 0.25, "speedup_low": 0.2, "speedup_high": 0.5},
-            "model.predict with XLA is 4.00× slower than without XLA (95 % 2.00–5.00, 1 replicate: "
-            "preliminary). Keep compile(jit_compile=False) for this model on this device.",
+            "model.predict with XLA is 4.00× slower than without XLA (95 % 2.00–5.00, 1 replicate)."
+            " Keep compile(jit_compile=False) for this model on this device.",
         ),
         (
             {"verdict": Verdict.EQUIVALENT, "candidate": "predict"},
             "model.predict without compile and model.predict without XLA are equally fast to "
-            "within 1.0% (95 % 1.340–1.420, 1 replicate: preliminary). Choose by compile time and "
+            "within 1.0% (95 % 1.340–1.420, 1 replicate). Choose by compile time and "
             "memory, not by speed.",
         ),
         (
             {"candidate": "predict_xla_2", "baseline": "predict_xla"},
             "A/A: two copies of model.predict with XLA measure 1.3800× (95 % 1.34–1.42, 1 "
-            "replicate: preliminary), 38.0% apart, although they are the same: this machine adds "
+            "replicate), 38.0% apart, although they are the same: this machine adds "
             "differences of that size. Run `xla-sweeps doctor`.",
         ),
         (
@@ -173,13 +172,13 @@ PREDICT = {"scenario": "predict", "candidate": "predict_xla", "baseline": "predi
         ),
         (
             {"scenario": "train_step", "candidate": "xla", "baseline": "graph"},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); its 12.3 s "
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate); its 12.3 s "
             "of compilation pay back after 5,400 steps (4,900–6,000).",
         ),
         (
             {"scenario": "fit", "candidate": "fit_auto", "baseline": "fit_graph"},
             'model.fit after compile(jit_compile="auto") is 1.38× faster than without XLA (95 % '
-            '1.34–1.42, 1 replicate: preliminary); use compile(jit_compile="auto"); its 12.3 s '
+            '1.34–1.42, 1 replicate); use compile(jit_compile="auto"); its 12.3 s '
             "of compilation pay back after 5,400 epochs (4,900–6,000).",
         ),
     ],

@@ -66,7 +66,7 @@ def matches(text: str, row: dict[str, Any]) -> bool:
         "not device~h100",
         "model~[qr]esnet50",
         "headline",
-        "headline=true and preliminary",
+        "headline=true and not host_bound",
         "not host_bound",
         "host_bound=no",
         "p_value=null",

@@ -246,7 +246,6 @@ def _change(size: int, ratio: float, margin: float, verdict: Verdict, **changes:
         "p_value": 0.001,
         "q_value": 0.003,
         "verdict": verdict,
-        "preliminary": False,
         "contaminated": False,
         "floor": 0.01,
         "replicates_a": 3,
@@ -264,7 +263,7 @@ COMPARISON = as_section(
         title_b="after {a|b}",
         matched=5,
         changes=(
-            _change(128, 0.8, 0.02, Verdict.SLOWER, preliminary=True),
+            _change(128, 0.8, 0.02, Verdict.SLOWER),
             _change(224, 1.25, 0.04, Verdict.FASTER),
             _change(64, 1.1, 0.1, Verdict.AMBIGUOUS, contaminated=True),
             _change(96, 1.0, 0.005, Verdict.EQUIVALENT, quantity="graph img/s"),

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from xla_sweeps.analysis import matching, stats
-from xla_sweeps.analysis.interval import MIN_REPLICATES, contrast, verdict_of
+from xla_sweeps.analysis.interval import contrast, verdict_of
 from xla_sweeps.analysis.matching import MatchedTrial, Side
 from xla_sweeps.analysis.noise import Day, day_of
 from xla_sweeps.analysis.pool import NOTHING
@@ -52,7 +52,6 @@ class Change:
         q_value: the smallest false discovery rate, over all changes of the kind and scenario, at
             which this counts as a difference.
         floor: the smallest relative difference that is called one: the larger of both sides'.
-        preliminary: fewer than three replicates on a side.
         contaminated: a side has contaminated rounds only; then the verdict is ambiguous, unless
             such sides are accepted.
         flags: of either side.
@@ -73,7 +72,6 @@ class Change:
     p_value: float
     q_value: float
     verdict: Verdict
-    preliminary: bool
     contaminated: bool
     floor: float
     replicates_a: int
@@ -340,7 +338,6 @@ def _changes(
                 p_value=result.p_value,
                 q_value=1.0,
                 verdict=verdict_of(result.interval, result.narrower, floor=floor),
-                preliminary=min(a.replicates, b.replicates) < MIN_REPLICATES,
                 contaminated=a.contaminated or b.contaminated,
                 floor=floor,
                 replicates_a=a.replicates,

@@ -37,7 +37,7 @@ NORMAL_95 = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
 
 MIN_REPLICATES = 3
-"""The fewest replicates that are not called preliminary."""
+"""The fewest replicates a side of an A/A pair across processes."""
 
 FREEDOM = 2.0
 """The degrees of freedom that a prior is worth: as many as three replicates have of their own.

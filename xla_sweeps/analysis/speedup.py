@@ -191,7 +191,6 @@ def _speedup(
         percent=None if value is None else 100 * (value - 1),
         absolute_samples_per_s=absolute,
         verdict=Verdict.FAILED if value is None else Verdict.AMBIGUOUS,
-        preliminary=len(within) < MIN_REPLICATES,
         floor=MIN_FLOOR,
         replicates=len(within),
         rounds=sum(map(len, counted)),
@@ -213,7 +212,6 @@ def _no_speedup(mode: ModeSummary, counted: Sequence[Seconds]) -> SpeedupColumns
     measured = bool(counted) and mode.status is Status.OK
     return SpeedupColumns(
         verdict=Verdict.NONE if measured else Verdict.FAILED,
-        preliminary=len(counted) < MIN_REPLICATES,
         floor=MIN_FLOOR,
         replicates=len(counted),
         rounds=sum(map(len, counted)),

@@ -37,9 +37,6 @@ SYMBOLS = {
 }
 """Shown before a verdict's word, which is the one that `--where verdict=…` takes."""
 
-PRELIMINARY = "* fewer than 3 replicates: preliminary"
-"""Meaning of the mark `*`."""
-
 CONTAMINATED = "~ contaminated by other load on the machine: measure it again"
 """Meaning of the mark `~`."""
 
@@ -204,11 +201,6 @@ def symbol(row: ComparisonRow) -> str:
     return SYMBOLS[str(row.speedup.verdict)]
 
 
-def marks(*, preliminary: bool, contaminated: bool) -> str:
-    """The marks of a figure: `*`, `~`, both or none."""
-    return "*" * preliminary + "~" * contaminated
-
-
 def name_of(label: str) -> str:
     """A mode's readable name; a second copy is named as such."""
     mode, copy = parse(label)
@@ -233,8 +225,7 @@ def _sure(row: ComparisonRow) -> str:
         digits = 2 if row.speedup.verdict in (Verdict.FASTER, Verdict.SLOWER) else 3
         interval = SENTENCES["95 %"].format(bounds=f"{low:.{digits}f}–{high:.{digits}f}")
     replicates = counted(row.speedup.replicates, "replicate")
-    text = SENTENCES["interval"].format(interval=interval, replicates=replicates)
-    return text + (SENTENCES["preliminary"] if row.speedup.preliminary else "")
+    return SENTENCES["interval"].format(interval=interval, replicates=replicates)
 
 
 def _pays_back(row: ComparisonRow) -> str:

@@ -37,7 +37,6 @@ SENTENCES: Mapping[str, str] = {
     "interval": "{interval}, {replicates}",
     "95 %": "95 % {bounds}",
     "no interval": "no interval",
-    "preliminary": ": preliminary",
     "use": "use {switch}",
     "pays back": "its {seconds} of compilation pay back after {amount}",
     "pays back at once": "preparation takes no longer",

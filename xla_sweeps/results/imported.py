@@ -320,7 +320,6 @@ def _row(
             percent=100 * (xla / eager - 1) if xla and eager else None,
             absolute_samples_per_s=xla - eager if xla and eager else None,
             verdict=Verdict.AMBIGUOUS,
-            preliminary=True,
             floor=MIN_FLOOR,
             replicates=1,
             rounds=1,

@@ -362,7 +362,6 @@ class SpeedupColumns:
         "faster, slower, equivalent, ambiguous, failed; none where a mode was measured alone",
         shown=PAGE | WANDB,
     )
-    preliminary: bool = as_column("fewer than three replicates", shown=PAGE | WANDB)
     floor: float = as_column(
         "the smallest relative difference that counts: 0.01 is 1 %",
         unit="relative",

@@ -48,7 +48,7 @@ def test_interrupted_trials_are_not_failed(capsys: pytest.CaptureFixture[str]) -
 def test_a_sweep_whose_aa_pairs_differ_too_often_is_untrusted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    twin = with_columns(ROW, candidate="graph_2", replicates=6, preliminary=False, p_value=1e-6)
+    twin = with_columns(ROW, candidate="graph_2", replicates=6, p_value=1e-6)
     assert "1 of 1 A/A pairs are called different" in shown([ROW, twin], capsys)
     out = shown([ROW, twin, with_columns(twin, model="vgg16")], capsys)
     assert "untrusted: 2 of 2 A/A pairs are called different" in out
@@ -74,14 +74,13 @@ def test_each_scenario_has_its_own_table_and_sums(capsys: pytest.CaptureFixture[
     assert "scenario=" not in shown([ROW], capsys)
 
 
-def test_preliminary_and_contaminated_comparisons_are_counted(
+def test_contaminated_comparisons_are_counted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweep_summary, "ROWS_SHOWN", 2)
-    whole = with_columns(ROW, replicates=3, preliminary=False)
+    whole = with_columns(ROW, replicates=3)
     busy = with_columns(whole, status=Status.CONTAMINATED)
     out = shown([whole, busy, ROW], capsys)
-    assert "1 of 3 comparisons: * fewer than 3 replicates" in out
     assert "1 of 3 comparisons: ~ contaminated" in out
     assert "and 1 more: xla-sweeps results results" in out
     assert "comparisons:" not in shown([whole], capsys)

@@ -84,7 +84,7 @@ def test_the_report_says_how_to_turn_xla_on_and_explains_its_words() -> None:
 
 
 def test_published_figures_are_in_no_count() -> None:
-    theirs = pair(1, 3.0, origin="imported", device="A100", preliminary=False)
+    theirs = pair(1, 3.0, origin="imported", device="A100")
     text = text_of("answer", [pair(1), theirs])
     assert "in 1 of 1 pair" in text
     assert "A100" not in text

@@ -50,7 +50,7 @@ PACKAGE: Mapping[str, Any] = {
     "otherwise": OTHERWISE,
     "usually": USUALLY,
     "symbols": advice.SYMBOLS,
-    "marks": (advice.PRELIMINARY, advice.CONTAMINATED),
+    "contaminated": advice.CONTAMINATED,
     "flags": advice.FLAG_TEXTS,
     "headlines": {scenario: headline_of(scenario) for scenario in SCENARIOS},
     "switches": {mode: mode.switch for mode in MODES.values()},

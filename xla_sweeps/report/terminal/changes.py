@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from xla_sweeps.analysis.changes import BROKE, Change, Difference, counts, verdicts_of
-from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, marks
+from xla_sweeps.report.advice import CONTAMINATED, SYMBOLS
 from xla_sweeps.report.terminal.console import (
     COLOURS,
     empty_table,
@@ -49,8 +49,6 @@ def show_difference(difference: Difference) -> None:
     shown = difference.changes if len(difference.changes) <= MOST_ROWS else changed[:MOST_ROWS]
     for group in scenario_groups(by_scenario(shown, key=lambda change: change.scenario)):
         _print_changes(group)
-    if any(change.preliminary for change in shown):
-        paragraph(f"{PRELIMINARY}; the interval leaves out how replicates differ", "dim")
     if any(change.contaminated for change in shown):
         text = "" if difference.accept_contaminated else "; ambiguous without --accept-contaminated"
         paragraph(f"{CONTAMINATED}{text}", "dim")
@@ -80,7 +78,7 @@ def _print_changes(changes: Sequence[Change]) -> None:
     for change in changes:
         verdict = str(change.verdict)
         name = f"{change.name} on {change.device}" if len(devices) > 1 else change.name
-        marked = marks(preliminary=change.preliminary, contaminated=change.contaminated)
+        mark = "~" if change.contaminated else ""
         rows.append(
             (
                 (displayable(name),),
@@ -89,7 +87,7 @@ def _print_changes(changes: Sequence[Change]) -> None:
                 ("<0.001" if change.q_value < 0.001 else f"{change.q_value:.3f}",),
                 (
                     Text(f"{SYMBOLS[verdict]} {verdict}", style=COLOURS[verdict]),
-                    f"{change.replicates_a}:{change.replicates_b}{marked}",
+                    f"{change.replicates_a}:{change.replicates_b}{mark}",
                 ),
             )
         )

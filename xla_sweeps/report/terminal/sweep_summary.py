@@ -15,7 +15,6 @@ from xla_sweeps.analysis.trust import trust
 from xla_sweeps.measure.monitor import WAIT_LIMIT_S
 from xla_sweeps.report.advice import (
     CONTAMINATED,
-    PRELIMINARY,
     SYMBOLS,
     UNFINISHED_SYMBOL,
     spread_words,
@@ -121,12 +120,9 @@ def show_sweep(
     show_headlines(rows, results_dir)
     for group in scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
         _show_sums(group, planned)
-    for text, marked in (
-        (PRELIMINARY, [row for row in rows if row.speedup.preliminary]),
-        (CONTAMINATED, [row for row in rows if row.status is Status.CONTAMINATED]),
-    ):
-        if marked and len(rows) > ROWS_SHOWN:
-            say(f"{len(marked)} of {len(rows)} comparisons: {text}", "dim")
+    contaminated = sum(row.status is Status.CONTAMINATED for row in rows)
+    if contaminated and len(rows) > ROWS_SHOWN:
+        say(f"{contaminated} of {len(rows)} comparisons: {CONTAMINATED}", "dim")
     _show_failures(rows, gave_up)
     if stopped:
         say(f"stopped: {displayable(stopped)}", "red")

@@ -112,15 +112,11 @@ def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]
 
 
 def _replicates(row: ComparisonRow) -> str:
-    contaminated = row.status is Status.CONTAMINATED
-    marks = advice.marks(preliminary=_is_preliminary(row), contaminated=contaminated)
-    return f"{row.speedup.replicates}{marks}"
+    return f"{row.speedup.replicates}{'~' if row.status is Status.CONTAMINATED else ''}"
 
 
 def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
-    """Explain the marks of these rows."""
-    if any(map(_is_preliminary, rows)):
-        paragraph(advice.PRELIMINARY, "dim")
+    """Explain what is marked in these rows."""
     if any(row.status is Status.CONTAMINATED for row in rows):
         paragraph(advice.CONTAMINATED, "dim")
     for group in by_scenario(rows, key=lambda row: row.trial.scenario).values():
@@ -289,10 +285,6 @@ def _verdict(row: ComparisonRow) -> Text:
     verdict = str(row.speedup.verdict)
     word = verdict if row.speedup.verdict is not Verdict.FAILED else row.status
     return Text(f"{advice.symbol(row)} {word}", style=COLOURS[verdict])
-
-
-def _is_preliminary(row: ComparisonRow) -> bool:
-    return row.speedup.preliminary and row.provenance.origin != IMPORTED
 
 
 def _grouped(flags: Sequence[str]) -> dict[str, str]:

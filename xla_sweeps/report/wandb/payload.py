@@ -24,7 +24,7 @@ _COLUMN_OF = {
     **{
         name: name
         for name in (
-            *("speedup", "speedup_low", "speedup_high", "speedup_percent", "preliminary"),
+            *("speedup", "speedup_low", "speedup_high", "speedup_percent"),
             *("baseline", "candidate", "latency_p50_ms", "latency_p90_ms", "break_even_calls"),
         )
     },
@@ -32,13 +32,14 @@ _COLUMN_OF = {
 """The column of the headline row that a summary key holds."""
 
 SUMMARY_KEYS = (
+    "preliminary",  # of earlier versions
     *("status", "failure", REPLICATES_KEY, "statistics_version", *_COLUMN_OF),
     *("verdict", "speedup_log2", "speedup_vs_eager", "compile_s", "params_million", "gmacs"),
     *("Throughput (samples/sec)", "Num parameters (million)", "FLOPs (giga)"),
 )
 """All summary keys but `throughput_<mode>` and the histograms; outdated ones are removed."""
 
-SUMMARY_VERSION = 2
+SUMMARY_VERSION = 3
 """Version of the summary's keys: `push` completes the runs of a lower one."""
 
 

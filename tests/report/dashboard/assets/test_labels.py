@@ -39,7 +39,7 @@ def again() -> list[dict[str, Any]]:
     """One question measured in five ways, and two others, one of which in another scenario."""
     return [
         measured(1, 110.0),
-        measured(2, 120.0, effort="quick", replicates=1, preliminary=1),
+        measured(2, 120.0, effort="quick", replicates=1),
         measured(3, 130.0, software="TensorFlow 2.20.0, Keras 3.15.1"),
         measured(4, 140.0, modes="graph,xla"),
         measured(5, 150.0, scenario="detect"),
@@ -121,30 +121,28 @@ def doubtful() -> list[dict[str, Any]]:
     clean = [measured(n, 130.0 + 10 * n, model=f"m{n}") for n in (1, 2)]
     return [
         *clean,
-        measured(3, 160.0, model="m3", preliminary=1, replicates=1),
+        measured(3, 160.0, model="m3", replicates=1),
         measured(4, 170.0, model="m4", status="contaminated"),
     ]
 
 
-def test_preliminary_and_contaminated_figures_are_hollow_and_marked(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_contaminated_figures_are_hollow_and_marked(browser: Browser, tmp_path: Path) -> None:
     visit(browser, write_page(tmp_path / "page.html", doubtful()), [("theme", "light")])
     draw_everything(browser)
     texts = browser.evaluate(
         "[...document.querySelectorAll('#answer-charts svg text')].map((one) => one.textContent)"
     )
-    for figure in ("▲ 1.70×~", "▲ 1.60×*", "▲ 1.50×", "▲ 1.40×"):
+    for figure in ("▲ 1.70×~", "▲ 1.60×", "▲ 1.50×", "▲ 1.40×"):
         assert figure in texts
     blue = "#0072b2"
     hollow, full = ["#ffffff", blue], [blue, blue]
-    assert browser.evaluate(LOOKS) == [hollow, hollow, full, full]
+    assert browser.evaluate(LOOKS) == [hollow, full, full, full]
     legend = browser.evaluate("document.querySelector('#answer-charts .legend').innerText")
-    assert "hollow: * fewer than 3 replicates: preliminary; ~ contaminated" in legend
+    assert "hollow: ~ contaminated" in legend
     open_everything(browser)
     words = browser.evaluate("document.body.innerText")
     assert words.count("1.70×~") >= 3, "in tables too"
-    assert "1.50×*" not in words
+    assert "×*" not in words
     assert "1.50×~" not in words
 
 
@@ -156,7 +154,6 @@ def test_published_figures_of_one_mode_are_listed(browser: Browser, tmp_path: Pa
         "baseline": "eager",
         "throughput_samples_per_s": 321.0,
         "replicates": 1,
-        "preliminary": 1,
     }
     rows = [
         measured(1, 130.0),

@@ -91,7 +91,7 @@ def test_what_changed_is_of_one_scenario(browser: Browser, tmp_path: Path) -> No
     common = {"device": "CPU", "quantity": "xla throughput", "p_value": 0.0, "q_value": 0.0}
     changes = [
         {**common, "name": name, "scenario": scenario, "ratio": ratio, "verdict": verdict}
-        | {"low": ratio * 0.99, "high": ratio * 1.01, "preliminary": False, "contaminated": False}
+        | {"low": ratio * 0.99, "high": ratio * 1.01, "contaminated": False}
         for name, scenario, ratio, verdict in (
             ("net1", "call", 1.2, "faster"),
             ("net2", "call", 1.3, "faster"),

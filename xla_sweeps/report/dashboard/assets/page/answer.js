@@ -56,13 +56,12 @@ function answerTo(view) {
   };
 }
 
-/** How many of the configurations are contaminated, published, preliminary, or of a saved graph. */
+/** How many of the configurations are contaminated, published, or of a saved graph. */
 function countsIn({ counted, rows }) {
   const those = (name, value) => counted.filter(rows.is(name, value)).length;
   return {
     contaminated: those("status", "contaminated"),
     published: those("origin", "imported"),
-    preliminary: those("preliminary", 1),
     saved: those("eager_is_graph", 1),
   };
 }
@@ -92,14 +91,13 @@ function costs(view) {
 }
 
 /** What limits an answer over several configurations. */
-function caveatsOfMany(view, { preliminary, contaminated, published: others, saved }, every) {
+function caveatsOfMany(view, { contaminated, published: others, saved }, every) {
   const { pairs, failed } = view.overview;
   const tested = trustOf(view);
   const are = contaminated === 1 ? "is" : "are";
   return phrase([
     every && "Every measurement here is contaminated by other load on the machine: measure again.",
     tested && tested.p < PACKAGE.trust.untrusted_below && trustSentence(tested),
-    preliminary && `${preliminary === pairs ? "All" : count(preliminary)} have fewer than three replicates: preliminary.`,
     contaminated && !every && `${count(contaminated)} ${are} contaminated by other load on the machine.`,
     others && `${count(others)} are published single measurements without an interval, hence “ambiguous”.`,
     view.state.baseline === "eager" && saved && `In ${count(saved)} the model is a saved graph, whose eager calls run that graph.`,
@@ -188,7 +186,7 @@ function verdictSentence(view, row, candidate, baseline) {
     candidate,
     baseline,
     speedup: times(slower ? 1 / speedup : speedup),
-    interval: say("interval", { interval, replicates }) + (row.preliminary ? say("preliminary") : ""),
+    interval: say("interval", { interval, replicates }),
     floor: `${percent(100 * row.floor)} %`,
     switch: switchOf(view.state.baseline) ?? baseline,
     advice: verdict === "faster" ? paysBackOne(row) : measureMore(row),

@@ -153,6 +153,6 @@ function costsOf(row) {
     ["Compile time", signed(row.compile_s_extra, seconds), `over ${baseline}`],
     ["Break-even", Number.isNaN(needed) ? NONE : images(needed), between],
     ["Peak memory", times(row.peak_memory_ratio), `of ${baseline}’s`],
-    ["Replicates", count(row.replicates), row.preliminary ? "preliminary: fewer than three" : ""],
+    ["Replicates", count(row.replicates), ""],
   ].filter(([, value]) => value !== NONE);
 }

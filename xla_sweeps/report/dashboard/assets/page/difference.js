@@ -6,8 +6,9 @@ function differenceSection(comparison) {
   const { title_a: a, title_b: b, environment = [], only_a: onlyA = [], only_b: onlyB = [] } = comparison;
   byId("difference-sub").textContent = `${b} against ${a}: above 1×, ${b} is faster.`;
   const notes = el("div");
-  const note = (rows, kind, what) => {
-    const n = rows.filter((row) => row[kind]).length;
+  const note = (rows) => {
+    const n = rows.filter(({ contaminated }) => contaminated).length;
+    const what = "are contaminated by other load on the machine: ambiguous";
     return n > 0 && el("p.note", `${count(n)} of ${plural(rows.length, "comparison")} ${what}.`);
   };
   addPanel(byId("difference-chips"), (view) => {
@@ -15,11 +16,7 @@ function differenceSection(comparison) {
     const chip = (verdict) =>
       el("span.chip.still", verdictMark(verdict), " ", el("b", count(verdictsIn(rows, verdict))));
     fill(byId("difference-chips"), ["faster", "equivalent", "ambiguous", "slower"].map(chip));
-    fill(
-      notes,
-      note(rows, "preliminary", "have fewer than three replicates: preliminary"),
-      note(rows, "contaminated", "are contaminated by other load on the machine: ambiguous"),
-    );
+    fill(notes, note(rows));
   });
   const cell = (side) => (entry) => (entry.a === entry.b ? entry[side] : el("b", entry[side]));
   const machines = "Machines and versions";
@@ -70,7 +67,7 @@ function differenceChart(view, comparison, theme, width) {
   };
 }
 
-const doubtOf = (row) => `${row.preliminary ? "*" : ""}${row.contaminated ? "~" : ""}`;
+const doubtOf = ({ contaminated }) => (contaminated ? "~" : "");
 
 const ratioOf = (row) => `${times(row.ratio)}${doubtOf(row)}`;
 
@@ -79,7 +76,7 @@ const differenceTip = (row) => [
   row.quantity,
   `${VERDICTS[row.verdict]?.symbol ?? ""} ${ratioOf(row)} (95 % ${range(row.low, row.high)})`,
   present(row.p_value) && `p ${twoDigits(row.p_value)}, q ${twoDigits(row.q_value)}`,
-  phrase([row.preliminary && "preliminary", row.contaminated && "contaminated"], ", "),
+  row.contaminated && "contaminated",
 ];
 
 function differenceTable(view, comparison) {

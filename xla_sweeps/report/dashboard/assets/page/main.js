@@ -37,18 +37,14 @@ const oneOrMany = (names, noun) => (names.length === 1 ? names[0] : plural(names
 const modelsIn = (rows, scenario) =>
   oneOrMany(rows.textsOf("model", rows.where(rows.is("scenario", scenario))).filter(Boolean), "model");
 
-/** Labels of a study that is not complete, published by others, or preliminary. */
+/** Labels of a study that is not complete, or published by others. */
 function badgesOf({ rows, origins }) {
   const { trials, planned } = rows.meta;
   const badge = (text, title) => el("span.badge", { title }, text);
   const partial = present(planned) && trials < planned;
-  const preliminary = rows.number("preliminary").filter((value) => value === 1).length;
-  const which = preliminary === rows.count ? "PRELIMINARY" : "PARTLY PRELIMINARY";
-  const few = `${count(preliminary)} of ${count(rows.count)} comparisons have fewer than three replicates.`;
   return [
     partial && badge(`PARTIAL ${share(trials, planned)}`, `${count(trials)} of ${count(planned)} planned trials.`),
     origins.has("imported") && badge("IMPORTED", "Some figures were published by others, not measured here."),
-    preliminary > 0 && badge(which, few),
   ];
 }
 

@@ -92,7 +92,7 @@ function markOf(view, row) {
   return { row, value, low, high, verdict, device, doubt: view.doubt(row) };
 }
 
-/** "1.32×~": a row's speedup with its marks of doubt. */
+/** "1.32×~": a row's speedup with its mark of doubt. */
 const speedupOf = (view, row) => `${times(view.at(row).speedup)}${view.doubt(row)}`;
 
 /** "1.30–1.34": the interval of a row's speedup. */
@@ -182,11 +182,8 @@ function verdictLegend(theme, items) {
   return [...entries, ...doubtLegend(items)];
 }
 
-/** What hollow means, if any of the marks of doubt is there. */
-function doubtLegend(items) {
-  const found = PACKAGE.marks.filter(([mark]) => items.some(({ doubt }) => doubt?.includes(mark)));
-  return found.length ? [{ text: `hollow: ${found.join("; ")}` }] : [];
-}
+/** What hollow means, if any item is. */
+const doubtLegend = (items) => (items.some(({ doubt }) => doubt) ? [{ text: `hollow: ${PACKAGE.contaminated}` }] : []);
 
 /**
  * The values of `{at, value}`, those of the same place moved apart, so that labels `gap` pixels high do not overlap on a
@@ -210,15 +207,11 @@ function pairTip(view, place) {
   const paid = row.break_even_images;
   const after = paid === Infinity ? "never pays back" : `pays back after ${images(paid)}`;
   const back = Number.isNaN(paid) ? "unknown whether it pays back" : after;
-  const doubts = [
-    row.preliminary && "preliminary",
-    row.status === "contaminated" && "contaminated",
-  ];
   return [
     rowName(view, place),
     `${symbol} ${word} · ${speedupOf(view, place)} (95 % ${intervalOf(view, place)})`,
     `${row.candidate} ${rate(row.throughput_samples_per_s)}, ${row.baseline} ${rate(row.baseline_throughput_samples_per_s)}`,
     present(row.compile_s_extra) && `extra compile time ${seconds(row.compile_s_extra)}, ${back}`,
-    phrase([plural(row.replicates, "replicate"), ...doubts], ", "),
+    phrase([plural(row.replicates, "replicate"), row.status === "contaminated" && "contaminated"], ", "),
   ];
 }

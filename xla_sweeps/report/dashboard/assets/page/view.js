@@ -173,13 +173,13 @@ const flagsOf = (values, inside) => Uint8Array.from(values, (value) => Number(in
 class View {
   #memory = new Map();
   #mask; // of each row the filters that let it through
-  #doubts;
+  #contaminated;
 
   constructor(index, state) {
     this.index = index;
     this.rows = index.rows;
     this.state = state;
-    this.#doubts = [this.rows.is("preliminary", 1), this.rows.is("status", "contaminated")];
+    this.#contaminated = this.rows.is("status", "contaminated");
     this.#mask = new Uint8Array(this.rows.count).fill(IN_ALL);
     this.#facets(this.#mask);
     this.#brush();
@@ -292,15 +292,14 @@ class View {
     return this.index.alone.filter((row) => this.#mask[row] & IN_FACETS && here(row));
   }
 
-  /** The marks of doubt of a row's figures, as the terminal has them: `*` preliminary, `~` contaminated. */
+  /** The mark of a row's figures, as the terminal has it: `~` contaminated. */
   doubt(row) {
-    const [preliminary, contaminated] = this.#doubts;
-    return (preliminary(row) ? "*" : "") + (contaminated(row) ? "~" : "");
+    return this.#contaminated(row) ? "~" : "";
   }
 
-  /** The marks that all these rows share. */
+  /** The mark that all these rows share. */
   doubtOfAll(rows) {
-    return ["*", "~"].filter((mark) => rows.length && rows.every((row) => this.doubt(row).includes(mark))).join("");
+    return rows.length && rows.every(this.#contaminated) ? "~" : "";
   }
 
   /** How many pairs there are of this baseline, candidate and origin, whatever the other filters. */
