@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from xla_sweeps.analysis.interval import (
     BUILT_IN,
     FREEDOM,
+    MOST_TO_SETTLE,
     Bounds,
     Prior,
     break_even,
@@ -156,3 +157,39 @@ def test_an_error_is_that_of_the_mean_of_all_replicates(replicates: int) -> None
     between = np.var(values, ddof=1) if replicates > 1 else 0.0
     variance = (2 * 0.01**2 + (replicates - 1) * between) / (replicates + 1)
     assert error[0] == pytest.approx(math.sqrt(variance / replicates))
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "replicates", "verdict"),
+    [
+        (0.03, 0.02, 1, Verdict.FASTER),
+        (-0.04, 0.02, 3, Verdict.SLOWER),
+        (0.002, 0.02, 2, Verdict.EQUIVALENT),
+    ],
+)
+def test_so_many_more_replicates_of_the_same_kind_would_settle_a_verdict(
+    value: float, error: float, replicates: int, verdict: Verdict
+) -> None:
+    def after(count: int) -> dict[str, object]:
+        one = Figure(
+            name="speedup", labels=PAIR, replicates=count, mean=value, within=0, between=error**2
+        )
+        return judge([one], [Prior(error**2)], np.array([0.01]))
+
+    judgement = after(replicates)
+    assert judgement["verdict"] == [Verdict.AMBIGUOUS]
+    more = int(np.asarray(judgement["replicates_to_settle"])[0])
+    assert after(replicates + more)["verdict"] == [verdict]
+    assert after(replicates + more - 1)["verdict"] == [Verdict.AMBIGUOUS]
+    assert np.isnan(np.asarray(after(replicates + more)["replicates_to_settle"])).all()
+
+
+def test_at_the_edge_of_the_floor_more_than_a_hundred_replicates_are_needed() -> None:
+    judgement = judge([figure(math.log(1.01))], [Prior(0.02**2)], np.array([0.01]))
+    assert judgement["replicates_to_settle"] == [MOST_TO_SETTLE + 1]
+
+
+def test_a_difference_beyond_the_farther_end_of_the_90_percent_interval_is_excluded() -> None:
+    judgement = judge([figure(0.02), figure(-0.02)], [Prior(0.03**2)] * 2, np.array([0.01, 0.01]))
+    assert judgement["excluded_above"][0] == pytest.approx(judgement["high_90"][0] - 1)
+    assert judgement["excluded_above"][1] == pytest.approx(1 / judgement["low_90"][1] - 1)

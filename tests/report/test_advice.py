@@ -31,17 +31,17 @@ ROW = with_columns(
     [
         (
             {},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate); its 12.3 s "
+            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); its 12.3 s "
             "of compilation pay back after 5,400 calls (4,900–6,000).",
         ),
         (
             {"replicates": 3, "break_even_calls": 0.0},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 3 replicates); preparation takes no "
-            "longer.",
+            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 3 replicates); preparation "
+            "takes no longer.",
         ),
         (
             {"verdict": Verdict.SLOWER, "speedup": 0.25, "speedup_low": 0.2, "speedup_high": 0.5},
-            "XLA is 4.00× slower than graph (95 % 2.00–5.00, 1 replicate). Keep "
+            "XLA is 4.00× slower than graph (clear: 95 % 2.00–5.00, 1 replicate). Keep "
             "tf.function(jit_compile=False) for this model on this device.",
         ),
         (
@@ -51,7 +51,7 @@ ROW = with_columns(
                 "speedup_low": 0.998,
                 "speedup_high": 1.004,
             },
-            "XLA and graph are equally fast to within 1.0% (95 % 0.998–1.004, 1 replicate)."
+            "XLA and graph are equally fast to within 1.0% (clear: 95 % 0.998–1.004, 1 replicate)."
             " Choose by compile time and memory, not by speed.",
         ),
         (
@@ -60,24 +60,26 @@ ROW = with_columns(
                 "speedup": 1.02,
                 "speedup_low": 0.98,
                 "speedup_high": 1.06,
+                "excluded_above": 0.054,
+                "replicates_to_settle": 39.0,
+                "replicate_s": 40.0,
             },
-            "XLA against graph is ambiguous: 1.02× (95 % 0.980–1.060, 1 replicate); "
-            "differences up to 1.0% do not count. Measure longer: effort=standard, on a quiet "
-            "machine (`xla-sweeps doctor`).",
+            "XLA against graph is ambiguous: 1.02× (open: 95 % 0.980–1.060, 1 replicate). A "
+            "difference above 5.4% is excluded; about 39 more replicates (effort.replicates=39, "
+            "26 min) would settle whether there is one above 1.0%.",
         ),
         (
             {
                 "verdict": Verdict.AMBIGUOUS,
-                "speedup": 1.02,
+                "speedup": 1.011,
                 "speedup_low": 0.98,
-                "speedup_high": 1.06,
-                "replicates": 3,
-                "within_percent": 0.3,
-                "between_percent": 1.4,
+                "speedup_high": 1.042,
+                "excluded_above": 0.037,
+                "replicates_to_settle": 101.0,
             },
-            "XLA against graph is ambiguous: 1.02× (95 % 0.980–1.060, 3 replicates); differences "
-            "up to 1.0% do not count. Replicates differ by 1.4%, rounds within one by 0.3%: more "
-            "replicates narrow the interval (effort.replicates=8).",
+            "XLA against graph is ambiguous: 1.01× (open: 95 % 0.980–1.042, 1 replicate). A "
+            "difference above 3.7% is excluded; more than 100 replicates, or a quieter machine "
+            "(`xla-sweeps doctor`), would settle whether there is one above 1.0%.",
         ),
         (
             {
@@ -86,31 +88,31 @@ ROW = with_columns(
                 "break_even_calls": None,
                 "compile_s_extra": None,
             },
-            "Auto-clustering is 1.38× faster than the default (jit_compile=None) (95 % 1.34–1.42, "
-            "1 replicate); use "
+            "Auto-clustering is 1.38× faster than the default (jit_compile=None) (clear: 95 % "
+            "1.34–1.42, 1 replicate); use "
             'tf.config.optimizer.set_jit("autoclustering").',
         ),
         (
             {"status": Status.CONTAMINATED, "speedup_raw": 1.3},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate); its 12.3 s "
+            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); its 12.3 s "
             "of compilation pay back after 5,400 calls (4,900–6,000). The measurement is "
             "contaminated: repeat it before you rely on it (all rounds: 1.300×).",
         ),
         (
             {"status": Status.CONTAMINATED, "speedup_raw": 1.381, "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate); "
+            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); "
             "preparation takes no longer. The measurement is contaminated: repeat it before you "
             "rely on it.",
         ),
         (
             {"host_bound": True, "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate); "
+            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); "
             "preparation takes no longer. The device waits for the host here: a larger batch_size "
             "says more about the device.",
         ),
         (
             {"flags": ("contains_xla",), "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate); "
+            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); "
             "preparation takes no longer. Note that graph contains XLA too, in parts of the model.",
         ),
         (
@@ -144,19 +146,19 @@ PREDICT = {"scenario": "predict", "candidate": "predict_xla", "baseline": "predi
     [
         (
             {},
-            "model.predict with XLA is 1.38× faster than without XLA (95 % 1.34–1.42, 1 replicate);"
-            " use compile(jit_compile=True); its 12.3 s of compilation pay back after "
+            "model.predict with XLA is 1.38× faster than without XLA (clear: 95 % 1.34–1.42, 1 "
+            "replicate); use compile(jit_compile=True); its 12.3 s of compilation pay back after "
             "5,400 calls (4,900–6,000).",
         ),
         (
             {"verdict": Verdict.SLOWER, "speedup": 0.25, "speedup_low": 0.2, "speedup_high": 0.5},
-            "model.predict with XLA is 4.00× slower than without XLA (95 % 2.00–5.00, 1 replicate)."
-            " Keep compile(jit_compile=False) for this model on this device.",
+            "model.predict with XLA is 4.00× slower than without XLA (clear: 95 % 2.00–5.00, 1 "
+            "replicate). Keep compile(jit_compile=False) for this model on this device.",
         ),
         (
             {"verdict": Verdict.EQUIVALENT, "candidate": "predict"},
             "model.predict without compile and model.predict without XLA are equally fast to "
-            "within 1.0% (95 % 1.340–1.420, 1 replicate). Choose by compile time and "
+            "within 1.0% (clear: 95 % 1.340–1.420, 1 replicate). Choose by compile time and "
             "memory, not by speed.",
         ),
         (
@@ -172,13 +174,13 @@ PREDICT = {"scenario": "predict", "candidate": "predict_xla", "baseline": "predi
         ),
         (
             {"scenario": "train_step", "candidate": "xla", "baseline": "graph"},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate); its 12.3 s "
+            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); its 12.3 s "
             "of compilation pay back after 5,400 steps (4,900–6,000).",
         ),
         (
             {"scenario": "fit", "candidate": "fit_auto", "baseline": "fit_graph"},
-            'model.fit after compile(jit_compile="auto") is 1.38× faster than without XLA (95 % '
-            '1.34–1.42, 1 replicate); use compile(jit_compile="auto"); its 12.3 s '
+            'model.fit after compile(jit_compile="auto") is 1.38× faster than without XLA (clear: '
+            '95 % 1.34–1.42, 1 replicate); use compile(jit_compile="auto"); its 12.3 s '
             "of compilation pay back after 5,400 epochs (4,900–6,000).",
         ),
     ],

@@ -54,6 +54,9 @@ LEAST = 1e-12
 NARROWER = 0.9
 """Inside the floor on both sides at this level, two one-sided 5 % tests find equivalence."""
 
+MOST_TO_SETTLE = 100
+"""The most further replicates that are estimated; one more stands for any larger number."""
+
 
 class Prior(NamedTuple):
     """Spread of one replicate's estimate, as other trials say it.
@@ -282,14 +285,41 @@ def judge(figures: Sequence[Figure], priors: Sequence[Prior], floor: Numbers) ->
     error, freedom = errors_of(figures, priors)
     logs, bound = np.array([one.mean for one in figures]), np.log1p(floor)
     wide, narrow = (reach_of(error, freedom, level=level) for level in (LEVEL, NARROWER))
+    verdicts = _verdicts(logs - wide, logs + wide, logs - narrow, logs + narrow, bound=bound)
+    is_clear = np.array([verdict.is_clear for verdict in verdicts], dtype=bool)
+    replicates = np.array([one.replicates for one in figures], dtype=float)
+    more = _replicates_to_settle(replicates, error, np.abs(logs) - bound)
     return {
-        "verdict": _verdicts(logs - wide, logs + wide, logs - narrow, logs + narrow, bound=bound),
+        "verdict": verdicts,
+        "excluded_above": np.expm1(np.abs(logs) + narrow),
+        "replicates_to_settle": np.where(is_clear, np.nan, more),
         "low": np.exp(logs - wide),
         "high": np.exp(logs + wide),
         "low_90": np.exp(logs - narrow),
         "high_90": np.exp(logs + narrow),
         "p_value": _p_values(np.abs(logs) - bound, error, freedom),
     }
+
+
+def _replicates_to_settle(replicates: Numbers, error: Numbers, excess: Numbers) -> Numbers:
+    """About how many further replicates would settle each verdict, if the estimate stayed.
+
+    The interval becomes narrower until it ends at the nearer edge of the floor. A number above
+    `MOST_TO_SETTLE` becomes the next larger one.
+
+    Args:
+        replicates: so far.
+        error: standard errors with them.
+        excess: by how much each estimate is past its floor; below 0 inside.
+    """
+    counts = np.arange(1.0, replicates.max(initial=1) + MOST_TO_SETTLE + 1)
+    wanted = np.abs(excess) / (error * np.sqrt(replicates))
+    needed = np.empty_like(excess)
+    for level, chosen in ((LEVEL, excess > 0), (NARROWER, excess <= 0)):
+        reach = reach_of(1 / np.sqrt(counts), FREEDOM + counts - 1, level=level)
+        needed[chosen] = 1 + np.searchsorted(-reach, -wanted[chosen], side="right")
+    more: Numbers = np.clip(needed - replicates, 1, MOST_TO_SETTLE + 1)
+    return more
 
 
 def break_even(extra_s: Bounds, call_s: Bounds, speedup: Bounds) -> Mapping[str, Numbers]:

@@ -52,8 +52,7 @@ class Overview:
         geomean: geometric mean of the speedups (`geometric_mean`).
         spread_low, spread_high: between which 8 of 10 of the speedups lie (the 10th and the 90th
             percentile); None for fewer than eight models.
-        discoveries: differences past the floor at a false discovery rate of 5 %, among the pairs
-            whose interval covers how processes differ.
+        discoveries: differences past the floor at a false discovery rate of 5 %.
         median_extra_compile_s: seconds.
         priced: pairs with a compile time of which it is known whether they gain: not ambiguous.
         median_break_even_calls: of these; one that is slower or equivalent never pays back, and

@@ -41,7 +41,7 @@ from xla_sweeps.schema.columns import (
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
 from xla_sweeps.schema.modes import headline_pairs, is_aa_pair
 from xla_sweeps.schema.overrides import data_name, runtime_text
-from xla_sweeps.schema.record import ModelFacts, Record
+from xla_sweeps.schema.record import ModelFacts, Record, wall_s
 from xla_sweeps.schema.row import ComparisonRow, Figure, ModeSummary
 
 HOST_BOUND_INDEX = 0.9
@@ -115,6 +115,7 @@ def shared_of(
             environment_id=str(last.environment.get("id", "")),
             host=str(last.environment.get("host", "")),
             process=process_of(records),
+            replicate_s=statistics.fmean(map(wall_s, records)),
             log=last.log,
             command=command_of(last),
         ),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.analysis.overview import Overview
 from xla_sweeps.analysis.trust import Trust
 from xla_sweeps.report.labels import times
@@ -100,7 +101,7 @@ def answer(row: ComparisonRow) -> str:
         interval=_sure(row),
         floor=f"{row.speedup.floor:.1%}",
         switch=mode_of(row.baseline.mode).switch,
-        advice=_pays_back(row) if verdict is Verdict.FASTER else _measure_more(row),
+        advice=_pays_back(row) if verdict is Verdict.FASTER else _open(row),
     )
     return _capitalized(text) + _caveats(row)
 
@@ -242,18 +243,22 @@ def _pays_back(row: ComparisonRow) -> str:
     return told + SENTENCES["pays back"].format(seconds=f"{extra:.1f} s", amount=amount)
 
 
-def _measure_more(row: ComparisonRow) -> str:
-    """Advice on narrowing the interval: more replicates where they differ more than rounds."""
-    if (
-        row.speedup.within_percent
-        and row.speedup.between_percent
-        and row.speedup.between_percent > 2 * row.speedup.within_percent
-    ):
-        return SENTENCES["replicates differ"].format(
-            between=f"{row.speedup.between_percent:.1f}%",
-            within=f"{row.speedup.within_percent:.1f}%",
+def _open(row: ComparisonRow) -> str:
+    """What is excluded, and how many more replicates would settle the rest."""
+    excluded, more = row.speedup.excluded_above, row.speedup.replicates_to_settle
+    if excluded is None or more is None:
+        return ""
+    if more > MOST_TO_SETTLE:
+        replicates = SENTENCES["many"].format(count=MOST_TO_SETTLE)
+    else:
+        replicates = SENTENCES["more"].format(
+            replicates=counted(int(more), "more replicate"),
+            count=int(more),
+            time=_time(more * (row.provenance.replicate_s or 0.0)),
         )
-    return SENTENCES["measure longer"]
+    return SENTENCES["open"].format(
+        excluded=f"{excluded:.1%}", replicates=replicates, floor=f"{row.speedup.floor:.1%}"
+    )
 
 
 def _aa(row: ComparisonRow) -> str:
@@ -264,7 +269,7 @@ def _aa(row: ComparisonRow) -> str:
     apart = ", each in a process of its own," if row.trial.copies == "apart" else ""
     text = f"A/A: two copies of {mode}{apart} measure {measured}"
     if low <= 1 <= high or row.speedup.verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS):
-        return f"{text}, as expected."
+        return f"{text}, as expected. {_open(row)}".rstrip()
     return (
         f"{text}, although they are the same: this machine adds differences of that size. "
         "Run `xla-sweeps doctor`."
@@ -353,6 +358,13 @@ def _count(number: float) -> str:
         return f"{number:.0f}"
     step = 10 ** (len(f"{number:.0f}") - 2)
     return f"{round(number / step) * step:,.0f}"
+
+
+def _time(seconds: float) -> str:
+    """An estimated duration: `40 s`, `25 min`, `2.1 h`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _capitalized(text: str) -> str:

@@ -27,22 +27,24 @@ SENTENCES: Mapping[str, str] = {
     "most": "; most never pay it back",
     "never": ", {count} never do",
     # of one pair
-    str(Verdict.FASTER): "{candidate} is {speedup} faster than {baseline} ({interval}); {advice}.",
-    str(Verdict.SLOWER): "{candidate} is {speedup} slower than {baseline} ({interval}). Keep "
-    "{switch} for this model on this device.",
+    str(Verdict.FASTER): "{candidate} is {speedup} faster than {baseline} (clear: {interval}); "
+    "{advice}.",
+    str(Verdict.SLOWER): "{candidate} is {speedup} slower than {baseline} (clear: {interval}). "
+    "Keep {switch} for this model on this device.",
     str(Verdict.EQUIVALENT): "{candidate} and {baseline} are equally fast to within {floor} "
-    "({interval}). Choose by compile time and memory, not by speed.",
-    str(Verdict.AMBIGUOUS): "{candidate} against {baseline} is ambiguous: {speedup} ({interval}); "
-    "differences up to {floor} do not count. {advice}",
+    "(clear: {interval}). Choose by compile time and memory, not by speed.",
+    str(Verdict.AMBIGUOUS): "{candidate} against {baseline} is ambiguous: {speedup} (open: "
+    "{interval}). {advice}",
     "interval": "{interval}, {replicates}",
     "95 %": "95 % {bounds}",
     "no interval": "no interval",
     "use": "use {switch}",
     "pays back": "its {seconds} of compilation pay back after {amount}",
     "pays back at once": "preparation takes no longer",
-    "replicates differ": "Replicates differ by {between}, rounds within one by {within}: more "
-    "replicates narrow the interval (effort.replicates=8).",
-    "measure longer": "Measure longer: effort=standard, on a quiet machine (`xla-sweeps doctor`).",
+    "open": "A difference above {excluded} is excluded; {replicates} would settle whether there "
+    "is one above {floor}.",
+    "more": "about {replicates} (effort.replicates={count}, {time})",
+    "many": "more than {count} replicates, or a quieter machine (`xla-sweeps doctor`),",
     "published": "published, not measured here: {candidate} {speedup} {direction} than {baseline}, "
     "from single measurements, so the uncertainty is unknown.",
     "contaminated": "The measurement is contaminated: repeat it before you rely on it",

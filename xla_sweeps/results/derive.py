@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +17,7 @@ from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
 from xla_sweeps.schema.backend import Backend, backend_of
 from xla_sweeps.schema.measurement import Flag, Status
-from xla_sweeps.schema.record import Record, build_of, outcome_of
+from xla_sweeps.schema.record import Record, build_of, outcome_of, wall_s
 from xla_sweeps.schema.row import ComparisonRow, Figure, TrialSummary, value_of
 
 if TYPE_CHECKING:
@@ -112,7 +110,7 @@ def record_facts(record: Record) -> RecordFacts:
         device_name=str(record.device.get("name", "")),
         software=software_identity(record.environment, backend_of(record.trial)),
         model=record.model.name,
-        cost_s=_cost_s(record),
+        cost_s=wall_s(record),
         started_at=record.started_at,
         build=build_of(record),
         anchor=anchor,
@@ -124,16 +122,6 @@ def software_identity(environment: Mapping[str, Any], backend: Backend) -> str:
     """The versions that make records of different machines comparable."""
     packages = environment.get("packages") or {}
     return " ".join(str(packages.get(name, "")) for name in backend.identity)
-
-
-def _cost_s(record: Record) -> float:
-    with contextlib.suppress(ValueError, TypeError):  # TypeError: one has a time zone, one has not
-        begun, ended = (
-            datetime.datetime.fromisoformat(text)
-            for text in (record.started_at, record.finished_at)
-        )
-        return max(0.0, (ended - begun).total_seconds())
-    return float(sum(record.seconds.values()))
 
 
 def read_trials(

@@ -29,6 +29,11 @@ class Verdict(StrEnum):
     NONE = "none"
     """The trial has one mode alone: nothing to compare it with."""
 
+    @property
+    def is_clear(self) -> bool:
+        """True if further replicates are not needed to settle it."""
+        return self in (Verdict.FASTER, Verdict.SLOWER, Verdict.EQUIVALENT)
+
 
 class Part(StrEnum):
     """Parts of a question: which model, in which setting, and what is compared with what."""
@@ -362,6 +367,16 @@ class SpeedupColumns:
         "faster, slower, equivalent, ambiguous, failed; none where a mode was measured alone",
         shown=PAGE | WANDB,
     )
+    excluded_above: float | None = _number(
+        "larger differences are excluded at 95 %: the farther end of the 90 % interval",
+        unit="relative",
+        shown=PAGE | WANDB,
+    )
+    replicates_to_settle: float | None = _number(
+        "about how many more replicates would settle an ambiguous verdict; 101 for more than 100",
+        unit="replicates",
+        shown=PAGE | WANDB,
+    )
     floor: float = as_column(
         "the smallest relative difference that counts: 0.01 is 1 %",
         unit="relative",
@@ -500,6 +515,9 @@ class ProvenanceColumns:
         "how the measuring processes were started: `fresh`; of older records also `forked` from "
         "one that had loaded TensorFlow, `forked,fresh`, or empty",
         default="",
+    )
+    replicate_s: float | None = _number(
+        "wall time of a replicate, on average", unit="s", shown=PAGE
     )
     log: str = as_column(
         "log of the last replicate, relative to the results folder", shown=PAGE, default=""

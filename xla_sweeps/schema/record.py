@@ -6,6 +6,8 @@ that line, so that damage is told from a version that is newer.
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import hashlib
 import json
 import math
@@ -354,6 +356,17 @@ def outcome_of(record: Record) -> Status:
         return record.status
     modes = [record.modes[label] for label in headline_labels(list(record.modes))]
     return next((mode.status for mode in modes if mode.status is not Status.OK), Status.OK)
+
+
+def wall_s(record: Record) -> float:
+    """Wall time of a replicate, seconds."""
+    with contextlib.suppress(ValueError, TypeError):  # TypeError: one has a time zone, one has not
+        begun, ended = (
+            datetime.datetime.fromisoformat(text)
+            for text in (record.started_at, record.finished_at)
+        )
+        return max(0.0, (ended - begun).total_seconds())
+    return float(sum(record.seconds.values()))
 
 
 def headline_labels(labels: Sequence[str]) -> Sequence[str]:

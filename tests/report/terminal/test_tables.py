@@ -213,6 +213,18 @@ def test_flags_of_several_modes_are_one_line(capsys: pytest.CaptureFixture[str])
     assert "(eager, xla)" in out
 
 
+def test_a_clear_verdict_is_not_hedged_and_an_open_one_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for call_s, is_open in ((0.1, False), (0.199, True)):
+        record = make_record({"graph": 0.2, "xla": call_s}, flags=(Flagged("not_converged"),))
+        show_trial(summarize([record]), places={})
+        out = capsys.readouterr().out
+        assert ("not_converged" in out) is is_open
+        assert ("(open: " in out) is is_open
+        assert ("(clear: " in out) is not is_open
+
+
 def test_a_device_that_all_rows_share_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
     show_rows(SUMMARY.comparisons)
     assert capsys.readouterr().out.count("Some CPU") == 1

@@ -19,6 +19,7 @@ from importlib import resources
 from typing import Any
 
 from xla_sweeps.analysis import overview, trust
+from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.report import advice
 from xla_sweeps.report.labels import TELLING
 from xla_sweeps.report.sentences import FAILURES, OTHERWISE, RULES, SENTENCES, USUALLY
@@ -51,6 +52,7 @@ PACKAGE: Mapping[str, Any] = {
     "usually": USUALLY,
     "symbols": advice.SYMBOLS,
     "contaminated": advice.CONTAMINATED,
+    "most_to_settle": MOST_TO_SETTLE,
     "flags": advice.FLAG_TEXTS,
     "headlines": {scenario: headline_of(scenario) for scenario in SCENARIOS},
     "switches": {mode: mode.switch for mode in MODES.values()},

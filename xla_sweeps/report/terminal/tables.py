@@ -23,7 +23,7 @@ from xla_sweeps.report.terminal.console import (
     size,
 )
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns, Verdict
-from xla_sweeps.schema.measurement import Flagged, Status
+from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, by_role, by_scenario, mode_of
 from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, TrialSummary
 from xla_sweeps.schema.trial import Precision
@@ -71,7 +71,7 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
         if mode.failure and mode.status not in (Status.OK, Status.INTERRUPTED):
             hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
             paragraph(f"✕ {mode.label}: {mode.status}: {mode.failure.message}{hint}", "magenta")
-    for word, rest in _grouped(summary.flags).items():
+    for word, rest in _shown_flags(summary).items():
         details = f" ({rest})" if rest else ""
         paragraph(f"! {word}: {advice.FLAG_TEXTS.get(word, word)}{details}", "yellow")
     _print_places(places)
@@ -287,11 +287,17 @@ def _verdict(row: ComparisonRow) -> Text:
     return Text(f"{advice.symbol(row)} {word}", style=COLOURS[verdict])
 
 
-def _grouped(flags: Sequence[str]) -> dict[str, str]:
-    """Flags by their word, with all modes or reasons after their colons."""
+def _shown_flags(summary: TrialSummary) -> dict[str, str]:
+    """Flags by their word, with all modes or reasons after their colons.
+
+    `not_converged` says nothing where every verdict is clear.
+    """
+    is_clear = all(row.speedup.verdict.is_clear for row in summary.comparisons if row.headline)
     grouped: dict[str, list[str]] = {}
-    for flag in flags:
+    for flag in summary.flags:
         flagged = Flagged.parse(flag)
+        if flagged.flag == Flag.NOT_CONVERGED and is_clear:
+            continue
         details = filter(None, (flagged.mode, flagged.note))
         grouped.setdefault(flagged.flag, []).extend(details)
     return {word: ", ".join(rests) for word, rests in grouped.items()}

@@ -25,6 +25,7 @@ _COLUMN_OF = {
         name: name
         for name in (
             *("speedup", "speedup_low", "speedup_high", "speedup_percent"),
+            *("excluded_above", "replicates_to_settle"),
             *("baseline", "candidate", "latency_p50_ms", "latency_p90_ms", "break_even_calls"),
         )
     },

@@ -189,7 +189,7 @@ function verdictSentence(view, row, candidate, baseline) {
     interval: say("interval", { interval, replicates }),
     floor: `${percent(100 * row.floor)} %`,
     switch: switchOf(view.state.baseline) ?? baseline,
-    advice: verdict === "faster" ? paysBackOne(row) : measureMore(row),
+    advice: verdict === "faster" ? paysBackOne(row) : openOf(row),
   });
 }
 
@@ -216,10 +216,14 @@ function paysBackOne(row) {
   return say("pays back", { seconds: seconds(row.compile_s_extra), amount });
 }
 
-/** What narrows the interval: more replicates if they differ more than their rounds do. */
-function measureMore({ within_percent: within, between_percent: between }) {
-  if (!(within > 0 && between > 2 * within)) return say("measure longer");
-  return say("replicates differ", { within: `${percent(within)} %`, between: `${percent(between)} %` });
+/** What is excluded, and how many more replicates would settle the rest. */
+function openOf({ excluded_above: excluded, replicates_to_settle: more, replicate_s: each, floor }) {
+  if (!present(excluded) || !present(more)) return "";
+  const replicates =
+    more > PACKAGE.most_to_settle
+      ? say("many", { count: PACKAGE.most_to_settle })
+      : say("more", { replicates: plural(more, "more replicate"), count: more, time: seconds(more * each) });
+  return say("open", { excluded: `${percent(100 * excluded)} %`, replicates, floor: `${percent(100 * floor)} %` });
 }
 
 /** " (140 k to 150 k)": images to break even, at the ends of its interval. */
@@ -230,7 +234,8 @@ function breakEvenRange(row) {
 
 /** The caveats of a pair's figures. */
 function caveats(row) {
-  const flags = row.flags.split(" ").filter(Boolean);
+  const isOpen = row.verdict === "ambiguous";
+  const flags = row.flags.split(" ").filter((flag) => flag && (isOpen || flag !== "not_converged"));
   const share = row.input_share;
   return [
     present(share) && `The input pipeline alone takes ${percent(100 * share)} % of an epoch's time.`,
