@@ -122,9 +122,10 @@ ROW = with_columns(
                 "speedup": 1.001,
                 "speedup_low": 0.998,
                 "speedup_high": 1.004,
+                "excluded_above": 0.0038,
             },
             "A/A: two copies of graph measure 1.0010× (95 % 0.998–1.004, 1 replicate),"
-            " 0.1% apart, as expected.",
+            " 0.1% apart, as expected. A difference above 0.4% is excluded.",
         ),
         (
             {"candidate": "graph_2", "speedup": 1.05, "speedup_low": 1.03, "speedup_high": 1.07},

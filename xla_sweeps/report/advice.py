@@ -245,9 +245,7 @@ def _pays_back(row: ComparisonRow) -> str:
 
 def _open(row: ComparisonRow) -> str:
     """What is excluded, and how many more replicates would settle the rest."""
-    excluded, more = row.speedup.excluded_above, row.speedup.replicates_to_settle
-    if excluded is None or more is None:
-        return ""
+    more = row.speedup.replicates_to_settle or math.inf
     if more > MOST_TO_SETTLE:
         replicates = SENTENCES["many"].format(count=MOST_TO_SETTLE)
     else:
@@ -257,8 +255,13 @@ def _open(row: ComparisonRow) -> str:
             time=_time(more * (row.provenance.replicate_s or 0.0)),
         )
     return SENTENCES["open"].format(
-        excluded=f"{excluded:.1%}", replicates=replicates, floor=f"{row.speedup.floor:.1%}"
+        excluded=_excluded(row), replicates=replicates, floor=f"{row.speedup.floor:.1%}"
     )
+
+
+def _excluded(row: ComparisonRow) -> str:
+    bound = row.speedup.excluded_above or math.inf
+    return SENTENCES["excluded"].format(bound=f"{bound:.{0 if bound >= 0.1 else 1}%}")
 
 
 def _aa(row: ComparisonRow) -> str:
@@ -269,7 +272,7 @@ def _aa(row: ComparisonRow) -> str:
     apart = ", each in a process of its own," if row.trial.copies == "apart" else ""
     text = f"A/A: two copies of {mode}{apart} measure {measured}"
     if low <= 1 <= high or row.speedup.verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS):
-        return f"{text}, as expected. {_open(row)}".rstrip()
+        return f"{text}, as expected. {_excluded(row)}."
     return (
         f"{text}, although they are the same: this machine adds differences of that size. "
         "Run `xla-sweeps doctor`."

@@ -41,8 +41,8 @@ SENTENCES: Mapping[str, str] = {
     "use": "use {switch}",
     "pays back": "its {seconds} of compilation pay back after {amount}",
     "pays back at once": "preparation takes no longer",
-    "open": "A difference above {excluded} is excluded; {replicates} would settle whether there "
-    "is one above {floor}.",
+    "excluded": "A difference above {bound} is excluded",
+    "open": "{excluded}; {replicates} would settle whether there is one above {floor}.",
     "more": "about {replicates} (effort.replicates={count}, {time})",
     "many": "more than {count} replicates, or a quieter machine (`xla-sweeps doctor`),",
     "published": "published, not measured here: {candidate} {speedup} {direction} than {baseline}, "

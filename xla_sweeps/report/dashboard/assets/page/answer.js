@@ -217,13 +217,13 @@ function paysBackOne(row) {
 }
 
 /** What is excluded, and how many more replicates would settle the rest. */
-function openOf({ excluded_above: excluded, replicates_to_settle: more, replicate_s: each, floor }) {
-  if (!present(excluded) || !present(more)) return "";
+function openOf({ excluded_above: bound, replicates_to_settle: more, replicate_s: each, floor }) {
   const replicates =
     more > PACKAGE.most_to_settle
       ? say("many", { count: PACKAGE.most_to_settle })
       : say("more", { replicates: plural(more, "more replicate"), count: more, time: seconds(more * each) });
-  return say("open", { excluded: `${percent(100 * excluded)} %`, replicates, floor: `${percent(100 * floor)} %` });
+  const excluded = say("excluded", { bound: `${percent(100 * bound)} %` });
+  return say("open", { excluded, replicates, floor: `${percent(100 * floor)} %` });
 }
 
 /** " (140 k to 150 k)": images to break even, at the ends of its interval. */
