@@ -280,7 +280,6 @@ def _findings() -> Iterator[dict[str, object]]:
             speedup_low=low,
             speedup_high=high,
             p_value=None,
-            freedom=None,
             verdict=verdict.split()[-1],
             status="contaminated" if mark else "ok",
             flags="contaminated" if mark else "",

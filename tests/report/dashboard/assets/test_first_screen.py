@@ -130,7 +130,8 @@ def test_one_model_on_one_device_has_an_answer_its_modes_and_costs(
     turn(browser, [("model", "vgg16"), ("device", "NVIDIA H100")])
     said = browser.evaluate("document.getElementById('answer-sentence').innerText")
     assert said.startswith(
-        "Yes. vgg16 224 px, batch 1, on NVIDIA H100: XLA is 1.32× faster than graph (95 % 1.29"
+        "Yes. vgg16 224 px, batch 1, on NVIDIA H100: XLA is 1.32× faster than graph (clear: 95 % "
+        "1.29"
     )
     assert "its 12 s of compilation pay back after 1 k images (900 to 1.1 k)." in said
     modes = browser.evaluate(
@@ -148,6 +149,25 @@ def test_one_model_on_one_device_has_an_answer_its_modes_and_costs(
     for figure in ("+12 s", "1 k images", "0.90×", "5", rows[0]["command"]):
         assert figure in words
     assert browser.complaints == []
+
+
+@pytest.mark.parametrize(("rate", "is_open"), [(102.0, True), (150.0, False)])
+def test_only_an_open_verdict_says_what_would_settle_it(
+    browser: Browser, tmp_path: Path, rate: float, is_open: bool
+) -> None:
+    row = base_row(flags="not_converged") | compared(100.0, rate, 0.04)
+    row |= {"excluded_above": 0.054, "replicates_to_settle": 39, "replicate_s": 40.0}
+    visit(browser, write_page(tmp_path / "page.html", [row]))
+    said = browser.evaluate("document.getElementById('answer-sentence').innerText")
+    advice = (
+        "A difference above 5.4 % is excluded; about 39 more replicates (effort.replicates=39, "
+        "26 min) would settle whether there is one above 1 %."
+    )
+    assert (advice in said) is is_open
+    assert ("(open: 95 % 0.98" in said) is is_open
+    assert ("(clear: 95 % 1.4" in said) is not is_open
+    more = browser.evaluate("document.getElementById('answer-sub').innerText")
+    assert ("rounds or time ran out" in more) is is_open
 
 
 @pytest.mark.parametrize(
