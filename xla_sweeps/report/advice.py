@@ -217,16 +217,14 @@ def throughput_unit(task: str, resolution_px: int) -> str:
 
 def _sure(row: ComparisonRow) -> str:
     """The interval, inverted for a slowdown, and the number of replicates."""
-    low, high = row.speedup.low, row.speedup.high
-    if low is None or high is None:
-        interval = SENTENCES["no interval"]
-    else:
-        slower = row.speedup.verdict is Verdict.SLOWER
-        low, high = (1 / high, 1 / low) if slower else (low, high)
-        digits = 2 if row.speedup.verdict in (Verdict.FASTER, Verdict.SLOWER) else 3
-        interval = SENTENCES["95 %"].format(bounds=f"{low:.{digits}f}–{high:.{digits}f}")
-    replicates = counted(row.speedup.replicates, "replicate")
-    return SENTENCES["interval"].format(interval=interval, replicates=replicates)
+    verdict, low, high = row.speedup.verdict, row.speedup.low or 0.0, row.speedup.high or math.inf
+    if verdict is Verdict.SLOWER:
+        low, high = 1 / high, 1 / low
+    digits = 2 if verdict in (Verdict.FASTER, Verdict.SLOWER) else 3
+    return SENTENCES["interval"].format(
+        bounds=f"{low:.{digits}f}–{high:.{digits}f}",
+        replicates=counted(row.speedup.replicates, "replicate"),
+    )
 
 
 def _pays_back(row: ComparisonRow) -> str:

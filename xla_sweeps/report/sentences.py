@@ -35,9 +35,7 @@ SENTENCES: Mapping[str, str] = {
     "(clear: {interval}). Choose by compile time and memory, not by speed.",
     str(Verdict.AMBIGUOUS): "{candidate} against {baseline} is ambiguous: {speedup} (open: "
     "{interval}). {advice}",
-    "interval": "{interval}, {replicates}",
-    "95 %": "95 % {bounds}",
-    "no interval": "no interval",
+    "interval": "95 % {bounds}, {replicates}",
     "use": "use {switch}",
     "pays back": "its {seconds} of compilation pay back after {amount}",
     "pays back at once": "preparation takes no longer",

@@ -180,13 +180,12 @@ function verdictSentence(view, row, candidate, baseline) {
   const { verdict, speedup, speedup_low: low, speedup_high: high } = row;
   const slower = verdict === "slower";
   const bounds = slower ? range(1 / high, 1 / low) : range(low, high);
-  const interval = present(low) ? say("95 %", { bounds }) : say("no interval");
   const replicates = plural(row.replicates, "replicate");
   return say(verdict, {
     candidate,
     baseline,
     speedup: times(slower ? 1 / speedup : speedup),
-    interval: say("interval", { interval, replicates }),
+    interval: say("interval", { bounds, replicates }),
     floor: `${percent(100 * row.floor)} %`,
     switch: switchOf(view.state.baseline) ?? baseline,
     advice: verdict === "faster" ? paysBackOne(row) : openOf(row),
