@@ -1,12 +1,15 @@
 """The command `doctor`: is this machine fit to measure on?
 
-Checks devices, versions, flags, load, disk and W&B; and whether XLA compiles for a device.
+Checks devices, versions, flags, load, disk and W&B; whether XLA compiles for a device; and, with
+`--full`, whether its figures can be trusted.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,8 +19,10 @@ from xla_sweeps.cli.arguments import add_results_dir, command_parser
 from xla_sweeps.config.catalog import SOURCES
 from xla_sweeps.errors import ConfigError, StoreError, how_to_install
 from xla_sweeps.measure import toolchain
+from xla_sweeps.measure.checked import Verdict
 from xla_sweeps.measure.monitor import FOREIGN_CORES, STEAL_SHARE, Sampler
 from xla_sweeps.measure.neighbours import in_words
+from xla_sweeps.report.self_check import page
 from xla_sweeps.report.terminal.tables import show_findings
 from xla_sweeps.report.wandb.credentials import login
 from xla_sweeps.results.store import Store
@@ -37,13 +42,22 @@ def doctor_command(arguments: Sequence[str]) -> int:
         metavar="NAME",
         help="also compile a matrix product and a convolution with XLA there: cpu, gpu, gpu:N",
     )
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="also measure whether figures of the device can be trusted, in under 10 minutes (2 on "
+        "a CPU), and print a page to paste into an issue",
+    )
     options = parser.parse_args(arguments)
     if not 0 <= options.seconds <= MAX_SECONDS:
         raise ConfigError(f"--seconds {options.seconds}: expected 0 to {MAX_SECONDS}")
-    device = None if options.device is None else devices.resolve_device(options.device)
+    device = None
+    if options.device is not None or options.full:
+        device = devices.resolve_device(options.device or "auto")
     findings = diagnose(options.dir, seconds=options.seconds, device=device)
     show_findings(findings, _next(findings))
-    return 1 if any(finding.level == "bad" for finding in findings) else 0
+    trusted = _check_fully(device) if options.full and device else True
+    return 1 if not trusted or any(finding.level == "bad" for finding in findings) else 0
 
 
 LOW_DISK_BYTES = 2 * 2**30
@@ -233,3 +247,35 @@ def _compiles(device: devices.Device) -> Iterator[Finding]:
         shown = ": ".join(filter(None, (f"XLA {verb} a {compiled.program}", reason)))
         level = "bad" if compiled.error else "warn" if cause else "ok"
         yield Finding(level, device.label, shown, cause.fix if cause else "")
+
+
+def _check_fully(device: devices.Device) -> bool:
+    """Print the page on what figures of the device are worth; returns whether nothing is bad."""
+    from xla_sweeps.measure import self_check  # the runner loads SciPy
+
+    began, checks = time.monotonic(), []
+    with contextlib.redirect_stdout(sys.stderr):
+        print()
+        for checked in self_check.check(device, default_backend(), _say):
+            checks.append(checked)
+            _say(f"{checked.verdict}: {checked.name}")
+    facts = environment.environment()
+    packages = [
+        f"{name} {version}"
+        for name, version in facts["packages"].items()
+        if name in default_backend().identity or name.startswith("nvidia-")
+    ]
+    told = {
+        "device": f"{device.label}, {device.name}, {device.memory_bytes / 2**30:.0f} GiB",
+        "driver": ", ".join(f"{name} {value}" for name, value in facts["driver"].items()),
+        "host": f"{facts['cpu']['name']}, {facts['cpu']['cores']} cores, {facts['os']}",
+        "software": ", ".join([f"xla-sweeps {facts['xla_sweeps']} {facts['git']}", *packages]),
+        "flags": " ".join(f"{name}={value}" for name, value in facts["flags"].items()),
+        "took": f"{time.monotonic() - began:.0f} s",
+    }
+    print("\n" + page(checks, {name: value for name, value in told.items() if value}), end="")
+    return all(checked.verdict is not Verdict.BAD for checked in checks)
+
+
+def _say(text: str) -> None:
+    print(f"  {text}", file=sys.stderr, flush=True)

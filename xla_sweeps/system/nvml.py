@@ -129,3 +129,14 @@ def compute_processes(uuid: str) -> frozenset[int] | None:
         for process in processes
         if _MPS_SERVER not in str(ask("nvmlSystemGetProcessName", process.pid))
     )
+
+
+def float32_peak(uuid: str) -> float | None:
+    """The most float32 operations a second: a fused multiply-add by each core at the top clock.
+
+    None where the driver does not tell.
+    """
+    handle = ask("nvmlDeviceGetHandleByUUID", uuid)
+    cores = ask("nvmlDeviceGetNumGpuCores", handle)
+    mhz = handle and ask("nvmlDeviceGetMaxClockInfo", handle, library().NVML_CLOCK_SM)
+    return 2.0 * cores * mhz * 1e6 if cores and mhz else None

@@ -103,6 +103,7 @@ _PROGRAMS = {
     "worker": "worker",
     "flags": "flags",
     "toolchain": "toolchain",
+    "self_check": "self_check",
     "ops": "explain.refusals",
     "make_data": "make_data",
     "replicas": "sources.hub",
