@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,25 @@ def test_a_helper_that_another_thread_started_is_our_own(machine: Path) -> None:
     sampler.add(78, lambda: None)
     sampler.close()
     assert sampler.read().own_s == pytest.approx(90 / os.sysconf("SC_CLK_TCK"))
+
+
+def test_a_compiler_that_a_measuring_process_started_is_its_own_load(machine: Path) -> None:
+    """XLA runs `ptxas` as a child, whose time the kernel adds to its parent's only at its end."""
+    for pid, started in ((os.getpid(), "77"), (77, "79")):
+        place = machine / f"proc/{pid}/task/{pid}/children"
+        place.parent.mkdir(parents=True)
+        place.write_text(started)
+    sampler = Sampler(device=CPU, memory_limit_bytes=2**40, root=machine)
+    sampler.add(77, lambda: None)
+    sampler.close()
+    first = sampler.read()
+    ticks = " ".join(["0"] * 10) + " 300 0 0 0 " + " ".join(["0"] * 30)
+    (machine / "proc/79").mkdir()
+    (machine / "proc/79/stat").write_text(f"79 (ptxas) R {ticks}")
+    (machine / "proc/stat").write_text("cpu  400 0 100 500 0 0 0 10 0 0\n")
+    last = replace(sampler.read(), at_ns=first.at_ns + SECOND)
+    assert last.busy_s - first.busy_s == pytest.approx(300 / os.sysconf("SC_CLK_TCK"))
+    assert load_of([first, last], cores=4).foreign_cores == 0
 
 
 def test_a_kernel_that_lacks_some_counters_is_not_an_error(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Watch the machine for contamination, from outside the measuring processes, ten times a second.
 
-The measuring processes and their helpers have CPU counters of their own. Any other load, stolen CPU
-time or throttling contaminates the rounds that it falls into, and they are measured again.
+The measuring processes, their helpers and what they start (XLA's `ptxas`) have CPU counters of
+their own. Any other load, stolen CPU time or throttling contaminates the rounds that it falls into,
+and they are measured again.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Sample:
     Attributes:
         at_ns: CLOCK_MONOTONIC, the clock of `perf_counter_ns`.
         busy_s: CPU time of all cores together.
-        own_s: of which by the measuring processes, this process and its helpers.
+        own_s: of which by the measuring processes, this process and all that these started.
         rss_bytes: resident memory of each measuring process, by process id.
     """
 
@@ -166,8 +167,8 @@ class Sampler(AbstractContextManager["Sampler"]):
         throttling = read_or_empty(self._root / "sys/fs/cgroup/cpu.stat")
         busy_s, steal_s = machine_times(read_or_empty(self._root / "proc/stat"), self._mine)
         measured = tuple(self._exceeded)
-        helpers = descendants(os.getpid(), without=measured, root=self._root)
-        own_s = sum(_process_s(self._root, pid) for pid in (*measured, os.getpid(), *helpers))
+        started = descendants(os.getpid(), root=self._root)  # compilers of measured ones as well
+        own_s = sum(_process_s(self._root, pid) for pid in {*measured, os.getpid(), *started})
         statuses = {pid: read_or_empty(self._root / f"proc/{pid}/status") for pid in measured}
         return Sample(
             at_ns=time.monotonic_ns(),

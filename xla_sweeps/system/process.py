@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -281,17 +281,16 @@ def kill_tree(pid: int) -> None:
         signal_process(each, signal.SIGKILL)
 
 
-def descendants(pid: int, *, without: Collection[int] = (), root: Path = Path("/")) -> list[int]:
+def descendants(pid: int, *, root: Path = Path("/")) -> list[int]:
     """The processes that a process started, and those that they started; none where it is gone.
 
     Args:
         pid: of the process.
-        without: processes that are left out, with all that they started.
         root: the folder that holds `proc`; another one in tests.
     """
     pids, todo = list[int](), [pid]
     while todo:
-        new = [child for child in children(todo.pop(), root=root) if child not in without]
+        new = children(todo.pop(), root=root)
         pids += new
         todo += new
     return pids
