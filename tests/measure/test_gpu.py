@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from xla_sweeps.measure.workers import Stop
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.record import GpuSpan
 from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.system import nvml
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import environment
 from xla_sweeps.system.leases import Leases
@@ -71,8 +72,33 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitor, "contamination", lambda samples, *, cores: "")
 
 
+@dataclass
+class Clock:
+    """A clock of the driver's readings, between two of which so much time passes."""
+
+    step_ns: int = 2 * 10**12
+    now_ns: int = 0
+
+    def monotonic_ns(self) -> int:
+        self.now_ns += self.step_ns
+        return self.now_ns
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Long spans: counters may rise by thousands of seconds."""
+    clock = Clock()
+    monkeypatch.setattr(nvml, "time", clock)
+    return clock
+
+
 def measure(tmp_path: Path, driver: FakeNvml) -> tuple[ReplicateResult, list[tuple[str, int]]]:
-    """Run the fake worker; returns how many queries had been made at each event."""
+    """Run the fake worker; returns how many queries had been made at each event.
+
+    On the GPU it is `OWN`, which is not there yet when it is started.
+    """
+    (gpu,) = driver.gpus
+    gpu.processes, gpu.arriving = {}, [{OWN: "python"}, *gpu.arriving]
     asked: list[tuple[str, int]] = []
     notes = Notes(lambda kind, value: asked.append((kind, len(driver.asked))))
     trial = replace(TRIAL, modes=("graph", "xla"), effort=replace(EFFORT, rounds_min=8))
@@ -101,9 +127,10 @@ def test_the_driver_is_asked_only_while_the_measuring_process_waits(
     for name, count in asked:
         by_event.setdefault(name, []).append(count)
     begun, first, second = by_event["stage"][-1], *by_event["rounds"]
-    assert set(by_event["stage"][:-2]) == {0}, "nothing is asked before all is prepared"
-    assert 0 < by_event["stage"][-2] < first < second == begun
-    assert driver.asked.count("nvmlDeviceGetComputeRunningProcesses") == 2
+    (looked,) = set(by_event["stage"][:-2])
+    assert looked == 3, "who is there, as the process starts; then nothing before all is prepared"
+    assert looked < by_event["stage"][-2] < first < second == begun
+    assert driver.asked.count("nvmlDeviceGetComputeRunningProcesses") == 3
     assert [span.rounds for span in attempt.gpu] == [(0, 3), (4, 7)]
     assert attempt.contamination["gpu_sm_mhz"] == [1410, 1410]
     assert not attempt.contaminated
@@ -135,6 +162,36 @@ def test_heat_contaminates_and_the_power_limit_is_a_caveat(watch: GpuWatch, gpu:
     gpu.violations_ns[pynvml.NVML_PERF_POLICY_THERMAL] = 10**12
     assert watch.review(ROUNDS).startswith("heat slowed the GPU for ")
     assert watch.review(ROUNDS) == ""
+
+
+@pytest.mark.parametrize("policy", ["POWER", "THERMAL"])
+def test_a_counter_that_rises_by_more_than_the_elapsed_time_is_not_believed(
+    policy: str, watch: GpuWatch, gpu: FakeGpu, clock: Clock
+) -> None:
+    """Others count in other units: by them it would contaminate every design for ever."""
+    clock.step_ns = 10**9
+    for rise in (10**12, 2 * 10**12, 2 * 10**12 + 5 * 10**8):
+        gpu.violations_ns[getattr(pynvml, f"NVML_PERF_POLICY_{policy}")] = rise
+        assert watch.review(ROUNDS) == ""
+    assert watch.flags() == ["no_gpu_telemetry"]
+    gpu.reasons = 0x40
+    assert watch.review(ROUNDS) == "the GPU slowed its clock (event reasons 0x40)"
+    assert max(watch.spans[0].thermal_s or 0, watch.spans[0].power_capped_s or 0) == 1000
+
+
+def test_a_counter_of_heat_that_rises_while_the_gpu_is_idle_is_not_believed(
+    gpu: FakeGpu, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeNvml(gpu).installed():
+        watch, heat = watch_of(OWN), gpu.violations_ns
+
+        def tick() -> int:
+            heat[pynvml.NVML_PERF_POLICY_THERMAL] = Clock.monotonic_ns(clock)
+            return clock.now_ns
+
+        monkeypatch.setattr(clock, "monotonic_ns", tick)
+        assert [watch.begin(), watch.review(ROUNDS), watch.review(ROUNDS)] == ["", "", ""]
+        assert watch.flags() == ["no_gpu_telemetry"]
 
 
 def test_without_counters_the_reasons_tell(gpu: FakeGpu) -> None:
@@ -222,10 +279,23 @@ def test_the_measuring_process_and_the_server_of_mps_are_not_foreign(
     assert watch.newcomers == 0
 
 
+@pytest.mark.usefixtures("driver")
+def test_in_a_container_a_process_that_was_there_before_is_foreign(gpu: FakeGpu) -> None:
+    """Its own process has another number there, so one process need not be its own."""
+    gpu.processes = {31000: "python"}
+    watch = GpuWatch("GPU-a")
+    watch.expect([OWN])
+    assert watch.begin() == "another process used the GPU"
+    gpu.processes[31001] = "python"
+    assert watch.begin() == "another process used the GPU"
+    del gpu.processes[31000]
+    assert watch.begin() == ""
+
+
 def test_a_process_that_came_during_the_replicate_contaminates_it(
     tmp_path: Path, driver: FakeNvml, gpu: FakeGpu
 ) -> None:
-    gpu.arriving = {5: "python"}
+    gpu.arriving = [{5: "python"}]
     attempt, _ = measure(tmp_path, driver)
     assert attempt.contaminated
     assert attempt.rounds

@@ -151,7 +151,7 @@ def test_a_second_process_is_noticed_unless_the_machine_is_full(
 def test_a_second_process_on_a_gpu_is_noticed_by_its_driver(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    gpu = FakeGpu(arriving={5: "python"})
+    gpu = FakeGpu(arriving=[{5: "python"}])
     hold = (sys.executable, "-c", "import time; time.sleep(20)")
     backend = replace(default_backend(), programs={"self_check": hold})
     monkeypatch.setattr(self_check, "_foreign_cores", lambda sampler: 0.0)

@@ -26,7 +26,7 @@ class FakeGpu:
         hidden: whether a control group denies access.
         violations_ns: what held the clock down, by policy of NVML, and how long.
         processes: that compute on it: number and name.
-        arriving: those that join them once they have been asked for.
+        arriving: those that join them once they have been asked for, in turn.
     """
 
     name: str = "NVIDIA A100-SXM4-80GB"
@@ -46,7 +46,7 @@ class FakeGpu:
     violations_ns: dict[int, int] = field(default_factory=dict)
     energy_mj: int = 0
     processes: dict[int, str] = field(default_factory=dict)
-    arriving: dict[int, str] = field(default_factory=dict)
+    arriving: list[dict[int, str]] = field(default_factory=list)
 
 
 class FakeNvml:
@@ -159,7 +159,7 @@ class FakeNvml:
 
     def nvmlDeviceGetComputeRunningProcesses(self, gpu: FakeGpu) -> list[Any]:
         present = list(gpu.processes)
-        gpu.processes |= gpu.arriving
+        gpu.processes |= gpu.arriving.pop(0) if gpu.arriving else {}
         return [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in present]
 
     def nvmlSystemGetProcessName(self, pid: int) -> str:

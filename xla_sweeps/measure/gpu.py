@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xla_sweeps.schema.measurement import Flag, Round
@@ -16,6 +17,15 @@ POWER_CAP_REASON = 0x4
 
 LIMITED_SHARE = 0.01
 """A clock that was held down for a larger share of the time was limited."""
+
+IMPOSSIBLE = 1.1
+"""A counter of time that rises by more than this many times the elapsed time is wrong."""
+
+COUNTER_SLACK_S = 0.1
+"""Counters may be updated so late."""
+
+IDLE_S = 0.05
+"""How long the counters are watched while the GPU is idle."""
 
 SHARED = "another process used the GPU"
 
@@ -33,16 +43,33 @@ class GpuWatch:
     def __init__(self, uuid: str) -> None:
         self._uuid = uuid
         self.pids: frozenset[int] = frozenset()
+        self._before: frozenset[int] | None = None
+        self._wrong: set[str] = set()
         self._last: nvml.Reading | None = None
         self._present: frozenset[int] | None = None
         self._reviews = 0
         self.spans: list[GpuSpan] = []
         self.foreign = self.newcomers = 0
 
+    def expect(self, pids: Iterable[int]) -> None:
+        """Take these for the measuring processes; to be called before they use the GPU."""
+        if not self.pids:
+            self._before = nvml.compute_processes(self._uuid)
+        self.pids = frozenset(pids)
+
     def begin(self) -> str:
-        """Look at the GPU before anything is timed; what disturbs it now, in words, or ""."""
-        self._last = nvml.read(self._uuid)
+        """Look at the GPU before anything is timed; what disturbs it now, in words, or "".
+
+        The GPU is idle meanwhile, so a counter of heat that rises without a reason is wrong.
+        """
+        before = nvml.read(self._uuid)
+        time.sleep(IDLE_S)
+        self._last = now = nvml.read(self._uuid)
         self._look()
+        if before is not None and now is not None and not _slowdown(now.reasons):
+            span = _span(before, now, ())
+            if (span.thermal_s or 0.0) > span.elapsed_s / 2:
+                self._wrong.add("thermal_s")
         return _slowdown(self._last.reasons if self._last else None) or self._shared()
 
     def review(self, rounds: Sequence[Round]) -> str:
@@ -56,7 +83,9 @@ class GpuWatch:
             return self._shared()
         span = _span(before, now, rounds)
         self.spans.append(span)
-        return _hot(span) or _slowdown(span.reasons) or self._shared()
+        self._wrong |= _impossible(span)
+        hot = "" if "thermal_s" in self._wrong else _hot(span)
+        return hot or _slowdown(span.reasons) or self._shared()
 
     def end(self) -> None:
         """Look for processes that began to compute on the GPU meanwhile."""
@@ -64,9 +93,11 @@ class GpuWatch:
         self.newcomers = 0 if now is None or self._present is None else len(now - self._present)
 
     def flags(self) -> list[str]:
-        """Caveats: whether power limited the clock, and whether the driver tells."""
+        """Caveats: whether power limited the clock, and whether the driver tells, and truly."""
         told = [span for span in self.spans if span.reasons is not None]
         counted = [span for span in self.spans if span.power_capped_s is not None]
+        if "power_capped_s" in self._wrong:
+            counted = []
         capped_s = sum(span.power_capped_s or 0.0 for span in counted)
         limited = capped_s > LIMITED_SHARE * sum(span.elapsed_s for span in counted) or (
             not counted and any((span.reasons or 0) & POWER_CAP_REASON for span in told)
@@ -74,7 +105,7 @@ class GpuWatch:
         silent = self._reviews and not told and all(span.thermal_s is None for span in self.spans)
         return [
             *([str(Flag.POWER_LIMITED)] if limited else []),
-            *([str(Flag.NO_GPU_TELEMETRY)] if silent else []),
+            *([str(Flag.NO_GPU_TELEMETRY)] if silent or self._wrong else []),
         ]
 
     def facts(self) -> dict[str, Any]:
@@ -95,8 +126,10 @@ class GpuWatch:
         self._present = nvml.compute_processes(self._uuid)
         present = self._present or frozenset()
         # In a container, NVML reports process ids of the host, so as many processes as measure are
-        # assumed to be the measuring ones.
-        own = len(present & self.pids) or len(self.pids)
+        # assumed to be the measuring ones, of those that were not there before these.
+        own = len(present & self.pids) or min(
+            len(self.pids), len(present - (self._before or frozenset()))
+        )
         self.foreign = max(0, len(present) - own)
 
     def _shared(self) -> str:
@@ -105,7 +138,7 @@ class GpuWatch:
 
 def _span(before: nvml.Reading, now: nvml.Reading, rounds: Sequence[Round]) -> GpuSpan:
     return GpuSpan(
-        rounds=(rounds[0].round, rounds[-1].round),
+        rounds=(rounds[0].round, rounds[-1].round) if rounds else (0, 0),
         elapsed_s=(now.at_ns - before.at_ns) / 1e9,
         sm_mhz=now.sm_mhz,
         celsius=now.celsius,
@@ -120,6 +153,14 @@ def _span(before: nvml.Reading, now: nvml.Reading, rounds: Sequence[Round]) -> G
 def _since(before: int | None, now: int | None, unit: float) -> float | None:
     """Increase of a counter; None if it is unknown, or restarted with a new driver."""
     return None if before is None or now is None or now < before else (now - before) / unit
+
+
+def _impossible(span: GpuSpan) -> set[str]:
+    """Counters of time that rose by more than the time that passed, by their names in a span."""
+    most_s = IMPOSSIBLE * span.elapsed_s + COUNTER_SLACK_S
+    return {
+        name for name in ("power_capped_s", "thermal_s") if (getattr(span, name) or 0.0) > most_s
+    }
 
 
 def _hot(span: GpuSpan) -> str:

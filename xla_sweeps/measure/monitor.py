@@ -102,7 +102,7 @@ class Sampler(AbstractContextManager["Sampler"]):
         """
         self._exceeded = {**self._exceeded, pid: exceeded}
         if self.gpu:
-            self.gpu.pids = frozenset(self._exceeded)
+            self.gpu.expect(self._exceeded)
         self._begin()
 
     def close(self) -> None:

@@ -106,7 +106,7 @@ class Flag(StrEnum):
     POWER_LIMITED = "power_limited"
     """The power limit held the GPU's clock down."""
     NO_GPU_TELEMETRY = "no_gpu_telemetry"
-    """The driver does not say whether heat or power slow the GPU."""
+    """The driver does not say whether heat or power slow the GPU, or what it says is impossible."""
     CUT_SHORT = "cut_short"
     """The measuring process ended early; its completed rounds are kept."""
     BUILD_CHANGED = "build_changed"
