@@ -1,4 +1,4 @@
-"""The command `predict-cost`: the costs of a call and a sample of `model.predict`."""
+"""The command `predict-cost`: what `model.predict` costs at each batch size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import msgspec
 
-from xla_sweeps.analysis.predict_cost import copies_of, cost_of, points_of
+from xla_sweeps.analysis.pool import NOTHING
+from xla_sweeps.analysis.predict_cost import copies_of, sizes_of
 from xla_sweeps.cli.arguments import (
     add_accept_contaminated,
     add_model,
@@ -56,13 +57,13 @@ _EXAMPLES = """examples:
 
 
 def predict_cost_command(arguments: Sequence[str]) -> int:
-    """Measure what is missing, and fit it; exit code 1 if a trial failed."""
+    """Measure what is missing, and show it all; exit code 1 if a trial failed."""
     paths = catalog.shipped_sweeps()
     sizes, several = (load_sweep(paths[name]) for name in DEFINITIONS)
     options = _parser(sizes, several).parse_intermixed_args(list(arguments))
     if options.output is not None:
         export.require_writable(options.output)
-    batch_sizes = _numbers(options.batch_sizes, "--batch-sizes", least=3)
+    batch_sizes = _numbers(options.batch_sizes, "--batch-sizes", least=2)
     batches = [count for count in _numbers(options.batches, "--batches", least=0) if count > 1]
     for word in options.overrides:
         if chosen := _CHOSEN.get(key_of(word)):
@@ -102,8 +103,8 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
     parser = command_parser(
         "predict-cost",
         "Runs a trial of scenario=predict for each batch size, and for several batches in one "
-        "predict. Fits what a call and a sample cost in each way to call the model. The "
-        "records are kept: run it again to measure exactly what is missing.",
+        "predict. Says what a call takes in each way to call the model, and how much more than "
+        "a tf.function. The records are kept: run it again to measure exactly what is missing.",
     )
     parser.description = "\n".join(textwrap.wrap(parser.description or "", width=78))
     parser.epilog, parser.formatter_class = _EXAMPLES, argparse.RawDescriptionHelpFormatter
@@ -153,23 +154,24 @@ def _numbers(text: str, option: str, *, least: int) -> list[int]:
 
 
 def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -> str:
-    """The costs of each mode, fitted over the trials of a plan, as text or JSON."""
+    """The cost of each mode at each size, from the trials of a plan, as text or JSON."""
     ids = {name for task in plan.tasks for name in task.trial_ids}
-    results_dir = settings.results_dir
-    records, summaries = read_trials(results_dir, rows.load(results_dir), only=ids)
-    trials = [(summary, records[name]) for name, summary in summaries.items()]
-    costs = {
-        label: cost
+    measured = rows.load(settings.results_dir)
+    records, summaries = read_trials(settings.results_dir, measured, only=ids)
+    sizes = sizes_of(
+        (summary, records[name], measured.pools.get(name, NOTHING))
+        for name, summary in summaries.items()
+    )
+    labels = [
+        label
         for label in settings.trial.modes
-        if (cost := cost_of(points_of(trials, label))) is not None
-    }
-    if not costs:
-        raise StoreError(
-            "predict-cost: no mode has enough measured sizes; see what failed: xla-sweeps results"
-        )
+        if any(label in size.references for size in sizes if size.batches == 1)
+    ]
+    if not labels:
+        raise StoreError("predict-cost: no mode was measured; see what failed: xla-sweeps results")
     copies = copies_of(summaries.values())
     if form == "json":
-        document = msgspec.to_builtins(json_of(costs, copies, samples=samples))
+        document = msgspec.to_builtins(json_of(sizes, labels, copies, samples=samples))
         return json.dumps(document, indent=1) + "\n"
     spec = settings.trial.model
     unit = throughput_unit(spec.task, spec.resolution_px or 0).removesuffix("s/s")
@@ -178,4 +180,4 @@ def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -
     facts += [f"Keras {keras}"] if (keras := spec.keras) else []
     facts += [precision] if (precision := settings.trial.precision) is not Precision.FLOAT32 else []
     title = " · ".join([*facts, settings.device.name or settings.device.label])
-    return cost_text(costs, copies, title=title, unit=unit, samples=samples)
+    return cost_text(sizes, labels, copies, title=title, unit=unit, samples=samples)

@@ -1,22 +1,30 @@
-"""Costs of each way to call a model, and the batch sizes at which they cross, as text."""
+"""Times of each way to call a model, and the batch sizes at which they cross, as text."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from xla_sweeps.analysis.predict_cost import Cost, Crossing, Ranked, crossing, ranking, totals_of
+from xla_sweeps.analysis.predict_cost import (
+    Cost,
+    Crossing,
+    Ranked,
+    Size,
+    costs_of,
+    crossing,
+    pairs_of,
+    ranking,
+    totals_of,
+)
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.report.terminal.explanation import aligned, wrapped
 from xla_sweeps.schema.modes import Entry, mode_of
 from xla_sweeps.system.text import counted
 
-MAX_MISFIT = 0.1
-"""Distance from the fit from which a point is mentioned."""
-
 
 def cost_text(
-    costs: Mapping[str, Cost],
+    sizes: Sequence[Size],
+    labels: Sequence[str],
     copies: Mapping[int, Mapping[str, float]],
     *,
     title: str,
@@ -26,95 +34,84 @@ def cost_text(
     """The table, the batch sizes at which ways cross, and the answer in sentences.
 
     Args:
-        costs: of each mode that could be fitted, by its label.
+        sizes: that were measured.
+        labels: of the ways, each measured at one size or more.
         copies: as `predict_cost.copies_of` has them.
         title: of the model.
         unit: what a sample is called: `image`.
         samples: how many in all to say the cost of, if any.
     """
-    head = ("mode", "ms a call", "ms a further batch", f"ms each {unit}")
-    figures = [
-        (label, _ms(cost.fixed), _ms(cost.further), _ms(cost.sample))
-        for label, cost in costs.items()
+    costs = costs_of(sizes)
+    table = [("batches", "mode", "ms a call", "more than a tf.function")]
+    for cost in costs:
+        shape = f"{cost.batches} × {cost.batch_size:,}"
+        table.append((shape, cost.label, _ms(cost.seconds), _ms(cost.overhead)))
+    lines = [title, "", *aligned(table, names=1)]
+    said = [
+        "More than a tf.function: predict and predict_on_batch against the one with the same "
+        "jit_compile, all else against jit_compile=False, both from NumPy to NumPy.",
+        *answers(sizes, costs, labels, unit=unit),
     ]
-    lines = [
-        title,
-        "",
-        *aligned([head, *figures], names=0),
-    ]
-    said = answers(costs, unit=unit)
     for size, seconds in copies.items():
         said.append(
             f"Copies of batch {size}, each alone: {1e3 * seconds['input']:.3g} ms in, "
             f"{1e3 * seconds['output']:.3g} ms out."
         )
-    said += [
-        f"{label}: a point lies {cost.misfit:.0%} from the line; the cost of each {unit} depends "
-        "on the batch size, which widens the intervals."
-        for label, cost in costs.items()
-        if cost.misfit > MAX_MISFIT
-    ]
     lines += ["", *itertools.chain.from_iterable(map(wrapped, said))]
     if samples is not None:
-        ranked = ranking(costs, samples)
+        ranked = ranking(sizes, labels, samples)
         rows = [("mode", "batches", f"ms for {counted(samples, unit)}")]
         rows += [(way.label, _batches(way), _ms(way.best.seconds)) for way in ranked]
         lines += ["", *aligned(rows, names=0), ""]
-        lines += itertools.chain.from_iterable(map(wrapped, _of_all(ranked, costs, samples, unit)))
+        lines += itertools.chain.from_iterable(map(wrapped, _of_all(ranked, sizes, samples, unit)))
     return "\n".join(lines) + "\n"
 
 
-def answers(costs: Mapping[str, Cost], *, unit: str) -> list[str]:
-    """A sentence on what `predict` costs, and one for each other way on when to take it."""
-    sentences = []
-    for name, cost in costs.items():
+def answers(
+    sizes: Sequence[Size], costs: Sequence[Cost], labels: Sequence[str], *, unit: str
+) -> Iterator[str]:
+    """Sentences on what `predict` costs more, and one for each other way on when to take it."""
+    for name in labels:
         if mode_of(name).entry is not Entry.PREDICT:
             continue
-        each = (
-            f"{_ms(cost.sample)} ms each {unit}"
-            if cost.sample.low > 0
-            else f"too little to measure for each {unit}"
-        )
-        sentences.append(
-            f"{name} costs {_ms(cost.fixed)} ms a call before the first {unit}, and {each}."
-        )
-        sentences += [
-            _against(name, cost, label, other, unit)
-            for label, other in costs.items()
-            if mode_of(label).entry not in (Entry.PREDICT, Entry.PREDICT_ON_BATCH)
+        singles = [
+            cost for cost in costs if cost.label == name and cost.batches == 1 and cost.overhead
         ]
-    return sentences
+        if singles:
+            ends = [f"{_ms(cost.overhead)} ms at batch {cost.batch_size:,}" for cost in singles]
+            also = f", {ends[-1]}" if len(ends) > 1 else ""
+            yield f"{name} takes longer than {_called(singles[0].reference)}: {ends[0]}{also}."
+        for label in labels:
+            if mode_of(label).entry not in (Entry.PREDICT, Entry.PREDICT_ON_BATCH):
+                yield from _against(sizes, name, label, unit)
 
 
 def _of_all(
-    ranked: Sequence[Ranked], costs: Mapping[str, Cost], samples: int, unit: str
-) -> list[str]:
+    ranked: Sequence[Ranked], sizes: Sequence[Size], samples: int, unit: str
+) -> Iterator[str]:
     """Sentences on the way that takes least for all samples, and on what that leaves out."""
     whole = counted(samples, unit)
     first, *others = ranked
-    if first.best.seconds.low <= 0:
-        sentences = [f"Inconclusive: which way is the fastest for {whole}."]
-    else:
-        sentences = [
-            f"{_called(first.label)} is the fastest for {whole}: {_ms(first.best.seconds)} ms."
-        ]
-        if near := [way.label for way in others if way.may_be_fastest]:
-            sentences.append(f"Possibly as fast: {', '.join(near)}.")
-        sentences += [
-            f"{way.label} takes {_ms(way.behind)} ms longer."
-            for way in others
-            if not way.may_be_fastest and mode_of(way.label).entry is Entry.PREDICT
-        ]
-    measured = max(point.batch_size * point.batches for c in costs.values() for point in c.points)
-    if samples > measured:
-        sentences.append(f"Extrapolated: the largest call measured had {counted(measured, unit)}.")
+    yield f"{_called(first.label)} is the fastest for {whole}: {_ms(first.best.seconds)} ms."
+    if near := [way.label for way in others if way.may_be_fastest]:
+        yield f"Possibly as fast: {', '.join(near)}."
+    for way in others:
+        if not way.may_be_fastest and mode_of(way.label).entry is Entry.PREDICT:
+            yield f"{way.label} takes {_ms(way.behind)} ms longer."
+    singles = [size.batch_size for size in sizes if size.batches == 1]
+    most = max(size.batches for size in sizes)
+    if outside := [way.label for way in ranked if way.best.outside]:
+        yield (
+            f"Extrapolated: {', '.join(outside)}; measured were {min(singles):,} to "
+            f"{max(singles):,} {unit}s a batch, and up to {most:,} batches a call."
+        )
     last = first.best
     again = (
         f"; the last batch, of {last.last_batch:,}, is a second shape, for which XLA compiles again"
         if last.batches > 1 and last.last_batch != last.batch_size
         else ""
     )
-    return [*sentences, f"Tracing and compiling are not counted{again}."]
+    yield f"Tracing and compiling are not counted{again}."
 
 
 def _batches(way: Ranked) -> str:
@@ -125,24 +122,29 @@ def _batches(way: Ranked) -> str:
     return f"{best.batches - 1:,} × {best.batch_size:,} + {best.last_batch:,}"
 
 
-def _against(name: str, cost: Cost, label: str, other: Cost, unit: str) -> str:
+def _against(sizes: Sequence[Size], name: str, label: str, unit: str) -> Iterator[str]:
     """Sentence on when another way is faster than `predict`, for a call of one batch."""
+    ratios = {size: ratio for size, (_, ratio) in pairs_of(sizes, name, label).items()}
     called = _called(label)
-    meets = crossing(cost, other)
-    sizes = [point.batch_size for point in cost.points]
-    if meets is None or not 1 <= meets.batch_size <= max(sizes):
-        middle = sizes[len(sizes) // 2]
-        first, second = (
-            each.fixed.estimate + middle * each.sample.estimate for each in (cost, other)
+    if meets := crossing(sizes, name, label):
+        below = next(iter(ratios.values())).estimate < 0
+        side = ("Below", "above") if below else ("Above", "below")
+        yield (
+            f"{side[0]} {_size(meets, list(ratios))} {unit}s a batch, {called} costs less than "
+            f"{name}; {side[1]}, more."
         )
-        faster = "less" if second < first else "more"
-        return f"{called} costs {faster} than {name} at every batch size up to {max(sizes)}."
-    first, second = (cost.fixed.estimate, other.fixed.estimate)
-    side = ("below", "above") if second < first else ("above", "below")
-    return (
-        f"{side[0].capitalize()} {_size(meets)} {unit}s a batch, {called} costs less than {name}; "
-        f"{side[1]}, more."
-    )
+        return
+    words = {
+        size: "less" if ratio.high < 0 else "more" if ratio.low > 0 else ""
+        for size, ratio in ratios.items()
+    }
+    for word in ("less", "more"):
+        at = [f"{size:,}" for size, one in words.items() if one == word]
+        where = "every measured batch size" if len(at) == len(words) else f"batch {', '.join(at)}"
+        if at:
+            yield f"{called} costs {word} than {name} at {where}."
+    if open_ := [f"{size:,}" for size, one in words.items() if not one]:
+        yield f"{called} against {name} is ambiguous at batch {', '.join(open_)}."
 
 
 def _called(label: str) -> str:
@@ -150,10 +152,10 @@ def _called(label: str) -> str:
     return f"{label} ({mode_of(label).switch})"
 
 
-def _size(meets: Crossing) -> str:
-    if meets.low is None or meets.high is None:
-        return f"{meets.batch_size:.3g} (no interval)"
-    return f"{meets.batch_size:.3g} ({max(0.0, meets.low):.3g}–{meets.high:.3g})"
+def _size(meets: Crossing, measured: Sequence[int]) -> str:
+    low = f"<{min(measured)}" if meets.low is None else f"{meets.low:.3g}"
+    high = f">{max(measured)}" if meets.high is None else f"{meets.high:.3g}"
+    return f"{meets.batch_size:.3g} ({low}–{high})"
 
 
 def _ms(interval: Interval | None) -> str:
@@ -171,36 +173,38 @@ def _figure(value: float) -> str:
 
 
 def json_of(
-    costs: Mapping[str, Cost],
+    sizes: Sequence[Size],
+    labels: Sequence[str],
     copies: Mapping[int, Mapping[str, float]],
     *,
     samples: int | None = None,
 ) -> dict[str, object]:
-    """The costs as plain data, in seconds."""
+    """The times and differences as plain data, in seconds."""
     return {
-        "modes": costs,
+        "modes": {
+            label: [cost for cost in costs_of(sizes) if cost.label == label] for label in labels
+        },
         "crossings": {
             f"{one}/{other}": met
-            for one, other in itertools.combinations(costs, 2)
-            if (met := crossing(costs[one], costs[other])) is not None
+            for one, other in itertools.combinations(labels, 2)
+            if (met := crossing(sizes, one, other)) is not None
         },
         "copies_s": {str(size): seconds for size, seconds in copies.items()},
-        **({} if samples is None else {"samples": _samples_json(costs, samples)}),
+        **({} if samples is None else {"samples": _samples_json(sizes, labels, samples)}),
     }
 
 
-def _samples_json(costs: Mapping[str, Cost], samples: int) -> dict[str, object]:
-    ranked = ranking(costs, samples)
-    told = ranked[0].best.seconds.low > 0
+def _samples_json(sizes: Sequence[Size], labels: Sequence[str], samples: int) -> dict[str, object]:
+    ranked = ranking(sizes, labels, samples)
     return {
         "count": samples,
-        "fastest": ranked[0].label if told else None,
-        "may_be_fastest": [way.label for way in ranked if way.may_be_fastest or not told],
+        "fastest": ranked[0].label,
+        "may_be_fastest": [way.label for way in ranked if way.may_be_fastest],
         "modes": {
             way.label: {
                 "best": way.best,
                 "behind_s": way.behind,
-                "batch_sizes": totals_of(costs[way.label], samples),
+                "batch_sizes": totals_of(sizes, way.label, samples),
             }
             for way in ranked
         },
