@@ -1,4 +1,4 @@
-"""Fixed cost and cost of a sample by the harness, against a bare loop over the same calls, in turn.
+"""Calls, and the overhead of `predict`, by the harness against a bare loop over them, in turn.
 
 python -m benchmarks.predict_cost [MODEL] [RESOLUTION] [SECONDS A POINT]
 """
@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.predict_cost import Point, cost_of
 from xla_sweeps.backends.tensorflow import bench as benches
 from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.scenarios.predict import PredictBench, Repeated
@@ -40,7 +39,7 @@ Times = npt.NDArray[np.float64]
 
 
 def main() -> None:
-    """Time each way at each batch size both ways, alternating; print the ratios of the costs."""
+    """Time each way at each batch size both ways, alternating; print the ratios."""
     model = sys.argv[1] if len(sys.argv) > 1 else "mobilenet_v2"
     resolution = int(sys.argv[2]) if len(sys.argv) > 2 else catalog.load_catalog()[model].resolution
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 20.0
@@ -54,39 +53,37 @@ def main() -> None:
         bench = _bench(trial, built, size)
         for mode in MODES:
             times[mode].append(_both(bench, mode, seconds))
-    print("\n| mode | cost | harness ms | bare loop ms | harness / bare | 95 % interval |")
+    print("\n| batch | overhead | harness ms | bare loop ms | harness / bare | 95 % interval |")
     print("|---|---|---|---|---|---|")
-    for mode in MODES:
-        _print_costs(mode, times[mode])
+    for size, *pairs in zip(SIZES, times[Mode.GRAPH_HOST], times[Mode.PREDICT_GRAPH], strict=True):
+        _print_overhead(size, pairs)
 
 
-def _print_costs(mode: Mode, times: Sequence[Times]) -> None:
-    """Both sides' costs, and the interval of their ratio from resampled pairs of blocks."""
-    rng, drawn = np.random.default_rng(0), []
-    for _ in range(RESAMPLES):
-        picked = [pairs[rng.integers(0, len(pairs), len(pairs))] for pairs in times]
-        drawn.append([_costs(picked, side) for side in (0, 1)])
-    ratios = np.array([one / other for one, other in drawn])
-    both = [_costs(times, side) for side in (0, 1)]
-    for index, name in enumerate(("fixed", "sample")):
-        harness, bare = (1e3 * costs[index] for costs in both)
-        low, high = np.quantile(ratios[:, index], (0.025, 0.975))
-        print(
-            f"| {mode} | {name} | {harness:.4f} | {bare:.4f} | {harness / bare:.4f} "
-            f"| {low:.4f}-{high:.4f} |"
-        )
+def _print_overhead(size: int, times: Sequence[Times]) -> None:
+    """Both sides' overhead, and the interval of its ratio from resampled pairs of blocks.
 
-
-def _costs(times: Sequence[Times], side: int) -> Times:
-    """Fixed cost and cost of a sample, seconds; every size weighs alike."""
-    cost = cost_of(
-        [
-            Point(batch_size=size, batches=1, seconds=float(np.median(pairs[:, side])), error=0.01)
-            for size, pairs in zip(SIZES, times, strict=True)
-        ]
+    Args:
+        size: of a batch.
+        times: pairs of blocks of the function and of `predict`.
+    """
+    rng = np.random.default_rng(0)
+    drawn = [
+        _overhead_ms([pairs[rng.integers(0, len(pairs), len(pairs))] for pairs in times])
+        for _ in range(RESAMPLES)
+    ]
+    low, high = np.quantile([harness / bare for harness, bare in drawn], (0.025, 0.975))
+    harness, bare = _overhead_ms(times)
+    print(
+        f"| {size} | {Mode.PREDICT_GRAPH} - {Mode.GRAPH_HOST} | {harness:.4f} | {bare:.4f} "
+        f"| {harness / bare:.4f} | {low:.4f}-{high:.4f} |"
     )
-    assert cost is not None
-    return np.array([cost.fixed.estimate, cost.sample.estimate])
+
+
+def _overhead_ms(times: Sequence[Times]) -> Times:
+    """Overhead of the second way by the harness and by the bare loop, shape (2,)."""
+    function, method = (np.median(pairs, axis=0) for pairs in times)
+    overhead: Times = 1e3 * (method - function)
+    return overhead
 
 
 def _bench(trial: Trial, built: models.BuiltModel, size: int) -> PredictBench:
