@@ -17,7 +17,7 @@ from scripted import scripted
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.measure import conductor, monitor
+from xla_sweeps.measure import conductor, monitor, protocol
 from xla_sweeps.measure.gpu import GpuWatch
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.recording import make_record
@@ -134,6 +134,35 @@ def test_the_driver_is_asked_only_while_the_measuring_process_waits(
     assert [span.rounds for span in attempt.gpu] == [(0, 3), (4, 7)]
     assert attempt.contamination["gpu_sm_mhz"] == [1410, 1410]
     assert not attempt.contaminated
+
+
+def test_a_gpu_settles_before_the_first_block_after_each_review(
+    tmp_path: Path, driver: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[float] = []
+    encode = protocol.encode
+
+    def noted(message: protocol.Message | protocol.Request) -> bytes:
+        if isinstance(message, protocol.TimeBlock):
+            sent.append(message.ramp_s)
+        return encode(message)
+
+    monkeypatch.setattr(protocol, "encode", noted)
+    measure(tmp_path, driver)
+    assert [bool(ramp_s) for ramp_s in sent] == [True, *[False] * 7] * 2
+
+
+def test_modes_are_measured_alone_where_power_limits_a_gpu(
+    tmp_path: Path, driver: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In turns, a mode profits from another one that lets the GPU rest."""
+    monkeypatch.setattr(conductor, "ALONE_S", 0.01)
+    attempt, _ = measure(tmp_path, driver)
+    assert not any(outcome.sustained_call_s for outcome in attempt.modes.values())
+    driver.gpus[0].reasons, driver.gpus[0].lacks = 0x4, {"nvmlDeviceGetViolationStatus"}
+    limited, _ = measure(tmp_path, driver)
+    assert [flagged.flag for flagged in limited.flags] == ["power_limited"]
+    assert all(outcome.sustained_call_s for outcome in limited.modes.values())
 
 
 def test_reading_the_machine_ten_times_a_second_asks_the_driver_nothing(driver: FakeNvml) -> None:

@@ -22,6 +22,44 @@ def test_a_block_includes_the_work_done_after_the_last_call_returned() -> None:
     assert block.call_s == pytest.approx(0.25025)
 
 
+@dataclass
+class Ramping(Device):
+    """A GPU whose clock falls to half while it idles, and is back after 20 ms of work."""
+
+    idle_ns: int = 5_000_000
+    ramp_s: float = 0.02
+    worked_s: float = 0.0
+
+    def step(self) -> None:
+        if self.clock.now_ns - self.busy_until_ns > self.idle_ns:
+            self.worked_s = 0.0
+        missing = max(0.0, 1 - self.worked_s / self.ramp_s)
+        self.noise = (1 + missing,)
+        self.worked_s += self.work_s * (1 + missing)
+        super().step()
+
+
+@pytest.mark.parametrize("work_s", [0.0005, 0.002, 0.03])
+def test_a_clock_that_fell_while_the_device_idled_is_back_before_a_block(work_s: float) -> None:
+    clock = Clock(now_ns=10**9)
+    gpu = Ramping(clock=clock, work_s=work_s, enqueue_s=0.0)
+    call_s = []
+    for ramp_s in (0.0, 0.02):
+        clock.pass_s(1.0)  # the driver is asked
+        block = timing.settled_block(gpu, "it", 5, settle=True, clock=clock, ramp_s=ramp_s)
+        call_s.append(block.call_s)
+    assert call_s[1] == pytest.approx(work_s)
+    if work_s < 0.01:
+        assert call_s[0] > 1.2 * work_s, "one untimed call is too few"
+
+
+def test_a_device_that_gets_faster_for_ever_is_not_waited_for_long() -> None:
+    clock = Clock()
+    gpu = Device(clock=clock, work_s=1.0, enqueue_s=0.0, noise=[0.97**n for n in range(400)])
+    timing.settled_block(gpu, "it", 1, settle=True, clock=clock, ramp_s=0.02)
+    assert clock.now_ns < 3e9
+
+
 def test_a_block_has_the_cpu_time_of_the_process() -> None:
     clock, cpu_clock = Clock(), Clock()
 

@@ -34,6 +34,12 @@ from xla_sweeps.schema.measurement import (
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.process import adopting_orphans
 
+RAMP_S = 0.02
+"""The first calls after a review are untimed until none was faster for so long: a GPU's clock."""
+
+ALONE_S = 5.0
+"""For each mode alone where power limits a GPU, which averages its power over a shorter time."""
+
 WAIT_SAY_S = 10.0
 """Between two reports of what disturbs."""
 
@@ -71,6 +77,8 @@ class _Conductor:
     wait_began: float = math.inf
     wait_said: float = -math.inf
     """Times of the wait for a quiet machine, monotonic."""
+    paused: bool = True
+    """Whether the device idled since the last block, so that a GPU's clock may have fallen."""
     waited_s: float = 0.0
     """How long it has waited for a quiet machine."""
 
@@ -296,15 +304,17 @@ class _Conductor:
             self.result.flag(Flagged(Flag.NOT_CONVERGED))
         self._show(Phase.MEASURE, detail="latency")
         self._measure_latencies()
-        if trial.effort.sustained_s and self.watcher.gpu:
-            self._measure_alone(trial.effort.sustained_s)
+        if seconds := self._alone_s():
+            self._measure_alone(seconds)
 
     def _time_block(self, label: str, calls: int, settle: bool) -> Block:
         """Time a block in the label's worker; see `TimeBlock`."""
         others = self._others(label)
         idle.settle(others)
         before_ns = idle.cpu_ns(others)
-        request = protocol.TimeBlock(mode=label, calls=calls, settle=settle)
+        ramp_s = RAMP_S if self.watcher.gpu and self.paused else 0.0
+        self.paused = False
+        request = protocol.TimeBlock(mode=label, calls=calls, settle=settle, ramp_s=ramp_s)
         timed = self._ask(label, request, protocol.Timed)
         used_ns = max(0, idle.cpu_ns(others) - before_ns)
         self.clocks[self.worker_of[label]].note(timed.clock_ns)
@@ -351,6 +361,7 @@ class _Conductor:
             replace(round_, dirty=round_.dirty or idle.cause_of(round_))
             for round_ in self.watcher.review(measured)
         ]
+        self.paused = True
         number, samples = self.job.replicate, self.job.trial.samples
         self.setting.tracker.log_rounds(number, reviewed, batch_size=samples)
         return reviewed
@@ -375,6 +386,19 @@ class _Conductor:
                 warmup_trend=outcome.warmup_trend or timing.trend(self.result.rounds, label),
             )
             self._flag_moving(label)
+
+    def _alone_s(self) -> float:
+        """Seconds for each mode alone on a GPU: as the effort says, and where power limits it.
+
+        There a mode profits from others of its rounds that let the GPU cool and rest.
+        """
+        if not self.watcher.gpu:
+            return 0.0
+        seconds = self.job.trial.effort.sustained_s
+        left_s = self.until - time.monotonic()
+        if Flag.POWER_LIMITED in self.watcher.gpu.flags() and left_s > 2 * ALONE_S * len(self.warm):
+            seconds = max(seconds, ALONE_S)
+        return seconds
 
     def _measure_alone(self, seconds: float) -> None:
         """Measure blocks of each mode alone, one after the other, as long as the effort says.

@@ -41,12 +41,17 @@ class WarmUp(msgspec.Struct, frozen=True, tag="warm_up"):
 
 
 class TimeBlock(msgspec.Struct, frozen=True, tag="time_block"):
-    """Time a block of calls, after an untimed one if it is to settle. Answered by `Timed`."""
+    """Time a block of calls, after untimed ones if it is to settle. Answered by `Timed`.
+
+    Attributes:
+        ramp_s: how long no call must have been faster than those before; 0: one call settles.
+    """
 
     phase: ClassVar = Phase.MEASURE
     mode: str
     calls: int
     settle: bool
+    ramp_s: float = 0.0
 
 
 class TimeSingles(msgspec.Struct, frozen=True, tag="time_singles"):

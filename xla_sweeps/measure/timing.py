@@ -25,6 +25,9 @@ NEW_INPUTS = 2
 """Inputs beyond the first that rotate; each is new to the mode once, in a block of its own."""
 RECOMPILE_FACTOR = 10
 RECOMPILE_S = 0.02
+CLEARLY_FASTER = 0.02
+LONGEST_RAMP = 20
+"""A clock that is still rising after so many times `ramp_s` is waited for no longer."""
 SYNC_CALLS = 50
 BLOCK_OVER_SYNC = 200
 MIN_LATENCY_CALLS = 10
@@ -115,14 +118,32 @@ def settled_block(
     settle: bool,
     clock: Clock,
     cpu_clock: Clock | None = None,
+    ramp_s: float = 0.0,
 ) -> Block:
-    """`measure_block` after the mode was activated and, if it is to settle, called once untimed."""
+    """`measure_block` after the mode was activated and, if it is to settle, called untimed.
+
+    Once; or with `ramp_s` until calls get no faster, see `_until_steady`.
+    """
     executable.prepare()
     if settle:
-        executable.step()
-        executable.synchronize()
+        _until_steady(executable, ramp_s, clock)
     with garbage_collection_off():
         return measure_block(executable, mode, calls, clock=clock, cpu_clock=cpu_clock)
+
+
+def _until_steady(executable: Executable, ramp_s: float, clock: Clock) -> None:
+    """Call until for so long no call was clearly faster than all before; at least once."""
+    begun = clock()
+    fastest_ns, since = math.inf, begun
+    while True:
+        started = clock()
+        executable.step()
+        executable.synchronize()
+        finished = clock()
+        if finished - started < (1 - CLEARLY_FASTER) * fastest_ns:
+            fastest_ns, since = finished - started, finished
+        if finished - since >= ramp_s * 1e9 or finished - begun >= LONGEST_RAMP * ramp_s * 1e9:
+            return
 
 
 def sync_overhead_s(executable: Executable, *, clock: Clock) -> float:
