@@ -355,6 +355,7 @@ def test_a_record_names_the_gpus_settings_and_keeps_what_it_reported() -> None:
         "uuid": "GPU-a",
         "memory_bytes": 80 * 2**30,
         "power_limit_w": 400,
+        "power_limit_set_w": 400,
         "sm_clock_mhz": 1410,
         "memory_clock_mhz": 1593,
         "ecc": True,

@@ -126,6 +126,9 @@ class FakeNvml:
     def nvmlDeviceGetEnforcedPowerLimit(self, gpu: FakeGpu) -> int:
         return round(gpu.power_limit_w * 1e3)
 
+    def nvmlDeviceGetPowerManagementLimit(self, gpu: FakeGpu) -> int:
+        return 400_000
+
     def nvmlDeviceGetApplicationsClock(self, gpu: FakeGpu, kind: int) -> int:
         return {pynvml.NVML_CLOCK_SM: 1410, pynvml.NVML_CLOCK_MEM: 1593}[kind]
 

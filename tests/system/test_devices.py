@@ -161,7 +161,12 @@ def test_a_gpu_is_described_by_its_driver() -> None:
     )
     assert (gpu.capability, gpu.memory_bytes) == ((8, 0), 80 * 2**30)
     assert gpu.settings == GpuSettings(
-        power_limit_w=400, sm_clock_mhz=1410, memory_clock_mhz=1593, ecc=True, persistence=False
+        power_limit_w=400,
+        power_limit_set_w=400,
+        sm_clock_mhz=1410,
+        memory_clock_mhz=1593,
+        ecc=True,
+        persistence=False,
     )
 
 

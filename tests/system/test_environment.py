@@ -293,9 +293,15 @@ def test_cuda_keeps_kernels_between_processes_only_where_asked_to_and_that_is_re
     assert "CUDA_CACHE_DISABLE" not in child_environment({}, device=CPU, backend=TENSORFLOW)
 
 
-def test_the_enforced_power_limit_is_part_of_a_gpus_identity() -> None:
+def test_the_power_limit_that_was_set_is_part_of_a_gpus_identity() -> None:
     facts = environment.environment()
     capped = replace(A100, settings=GpuSettings(power_limit_w=250))
     assert identity(capped, facts, TENSORFLOW) != identity(A100, facts, TENSORFLOW)
     assert environment_id(capped, facts, TENSORFLOW) != environment_id(A100, facts, TENSORFLOW)
     assert "power_limit_w" not in identity(CPU, facts, TENSORFLOW)
+    managed = [
+        replace(A100, settings=GpuSettings(power_limit_w=watts, power_limit_set_w=400))
+        for watts in (400, 350)
+    ]
+    one, other = (identity(gpu, facts, TENSORFLOW) for gpu in managed)
+    assert one == other, "what a site's power manager enforces for a while splits no trial"

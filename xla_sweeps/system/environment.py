@@ -143,6 +143,7 @@ def identity(
         cores: how many the trial may use; default: as in the facts.
     """
     packages, cpu = facts["packages"], facts["cpu"]
+    set_w, enforced_w = device.settings.power_limit_set_w, device.settings.power_limit_w
     libraries = [name for name in packages if name.startswith("nvidia-")]
     also = (*also, *libraries) if device.kind == "gpu" else also
     return {
@@ -151,7 +152,7 @@ def identity(
         "memory_gib": round(device.memory_bytes / 2**30),
         "cores": cpu["cores"] if cores is None else cores,
         "driver": facts["driver"].get("driver", "") if device.kind == "gpu" else "",
-        **({"power_limit_w": device.settings.power_limit_w} if device.kind == "gpu" else {}),
+        **({"power_limit_w": set_w or enforced_w} if device.kind == "gpu" else {}),
         **{name: packages.get(name, "") for name in (*backend.identity, *also)},
         **facts["flags"],
     }

@@ -20,6 +20,8 @@ class GpuSettings:
 
     Attributes:
         power_limit_w: the enforced power limit, watts.
+        power_limit_set_w: the one that was set, watts; a site's power manager may enforce less for
+            a while.
         sm_clock_mhz: application clock of the multiprocessors.
         memory_clock_mhz: application clock of the memory.
         ecc: whether memory errors are corrected.
@@ -27,6 +29,7 @@ class GpuSettings:
     """
 
     power_limit_w: int | None = None
+    power_limit_set_w: int | None = None
     sm_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
     ecc: bool | None = None
@@ -78,10 +81,12 @@ def ask(query: str, *arguments: Any) -> Any:
 def settings(handle: Any) -> GpuSettings:
     """The settings of a GPU."""
     limit_mw = ask("nvmlDeviceGetEnforcedPowerLimit", handle)
+    set_mw = ask("nvmlDeviceGetPowerManagementLimit", handle)
     ecc = ask("nvmlDeviceGetEccMode", handle)
     persistence = ask("nvmlDeviceGetPersistenceMode", handle)
     return GpuSettings(
         power_limit_w=None if limit_mw is None else round(limit_mw / 1e3),
+        power_limit_set_w=None if set_mw is None else round(set_mw / 1e3),
         sm_clock_mhz=ask("nvmlDeviceGetApplicationsClock", handle, library().NVML_CLOCK_SM),
         memory_clock_mhz=ask("nvmlDeviceGetApplicationsClock", handle, library().NVML_CLOCK_MEM),
         ecc=None if ecc is None else bool(ecc[0]),
