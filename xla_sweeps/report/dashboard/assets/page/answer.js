@@ -46,12 +46,12 @@ function answerTo(view) {
         };
   const every = o.compared > 0 && counts.contaminated === o.compared;
   const models = view.distinct("model");
-  const what = models.length === 1 ? `${models[0]}: ` : "";
+  const modelPrefix = models.length === 1 ? `${models[0]}: ` : "";
   return {
     yes: every ? `${overallWord(o).slice(0, -1)}, but every figure is contaminated.` : overallWord(o),
     text: o.compared
-      ? `${what}${typically(o, candidate, baseline)}.${costs(view)}`
-      : `${what}${countsOf(o, candidate, baseline)}.`,
+      ? `${modelPrefix}${typically(o, candidate, baseline)}.${costs(view)}`
+      : `${modelPrefix}${countsOf(o, candidate, baseline)}.`,
     more: caveatsOfMany(view, counts, every),
   };
 }
@@ -113,8 +113,8 @@ const switchOf = (label) => ownOf(PACKAGE.switches, modeOf(label));
 /** The words of the first screen, explained. */
 function termsOf(view) {
   const { state } = view;
-  const known = [state.candidate, state.baseline].filter(switchOf);
-  const modes = known.map((label) => `${shortMode(label)} is ${switchOf(label)}`);
+  const switchable = [state.candidate, state.baseline].filter(switchOf);
+  const modes = switchable.map((label) => `${shortMode(label)} is ${switchOf(label)}`);
   return phrase([
     modes.length && `${modes.join(", ")}.`,
     `Faster and slower: by more than ±${percent(100 * floorOf(view))} % with 95 % confidence; equivalent: less; ambiguous: not known.`,
@@ -129,10 +129,10 @@ function answerAsPublished(view, candidate, baseline) {
   const speedup = view.rows.number("speedup");
   const above = view.counted.filter((row) => speedup[row] > 1).length;
   const word = overallWord({ ...view.overview, pairs: compared, faster: above, slower: compared - above });
-  const of = `${count(above)} of ${plural(compared, "published figure")}`;
+  const aboveText = `${count(above)} of ${plural(compared, "published figure")}`;
   return {
     yes: `${word.slice(0, -1)}, as published.`,
-    text: `${candidate} is above ${baseline} in ${of}; ${typically(view.overview, candidate, baseline)}.`,
+    text: `${candidate} is above ${baseline} in ${aboveText}; ${typically(view.overview, candidate, baseline)}.`,
     more: `Shown to be faster in ${count(faster)} of ${count(pairs)}: others measured these once, without an interval, hence “ambiguous”.`,
   };
 }
@@ -246,8 +246,8 @@ function caveats(row) {
 const breakEvenMedian = (view) =>
   view.once("break-even median", () => {
     const needed = view.rows.number("break_even_images");
-    const known = view.counted.filter((row) => needed[row] === needed[row]);
-    return known.length ? median(Array.from(known, (row) => needed[row])) : null;
+    const rowsWithBreakEven = view.counted.filter((row) => needed[row] === needed[row]);
+    return rowsWithBreakEven.length ? median(Array.from(rowsWithBreakEven, (row) => needed[row])) : null;
   });
 
 /** The command that measures the selection. Values come from the address: only plain words go into a command. */
@@ -262,8 +262,8 @@ function measureCommand(state) {
 /** Lists figures of only one mode apart, without a comparison. */
 function published(view) {
   const { rows } = view;
-  const found = Array.from(view.alone, (row) => rows.at(row));
-  const table = plainTable("Figures without a baseline", found, [
+  const aloneRows = Array.from(view.alone, (row) => rows.at(row));
+  const table = plainTable("Figures without a baseline", aloneRows, [
     ["Model", ({ model }) => model],
     ["Resolution", (row) => `${row.resolution_px} px`],
     ["Batch", (row) => row.batch_size],
@@ -275,7 +275,7 @@ function published(view) {
   ]);
   fill(
     byId("published"),
-    el("h3", `Not compared: ${plural(found.length, "figure")}`),
+    el("h3", `Not compared: ${plural(aloneRows.length, "figure")}`),
     el("p.note", "Only one mode of these was measured or published, so there is no speedup."),
     folded("Show as table", table),
   );

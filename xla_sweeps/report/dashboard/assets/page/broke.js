@@ -76,15 +76,15 @@ function countsTable({ rows }, all, kinds, chosen, choose) {
 
 function failureTable(view, failures) {
   const note = (text) => el("span.note", text);
-  const of = (cell) => (place) => cell(view.at(place), place);
+  const cellOf = (cell) => (place) => cell(view.at(place), place);
   const messages = (row) => [
     el("div.message", messageOf(row.failure_message), row.failure_hint && note(`→ ${row.failure_hint}`)),
   ];
   const columns = [
-    ["Model", of(({ model }, place) => [model, note(rowSettings(view, place))])],
-    ["Mode", of((row) => row.failed_mode || NONE)],
-    ["Status", of(({ status }) => statusWords(status))],
-    ["Message", of(messages)],
+    ["Model", cellOf(({ model }, place) => [model, note(rowSettings(view, place))])],
+    ["Mode", cellOf((row) => row.failed_mode || NONE)],
+    ["Status", cellOf(({ status }) => statusWords(status))],
+    ["Message", cellOf(messages)],
     ["Log", (place) => linksOf(view, place)],
     ["Command", (place) => copyButton(view, place)],
   ];

@@ -148,9 +148,9 @@ function linesOver(view, column) {
       const name = dotted(rowLabel(view, row, { without: column }), ...kinds.map((kind) => view.at(row)[kind]));
       getOrMake(lines, name, () => ({ name, rows: [] })).rows.push(row);
     }
-    const found = [...lines.values()].filter(({ rows }) => rows.length > 1);
-    for (const { rows } of found) rows.sort((a, b) => values[a] - values[b]);
-    return found;
+    const longLines = [...lines.values()].filter(({ rows }) => rows.length > 1);
+    for (const { rows } of longLines) rows.sort((a, b) => values[a] - values[b]);
+    return longLines;
   });
 }
 

@@ -26,10 +26,10 @@ function budget(state, worth) {
     slider.value = String(Math.log10(wanted));
     said.textContent = images(wanted);
     slider.setAttribute("aria-valuetext", images(wanted));
-    const known = costPairs(view);
-    const paid = known.filter((pair) => pair.images <= wanted).length;
-    const of = `${count(paid)} of ${plural(known.length, "configuration")} (${share(paid, known.length)})`;
-    outcome.textContent = `Compilation with ${shortMode(view.state.candidate)} pays back within ${images(wanted)} for ${of}.`;
+    const configurations = costPairs(view);
+    const paid = configurations.filter((pair) => pair.images <= wanted).length;
+    const paidText = `${count(paid)} of ${plural(configurations.length, "configuration")} (${share(paid, configurations.length)})`;
+    outcome.textContent = `Compilation with ${shortMode(view.state.candidate)} pays back within ${images(wanted)} for ${paidText}.`;
   };
   addPanel(box, draw, { follows: ["images"], worth });
   return box;
@@ -45,8 +45,8 @@ function imagesWanted(state) {
 function costPairs(view) {
   return view.once("cost", () => {
     const [extra, needed] = view.rows.numbers("compile_s_extra", "break_even_images");
-    const known = view.counted.filter((row) => needed[row] === needed[row]);
-    return Array.from(known, (row) => ({ row, extra: extra[row], images: needed[row] }));
+    const rowsWithBreakEven = view.counted.filter((row) => needed[row] === needed[row]);
+    return Array.from(rowsWithBreakEven, (row) => ({ row, extra: extra[row], images: needed[row] }));
   });
 }
 
@@ -54,8 +54,8 @@ function costScatter(view, theme, width) {
   const pairs = costPairs(view);
   const panels = devicePanels(view.distinct("device"), width);
   const wanted = imagesWanted(view.state);
-  const known = pairs.filter((pair) => pair.images < Infinity);
-  const shown = known.map((pair) => pair.images).filter((n) => n >= 1);
+  const payingBack = pairs.filter((pair) => pair.images < Infinity);
+  const shown = payingBack.map((pair) => pair.images).filter((n) => n >= 1);
   const y = logScale("images to break even", [...shown, wanted], { wanted: 7 });
   const [bottom, top] = y.domain;
   const [rail, edge] = [(top / bottom) ** 0.06, (top / bottom) ** 0.1].map((factor) => top * factor);
@@ -66,14 +66,14 @@ function costScatter(view, theme, width) {
     x: Math.max(extra, x.domain[0]),
     y: n === Infinity ? rail : Math.max(n, bottom),
   }));
-  const never = pairs.length - known.length;
+  const never = pairs.length - payingBack.length;
   const middle = breakEvenMedian(view);
   const half = present(middle) ? `; half of all within ${images(middle)}` : "";
   const place = { ...panels.facet, x: "x", y: "y" };
   const said = { y: [wanted], frameAnchor: "left", textAnchor: "start", dx: 6, dy: -7, fill: theme.quiet };
   const tickFormat = (tick) => (tick === rail ? "never" : short(tick));
   return {
-    finding: `Compiling pays back in ${count(known.length)} of ${plural(pairs.length, "configuration")}${half}`,
+    finding: `Compiling pays back in ${count(payingBack.length)} of ${plural(pairs.length, "configuration")}${half}`,
     subject: subjectOf(view, `Extra compile time of ${versus(view)}`),
     how: "Each point is a configuration. Those at the top never pay back; those at the bottom edge pay back at once. The dashed line is your number of images.",
     note: [

@@ -107,10 +107,10 @@ class Rows {
 
   /** The indices of the rows that pass a test. */
   where(test) {
-    const found = new Uint32Array(this.count);
+    const passing = new Uint32Array(this.count);
     let n = 0;
-    for (let row = 0; row < this.count; row++) if (test(row)) found[n++] = row;
-    return found.subarray(0, n);
+    for (let row = 0; row < this.count; row++) if (test(row)) passing[n++] = row;
+    return passing.subarray(0, n);
   }
 
   /** The texts of a column in some rows. */
@@ -136,14 +136,14 @@ class Rows {
 
 /** Numbers as codes into their texts. */
 function coded(numbers) {
-  const known = new Map();
+  const codes = new Map();
   const data = new Uint32Array(numbers.length);
   for (let row = 0; row < data.length; row++) {
-    const code = known.get(numbers[row]);
-    if (code === undefined) known.set(numbers[row], known.size);
-    data[row] = code ?? known.size - 1;
+    const code = codes.get(numbers[row]);
+    if (code === undefined) codes.set(numbers[row], codes.size);
+    data[row] = code ?? codes.size - 1;
   }
-  return { data, values: Array.from(known.keys(), (value) => (present(value) ? String(value) : "")) };
+  return { data, values: Array.from(codes.keys(), (value) => (present(value) ? String(value) : "")) };
 }
 
 /** For each float an unsigned integer with the same order; NaN is last. */

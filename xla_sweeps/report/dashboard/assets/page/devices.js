@@ -10,11 +10,11 @@ const CARDS_SHOWN = 4;
 function deviceTable(view) {
   if (!view.overview.pairs) return null;
   const speedup = view.rows.number("speedup");
-  const known = view.sorted("speedup").filter((row) => view.best[row]);
-  const ends = known.length ? [known[0], known.at(-1)].map((row) => Math.log2(speedup[row])) : [0, 0];
+  const bestRows = view.sorted("speedup").filter((row) => view.best[row]);
+  const ends = bestRows.length ? [bestRows[0], bestRows.at(-1)].map((row) => Math.log2(speedup[row])) : [0, 0];
   const devices = view.distinct("device").map((name) => {
     const isOn = view.rows.is("device", name);
-    return { name, sorted: known.filter(isOn), sums: sumsOf(view.rows, view.counted.filter(isOn)) };
+    return { name, sorted: bestRows.filter(isOn), sums: sumsOf(view.rows, view.counted.filter(isOn)) };
   });
   const extreme = (row) => (row === undefined ? NONE : extremeOf(view, row));
   const between = ends.map((end) => times(2 ** end)).join(" to ");
@@ -32,9 +32,9 @@ function deviceTable(view) {
 
 /** The share of each verdict as a bar, and in words below it. */
 function verdictShares(sums) {
-  const found = Object.keys(VERDICTS).filter((verdict) => sums[verdict]);
-  const parts = found.map((verdict) => el("span", { class: `part ${verdict}`, style: { flexGrow: sums[verdict] } }));
-  const entries = found.map((verdict) => {
+  const verdicts = Object.keys(VERDICTS).filter((verdict) => sums[verdict]);
+  const parts = verdicts.map((verdict) => el("span", { class: `part ${verdict}`, style: { flexGrow: sums[verdict] } }));
+  const entries = verdicts.map((verdict) => {
     const said = ` ${share(sums[verdict], sums.pairs)} ${VERDICTS[verdict].word}`;
     return el("span.entry", symbolOf(verdict), said);
   });
@@ -105,9 +105,9 @@ function modesOf({ rows, index }, place) {
   for (const other of rows.where((each) => trial[each] === trial[place])) {
     const row = rows.at(other);
     for (const [label, prefix] of [[row.candidate, ""], [row.baseline, "baseline_"]]) {
-      const of = (name) => row[prefix + name];
-      const [value, low, high] = ["throughput_samples_per_s", "throughput_low", "throughput_high"].map(of);
-      if (label && (!modes.has(label) || present(value))) modes.set(label, { value, low, high, jit: of("jit_compile") });
+      const figure = (name) => row[prefix + name];
+      const [value, low, high] = ["throughput_samples_per_s", "throughput_low", "throughput_high"].map(figure);
+      if (label && (!modes.has(label) || present(value))) modes.set(label, { value, low, high, jit: figure("jit_compile") });
     }
   }
   const order = Object.keys(PACKAGE.switches);

@@ -80,8 +80,8 @@ const differenceTip = (row) => [
 ];
 
 function differenceTable(view, comparison) {
-  const found = comparedIn(view, comparison);
-  const rows = [...bySize(found), ...found.filter((row) => !present(row.ratio))];
+  const changes = comparedIn(view, comparison);
+  const rows = [...bySize(changes), ...changes.filter((row) => !present(row.ratio))];
   return plainTable(`${comparison.title_b} over ${comparison.title_a}`, rows, [
     ["Trial", ({ name }) => name],
     ["Device", ({ device }) => device],

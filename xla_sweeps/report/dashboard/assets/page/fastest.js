@@ -75,10 +75,10 @@ function drawPodium(view, panel, podium) {
   const places = podiumPlaces(view);
   const commonest = [...places.values()].reduce((a, b) => (b.rows.length > a.rows.length ? b : a));
   const place = places.get(view.state.place) ?? commonest;
-  const what = podium === PODIUMS.throughput ? shortMode(view.state.candidate) : versus(view);
+  const rankedText = podium === PODIUMS.throughput ? shortMode(view.state.candidate) : versus(view);
   const lists = shown.map((device) => podiumList(view, place.rows, device, podium)).filter(Boolean);
   const note = phrase([
-    `${podium.title} of ${what} at ${place.text}.`,
+    `${podium.title} of ${rankedText} at ${place.text}.`,
     view.overview.failed && `${count(view.overview.failed)} that failed are not ranked.`,
     "Configurations whose intervals overlap the leader’s share its rank.",
     devices.length > shown.length && `The first ${shown.length} of ${devices.length} devices.`,

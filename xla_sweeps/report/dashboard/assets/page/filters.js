@@ -41,8 +41,8 @@ function filterBar(index, state) {
     more.hidden = rest.every(({ element }) => element.hidden);
     reset.disabled = !state.filtering;
     const again = view.pairs.length - view.counted.length;
-    const of = `${count(view.counted.length)} of ${plural(view.everyPair, "configuration")}`;
-    shown.textContent = phrase([of, again && `${count(again)} measured again`], ", ");
+    const shownText = `${count(view.counted.length)} of ${plural(view.everyPair, "configuration")}`;
+    shown.textContent = phrase([shownText, again && `${count(again)} measured again`], ", ");
     fill(tokens, activeTokens(view, state));
   };
 }
@@ -94,10 +94,10 @@ function candidateFor(index, scenario, baseline) {
 function pairFor(index, scenario, origin) {
   const { rows, pairs } = index;
   const isOf = origin === "all" ? () => true : rows.is("origin", origin);
-  const known = rows.textsOf("baseline", rows.where(rows.is("scenario", scenario)).filter(isOf));
+  const baselines = rows.textsOf("baseline", rows.where(rows.is("scenario", scenario)).filter(isOf));
   const usual = scenarioOf(rows, scenario).baseline;
-  const compared = (name) => known.includes(name) && pairs.get(scenario)?.has(name);
-  const baseline = [usual, "eager", ...known].find(compared) ?? usual;
+  const compared = (name) => baselines.includes(name) && pairs.get(scenario)?.has(name);
+  const baseline = [usual, "eager", ...baselines].find(compared) ?? usual;
   return { baseline, candidate: candidateFor(index, scenario, baseline) };
 }
 
@@ -111,13 +111,13 @@ function scenarioChoice(index, state) {
 /** What is compared with; the candidate follows to one that was. */
 function baselineChoice(index, state) {
   const values = () => {
-    const found = [...(index.pairs.get(state.scenario)?.keys() ?? [])].sort(naturally);
+    const baselines = [...(index.pairs.get(state.scenario)?.keys() ?? [])].sort(naturally);
     const first = scenarioOf(index.rows, state.scenario).baseline;
-    return [...found.filter((name) => name === first), ...found.filter((name) => name !== first)];
+    return [...baselines.filter((name) => name === first), ...baselines.filter((name) => name !== first)];
   };
   return choice(state, "baseline", "against", values, shortMode, (baseline) => {
-    const known = candidatesOf(index, { ...state, baseline }).has(state.candidate);
-    return { baseline, candidate: known ? state.candidate : candidateFor(index, state.scenario, baseline) };
+    const isCompared = candidatesOf(index, { ...state, baseline }).has(state.candidate);
+    return { baseline, candidate: isCompared ? state.candidate : candidateFor(index, state.scenario, baseline) };
   });
 }
 

@@ -18,10 +18,10 @@ function flopsSection(state) {
 /** Whether modes with a throughput differ in their operations: fewer than three numbers of them show no trend. */
 function differInOperations({ pairs, rows }) {
   const [macs, throughput, baseline] = rows.numbers("macs", "throughput_samples_per_s", "baseline_throughput_samples_per_s");
-  const found = new Set();
+  const macCounts = new Set();
   return pairs.some((row) => {
-    if (macs[row] > 0 && (throughput[row] > 0 || baseline[row] > 0)) found.add(macs[row]);
-    return found.size > 2;
+    if (macs[row] > 0 && (throughput[row] > 0 || baseline[row] > 0)) macCounts.add(macs[row]);
+    return macCounts.size > 2;
   });
 }
 
@@ -72,8 +72,8 @@ function flopsScatter(view, theme, width) {
       doubt: view.doubt(point.row),
       size: 2.5 + 5 * Math.sqrt((params[point.row] || 0) / most),
     }));
-  const found = new Set(points.map(({ mode }) => mode));
-  const modes = [...new Set(["eager", "graph", "xla", ...found])].filter((mode) => found.has(mode));
+  const modesShown = new Set(points.map(({ mode }) => mode));
+  const modes = [...new Set(["eager", "graph", "xla", ...modesShown])].filter((mode) => modesShown.has(mode));
   return {
     finding: flopsFinding(trends, points),
     subject: subjectOf(view, `Throughput of ${modes.map(shortMode).join(", ")}`),

@@ -17,9 +17,9 @@ function pageHeader(index) {
   const [software, when] = [listed(measuredTexts(rows, "software"), 2), days(measuredTexts(rows, "measured_at"))];
   return ({ state, everyPair }) => {
     const { scenario, candidate, baseline } = state;
-    const told = scenario === "call" && models.size < 2 ? "" : ` in ${scenario}`;
-    const what = models.get(scenario) ?? plural(0, "model");
-    byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}${told}: ${what} on ${where}`;
+    const scenarioSuffix = scenario === "call" && models.size < 2 ? "" : ` in ${scenario}`;
+    const modelText = models.get(scenario) ?? plural(0, "model");
+    byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}${scenarioSuffix}: ${modelText} on ${where}`;
     const facts = [meta.title, software, when, plural(everyPair, "configuration")];
     byId("study").textContent = dotted(...facts);
   };
@@ -62,9 +62,9 @@ function days(times) {
 function factsOf(rows) {
   const { meta } = rows;
   const { trials, planned } = meta;
-  const of = present(planned) && `${share(trials, planned)} of ${count(planned)} planned`;
+  const plannedText = present(planned) && `${share(trials, planned)} of ${count(planned)} planned`;
   return [
-    ["Records", phrase([`${count(meta.records)} in ${plural(trials, "trial")}`, of], ", ")],
+    ["Records", phrase([`${count(meta.records)} in ${plural(trials, "trial")}`, plannedText], ", ")],
     ["Devices", listed(devicesOf(rows))],
     ["Software", listed(measuredTexts(rows, "software"))],
     ["Driver", listed(measuredTexts(rows, "driver"))],

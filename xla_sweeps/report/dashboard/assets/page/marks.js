@@ -21,9 +21,9 @@ function subjectOf(view, what = `Speedup of ${versus(view)}`) {
 
 /** "2026-11-01 to 2026-11-05": the days between which something was measured, of dates as text; "" without any. */
 function daysOf(texts) {
-  const known = texts.filter(Boolean);
-  if (!known.length) return "";
-  const ends = [(a, b) => (b < a ? b : a), (a, b) => (b > a ? b : a)].map((better) => known.reduce(better));
+  const dates = texts.filter(Boolean);
+  if (!dates.length) return "";
+  const ends = [(a, b) => (b < a ? b : a), (a, b) => (b > a ? b : a)].map((better) => dates.reduce(better));
   return [...new Set(ends.map((text) => text.slice(0, 10)))].join(" to ");
 }
 
@@ -176,9 +176,9 @@ const legendOf = (entries) =>
 
 /** The verdicts among the items, and what hollow means if any is. */
 function verdictLegend(theme, items) {
-  const found = new Set(items.map(({ verdict }) => verdict));
-  const known = Object.entries(VERDICTS).filter(([verdict]) => found.has(verdict) && verdict !== "failed");
-  const entries = known.map(([verdict, { symbol, word }]) => ({ mark: symbol, colour: theme[verdict], text: word }));
+  const verdicts = new Set(items.map(({ verdict }) => verdict));
+  const shownVerdicts = Object.entries(VERDICTS).filter(([verdict]) => verdicts.has(verdict) && verdict !== "failed");
+  const entries = shownVerdicts.map(([verdict, { symbol, word }]) => ({ mark: symbol, colour: theme[verdict], text: word }));
   return [...entries, ...doubtLegend(items)];
 }
 

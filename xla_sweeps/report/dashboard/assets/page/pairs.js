@@ -105,12 +105,12 @@ function columns({ keys, of, name }, items, { theme, width, floor, failed = 0, a
     Plot.rect([0], { x1: items.length, x2: end, fill: theme.failed, fillOpacity: 0.25 }),
     Plot.text([`✕ ${count(failed)} failed`], { frameAnchor: "bottom-right", dy: 16, fill: theme.text }),
   ];
-  const what =
+  const columnMeaning =
     items.length < keys.length
       ? "A column is the geometric mean of neighbours, grey where their verdicts differ"
       : "A column each, from 1×";
   return {
-    how: `${what}; the dark band is the 95 % interval; differences within the shaded band do not count.`,
+    how: `${columnMeaning}; the dark band is the 95 % interval; differences within the shaded band do not count.`,
     note: failed && `Failed: the tail of ${count(failed)} at the right.`,
     plot: {
       height: (narrow ? 220 : 330) + room,

@@ -5,8 +5,8 @@ const THEME = ["text", "quiet", "line", "panel", "band", "middle"];
 /** The theme's colours, from the style sheet; those of the verdicts under their names. */
 function colours() {
   const style = getComputedStyle(document.documentElement);
-  const of = (name) => [name, style.getPropertyValue(`--${name}`).trim()];
-  return { __proto__: null, ...Object.fromEntries([...THEME, ...Object.keys(VERDICTS)].map(of)) };
+  const named = (name) => [name, style.getPropertyValue(`--${name}`).trim()];
+  return { __proto__: null, ...Object.fromEntries([...THEME, ...Object.keys(VERDICTS)].map(named)) };
 }
 
 /** Colours of speedups: slower – middle – faster, full at twice. */

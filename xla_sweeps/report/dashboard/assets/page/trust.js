@@ -68,9 +68,9 @@ function sidesOf(view, row) {
 }
 
 function twinPlot(view, theme, width) {
-  const found = twins(view);
+  const twinRows = twins(view);
   const floor = view.rows.number("floor");
-  const pairs = found.map((row) => markOf(view, row));
+  const pairs = twinRows.map((row) => markOf(view, row));
   const bounded = pairs.filter(isBounded);
   const isOff = ({ low, high }) => low > 1 || high < 1;
   const containing = bounded.filter((pair) => !isOff(pair)).length;
@@ -78,7 +78,7 @@ function twinPlot(view, theme, width) {
   const band = Math.max(...found.map((row) => floor[row]).filter(present), 0.001);
   const items = sampled(pairs, TWINS_DRAWN).map((pair, at) => ({ ...pair, at }));
   const colour = (pair) => (isOff(pair) ? theme.text : theme.quiet);
-  const some = (textOf) => someOf([...new Set(found.map(textOf))], 3);
+  const some = (textOf) => someOf([...new Set(twinRows.map(textOf))], 3);
   const dots = { symbol: (pair) => (isOff(pair) ? "diamond" : "circle"), ...hollowIf(theme, colour) };
   const contain = `${plural(bounded.length, "interval")} contain${bounded.length === 1 ? "s" : ""} 1×`;
   return {
@@ -86,11 +86,11 @@ function twinPlot(view, theme, width) {
     subject: dotted(
       some((row) => sidesOf(view, row)),
       some((row) => view.at(row).device),
-      plural(found.length, "A/A pair"),
-      daysOf(found.map((row) => view.at(row).measured_at)),
+      plural(twinRows.length, "A/A pair"),
+      daysOf(twinRows.map((row) => view.at(row).measured_at)),
     ),
     how: "A/A pairs: a mode against a second copy of it in the same replicate. Their true ratio is 1×, so about 95 % of the intervals should contain it.",
-    note: [tested && trustSentence(tested), sampleNote(items.length, found.length)],
+    note: [tested && trustSentence(tested), sampleNote(items.length, twinRows.length)],
     legend: [
       { mark: "●", colour: theme.quiet, text: "contains 1×" },
       { mark: "◆", colour: theme.text, text: "does not" },
@@ -120,18 +120,18 @@ const twinTable = (view) =>
 
 /** Noise, replicates and clocks of the selection, a sentence each. */
 function trustLines({ rows, pairs }) {
-  const known = (...names) => {
+  const positiveFigures = (...names) => {
     const figures = rows.numbers(...names);
     return Array.from(pairs, (row) => figures.map((data) => data[row])).filter((own) => own.every((one) => one > 0));
   };
   const those = (test) => count(pairs.filter((row) => test(rows.at(row))).length);
   const contaminated = those(({ status }) => status === "contaminated");
   const busy = those((row) => row.foreign_cores >= 0.5);
-  const noise = known("cv_percent").flat();
+  const noise = positiveFigures("cv_percent").flat();
   const loud = noise.filter((cv) => cv > 5).length;
-  const spreads = known("within_percent", "between_percent");
+  const spreads = positiveFigures("within_percent", "between_percent");
   const above = spreads.filter(([within, between]) => between > within).length;
-  const clocks = known("sm_clock_mhz_low", "temperature_high");
+  const clocks = positiveFigures("sm_clock_mhz_low", "temperature_high");
   const [mhz, heat] = [0, 1].map((place) => extent(clocks.map((pair) => pair[place]))?.map(count).join(" to "));
   return [
     `${contaminated} of ${plural(pairs.length, "measurement")} are contaminated: other load affected more than a fifth of their rounds. In ${busy}, other processes used half a core or more.`,

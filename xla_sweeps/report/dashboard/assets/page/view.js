@@ -52,8 +52,8 @@ class Index {
       const { scenario, baseline, candidate } = this.rows.at(place);
       if (baseline !== candidate && modeOf(baseline) === modeOf(candidate)) twins.add(modes[place]);
       else if (baseline) {
-        const known = getOrMake(this.pairs, scenario, () => new Map());
-        getOrMake(known, baseline, () => new Set()).add(candidate);
+        const candidates = getOrMake(this.pairs, scenario, () => new Map());
+        getOrMake(candidates, baseline, () => new Set()).add(candidate);
       }
     }
     this.isTwin = (row) => twins.has(modes[row]);
@@ -112,12 +112,12 @@ function renumbered(keys, size) {
   const numbers = new Uint32Array(keys.length);
   let found = 0;
   if (size <= TABLE_MOST) {
-    const known = new Uint32Array(size); // number + 1
-    for (let row = 0; row < keys.length; row++) numbers[row] = (known[keys[row]] ||= ++found) - 1;
+    const numberOf = new Uint32Array(size); // number + 1
+    for (let row = 0; row < keys.length; row++) numbers[row] = (numberOf[keys[row]] ||= ++found) - 1;
     return [numbers, found];
   }
-  const known = new Map();
-  for (let row = 0; row < keys.length; row++) numbers[row] = getOrMake(known, keys[row], () => found++);
+  const numberOf = new Map();
+  for (let row = 0; row < keys.length; row++) numbers[row] = getOrMake(numberOf, keys[row], () => found++);
   return [numbers, found];
 }
 
@@ -133,7 +133,7 @@ const WRITTEN = {
 
 /** For a row as much as it takes to tell it from those of the same name. */
 function suffixes(rows) {
-  const told = new Map();
+  const suffixOfRow = new Map();
   let [names, before, last] = [];
   return (row) => {
     if (!names) {
@@ -144,12 +144,12 @@ function suffixes(rows) {
         last[name] = place;
       });
     }
-    if (!told.has(row)) {
+    if (!suffixOfRow.has(row)) {
       const group = [];
       for (let place = last[names[row]]; place >= 0; place = before[place]) group.push(place);
-      suffixesIn(rows, group).forEach((suffix, i) => told.set(group[i], suffix));
+      suffixesIn(rows, group).forEach((suffix, i) => suffixOfRow.set(group[i], suffix));
     }
-    return told.get(row);
+    return suffixOfRow.get(row);
   };
 }
 
@@ -281,8 +281,8 @@ class View {
   /** The distinct texts of a column among the pairs, those of a facet in their order. */
   distinct(name) {
     return this.once(`distinct ${name}`, () => {
-      const found = this.rows.textsOf(name, this.pairs);
-      return this.index.facets.has(name) ? found.sort(naturally) : found;
+      const texts = this.rows.textsOf(name, this.pairs);
+      return this.index.facets.has(name) ? texts.sort(naturally) : texts;
     });
   }
 
@@ -311,13 +311,13 @@ class View {
 
 /** Which rows answer their question: 1 for one row of each, with the most replicates, then the newest. */
 function bestOf({ rows, question }, among) {
-  const found = new Map();
+  const bestRows = new Map();
   for (const row of among) {
-    const known = found.get(question[row]);
-    if (known === undefined || isBetter(rows.at(row), rows.at(known))) found.set(question[row], row);
+    const bestRow = bestRows.get(question[row]);
+    if (bestRow === undefined || isBetter(rows.at(row), rows.at(bestRow))) bestRows.set(question[row], row);
   }
   const best = new Uint8Array(rows.count);
-  for (const row of found.values()) best[row] = 1;
+  for (const row of bestRows.values()) best[row] = 1;
   return best;
 }
 

@@ -141,9 +141,9 @@ function cellTip({ rows }, { cell, line, column, doubt }) {
 
 /** "ResNetV2 gains most, 1.71×; HGNetV2 loses most, 0.88×", of lines in descending order. */
 function gains(lines) {
-  const known = lines.filter(({ mean }) => mean.n);
-  if (!known.length) return "Nothing here ran with both modes";
-  const [best, worst] = [known[0], known.at(-1)];
+  const measured = lines.filter(({ mean }) => mean.n);
+  if (!measured.length) return "Nothing here ran with both modes";
+  const [best, worst] = [measured[0], measured.at(-1)];
   const [first, last] = [best, worst].map(({ name, mean }) => [name || NONE, times(mean.value)]);
   if (best === worst) return first.join(": ");
   const up = best.mean.value >= 1 ? "gains most" : "loses least";
