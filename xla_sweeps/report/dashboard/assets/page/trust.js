@@ -75,7 +75,7 @@ function twinPlot(view, theme, width) {
   const isOff = ({ low, high }) => low > 1 || high < 1;
   const containing = bounded.filter((pair) => !isOff(pair)).length;
   const tested = trustOf(view);
-  const band = Math.max(...found.map((row) => floor[row]).filter(present), 0.001);
+  const band = Math.max(...twinRows.map((row) => floor[row]).filter(present), 0.001);
   const items = sampled(pairs, TWINS_DRAWN).map((pair, at) => ({ ...pair, at }));
   const colour = (pair) => (isOff(pair) ? theme.text : theme.quiet);
   const some = (textOf) => someOf([...new Set(twinRows.map(textOf))], 3);
