@@ -222,16 +222,16 @@ CENTRES = """[...document.querySelectorAll(
   .map(({{left, top, width, height}}) => [left + width / 2, top + height / 2])"""
 
 
-SPEEDUPS = {"1.40×", "1.50×", "1.60×*", "1.70×~"}
+SPEEDUPS = {"1.40×", "1.50×", "1.60×", "1.70×~"}
 
 IN_TIPS = {
     ("pairs", "bar"): SPEEDUPS,
     ("where", "cell"): {
         "1.40× over 1 configuration of 1 model",
-        "1.60×* over 1 configuration",
+        "1.60× over 1 configuration",
         "1.70×~ over 1 configuration",
     },
-    ("flops", "dot"): {"100 img/s", "140 img/s", "150 img/s", "160 img/s*", "170 img/s~"},
+    ("flops", "dot"): {"100 img/s", "140 img/s", "150 img/s", "160 img/s", "170 img/s~"},
     ("cost", "dot"): SPEEDUPS,
     ("devices", "dot"): SPEEDUPS,
 }

@@ -101,7 +101,7 @@ def test_a_picture_from_a_phone_runs_over_no_edge(browser: Browser, study: Studi
             svg.width.baseVal.value];
         }})()"""
     )
-    assert any("contaminated" in text for _, text in ends)
+    assert any("ambiguous" in text for _, text in ends)
     assert [text for end, text in ends if end > width] == []
 
 
