@@ -8,7 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from xla_sweeps.measure.learning import FirstSteps, Spread, compare_steps, same, spread_of
+from xla_sweeps.measure.learning import (
+    DRAWS,
+    MOST_DRAWS,
+    FirstSteps,
+    Spread,
+    compare_steps,
+    deterministic,
+    distance,
+    random_reason,
+    rounding_of,
+    spread_of,
+)
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.trial import Precision
 
@@ -106,6 +117,77 @@ def test_where_eager_itself_says_nothing_no_mode_is_verified() -> None:
 
 
 def test_two_runs_are_the_same_within_the_tolerance() -> None:
-    assert same(EAGER, changed(5e-5), precision=Precision.FLOAT32)
-    assert not same(EAGER, changed(5e-4), precision=Precision.FLOAT32)
-    assert not same(EAGER, replace(EAGER, loss=2.1), precision=Precision.FLOAT32)
+    assert deterministic(EAGER, changed(5e-5), STILL, precision=Precision.FLOAT32)
+    assert not deterministic(EAGER, changed(5e-4), STILL, precision=Precision.FLOAT32)
+    other_loss = replace(EAGER, loss=2.1)
+    assert not deterministic(EAGER, other_loss, STILL, precision=Precision.FLOAT32)
+
+
+def test_what_rounding_makes_of_equal_runs_may_be_amplified_as_rounding_of_the_inputs_is() -> None:
+    amplifying = spread_of(EAGER, [changed(2e-2)])
+    assert deterministic(EAGER, changed(1e-3), amplifying, precision=Precision.FLOAT32)
+    assert not deterministic(EAGER, changed(4e-3), amplifying, precision=Precision.FLOAT32)
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.01])
+def test_the_models_own_random_numbers_are_not_rounding(noise: float) -> None:
+    again, nudged = changed(noise), [changed(noise), changed(noise)]
+    spread = spread_of(EAGER, nudged)
+    assert compared(changed(noise), spread).ok, "the spread alone accepts it"
+    assert not deterministic(EAGER, again, spread, precision=Precision.FLOAT32)
+
+
+ROUNDING = 1e-4
+
+
+def drawn(count: int, *, spread: float = 0.05, mean: float = 2.0) -> list[float]:
+    return list(RNG.normal(mean, spread, count))
+
+
+def is_unlike(losses: list[float], eager: list[float]) -> bool:
+    """The verdict of as many draws as there are at most, of which fewer may do."""
+    draws = DRAWS
+    while draws <= MOST_DRAWS:
+        if not random_reason(losses[:draws], eager[:draws], rounding=ROUNDING):
+            return False
+        draws *= 2
+    return True
+
+
+@pytest.mark.parametrize("constant", [1.9, 1.99, 2.0, 2.03])
+def test_losses_without_dropout_are_unlike_those_with_it(constant: float) -> None:
+    assert is_unlike([constant] * MOST_DRAWS, drawn(MOST_DRAWS))
+
+
+def test_losses_with_twice_the_dropout_or_without_its_scale_are_unlike_eagers() -> None:
+    assert is_unlike(drawn(MOST_DRAWS, mean=2.1), drawn(MOST_DRAWS))
+    assert is_unlike([math.nan] * MOST_DRAWS, drawn(MOST_DRAWS))
+
+
+def test_losses_with_other_random_numbers_are_alike() -> None:
+    rare = [RNG.choice([2.0, 3.0], MOST_DRAWS, p=[0.9, 0.1]) for _ in range(2000)]
+    pairs = zip(rare[::2], rare[1::2], strict=True)
+    assert not any(is_unlike(list(one), list(other)) for one, other in pairs)
+    for _ in range(1000):
+        assert not is_unlike(drawn(MOST_DRAWS), drawn(MOST_DRAWS))
+
+
+def test_rounding_is_no_other_distribution() -> None:
+    narrow = drawn(MOST_DRAWS, spread=1e-6)
+    assert distance(narrow, [loss + 0.9 * ROUNDING for loss in narrow], rounding=ROUNDING) == 0
+    assert distance(narrow, [loss + 2 * ROUNDING for loss in narrow], rounding=ROUNDING) == 1
+    assert not is_unlike([2.0] * MOST_DRAWS, narrow)
+
+
+def test_the_reason_names_both_ranges_and_the_distance() -> None:
+    reason = random_reason([2.0] * 4, [1.9, 2.1, 2.2, 2.3], rounding=ROUNDING)
+    assert reason == (
+        "with dropout on, its losses are 2 to 2 over 4 draws of random numbers, eager's 1.9 to 2.3 "
+        "(distance of the distributions: 0.75, allowed: 0.40)"
+    )
+
+
+def test_a_losses_rounding_is_what_changed_inputs_or_the_mode_itself_make() -> None:
+    assert rounding_of(EAGER, EAGER, STILL) == pytest.approx(2e-4)
+    assert rounding_of(replace(EAGER, loss=2.001), EAGER, STILL) == pytest.approx(3e-3)
+    assert rounding_of(EAGER, EAGER, replace(STILL, loss=0.01)) == pytest.approx(0.03)

@@ -21,6 +21,25 @@ NUDGE = {Precision.FLOAT32: 1e-6, Precision.MIXED_FLOAT16: 1e-3, Precision.MIXED
 SPREAD_FACTOR = 3
 """A mode may differ from eager by this many times what such a change of the inputs makes."""
 
+OWN_SHARE = 0.1
+"""Eager's steps on equal inputs may differ by this share of what such a change of the inputs makes.
+
+More would be the model's own random numbers, or the device's, in the bounds of every mode.
+"""
+
+DRAWS = 8
+"""Losses with dropout, each with other random numbers, that are drawn first."""
+
+MOST_DRAWS = 128
+"""Losses that are drawn before they count as unlike eager's."""
+
+UNLIKE = 0.4
+"""Distance of two distributions of losses from which on they are unlike.
+
+Losses without dropout, all of one value, are at a distance of at least 0.5 from losses with it. Of
+equal distributions with `MOST_DRAWS` losses each, one pair in 10^8 is that far apart.
+"""
+
 MEANINGFUL = 0.5
 """Share of all updates above which their bound shows nothing."""
 
@@ -76,11 +95,62 @@ def spread_of(eager: FirstSteps, nudged: Sequence[FirstSteps]) -> Spread:
     )
 
 
-def same(first: FirstSteps, second: FirstSteps, *, precision: Precision) -> bool:
-    """True if two runs of the first step agree to within a mode's tolerance."""
+def deterministic(
+    first: FirstSteps, again: FirstSteps, spread: Spread, *, precision: Precision
+) -> bool:
+    """True if two runs of the first step on equal inputs differ by rounding only.
+
+    Either by no more than a mode's tolerance, or by much less than what rounding-sized changes of
+    the inputs make: devices that add in any order round differently each time, and some models
+    amplify that.
+    """
     tolerance = TOLERANCE[precision]
-    alike = abs(first.loss - second.loss) <= tolerance * abs(first.loss)
-    return alike and _norm(_apart(first, second)) <= tolerance * _norm(_norms(first))
+    loss_bound = max(tolerance * abs(first.loss), OWN_SHARE * spread.loss)
+    updates_bound = max(tolerance * _norm(_norms(first)), OWN_SHARE * _norm(spread.updates))
+    return (
+        abs(first.loss - again.loss) <= loss_bound and _norm(_apart(first, again)) <= updates_bound
+    )
+
+
+def rounding_of(steps: FirstSteps, eager: FirstSteps, spread: Spread) -> float:
+    """Difference of a mode's losses from eager's that is rounding, where both draw alike."""
+    apart = max(abs(steps.loss - eager.loss), spread.loss)
+    return max(TOLERANCE[Precision.FLOAT32] * abs(eager.loss), SPREAD_FACTOR * apart)
+
+
+def distance(losses: Sequence[float], others: Sequence[float], *, rounding: float) -> float:
+    """Largest difference between the shares of two samples that lie below a value, 0 to 1.
+
+    This is the statistic of the Kolmogorov-Smirnov test, except that a sample may be shifted by up
+    to `rounding` to be closer. Values that are not finite make it 1.
+    """
+    if not all(map(math.isfinite, (*losses, *others))):
+        return 1.0
+    return max(_excess(losses, others, rounding), _excess(others, losses, rounding))
+
+
+def _excess(lower: Sequence[float], upper: Sequence[float], shift: float) -> float:
+    """Largest excess of the share of `lower` at or below a value, once it is moved by `shift`."""
+    moved, fixed = np.sort(lower) + shift, np.sort(upper)
+    below = np.arange(1, len(moved) + 1) / len(moved)
+    other = np.searchsorted(fixed, moved, side="right") / len(fixed)
+    return float(max(0.0, np.max(below - other)))
+
+
+def random_reason(losses: Sequence[float], eager: Sequence[float], *, rounding: float) -> str:
+    """Reason why a mode's losses with dropout are unlike eager's; "" where they are alike."""
+    apart = distance(losses, eager, rounding=rounding)
+    if apart < UNLIKE:
+        return ""
+    return (
+        f"with dropout on, its losses are {_range(losses)} over {len(losses)} draws of random "
+        f"numbers, eager's {_range(eager)} (distance of the distributions: {apart:.2f}, allowed: "
+        f"{UNLIKE:.2f})"
+    )
+
+
+def _range(losses: Sequence[float]) -> str:
+    return f"{min(losses):.6g} to {max(losses):.6g}"
 
 
 def compare_steps(

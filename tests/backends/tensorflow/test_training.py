@@ -205,6 +205,67 @@ def test_a_model_with_other_random_numbers_cannot_be_verified(
     assert outcomes(bench, "xla")["xla"].status is Status.NONDETERMINISTIC
 
 
+class Unseeded(keras.layers.Layer):
+    """Multiplies by numbers around 1 that no seed repeats and nothing switches off."""
+
+    def call(self, value: Any) -> Any:
+        return value * (1 + 0.05 * tf.random.normal(tf.shape(value)))
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.98])
+def test_noise_in_a_layer_verifies_no_mode_even_one_that_differs_by_less(
+    of: Callable[..., TrainBench], factor: float
+) -> None:
+    bench = of(lambda: network(Unseeded(), Planted(factor)))
+    by_mode = outcomes(bench)
+    assert [outcome.status for outcome in by_mode.values()] == [Status.NONDETERMINISTIC] * 3
+    for outcome in by_mode.values():
+        assert outcome.agreement is not None
+        assert not outcome.agreement.ok
+    assert "reference" not in bench.seconds, "there is nothing that it could show"
+
+
+class SeenByXla(keras.layers.Layer):
+    """A layer that XLA sees as the identity: dropout that is off under XLA only."""
+
+    def __init__(self, inner: keras.layers.Layer) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def call(self, value: Any, training: bool = False) -> Any:
+        huge = tf.cast(tf.reduce_sum(tf.abs(value)) + 1e20, tf.int32)
+        return tf.where(huge > 0, value, self.inner(value, training=training))
+
+
+@pytest.mark.parametrize("mode", ["xla", "train_on_batch_xla"])
+def test_dropout_that_xla_drops_is_refused(of: Callable[..., TrainBench], mode: str) -> None:
+    bench = of(lambda: network(SeenByXla(keras.layers.Dropout(0.5))))
+    by_mode = outcomes(bench, "graph", mode)
+    assert by_mode["graph"].status is Status.OK
+    wrong = by_mode[mode]
+    assert wrong.status is Status.WRONG_RESULT
+    assert wrong.failure is not None
+    assert wrong.failure.message.startswith("with dropout on, its losses are ")
+    assert "over 128 draws" in wrong.failure.message
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: keras.layers.Dropout(0.1),
+        lambda: keras.layers.Dropout(1e-3),
+        lambda: keras.layers.GaussianDropout(0.5),
+        lambda: keras.layers.GaussianNoise(0.5),
+    ],
+)
+def test_dropout_with_other_random_numbers_passes(
+    of: Callable[..., TrainBench], layer: Callable[[], Any]
+) -> None:
+    modes = ("eager", "graph", "xla", "train_on_batch_graph", "train_on_batch_xla")
+    by_mode = outcomes(of(lambda: network(layer(), keras.layers.BatchNormalization())), *modes)
+    assert {outcome.status for outcome in by_mode.values()} == {Status.OK}
+
+
 def test_a_loss_that_is_not_finite_is_no_result(of: Callable[..., TrainBench]) -> None:
     bench = of(trial=replace(TRAIN, training=Training(learning_rate=10.0)))
     trainer = bench.trainer

@@ -108,6 +108,7 @@ class Trainer:
         self.batches = list(zip(inputs, drawn, strict=True))
         self._settle_loss_scale()
         self._reference: FirstSteps | None = None
+        self._random_losses: list[float] = []  # of eager execution, with dropout
 
     def kept(self) -> list[Any]:
         """Values that it keeps on the device besides the model's variables and the inputs."""
@@ -145,11 +146,13 @@ class Trainer:
         """Run the first steps eagerly, then what shows how exact they are.
 
         Returns:
-            Whether they are the same with other random numbers.
+            Whether they are the same with equal inputs and other random numbers. Otherwise these
+            are a part of what shows how exact the steps are, and nothing can be verified.
         """
         eager = self.own_step(Mode.EAGER)
         with self.without_random_layers():
             self._eager = self._first_steps(eager)
+            again = self._first_steps(eager, steps=0, reseed=True)
             rng = np.random.default_rng(0)
             few = self.batches[: learning.STEPS]
             nudged = [
@@ -157,8 +160,7 @@ class Trainer:
                 for steps in (learning.STEPS, 0)
             ]
             self._spread = learning.spread_of(self._eager, nudged)
-            again = self._first_steps(eager, steps=0, reseed=True)
-        return learning.same(self._eager, again, precision=self.precision)
+        return learning.deterministic(self._eager, again, self._spread, precision=self.precision)
 
     def first_steps(
         self, executable: modes.ModeExecutable, bind_again: Callable[[], modes.ModeExecutable]
@@ -185,6 +187,44 @@ class Trainer:
             names=[str(getattr(each, "path", each.name)) for each in self._changed],
             precision=self.precision,
         )
+
+    def random_reason(self, executable: modes.ModeExecutable, steps: FirstSteps) -> str:
+        """Reason why a mode does not draw random numbers as eager does; "" where it does.
+
+        The losses of its first step, dropout on, are compared with those of eager's forward pass:
+        of a few draws at first, of twice as many as long as they are unlike.
+
+        Args:
+            executable: the mode.
+            steps: its first steps, dropout off.
+        """
+        rounding = learning.rounding_of(steps, self._eager, self._spread)
+        losses: list[float] = []
+        draws = learning.DRAWS
+        while True:
+            self._draw(losses, draws, executable.run, executable.prepare)
+            self._draw(
+                self._random_losses, draws, lambda batch: self.loss(*batch), self.state.restore
+            )
+            eager = self._random_losses[:draws]
+            reason = learning.random_reason(losses, eager, rounding=rounding)
+            if not reason or draws >= learning.MOST_DRAWS:
+                return reason
+            draws *= 2
+
+    def _draw(
+        self,
+        losses: list[float],
+        count: int,
+        run: Callable[[Any], Any],
+        restore: Callable[[], None],
+    ) -> None:
+        """Add losses of the first batch, each with other random numbers, up to `count` of them."""
+        for number in range(len(losses), count):
+            restore()
+            self._reseed(by=number)
+            losses.append(loss_in(run(self.batches[0])))
+        restore()
 
     def add_reference(self, trial: Trial, built: BuiltModel) -> None:
         """Run the first step in float64 on the CPU, from the same weights.
@@ -238,10 +278,10 @@ class Trainer:
         executable.prepare()
         return FirstSteps(loss=loss, updates=updates, curve=curve)
 
-    def _reseed(self) -> None:
+    def _reseed(self, by: int = 1) -> None:
         for variable in self.model.variables:
             if "seed_generator" in getattr(variable, "path", ""):
-                variable.assign(values_of(variable) + 1)
+                variable.assign(values_of(variable) + by)
 
     def _settle_loss_scale(self) -> None:
         """Let the loss scale fall until gradients are finite, as the first steps of training do."""

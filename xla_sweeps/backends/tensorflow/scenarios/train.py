@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import Any
 
 import keras
@@ -82,8 +82,35 @@ class TrainBench(Bench):
         """Run the first steps of a mode; returns what compares them with eager's."""
         if executable.mode.execution is Execution.NONE:  # it computes nothing that could be wrong
             return partial(Agreement, rmse_rel=None, top1_match=None, ok=True)
+        if not self.deterministic:  # what follows would be compared with random numbers
+            return partial(
+                Agreement,
+                rmse_rel=None,
+                top1_match=None,
+                ok=False,
+                reason="two eager runs of the first step on equal inputs differ",
+                refused=True,
+            )
         again = partial(self.make, executable.mode)
-        return partial(self.trainer.compare, self.trainer.first_steps(executable, again))
+        steps = self.trainer.first_steps(executable, again)
+        random_reason = cache(partial(self.trainer.random_reason, executable, steps))
+
+        def compare() -> Agreement:
+            agreement = self.trainer.compare(steps)
+            if not agreement.ok or not self.draws_randomly(executable.mode):
+                return agreement
+            reason = random_reason()
+            return replace(agreement, ok=not reason, reason=reason)
+
+        return compare
+
+    def draws_randomly(self, mode: Mode) -> bool:
+        """True if a mode draws random numbers while training, and could draw others than eager."""
+        return bool(self.trainer.random_layers) and mode is not Mode.EAGER
+
+    def add_reference(self, tell: Tell) -> bool:
+        """Compute a reference, unless that was tried or nothing can be verified."""
+        return self.deterministic and super().add_reference(tell)
 
     def count_macs(self, tell: Tell, xla: modes.ModeExecutable | None = None) -> None:
         """Count multiply-accumulates of the model: a step has more than a forward pass."""
