@@ -177,6 +177,28 @@ def test_dropout_is_off_while_modes_are_checked_and_on_while_they_are_timed(
     assert with_dropout != pytest.approx(without, rel=1e-3)
 
 
+class DropPath(keras.layers.Layer):
+    """Stochastic depth as KerasHub's Swin has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop_prob = 0.5
+        self.seed_generator = keras.random.SeedGenerator(1)
+
+    def call(self, value: Any, training: bool = False) -> Any:
+        if self.drop_prob == 0.0 or not training:
+            return value
+        shape = (tf.shape(value)[0], 1)
+        kept = keras.random.uniform(shape, seed=self.seed_generator) > self.drop_prob
+        return value * tf.cast(kept, value.dtype) / (1 - self.drop_prob)
+
+
+def test_stochastic_depth_is_off_while_modes_are_checked(of: Callable[..., TrainBench]) -> None:
+    bench = of(lambda: network(DropPath()))
+    assert bench.deterministic
+    assert {outcome.status for outcome in outcomes(bench).values()} == {Status.OK}
+
+
 def test_a_trial_with_dropout_says_that_xla_draws_other_numbers() -> None:
     for rate, expected in ((0.0, []), (0.5, [Flagged(Flag.RANDOM_LAYERS)])):
         heard = Heard()

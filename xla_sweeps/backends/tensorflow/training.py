@@ -30,7 +30,7 @@ CHECKING_RATE = 1024.0
 HALVINGS = 24
 """Maximum number of halvings of the loss scale until gradients are finite."""
 
-_RANDOM = ("rate", "drop_path_rate", "dropout", "recurrent_dropout", "stddev")
+_RANDOM = ("rate", "drop_path_rate", "drop_prob", "dropout", "recurrent_dropout", "stddev")
 """Attributes of layers that draw random numbers while training, unless they are 0."""
 
 
