@@ -84,6 +84,7 @@ def test_a_command_holds_every_option_that_is_not_the_default() -> None:
         model=model,
         batch_size=8,
         batches=3,
+        steps_per_execution=2,
         precision=Precision.MIXED_BFLOAT16,
         seed=7,
         tf32=True,

@@ -65,6 +65,40 @@ def test_a_trial_without_pictures_says_so() -> None:
     assert asked_of(call.trial)["data"] is None
 
 
+def test_fit_executes_as_many_steps_at_once_as_are_asked() -> None:
+    assert settings("scenario=fit").trial.steps_per_execution == 1
+    assert settings("scenario=fit", "steps_per_execution=8").trial.steps_per_execution == 8
+    assert settings("steps_per_execution=1").trial.steps_per_execution == 1
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        (
+            ["scenario=fit", "steps_per_execution=9"],
+            "steps_per_execution=9: an epoch is 8 batches; use steps_per_execution=8 or less",
+        ),
+        (
+            ["scenario=fit", "steps_per_execution=2", "modes=[graph,xla]"],
+            "steps_per_execution=2: no mode of modes=[graph,xla] calls fit; add fit_graph or",
+        ),
+        (
+            ["scenario=train_step", "steps_per_execution=2"],
+            "steps_per_execution=2: a call of scenario=train_step calls no fit; add scenario=fit "
+            "or remove steps_per_execution",
+        ),
+        (
+            ["scenario=predict", "batches=4", "steps_per_execution=2"],
+            "steps_per_execution=2: a call of scenario=predict calls no fit; use the modes "
+            "predict_graph_steps and predict_xla_steps or remove steps_per_execution",
+        ),
+        (["scenario=fit", "steps_per_execution=0"], "steps_per_execution=0: "),
+    ],
+)
+def test_steps_that_nothing_executes_at_once_are_refused(overrides: list[str], reason: str) -> None:
+    assert reason in complaint(*overrides)
+
+
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
@@ -91,6 +125,15 @@ def test_a_trial_without_pictures_says_so() -> None:
         (
             [*FIT, "batches=3", "drop_remainder=true"],
             "batches=3: data=pics has 2 batches of 4; use batches=2 or less",
+        ),
+        (
+            [*FIT, "modes=[fit_graph,fit_numpy_graph]"],
+            "modes: fit_numpy_graph trains on arrays in memory, not on the files of data; use "
+            "fit_graph, or remove data",
+        ),
+        (
+            [*FIT, "modes=[fit_numpy]"],
+            "modes: fit_numpy trains on arrays in memory, not on the files of data; use fit_auto,",
         ),
         ([*FIT, "drop_remainder=2"], "drop_remainder=2: "),
         (

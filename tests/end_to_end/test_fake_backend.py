@@ -129,3 +129,4 @@ def test_the_input_pipeline_of_another_backend_has_its_share(tmp_path: Path) -> 
     modes = ("fake_input", "fake_graph", "fake_xla", "fake_fit_graph", "fake_fit_xla")
     _, shown = measured_in("fit", *modes, cwd=tmp_path)
     assert "Its input pipeline alone gives" in shown
+    assert "This pipeline only hands over batches of drawn values from memory" in shown

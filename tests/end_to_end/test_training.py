@@ -107,6 +107,7 @@ def test_an_epoch_over_pictures_is_measured_with_its_input_and_its_last_batch(
     text = " ".join(done.stdout.split())
     assert "3 batches a call · the last of 2" in text
     assert "Its input pipeline alone gives" in text
+    assert "batches of drawn values" not in text
     assert "The last batch of an epoch has 2 of 4 samples. Compiling for its size takes:" in text
     rows = command(
         *("results", "--format", "json", "--where", "candidate=fit_xla and baseline=fit_graph"),

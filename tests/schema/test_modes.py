@@ -64,6 +64,17 @@ def test_every_mode_has_a_name_of_its_own_and_a_switch() -> None:
     assert Mode.PREDICT_XLA_STEPS.switch == "compile(jit_compile=True, steps_per_execution=N)"
 
 
+def test_fit_on_arrays_is_told_from_fit_on_a_dataset() -> None:
+    assert Mode.FIT_NUMPY_XLA.called == "model.fit on NumPy arrays with XLA"
+    assert Mode.FIT_XLA.called == "model.fit with XLA"
+    assert Mode.FIT_NUMPY_XLA.without_xla is Mode.FIT_NUMPY_GRAPH
+    assert is_told_by("fit", "fit_numpy_xla")
+    modes = ("fit_graph", "fit_xla", "fit_numpy_graph", "fit_numpy_xla")
+    assert baseline_of(modes) == "fit_graph"
+    assert headline_candidates(modes) == ("fit_xla",)
+    assert ("fit_numpy_graph", "fit_numpy_xla") in comparison_pairs(modes)
+
+
 def test_a_mode_of_keras_names_its_scenario() -> None:
     assert is_told_by("predict", "predict_on_batch_xla")
     assert is_told_by("fit", "fit_xla_2")

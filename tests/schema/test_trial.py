@@ -47,6 +47,7 @@ def test_options_of_other_scenarios_leave_the_identity_of_a_call_as_it_was() -> 
     [
         replace(TRIAL, batch_size=8),
         replace(TRIAL, batches=2),
+        replace(TRIAL, steps_per_execution=2),
         replace(TRIAL, modes=("eager", "graph", "xla")),
         replace(TRIAL, effort=replace(EFFORT, block_s=0.05)),
         replace(TRIAL, model=replace(TRIAL.model, resolution_px=192)),

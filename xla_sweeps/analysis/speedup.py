@@ -86,6 +86,7 @@ def shared_of(
             resolution_px=model.resolution_px,
             batch_size=trial.batch_size,
             batches=trial.batches,
+            steps_per_execution=trial.steps_per_execution,
             keras=str(trial.model.keras or ""),
             samples=trial.samples,
             copies=trial.copies,

@@ -15,11 +15,13 @@ from xla_sweeps.schema.modes import (
     MODES,
     SCENARIOS,
     TAKING_BATCHES,
+    Entry,
     Execution,
     Mode,
     Scenario,
     implied_modes,
     label_modes,
+    mode_in,
     mode_of,
     parse,
 )
@@ -200,6 +202,51 @@ def batches_of(
             f"batches={epoch} or less"
         )
     return batches if is_given else epoch
+
+
+def steps_per_execution_of(
+    document: Mapping[str, Any], scenario: Scenario, modes: Sequence[str], *, batches: int
+) -> int:
+    """Number of batches that `fit` trains on in one execution.
+
+    Raises:
+        ConfigError: no number, more than an epoch has, or no mode calls `fit`.
+    """
+    key = "steps_per_execution"
+    steps = values.integer(document, key, at_least=1, at_most=MAX_BATCHES)
+    if steps == 1:
+        return 1
+    if not SCENARIOS[scenario].is_epoch:
+        instead = {Scenario.PREDICT: "use the modes predict_graph_steps and predict_xla_steps"}
+        raise ConfigError(
+            f"{key}={steps}: a call of scenario={scenario} calls no fit; "
+            f"{instead.get(scenario, f'add scenario={Scenario.FIT}')} or remove {key}"
+        )
+    if not any(mode_of(label).entry.fits for label in modes):
+        raise ConfigError(
+            f"{key}={steps}: no mode of modes=[{','.join(modes)}] calls fit; add fit_graph or "
+            "fit_xla"
+        )
+    if steps > batches:
+        raise ConfigError(
+            f"{key}={steps}: an epoch is {batches} batches; use {key}={batches} or less"
+        )
+    return steps
+
+
+def check_fit(modes: Sequence[str], data: Data | None) -> None:
+    """Refuse modes that train on arrays where the trial trains on pictures.
+
+    Raises:
+        ConfigError: with what to do instead.
+    """
+    for mode in map(mode_of, modes):
+        if data is not None and mode.entry is Entry.FIT_NUMPY:
+            instead = mode_in(mode.backend, (Entry.FIT, mode.execution, mode.steps))
+            raise ConfigError(
+                f"modes: {mode} trains on arrays in memory, not on the files of data; use "
+                f"{instead}, or remove data"
+            )
 
 
 def check_predict(

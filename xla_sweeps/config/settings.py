@@ -18,10 +18,12 @@ from xla_sweeps.config.runtime import check_runtime
 from xla_sweeps.config.scenario import (
     LEGACY,
     batches_of,
+    check_fit,
     check_predict,
     copies_of,
     modes_of,
     scenario_of,
+    steps_per_execution_of,
     training_of,
 )
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
@@ -155,12 +157,15 @@ def _to_trial(
     training = training_of(document, explicit, scenario, spec)
     data = training.data if training else None
     batches = batches_of(document, explicit, scenario, data)
+    steps = steps_per_execution_of(document, scenario, modes, batches=batches)
     check_predict(spec, scenario, modes, batches=batches)
+    check_fit(modes, data)
     return Trial(
         copies=copies_of(document, modes),
         model=spec,
         modes=modes,
         batches=batches,
+        steps_per_execution=steps,
         batch_size=values.integer(document, "batch_size", at_least=1, at_most=MAX_BATCH),
         precision=precision,
         tf32=values.boolean(document, "tf32"),

@@ -92,7 +92,7 @@ _SCALARS = ("model", "source", "resolution", "batch_size", "batches", "keras", "
 def _trial_scalars(trial: Trial) -> dict[str, Any]:
     """Options of the trial; W&B passes keys that are options back when it resumes a run."""
     asked, model, training = asked_of(trial), trial.model, trial.training
-    data = data_name(trial)
+    data, steps = data_name(trial), trial.steps_per_execution
     return {
         **{name: asked[name] for name in _SCALARS},
         "variant": model.variant,
@@ -100,6 +100,7 @@ def _trial_scalars(trial: Trial) -> dict[str, Any]:
         "task": model.task,
         **({"optimizer": training.optimizer} if training else {}),
         **({"data": data} if data else {}),
+        **({"steps_per_execution": steps} if steps > 1 else {}),
         "scenario": asked["scenario"],
         "effort": asked["effort"],
         "execution_modes": asked["modes"],

@@ -110,4 +110,10 @@ RULES = (
 )
 """The first that holds gives the answer; `OTHERWISE` where none does."""
 
+DRAWN_PIPELINE = (
+    "This pipeline only hands over batches of drawn values from memory: it reads, decodes, "
+    "shuffles and batches nothing, so a real one takes longer. data=PATH measures one of pictures."
+)
+"""What the input pipeline of `fit` is without pictures."""
+
 OTHERWISE = "It depends."

@@ -171,6 +171,13 @@ class TrialColumns:
         default=1,
         asked=Asked(title="Batches a call", words="{} batches a call", usual="1"),
     )
+    steps_per_execution: int = as_column(
+        "batches that `fit` trains on before it returns to Python",
+        unit="1",
+        shown=PAGE | WANDB,
+        default=1,
+        asked=Asked(title="Steps an execution", words="{} steps an execution", usual="1"),
+    )
     copies: str = as_column(
         "whether copies of a mode share a process (together), or each has its own (apart)",
         shown=PAGE | WANDB,

@@ -28,14 +28,29 @@ class Entry(StrEnum):
     TRAIN_ON_BATCH = "train_on_batch"
     """`model.train_on_batch`."""
     FIT = "fit"
-    """`model.fit`."""
+    """`model.fit` on a `tf.data.Dataset`."""
+    FIT_NUMPY = "fit_numpy"
+    """`model.fit` on NumPy arrays."""
     INPUT = "input"
     """The input pipeline alone."""
 
     @property
     def is_method(self) -> bool:
-        """True for one of the model's own methods, Keras's, whose name it has."""
-        return self in (Entry.PREDICT, Entry.PREDICT_ON_BATCH, Entry.TRAIN_ON_BATCH, Entry.FIT)
+        """True for one of the model's own methods, which are Keras's."""
+        return self in (
+            *(Entry.PREDICT, Entry.PREDICT_ON_BATCH, Entry.TRAIN_ON_BATCH),
+            *(Entry.FIT, Entry.FIT_NUMPY),
+        )
+
+    @property
+    def fits(self) -> bool:
+        """True for `model.fit`, whatever it trains on."""
+        return self in (Entry.FIT, Entry.FIT_NUMPY)
+
+    @property
+    def written(self) -> str:
+        """A method as people write of it."""
+        return "fit on NumPy arrays" if self is Entry.FIT_NUMPY else str(self)
 
     @property
     def queues(self) -> bool:
@@ -132,6 +147,9 @@ class Mode(StrEnum):
     FIT_AUTO = "fit_auto", _E.FIT, _X.AUTO
     FIT_GRAPH = "fit_graph", _E.FIT, _X.GRAPH
     FIT_XLA = "fit_xla", _E.FIT, _X.XLA
+    FIT_NUMPY = "fit_numpy", _E.FIT_NUMPY, _X.AUTO
+    FIT_NUMPY_GRAPH = "fit_numpy_graph", _E.FIT_NUMPY, _X.GRAPH
+    FIT_NUMPY_XLA = "fit_numpy_xla", _E.FIT_NUMPY, _X.XLA
 
     @property
     def called(self) -> str:
@@ -190,7 +208,7 @@ def _words(mode: Mode) -> tuple[str, str]:
     if mode in _WORDS:
         return _WORDS[mode]
     ending, switch = _METHOD_WORDS[mode.execution]
-    called = f"model.{mode.entry} {ending}"
+    called = f"model.{mode.entry.written} {ending}"
     if mode.steps:
         called += " and with steps_per_execution"
         switch = switch.replace(")", ", steps_per_execution=N)")
@@ -295,11 +313,12 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
         modes=(
             *(_M.INPUT, _M.GRAPH, _M.XLA),
             *(_M.FIT_EAGER, _M.FIT_AUTO, _M.FIT_GRAPH, _M.FIT_XLA),
+            *(_M.FIT_NUMPY, _M.FIT_NUMPY_GRAPH, _M.FIT_NUMPY_XLA),
         ),
         default=(_M.INPUT, _M.GRAPH, _M.XLA, _M.FIT_GRAPH, _M.FIT_XLA),
         jit=_jit(true=_M.FIT_XLA, false=_M.FIT_GRAPH, null=_M.FIT_AUTO, auto=_M.FIT_AUTO),
         call="epoch",
-        named_by=(Entry.FIT,),
+        named_by=(Entry.FIT, Entry.FIT_NUMPY),
         trains=True,
         takes_batches=True,
         is_epoch=True,

@@ -164,6 +164,13 @@ _MEASURED = (
         identifies=True,
     ),
     Option(
+        usage="steps_per_execution=N",
+        help="with scenario=fit: batches that fit trains on before it returns to Python, as in "
+        "compile(steps_per_execution=N)",
+        default=1,
+        identifies=True,
+    ),
+    Option(
         usage="precision=NAME",
         help="Keras dtype policy",
         default=str(Precision.FLOAT32),

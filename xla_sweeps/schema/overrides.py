@@ -128,6 +128,7 @@ def asked_of(trial: Trial) -> dict[str, Any]:
         "learning_rate": training.learning_rate if training else None,
         "data": data.path if data else SYNTHETIC if training else None,
         "drop_remainder": data.drop_remainder if data else None,
+        "steps_per_execution": trial.steps_per_execution,
         "precision": str(trial.precision),
         "weights": BY_NAME["weights"].default if own else model.weights,
         "seed": trial.seed,

@@ -242,6 +242,7 @@ class Trial:
         scenario: what one timed call does.
         training: how it trains; None where it does not.
         batches: how many batches a call handles.
+        steps_per_execution: batches that `fit` trains on in one execution.
         copies: whether copies of a mode are measured `together` in one process, or `apart`, each
             in a process of its own.
         memory_limit_bytes: resident memory past which the child is stopped as `oom_host`.
@@ -263,6 +264,7 @@ class Trial:
     runtime: Runtime = field(default_factory=Runtime)
     training: Training | None = None
     copies: Copies = "together"
+    steps_per_execution: Annotated[int, msgspec.Meta(ge=1, le=2**31)] = 1
 
     @property
     def baseline(self) -> str:

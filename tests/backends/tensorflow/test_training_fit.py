@@ -17,7 +17,7 @@ from xla_sweeps.backends.tensorflow.scenarios.fit import dataset_of
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.backends.tensorflow.training import values_of
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import SCENARIOS, Scenario
+from xla_sweeps.schema.modes import SCENARIOS, Entry, Mode, Scenario, mode_of
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Training
 
 pytestmark = pytest.mark.tf
@@ -66,7 +66,7 @@ def test_an_epoch_of_every_mode_trains_on_the_same_batches(
     trainer = bench.trainer
     expected = None
     for label, entry in ready.items():
-        if label == "input":
+        if label == "input" or mode_of(label).entry is Entry.FIT_NUMPY:
             continue
         for _ in range(2):
             entry.executable.prepare()
@@ -75,6 +75,47 @@ def test_an_epoch_of_every_mode_trains_on_the_same_batches(
             weights = values_of(trainer.trainable[0])
             expected = weights if expected is None else expected
             assert np.allclose(weights, expected, rtol=1e-5, atol=1e-6), label
+        assert entry.executable.traces() <= 1
+
+
+@pytest.mark.parametrize("label", ["fit_numpy", "fit_numpy_graph", "fit_numpy_xla"])
+def test_fit_on_arrays_trains_on_all_samples_of_an_epoch_which_keras_shuffles(
+    measured: tuple[TrainBench, dict[str, Ready]], label: str
+) -> None:
+    bench, ready = measured
+    trainer, executable = bench.trainer, ready[label].executable
+    images, labels = executable.samples
+    assert isinstance(images, np.ndarray)
+    assert isinstance(labels, np.ndarray)
+    made = list(dataset_of(trainer, FIT.batches))
+    assert np.array_equal(images, np.concatenate([batch for batch, _ in made]))
+    assert np.array_equal(labels, np.concatenate([batch for _, batch in made]))
+    weights = []
+    for each in (executable, ready["fit_graph"].executable):
+        each.prepare()
+        each.step()
+        assert int(trainer.optimizer.iterations) == FIT.batches
+        weights.append(values_of(trainer.trainable[0]))
+    shuffled, in_order = weights
+    assert not np.allclose(shuffled, in_order, rtol=1e-5, atol=1e-6)
+    assert executable.traces() == 1
+
+
+def test_fit_executes_several_steps_at_once_where_that_is_asked() -> None:
+    modes = tuple(str(mode) for mode in SCENARIOS[Scenario.FIT].modes if mode is not Mode.INPUT)
+    trial = replace(FIT, steps_per_execution=3, modes=modes)
+    bench = bench_of(network, trial)
+    job = ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1)
+    with tf.device("/device:CPU:0"):
+        ready = prepare_modes(job, bench, Heard())
+    outcomes = {label: entry.outcome.status for label, entry in ready.items()}
+    assert outcomes == dict.fromkeys(modes, Status.OK)
+    for label, entry in ready.items():
+        asked = getattr(getattr(entry.executable, "model", None), "steps_per_execution", None)
+        assert asked == (3 if mode_of(label).entry.fits else None)
+        entry.executable.prepare()
+        entry.executable.step()
+        assert int(bench.trainer.optimizer.iterations) == FIT.batches
         assert entry.executable.traces() <= 1
 
 

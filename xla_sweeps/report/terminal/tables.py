@@ -10,7 +10,7 @@ from rich.text import Text
 
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
-from xla_sweeps.report import advice
+from xla_sweeps.report import advice, sentences
 from xla_sweeps.report.labels import NONE, distinctions, interval, number, times
 from xla_sweeps.report.terminal.console import (
     COLOURS,
@@ -151,6 +151,8 @@ def _title(summary: TrialSummary) -> Text:
     facts = [model.size] if model.size else []
     facts.append(f"batch {trial.batch_size}")
     facts += [f"{trial.batches} batches a call"] if trial.batches > 1 else []
+    steps = trial.steps_per_execution
+    facts += [f"{steps} steps an execution"] if steps > 1 else []
     epoch = trial.samples < trial.batch_size * trial.batches
     facts += [f"the last of {trial.samples % trial.batch_size}"] if epoch else []
     facts += [trial.scenario] if trial.scenario not in ("", Scenario.CALL) else []
@@ -245,7 +247,7 @@ def _decomposition(steps: Mapping[str, Estimate]) -> str:
 
 
 def _input_note(summary: TrialSummary) -> list[str]:
-    """Throughput of an epoch, of its input alone and of its steps alone."""
+    """Throughput of an epoch, of its input alone and of its steps alone, and what the input is."""
     by_label = {mode.label: mode for mode in summary.modes}
     modes = {role: by_label[label] for role, label in by_role(by_label).items()}
     unit = advice.throughput_unit(summary.model.task, summary.model.resolution_px)
@@ -256,10 +258,11 @@ def _input_note(summary: TrialSummary) -> list[str]:
         if not (whole and pipeline and step and share):
             continue
         called, slower = mode_of(modes[fit].label).called, "input" if pipeline < step else "step"
+        drawn = "" if summary.trial.data else f" {sentences.DRAWN_PIPELINE}"
         return [
             f"{called} trains on {whole:.4g} {unit}. Its input pipeline alone gives {pipeline:.4g} "
             f"({share:.0%} of an epoch's time), its step alone {step:.4g}: the {slower} sets the "
-            "pace."
+            f"pace.{drawn}"
         ]
     return []
 

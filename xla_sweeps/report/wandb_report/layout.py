@@ -173,12 +173,14 @@ def headline(scenario: str) -> list[str]:
 def at(setting: Setting, varied: str = "") -> list[str]:
     """The filters of a setting's runs; none for a field that is varied or not set.
 
-    Nor for `batches` where calls take one, and usual `copies`: runs of earlier versions lack them.
+    Nor for `batches` where calls take one, usual `copies` and one step an execution: runs of
+    earlier versions lack them.
     """
     fields = {name: value for name, value in (setting or {}).items() if value}
     absent = {"title", "scenario", varied}
     absent |= set() if facts_of(fields.get("scenario", "")).takes_batches else {"batches"}
     absent |= {"copies"} if fields.get("copies") == "together" else set()
+    absent |= {"steps_per_execution"} if fields.get("steps_per_execution") == 1 else set()
     return [
         f'Config("{KEYS.get(column, column)}.value") == {_literal(value)}'
         for column, value in fields.items()

@@ -8,10 +8,11 @@ pictures may be smaller; XLA compiles for its size too.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import modes
@@ -102,6 +103,19 @@ class Fit(KerasExecutable, Epoch):
 
 
 @dataclass
+class FitNumpy(KerasExecutable, Epoch):
+    """`model.fit` on NumPy arrays, which Keras slices and shuffles; `run` fits one batch."""
+
+    samples: Any = None
+    """(images, labels) of an epoch, in NumPy."""
+    batch_size: int = 1
+
+    def run_full(self) -> None:
+        """Fit an epoch, whose batches are all of full size."""
+        self.last = fitted_arrays(self.model, self.samples, self.batch_size)
+
+
+@dataclass
 class FitBench(TrainBench):
     """Epochs; without pictures the trainer has at least as many batches as one of them."""
 
@@ -113,19 +127,8 @@ class FitBench(TrainBench):
             return Input(mode=mode, run=next, inputs=trainer.batches, dataset=dataset)
         last = _last_batch(trainer)
         times = batches - (last is not None)
-        if mode.entry is Entry.FIT:
-            model = compiled(trainer, mode)
-            return Fit(
-                mode=mode,
-                run=lambda batch: fitted(model, _alone(trainer, batch)),
-                inputs=trainer.batches,
-                restore=trainer.state.restore,
-                model=model,
-                made="train_function",
-                dataset=dataset_of(trainer, batches),
-                last_batch=last,
-                times=times,
-            )
+        if mode.entry.fits:
+            return self._fit(mode, last, times)
         trainer.state.restore()
         steps = Epoch.bind(
             trainer.step,
@@ -140,6 +143,33 @@ class FitBench(TrainBench):
             steps.run_last = smaller.run
             steps.trace_s = (steps.trace_s or 0.0) + (smaller.trace_s or 0.0)
         return steps
+
+    def _fit(self, mode: Mode, last: Any, times: int) -> KerasExecutable:
+        trainer = self.trainer
+        steps = self.trial.steps_per_execution
+        model = compiled(trainer, mode, steps_per_execution=steps)
+        common: dict[str, Any] = {
+            "mode": mode,
+            "inputs": trainer.batches,
+            "restore": trainer.state.restore,
+            "model": model,
+            "made": "train_function",
+            "times": times,
+        }
+        if mode.entry is Entry.FIT_NUMPY:
+            size = self.trial.batch_size
+            return FitNumpy(
+                run=lambda batch: fitted_arrays(model, _in_numpy([batch]), size),
+                samples=_in_numpy(trainer.batches[:times]),
+                batch_size=size,
+                **common,
+            )
+        return Fit(
+            run=lambda batch: fitted(model, _alone(trainer, batch)),
+            dataset=dataset_of(trainer, self.trial.batches),
+            last_batch=last,
+            **common,
+        )
 
 
 def dataset_of(trainer: Trainer, batches: int) -> tf.data.Dataset:
@@ -157,6 +187,22 @@ def dataset_of(trainer: Trainer, batches: int) -> tf.data.Dataset:
 def fitted(model: Any, dataset: tf.data.Dataset) -> Any:
     """The loss of an epoch: the mean of those of its steps, as Keras reports it."""
     return model.fit(dataset, epochs=1, shuffle=False, verbose=0).history["loss"]
+
+
+def fitted_arrays(model: Any, samples: Any, batch_size: int) -> Any:
+    """The loss of an epoch on (images, labels) in NumPy, fitted as most tutorials do.
+
+    Keras shuffles the samples, which is its default.
+    """
+    images, labels = samples
+    return model.fit(images, labels, batch_size=batch_size, verbose=0).history["loss"]
+
+
+def _in_numpy(batches: Sequence[Any]) -> Any:
+    """(images, labels) of all these batches, each one array."""
+    return tf.nest.map_structure(
+        lambda *parts: np.concatenate([np.asarray(part) for part in parts]), *batches
+    )
 
 
 def _alone(trainer: Trainer, batch: Any) -> tf.data.Dataset:

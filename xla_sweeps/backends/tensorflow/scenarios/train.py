@@ -137,7 +137,7 @@ class TrainBench(Bench):
         )
 
 
-def compiled(trainer: Trainer, mode: Mode) -> Any:
+def compiled(trainer: Trainer, mode: Mode, *, steps_per_execution: int = 1) -> Any:
     """A Keras model with the trainer's layers, optimizer and loss, compiled as a mode asks.
 
     tf_keras has no `jit_compile="auto"`: None leaves the choice to it.
@@ -151,5 +151,6 @@ def compiled(trainer: Trainer, mode: Mode) -> Any:
         ),
         jit_compile=None if asked == "auto" and trainer.library is not keras else asked,
         run_eagerly=mode.execution is Execution.EAGER,
+        steps_per_execution=steps_per_execution,
     )
     return model
