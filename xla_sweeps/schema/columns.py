@@ -176,7 +176,7 @@ class TrialColumns:
         unit="1",
         shown=PAGE | WANDB,
         default=1,
-        asked=Asked(title="Steps an execution", words="{} steps an execution", usual="1"),
+        asked=Asked(title="Steps an execution", words="steps_per_execution {}", usual="1"),
     )
     copies: str = as_column(
         "whether copies of a mode share a process (together), or each has its own (apart)",

@@ -152,7 +152,7 @@ def _title(summary: TrialSummary) -> Text:
     facts.append(f"batch {trial.batch_size}")
     facts += [f"{trial.batches} batches a call"] if trial.batches > 1 else []
     steps = trial.steps_per_execution
-    facts += [f"{steps} steps an execution"] if steps > 1 else []
+    facts += [f"steps_per_execution {steps}"] if steps > 1 else []
     epoch = trial.samples < trial.batch_size * trial.batches
     facts += [f"the last of {trial.samples % trial.batch_size}"] if epoch else []
     facts += [trial.scenario] if trial.scenario not in ("", Scenario.CALL) else []
