@@ -243,7 +243,7 @@ def test_contaminated_rounds_tell_no_trend() -> None:
 
 @pytest.mark.parametrize(
     ("call_s", "sync_s", "calls"),
-    [(0.03, 0.0, 1), (0.0299, 0.0, 2), (0.001, 0.0, 30), (0.001, 0.001, 200), (5.0, 0.0, 1)],
+    [(0.03, 0.0, 1), (0.0299, 0.0, 3), (0.001, 0.0, 30), (0.001, 0.001, 201), (5.0, 0.0, 1)],
 )
 def test_calls_per_block_match_durations_not_counts(
     call_s: float, sync_s: float, calls: int

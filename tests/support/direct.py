@@ -23,14 +23,14 @@ class Direct:
     dies: tuple[str, int] = ("", 0)
     lost: tuple[str, ...] = ()
 
-    def block(self, label: str, calls: int, settle: bool) -> Block:
+    def block(self, label: str, calls: int, settle: bool, first: int) -> Block:
         if label == self.dies[0]:
             if not self.dies[1]:
                 failure = Failure(phase=Phase.MEASURE, kind="SIGKILL", message="died")
                 raise WorkerLost(self.lost, status=Status.CRASHED, failure=failure)
             self.dies = label, self.dies[1] - 1
         return timing.settled_block(
-            self.executables[label], label, calls, settle=settle, clock=self.clock
+            self.executables[label], label, calls, settle=settle, clock=self.clock, first=first
         )
 
     def singles(self, label: str, calls: int, limit_s: float) -> tuple[int, Sequence[Block]]:

@@ -75,6 +75,7 @@ class FakeExecutable:
     weights: np.ndarray
     inputs: np.ndarray
     trace_s: float | None = 0.01
+    position: int = 0
     result: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def is_to(self, fault: str) -> bool:

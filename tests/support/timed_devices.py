@@ -49,13 +49,19 @@ class Clock:
 
 @dataclass
 class Device:
-    """An accelerator: a call returns after `enqueue_s`, its work on the device takes `work_s`."""
+    """An accelerator: a call returns after `enqueue_s`, its work on the device takes `work_s`.
+
+    Attributes:
+        costs: of the three inputs that rotate, by which the work is multiplied.
+    """
 
     clock: Clock
     work_s: float
     enqueue_s: float = 0.001
     waits: bool = True
     noise: Sequence[float] = (1.0,)
+    costs: Sequence[float] = (1.0, 1.0, 1.0)
+    position: int = 0
     busy_until_ns: int = 0
     calls: int = 0
     log: list[str] = field(default_factory=list)
@@ -66,7 +72,8 @@ class Device:
 
     def step(self) -> None:
         self.clock.pass_s(self.enqueue_s)
-        work_s = self.work_s * self.noise[self.calls % len(self.noise)]
+        work_s = self.work_s * self.noise[self.calls % len(self.noise)] * self.costs[self.position]
+        self.position = (self.position + 1) % len(self.costs)
         self.busy_until_ns = max(self.busy_until_ns, self.clock.now_ns) + round(work_s * 1e9)
         self.calls += 1
         self.log.append("step")

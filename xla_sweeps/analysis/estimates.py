@@ -16,6 +16,11 @@ from xla_sweeps.schema.row import Figure
 
 Seconds = npt.NDArray[np.float64]
 
+_FEW = 4
+
+_UNKNOWN = -1
+"""The input of a block that took several, or of an older record."""
+
 
 def counting(
     samples: Sequence[Samples], *labels: str, contaminated: bool = False
@@ -64,6 +69,45 @@ def figure(name: str, samples: Sequence[Samples], *labels: str) -> Figure | None
     return figure_of(name, labels, values, errors, contaminated=contaminated)
 
 
+def as_rates(call_s: Seconds, inputs: npt.NDArray[np.int64]) -> Seconds:
+    """Seconds a call over all inputs, from rounds that each time one of them.
+
+    The seconds of the inputs are added up, so the level is that of a rate and not of the middle
+    input. Each round keeps its deviation from the middle of the rounds with its input. The
+    deviations are widened: a middle was estimated for each input, and inputs that take long weigh
+    more in the sum.
+
+    Args:
+        call_s: shape (rounds, modes).
+        inputs: of each round, its position.
+    """
+    chosen, place, counts = np.unique(inputs, return_inverse=True, return_counts=True)
+    rounds = len(call_s)
+    if rounds <= len(chosen):
+        return call_s
+    logs = np.log(call_s)
+    logs[:, :-1] -= logs[:, -1:]  # ratios to the last mode, whose seconds are their weights
+    middles = np.array(
+        [[_middle(column) for column in logs[place == index].T] for index in range(len(chosen))]
+    )
+    weights = np.exp(middles)
+    weights[:, :-1] *= weights[:, -1:]
+    sums = weights.sum(axis=0)
+    levels = np.log(np.append(sums[:-1] / sums[-1], sums[-1] / len(chosen)))
+    shares = (weights / sums * (rounds / counts)[:, None])[place]
+    widened = np.sqrt(np.square(shares).sum(axis=0) / (rounds - len(chosen)))
+    logs = levels + (logs - middles[place]) * widened
+    logs[:, :-1] += logs[:, -1:]
+    return np.exp(logs)
+
+
+def _middle(values: Seconds) -> float:
+    """The Hodges-Lehmann estimate; of few values, where one outlier would move it, the median."""
+    if len(values) < _FEW:
+        return float(np.median(values))
+    return stats.signed_rank_interval(values).estimate
+
+
 class Samples:
     """The blocks of one replicate.
 
@@ -83,10 +127,19 @@ class Samples:
         self._call_s = np.array(
             [[call_s.get(label, math.nan) for call_s in call_s_by_mode] for label in labels]
         )
+        inputs_by_mode = [{block.mode: block.input for block in one.blocks} for one in rounds]
+        self._input = np.array(
+            [
+                [_UNKNOWN if (at := inputs.get(label)) is None else at for inputs in inputs_by_mode]
+                for label in labels
+            ]
+        )
         self._quiet = np.array([not one.dirty for one in rounds], dtype=bool)
 
     def call_s(self, *labels: str, contaminated: bool = False) -> Seconds:
         """Seconds a call of these modes in the rounds that hold all of them, shape (rounds, modes).
+
+        Where blocks were single calls, each round is brought to the rate over all inputs.
 
         Args:
             labels: of modes; one that was never measured gives no rounds.
@@ -94,7 +147,10 @@ class Samples:
         """
         if not {*labels} <= self._place.keys():
             return np.empty((0, len(labels)))
-        kept: Seconds = self._call_s[[self._place[label] for label in labels]]
+        places = [self._place[label] for label in labels]
+        kept: Seconds = self._call_s[places]
         counts = ~np.isnan(kept).any(axis=0)
-        kept = kept[:, counts if contaminated else counts & self._quiet]
-        return kept.T
+        counts = counts if contaminated else counts & self._quiet
+        inputs = self._input[places][:, counts].max(axis=0)
+        whole = (inputs == _UNKNOWN).any()
+        return kept[:, counts].T if whole else as_rates(kept[:, counts].T, inputs)

@@ -307,14 +307,16 @@ class _Conductor:
         if seconds := self._alone_s():
             self._measure_alone(seconds)
 
-    def _time_block(self, label: str, calls: int, settle: bool) -> Block:
+    def _time_block(self, label: str, calls: int, settle: bool, first: int) -> Block:
         """Time a block in the label's worker; see `TimeBlock`."""
         others = self._others(label)
         idle.settle(others)
         before_ns = idle.cpu_ns(others)
         ramp_s = RAMP_S if self.watcher.gpu and self.paused else 0.0
         self.paused = False
-        request = protocol.TimeBlock(mode=label, calls=calls, settle=settle, ramp_s=ramp_s)
+        request = protocol.TimeBlock(
+            mode=label, calls=calls, settle=settle, first=first, ramp_s=ramp_s
+        )
         timed = self._ask(label, request, protocol.Timed)
         used_ns = max(0, idle.cpu_ns(others) - before_ns)
         self.clocks[self.worker_of[label]].note(timed.clock_ns)
@@ -386,6 +388,8 @@ class _Conductor:
                 warmup_trend=outcome.warmup_trend or timing.trend(self.result.rounds, label),
             )
             self._flag_moving(label)
+            if timing.inputs_differ(measured.calls):
+                self.result.flag(Flagged(Flag.INPUTS_DIFFER, label))
 
     def _alone_s(self) -> float:
         """Seconds for each mode alone on a GPU: as the effort says, and where power limits it.
@@ -410,7 +414,9 @@ class _Conductor:
             call_s, until = list[float](), time.monotonic() + seconds
             try:
                 while time.monotonic() < until:
-                    call_s.append(self._time_block(label, self.calls[label], settle=False).call_s)
+                    first = len(call_s) % timing.INPUTS
+                    block = self._time_block(label, self.calls[label], settle=False, first=first)
+                    call_s.append(block.call_s)
             except WorkerLost as lost:
                 self._drop_worker(lost)
             else:

@@ -44,6 +44,7 @@ class TimeBlock(msgspec.Struct, frozen=True, tag="time_block"):
     """Time a block of calls, after untimed ones if it is to settle. Answered by `Timed`.
 
     Attributes:
+        first: position of the first call's input.
         ramp_s: how long no call must have been faster than those before; 0: one call settles.
     """
 
@@ -51,6 +52,7 @@ class TimeBlock(msgspec.Struct, frozen=True, tag="time_block"):
     mode: str
     calls: int
     settle: bool
+    first: int = 0
     ramp_s: float = 0.0
 
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.estimates import Samples, logs
+from xla_sweeps.measure import timing
 from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.measure.timing import Clock
 from xla_sweeps.schema.measurement import Block, LatencyPass, Round
@@ -60,11 +62,12 @@ def _share(rounds: Sequence[Round]) -> float:
     return sum(bool(round_.dirty) for round_ in rounds) / max(1, len(rounds))
 
 
-TimeBlock = Callable[[str, int, bool], Block]
+TimeBlock = Callable[[str, int, bool, int], Block]
 """Times so many back-to-back calls of a label, and one synchronization.
 
-After an untimed call, which refills the caches, if it is to settle. It raises `WorkerLost` where
-the label cannot be measured any more.
+After an untimed call, which refills the caches, if it is to settle. The last argument is the
+position of the first call's input. It raises `WorkerLost` where the label cannot be measured any
+more.
 """
 
 TimeSingles = Callable[[str, int, float], tuple[int, Sequence[Block]]]
@@ -181,17 +184,18 @@ class Interleaving:
         """Measure one block of each mode, in this order, each after an untimed call.
 
         That call refills the caches after the switch of modes. Modes profit from it unequally, so
-        all have it or none.
+        all have it or none. All blocks begin with the same input, the next one in each round, so
+        modes whose blocks are single calls are timed on the same inputs.
 
         Raises:
             WorkerLost: a mode cannot be measured any more; the round does not count.
         """
         settle = max(self.call_s[label] for label in self.decisive) <= self.effort.settle_s
-        blocks = []
+        blocks, first = [], len(self.rounds) % timing.INPUTS
         started = self.clock()
         for label in order:
             begun = self.clock()
-            blocks.append(self.time_block(label, self.calls[label], settle))
+            blocks.append(self.time_block(label, self.calls[label], settle, first))
             self.spent_s[label] = self.spent_s.get(label, 0.0) + (self.clock() - begun) / 1e9
         result = Round(
             round=len(self.rounds),
@@ -351,16 +355,15 @@ def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]
 def log_ratios(rounds: Sequence[Round], baseline: str, candidate: str) -> list[float]:
     """log(baseline call time / candidate call time) of each round that holds both modes.
 
-    Contaminated rounds are left out, unless too few others remain for an interval.
+    As the record's reader takes them. Contaminated rounds are left out, unless too few others
+    remain for an interval.
     """
-    clean, every = [], []
-    for round_ in rounds:
-        times = {block.mode: block.call_s for block in round_.blocks}
-        if baseline in times and candidate in times:
-            every.append(math.log(times[baseline] / times[candidate]))
-            if not round_.dirty:
-                clean.append(every[-1])
-    return clean if len(clean) >= stats.MIN_PAIRS else every
+    samples = Samples(rounds)
+    clean = samples.call_s(baseline, candidate)
+    enough = len(clean) >= stats.MIN_PAIRS
+    counted = clean if enough else samples.call_s(baseline, candidate, contaminated=True)
+    log_ratio: list[float] = logs([counted])[0].tolist()
+    return log_ratio
 
 
 def _progress(state: Interleaving, *, ended: bool) -> Progress:

@@ -12,7 +12,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from xla_sweeps.analysis import stats
@@ -21,8 +21,10 @@ from xla_sweeps.schema.trial import Effort
 
 WARMUP_WINDOW = 10
 STATIONARY_TOLERANCE = 0.01
-NEW_INPUTS = 2
-"""Inputs beyond the first that rotate; each is new to the mode once, in a block of its own."""
+INPUTS = 3
+"""Inputs that rotate."""
+NEW_INPUTS = INPUTS - 1
+"""Inputs beyond the first; each is new to the mode once, in a block of its own."""
 RECOMPILE_FACTOR = 10
 RECOMPILE_S = 0.02
 CLEARLY_FASTER = 0.02
@@ -31,6 +33,8 @@ LONGEST_RAMP = 20
 SYNC_CALLS = 50
 BLOCK_OVER_SYNC = 200
 MIN_LATENCY_CALLS = 10
+UNEQUAL_INPUTS = 0.05
+"""How far the rate of calls over all inputs may be from that of the middle input."""
 START_FROM = 10
 """Minimum number of rounds to detect a slow start."""
 
@@ -39,7 +43,13 @@ Clock = Callable[[], int]
 
 
 class Executable(Protocol):
-    """One model in one execution mode, its inputs already on the device."""
+    """One model in one execution mode, its inputs already on the device.
+
+    Attributes:
+        position: of the input that the next call takes, among the `INPUTS` that rotate.
+    """
+
+    position: int
 
     def prepare(self) -> None:
         """Activate the mode, restore its state; called before a block or a series of calls.
@@ -118,17 +128,29 @@ def settled_block(
     settle: bool,
     clock: Clock,
     cpu_clock: Clock | None = None,
+    first: int = 0,
     ramp_s: float = 0.0,
 ) -> Block:
     """`measure_block` after the mode was activated and, if it is to settle, called untimed.
 
-    Once; or with `ramp_s` until calls get no faster, see `_until_steady`.
+    Args:
+        executable: warm.
+        mode: its label.
+        calls: in the block.
+        settle: whether untimed calls precede it, beginning with another input.
+        clock: nanoseconds.
+        cpu_clock: of the process, likewise.
+        first: position of the input of the block's first call.
+        ramp_s: settle until calls get no faster for so long, see `_until_steady`; 0: one call.
     """
     executable.prepare()
     if settle:
+        executable.position = (first - 1) % INPUTS
         _until_steady(executable, ramp_s, clock)
+    executable.position = first
     with garbage_collection_off():
-        return measure_block(executable, mode, calls, clock=clock, cpu_clock=cpu_clock)
+        block = measure_block(executable, mode, calls, clock=clock, cpu_clock=cpu_clock)
+    return replace(block, input=first if calls == 1 else None)
 
 
 def _until_steady(executable: Executable, ramp_s: float, clock: Clock) -> None:
@@ -243,16 +265,18 @@ def starts_slowly(call_s: Sequence[float]) -> bool:
 def calls_per_block(call_s: float, *, sync_s: float, block_s: float) -> int:
     """Calls for a block that lasts at least `block_s` and 200 empty synchronizations.
 
-    Blocks of all modes last equally long: a faster mode gets more calls.
+    Blocks of all modes last equally long: a faster mode gets more calls. A block has a single call,
+    or takes each of the rotating inputs equally often.
     """
     target_s = max(block_s, BLOCK_OVER_SYNC * sync_s)
-    return max(1, math.ceil(target_s / call_s))
+    calls = math.ceil(target_s / call_s)
+    return 1 if calls <= 1 else INPUTS * math.ceil(calls / INPUTS)
 
 
 def measure_singles(
     executable: Executable, mode: str, *, calls: int, limit_s: float, clock: Clock
 ) -> tuple[Block, ...]:
-    """Synchronized single calls after an untimed one, as blocks of one.
+    """Synchronized single calls after an untimed one, as blocks of one; the inputs rotate.
 
     Args:
         executable: warm.
@@ -263,14 +287,32 @@ def measure_singles(
     """
     begun, blocks = clock(), list[Block]()
     executable.prepare()
+    executable.position = INPUTS - 1
     executable.step()
     executable.synchronize()
     with garbage_collection_off():
         for done in range(calls):
             if done >= MIN_LATENCY_CALLS // 2 and (clock() - begun) / 1e9 > limit_s:
                 break
-            blocks.append(measure_block(executable, mode, 1, clock=clock))
+            block = measure_block(executable, mode, 1, clock=clock)
+            blocks.append(replace(block, input=done % INPUTS))
     return tuple(blocks)
+
+
+def inputs_s(singles: Sequence[Block]) -> tuple[float, ...]:
+    """Median seconds of single calls on each of the inputs; empty unless all of them were timed."""
+    call_s = [
+        [block.call_s for block in singles if block.input == position] for position in range(INPUTS)
+    ]
+    return tuple(map(statistics.median, call_s)) if all(call_s) else ()
+
+
+def inputs_differ(singles: Sequence[Block]) -> bool:
+    """True if a call on all inputs takes another time, on average, than one on the middle input."""
+    seconds = inputs_s(singles)
+    if not seconds:
+        return False
+    return abs(statistics.fmean(seconds) / statistics.median(seconds) - 1) > UNEQUAL_INPUTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,11 @@ class Flag(StrEnum):
     NO_REFERENCE = "no_float64_reference"
     RECOMPILES = "recompiles_per_input"
     """New input values make the mode compile again: its shapes depend on values."""
+    INPUTS_DIFFER = "inputs_differ"
+    """The mean time of a call over the rotating inputs is not that of the middle one: by over 5 %.
+    """
+    SLOW_ON_NEW_INPUTS = "slow_on_new_inputs"
+    """Calls on values that were never seen take more than 1.5 times as long: it keeps answers."""
     OUTPUTS_ELSEWHERE = "outputs_elsewhere"
     """Some outputs are not on the device: integers in host memory, or an operation without a kernel
     for the device."""
@@ -175,6 +180,8 @@ class Block:
             to choose blocks. None in older records.
         idle_cpu_ns: CPU time of the trial's other measuring processes meanwhile, which should be
             idle; None where there are none.
+        input: position of the only input of its calls; None where they took all inputs in turn,
+            and in older records.
     """
 
     mode: str
@@ -183,6 +190,7 @@ class Block:
     enqueue_ns: Count
     cpu_ns: Count | None = None
     idle_cpu_ns: Count | None = None
+    input: Count | None = None
 
     def __post_init__(self) -> None:
         if self.calls < 1 or self.elapsed_ns <= 0 or not 0 <= self.enqueue_ns <= self.elapsed_ns:

@@ -174,6 +174,7 @@ class Replicate:
             request.mode,
             request.calls,
             settle=request.settle,
+            first=request.first,
             ramp_s=request.ramp_s,
             clock=CLOCK,
             cpu_clock=time.process_time_ns,

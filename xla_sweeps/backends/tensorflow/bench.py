@@ -35,7 +35,7 @@ from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Trial
 from xla_sweeps.worker.backend import Tell
 
-INPUT_BATCHES = 1 + timing.NEW_INPUTS
+INPUT_BATCHES = timing.INPUTS
 REFERENCE_IMAGES = 2
 
 _IMAGE_RANK = 3

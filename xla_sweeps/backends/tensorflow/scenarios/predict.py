@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import devices, modes
-from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.bench import INPUT_BATCHES, Bench
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
 from xla_sweeps.backends.tensorflow.scenarios.keras_jit import KerasExecutable
 from xla_sweeps.backends.tensorflow.sources import LoadedModel
@@ -42,7 +42,7 @@ class Repeated(modes.ModeExecutable):
     def step(self) -> None:
         """Start one call, on the inputs from the next one on."""
         self.last = [self.run(batch) for batch in self._of_call(self.position)]
-        self.position = (self.position + 1) % len(self.given)
+        self.position = (self.position + 1) % INPUT_BATCHES
 
     def outputs(self, position: int = 0) -> list[np.ndarray]:
         """Outputs of the call on the inputs from `position` on: one float64 array per head."""
