@@ -347,6 +347,7 @@ class LaunchQueue:
     kernels: int = 100
     depth: int = 1000
     now_ns: int = 0
+    position: int = 0
     ends_ns: deque[int] = field(default_factory=deque)
 
     def prepare(self) -> None:

@@ -170,3 +170,37 @@ def test_inputs_of_which_the_middle_one_is_no_average_are_noticed(
     assert timing.inputs_s(singles) == pytest.approx([0.1 * cost for cost in costs])
     assert timing.inputs_differ(singles) is differ
     assert not timing.inputs_differ(singles[:2])
+
+
+class Forgetful(Device):
+    """A device whose calls on new values take longer; at times one is slow without a reason."""
+
+    factor = 1.0
+    slow_call = -1
+    renewals = 0
+
+    def renew(self) -> bool:
+        self.renewals += 1
+        slow = 2.0 if self.renewals - 1 == self.slow_call else 1.0
+        self.noise = [self.factor * slow]
+        return True
+
+
+@pytest.mark.parametrize(
+    ("factor", "slow_call", "calls", "slow"),
+    [(1.0, -1, 1, False), (1.4, -1, 1, False), (1.7, -1, 3, True), (1.0, 0, 2, False)],
+)
+def test_calls_on_new_values_that_all_take_longer_are_noticed(
+    factor: float, slow_call: int, calls: int, slow: bool
+) -> None:
+    device = Forgetful(clock := Clock(), work_s=0.1, enqueue_s=0.0)
+    device.factor, device.slow_call = factor, slow_call
+    assert timing.slow_on_new_inputs(device, seen_s=0.1, clock=clock) is slow
+    assert device.calls == calls
+
+
+def test_an_input_that_is_expensive_by_itself_is_not_one_of_new_values() -> None:
+    device = Forgetful(clock := Clock(), work_s=0.1, enqueue_s=0.0, costs=(1.0, 2.0, 4.0))
+    singles = timing.measure_singles(device, "xla", calls=10, limit_s=1e6, clock=clock)
+    seen_s = max(timing.inputs_s(singles))
+    assert not timing.slow_on_new_inputs(device, seen_s=seen_s, clock=clock)

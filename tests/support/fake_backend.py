@@ -88,6 +88,9 @@ class FakeExecutable:
 
     def synchronize(self) -> None: ...
 
+    def renew(self) -> bool:
+        return False
+
     def first_call_s(self) -> float:
         if self.is_to("crash"):
             os.kill(os.getpid(), signal.SIGSEGV)
@@ -112,6 +115,7 @@ class FakeModel:
     """Random weights."""
 
     deterministic = True
+    compared_inputs = 1
 
     def __init__(self, job: ReplicateJob) -> None:
         random, spec = np.random.default_rng(job.trial.seed), job.trial.model
@@ -134,7 +138,7 @@ class FakeModel:
     def run_eagerly(self, tell: Tell) -> None:
         self.eager = [self.inputs @ self.weights]
 
-    def add_reference(self, tell: Tell) -> bool:
+    def add_reference(self, tell: Tell, position: int = 0) -> bool:
         return False
 
     def bind(self, mode: str) -> FakeExecutable:
@@ -144,8 +148,8 @@ class FakeModel:
         absent = executable.is_to("absent")
         return {"in_force": not absent, "reason": "nothing was compiled" if absent else ""}
 
-    def comparison(self, executable: FakeExecutable) -> Callable[[], Agreement]:
-        outputs, expected = executable.outputs(), self.eager
+    def comparison(self, executable: FakeExecutable, position: int = 0) -> Callable[[], Agreement]:
+        outputs, expected = executable.outputs(position), self.eager
         exact = Precision.FLOAT32
         return partial(agreement.compare, outputs, expected, precision=exact, classes=True)
 

@@ -153,4 +153,5 @@ class Samples:
         counts = counts if contaminated else counts & self._quiet
         inputs = self._input[places][:, counts].max(axis=0)
         whole = (inputs == _UNKNOWN).any()
-        return kept[:, counts].T if whole else as_rates(kept[:, counts].T, inputs)
+        call_s: Seconds = kept[:, counts].T
+        return call_s if whole else as_rates(call_s, inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -84,7 +84,19 @@ def compare(
         )
         for index, output in enumerate(outputs)
     ]
-    return min(heads, key=lambda head: (head.ok, -(head.rmse_rel or 0.0)))
+    return worst(heads)
+
+
+def worst(agreements: Iterable[Agreement]) -> Agreement:
+    """One that is not ok, if there is one; among those the one that differs most."""
+    return min(agreements, key=lambda one: (one.ok, -(one.rmse_rel or 0.0)))
+
+
+def on_input(agreement: Agreement, position: int) -> Agreement:
+    """The agreement, whose reason says on which of the rotating inputs."""
+    if not agreement.reason:
+        return agreement
+    return replace(agreement, reason=f"on input {position + 1}: {agreement.reason}")
 
 
 def compare_detections(

@@ -33,6 +33,8 @@ LONGEST_RAMP = 20
 SYNC_CALLS = 50
 BLOCK_OVER_SYNC = 200
 MIN_LATENCY_CALLS = 10
+NEW_INPUT_FACTOR = 1.5
+"""How much longer calls on new values take where a mode keeps the answers that it has given."""
 UNEQUAL_INPUTS = 0.05
 """How far the rate of calls over all inputs may be from that of the middle input."""
 START_FROM = 10
@@ -313,6 +315,35 @@ def inputs_differ(singles: Sequence[Block]) -> bool:
     if not seconds:
         return False
     return abs(statistics.fmean(seconds) / statistics.median(seconds) - 1) > UNEQUAL_INPUTS
+
+
+class Renewable(Executable, Protocol):
+    """An executable whose inputs can be replaced."""
+
+    def renew(self) -> bool:
+        """Replace the inputs by values that no call has seen; False where there are none."""
+
+
+def slow_on_new_inputs(executable: Renewable, *, seen_s: float, clock: Clock) -> bool:
+    """True if each of three calls on new values takes much longer than calls on seen ones.
+
+    The first call that does not ends the test.
+
+    Args:
+        executable: warm; its inputs are replaced.
+        seen_s: seconds of a single call on the most expensive of the seen inputs.
+        clock: nanoseconds.
+    """
+    executable.prepare()
+    for position in range(INPUTS):
+        if not executable.renew():
+            return False
+        executable.position = position
+        with garbage_collection_off():
+            block = measure_block(executable, "", 1, clock=clock)
+        if block.call_s <= NEW_INPUT_FACTOR * seen_s:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,8 +60,8 @@ FLAG_TEXTS: dict[str, str] = {
     Flag.INPUTS_DIFFER: "some inputs take much longer than others: the throughput is that over all "
     "of them, more than 5 % from that of the middle one, and depends on which were drawn",
     Flag.SLOW_ON_NEW_INPUTS: "calls on new input values take more than 1.5 times as long as calls "
-    "on values that it has seen, so it seems to keep answers, and the figures are not those of new "
-    "inputs",
+    "on values that it has seen: the mode keeps answers or compiles again, and its figures are not "
+    "those of new inputs",
     Flag.OUTPUTS_ELSEWHERE: "some outputs are not on the device, so a part of the model may run on "
     "the CPU",
     Flag.RANDOM_LAYERS: "the model has dropout or the like: XLA draws other random numbers "

@@ -94,7 +94,8 @@ class Flag(StrEnum):
     """The mean time of a call over the rotating inputs is not that of the middle one: by over 5 %.
     """
     SLOW_ON_NEW_INPUTS = "slow_on_new_inputs"
-    """Calls on values that were never seen take more than 1.5 times as long: it keeps answers."""
+    """Calls on values that were never seen take more than 1.5 times as long: the mode keeps
+    answers, or compiles again."""
     OUTPUTS_ELSEWHERE = "outputs_elsewhere"
     """Some outputs are not on the device: integers in host memory, or an operation without a kernel
     for the device."""

@@ -17,7 +17,7 @@ Tell = Callable[[protocol.Event], None]
 """Sends an event to the parent."""
 
 
-class Executable(timing.Executable, Protocol):
+class Executable(timing.Renewable, Protocol):
     """A model in one mode, its inputs on the device."""
 
     trace_s: float | None
@@ -41,11 +41,13 @@ class Model(Protocol):
     Attributes:
         facts: of the model, as far as they are known.
         deterministic: whether two eager runs agree.
+        compared_inputs: number of rotating inputs on which a mode is verified.
         seconds: of stages such as `reference`, `macs`.
     """
 
     facts: ModelFacts
     deterministic: bool
+    compared_inputs: int
     seconds: dict[str, float]
 
     def synchronization(self) -> Mapping[str, Any]:
@@ -54,8 +56,11 @@ class Model(Protocol):
     def run_eagerly(self, tell: Tell) -> None:
         """Compute what every mode must reproduce, before anything is traced."""
 
-    def add_reference(self, tell: Tell) -> bool:
-        """Compute the float64 reference, unless that was tried; returns whether it was now."""
+    def add_reference(self, tell: Tell, position: int = 0) -> bool:
+        """Compute the float64 reference of an input, unless that was tried.
+
+        Returns whether it was now.
+        """
 
     def bind(self, mode: str) -> Executable:
         """The model in a mode; graph modes are traced here."""
@@ -66,8 +71,11 @@ class Model(Protocol):
         `reason` says why it is not; `elsewhere` names devices of outputs that are not the trial's.
         """
 
-    def comparison(self, executable: Any) -> Callable[[], Agreement]:
-        """Run what is to be verified of a mode; returns what compares it with what is known."""
+    def comparison(self, executable: Any, position: int = 0) -> Callable[[], Agreement]:
+        """Run what is to be verified of a mode on an input.
+
+        Returns what compares it with what is known.
+        """
 
     def note_build(self, executable: Any, tell: Tell) -> None:
         """Note what a mode made of the model: facts and flags."""

@@ -6,14 +6,17 @@ printed or sent inside a timed block.
 
 from __future__ import annotations
 
+import math
 import time
+import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from xla_sweeps.measure import protocol, timing
+from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.schema.measurement import (
     REFUSED,
     Agreement,
+    Block,
     Failure,
     Flag,
     Flagged,
@@ -27,6 +30,9 @@ from xla_sweeps.worker.backend import Executable, Framework, Model, Tell
 
 CLOCK = time.perf_counter_ns
 
+COMPILING_SHARE = 0.2
+"""Share of the first call's time above which another call compiled too."""
+
 
 @dataclass
 class Prepared:
@@ -34,11 +40,13 @@ class Prepared:
 
     Attributes:
         traced: how often it had been traced once it was warm.
+        singles: blocks of a single call.
     """
 
     executable: Executable
     outcome: ModeOutcome
     traced: int = 0
+    singles: list[Block] = field(default_factory=list)
 
 
 class Replicate:
@@ -135,14 +143,31 @@ class Replicate:
             return replace(
                 outcome, status=Status.MODE_NOT_EFFECTIVE, effective=evidence, failure=absent
             )
-        compare = self._model.comparison(executable)
-        agreement = compare()
-        if not agreement.ok and self._model.add_reference(self._tell):
-            agreement = compare()  # perhaps as close to float64 as eager is
-        status, failure = _gate(agreement, deterministic=self._model.deterministic)
-        return replace(
-            outcome, status=status, effective=evidence, agreement=agreement, failure=failure
-        )
+        return self._verify(executable, replace(outcome, effective=evidence), 0)
+
+    def _verify(self, executable: Executable, outcome: ModeOutcome, position: int) -> ModeOutcome:
+        """Check that a mode computes what eager computes on an input; the worst agreement counts.
+
+        Where a later input shows nothing, such as an image without a box, the earlier ones count.
+        """
+        compare = self._model.comparison(executable, position)
+        agreed = compare()
+        if not agreed.ok and self._model.add_reference(self._tell, position):
+            agreed = compare()  # perhaps as close to float64 as eager is
+        if outcome.agreement is not None:
+            if agreed.refused and agreed.rmse_rel is None:
+                return outcome
+            agreed = agreement.worst((outcome.agreement, agreement.on_input(agreed, position)))
+        status, failure = _gate(agreed, deterministic=self._model.deterministic)
+        return replace(outcome, status=status, agreement=agreed, failure=failure)
+
+    def _verify_later(self, label: str) -> None:
+        """Verify a mode on the other inputs, which were new to it when it was warmed up."""
+        entry = self._prepared[label]
+        self._tell(protocol.Stage(phase=Phase.VERIFY, mode=label, detail="other inputs"))
+        for position in range(1, self._model.compared_inputs):
+            if entry.outcome.status is Status.OK:
+                entry.outcome = self._verify(entry.executable, entry.outcome, position)
 
     def _warm_up(self, label: str) -> protocol.Warmed:
         """Warm up a mode; its compile time is the first call's beyond that of a steady call."""
@@ -151,7 +176,7 @@ class Replicate:
         model.reset_steady_memory()
         warm = timing.warm_up(entry.executable, effort=self._job.trial.effort, clock=CLOCK)
         memory_bytes = model.steady_memory_bytes(entry.executable, call_s=warm.call_s)
-        if warm.recompiles:
+        if warm.recompiles and _compiles(warm, entry.outcome):
             tell(protocol.Caveat(Flagged(Flag.RECOMPILES, label)))
         entry.outcome = replace(
             entry.outcome,
@@ -163,14 +188,16 @@ class Replicate:
             steady_memory_bytes=memory_bytes,
             **entry.executable.extras(),
         )
+        self._verify_later(label)
         entry.executable.prepare()
         sync_s = timing.sync_overhead_s(entry.executable, clock=CLOCK)
         entry.traced = entry.executable.traces()
         return protocol.Warmed(outcome=entry.outcome, call_s=warm.call_s, sync_s=sync_s)
 
     def _time_block(self, request: protocol.TimeBlock) -> protocol.Timed:
+        entry = self._prepared[request.mode]
         block = timing.settled_block(
-            self._prepared[request.mode].executable,
+            entry.executable,
             request.mode,
             request.calls,
             settle=request.settle,
@@ -179,17 +206,20 @@ class Replicate:
             clock=CLOCK,
             cpu_clock=time.process_time_ns,
         )
+        if block.calls == 1:
+            entry.singles.append(block)
         return protocol.Timed(block=block, clock_ns=CLOCK())
 
     def _time_singles(self, request: protocol.TimeSingles) -> protocol.Singles:
-        started_ns = CLOCK()
+        started_ns, entry = CLOCK(), self._prepared[request.mode]
         blocks = timing.measure_singles(
-            self._prepared[request.mode].executable,
+            entry.executable,
             request.mode,
             calls=request.calls,
             limit_s=request.limit_s,
             clock=CLOCK,
         )
+        entry.singles += blocks
         return protocol.Singles(blocks=blocks, started_ns=started_ns)
 
     def _finish(self, request: protocol.Finish) -> protocol.Finished:
@@ -199,9 +229,23 @@ class Replicate:
             for label, calls in request.calls.items()
             if calls and label in self._prepared and (reason := self._spoilt(label, calls))
         }
+        for label in self._prepared:
+            self._flag_slow_on_new_inputs(label)
         self._model.count_macs(self._tell)
         self._tell(protocol.Loaded(environment=self._framework.environment()))  # all by now
         return protocol.Finished(spoilt=spoilt, seconds=self._model.seconds)
+
+    def _flag_slow_on_new_inputs(self, label: str) -> None:
+        """Flag a mode that takes longer for values that it has not seen: it may keep answers."""
+        entry = self._prepared[label]
+        seen_s = max(timing.inputs_s(entry.singles), default=math.inf)
+        try:
+            slow = timing.slow_on_new_inputs(entry.executable, seen_s=seen_s, clock=CLOCK)
+        except Exception:  # what was measured stays
+            traceback.print_exc()
+        else:
+            if slow:
+                self._tell(protocol.Caveat(Flagged(Flag.SLOW_ON_NEW_INPUTS, label)))
 
     def _spoilt(self, label: str, calls: int) -> tuple[Status, Failure] | None:
         """Reason why what was measured is no steady state of the mode; None if it is."""
@@ -220,8 +264,17 @@ class Replicate:
         return Status.WRONG_RESULT, failure
 
 
-def _gate(agreement: Agreement, *, deterministic: bool) -> tuple[Status, Failure | None]:
-    if agreement.ok:
+def _compiles(warm: timing.WarmUp, outcome: ModeOutcome) -> bool:
+    """True if a call on a new input takes about as long as the first one, which compiled.
+
+    Otherwise the mode may keep answers that it has given.
+    """
+    new_s = min(block.call_s for block in warm.blocks[: timing.NEW_INPUTS])
+    return new_s >= COMPILING_SHARE * (outcome.first_call_s or 0.0)
+
+
+def _gate(agreed: Agreement, *, deterministic: bool) -> tuple[Status, Failure | None]:
+    if agreed.ok:
         return Status.OK, None
     if not deterministic:
         message = "two eager runs on the same input differ, so no mode can be verified"
@@ -229,7 +282,7 @@ def _gate(agreement: Agreement, *, deterministic: bool) -> tuple[Status, Failure
             phase=Phase.VERIFY, kind="nondeterministic", message=message
         )
     return Status.WRONG_RESULT, Failure(
-        phase=Phase.VERIFY, kind="disagreement", message=agreement.message
+        phase=Phase.VERIFY, kind="disagreement", message=agreed.message
     )
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import gc
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from desk import Heard, prepare_modes, set_up
+from desk import Heard, desk_of, prepare_modes, set_up
 from factories import TRIAL
 
-from xla_sweeps.backends.tensorflow.bench import Bench
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.backends.tensorflow import modes
+from xla_sweeps.backends.tensorflow.bench import Bench, eager_outputs
+from xla_sweeps.measure import protocol
+from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Trial
 
 pytestmark = pytest.mark.tf
@@ -75,3 +80,121 @@ def test_the_float64_model_is_gone_before_the_next_mode(bench: Bench) -> None:
     dtypes = {variable.dtype for variable in wide}
     assert "float32" in dtypes
     assert "float64" not in dtypes
+
+
+def warmed(asked: ReplicateJob, bench: Bench) -> dict[str, ModeOutcome]:
+    """The outcomes of the modes once they are warm."""
+    desk = desk_of(asked, bench, Heard())
+    for label in asked.modes:
+        desk.answer(protocol.Prepare(mode=label))
+    replies: dict[str, Any] = {
+        label: desk.answer(protocol.WarmUp(mode=label)) for label in asked.modes
+    }
+    return {label: reply.outcome for label, reply in replies.items()}
+
+
+def planted(bench: Bench, position: int, factor: float) -> Bench:
+    """The bench, whose XLA mode multiplies its output for one of the inputs."""
+    mark = float(bench.inputs[position][0, 0, 0, 0])
+    right = bench.built.call
+
+    class Wrong(Bench):
+        def make(self, mode: Mode) -> modes.ModeExecutable:
+            if mode is not Mode.XLA:
+                return super().make(mode)
+            return modes.ModeExecutable.bind(
+                lambda batch: (
+                    right(batch) * tf.where(tf.equal(batch[0, 0, 0, 0], mark), factor, 1.0)
+                ),
+                mode,
+                self.inputs,
+            )
+
+    return Wrong(**{each.name: getattr(bench, each.name) for each in fields(bench)})
+
+
+@pytest.mark.parametrize(
+    ("position", "factor", "says"),
+    [(0, 2.0, "outputs differ"), (1, 1.01, "on input 2:"), (2, 2.0, "on input 3:")],
+)
+def test_a_mode_that_is_wrong_on_one_of_the_inputs_is_refused(
+    bench: Bench, position: int, factor: float, says: str
+) -> None:
+    wrong = planted(bench, position, factor)
+    both = replace(job(SMALL), modes=("graph", "xla"))
+    outcomes = warmed(both, wrong)
+    assert outcomes["graph"].status is Status.OK
+    assert outcomes["xla"].status is Status.WRONG_RESULT
+    assert says in outcomes["xla"].failure.message
+
+
+def test_a_later_input_has_a_reference_of_its_own(bench: Bench) -> None:
+    scale = np.abs(bench.later[0][0]).max()
+    noise = np.random.default_rng(1).normal(size=bench.later[0][0].shape)
+    moved = [bench.later[0][0] + 1e-3 * scale * noise]
+    inexact = replace(bench, seconds={}, later=[moved, bench.later[1]], later_references={})
+    outcome = warmed(job(SMALL), inexact)["graph"]
+    assert list(inexact.later_references) == [1]
+    assert outcome.status is Status.OK  # eager is further from float64 than graph is
+    expected = eager_outputs(bench.built, [bench.inputs[2]])
+    assert bench.eager_of(2)[0] == pytest.approx(expected[0])
+
+
+def keeping(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A call that keeps its answers while it runs eagerly."""
+    answers: dict[bytes, Any] = {}
+
+    def kept(batch: Any) -> Any:
+        if not tf.executing_eagerly():
+            return call(batch)
+        key = batch.numpy().tobytes()
+        if key not in answers:
+            answers[key] = call(batch)
+        return answers[key]
+
+    return kept
+
+
+def keeping_three(call: Callable[[Any], Any], bench: Bench) -> Callable[[Any], Any]:
+    """A call that keeps three answers in variables, and replaces the oldest."""
+    batch, output = bench.inputs[0], bench.built.call(bench.inputs[0])
+    keys = tf.Variable(tf.zeros([3, *batch.shape]))
+    answers = tf.Variable(tf.zeros([3, *output.shape]))
+    oldest = tf.Variable(0)
+
+    def slowly(given: Any) -> Any:
+        result = call(given)
+        for _ in range(9):
+            result = result + 0 * call(given + tf.reduce_mean(result))
+        place = oldest % 3
+        keys.assign(tf.tensor_scatter_nd_update(keys, [[place]], [given]))
+        answers.assign(tf.tensor_scatter_nd_update(answers, [[place]], [result]))
+        oldest.assign_add(1)
+        return result
+
+    def kept(given: Any) -> Any:
+        same = tf.reduce_all(tf.equal(keys, given[None]), axis=[1, 2, 3, 4])
+        return tf.cond(
+            tf.reduce_any(same),
+            lambda: tf.gather(answers, tf.argmax(tf.cast(same, tf.int32))),
+            lambda: slowly(given),
+        )
+
+    return kept
+
+
+@pytest.mark.parametrize("mode", ["eager", "xla"])
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_mode_that_keeps_its_answers_is_flagged(bench: Bench, mode: str, keeps: bool) -> None:
+    call = keeping(bench.built.call) if mode == "eager" else keeping_three(bench.built.call, bench)
+    built = replace(bench.built, call=call) if keeps else bench.built
+    heard, alone = Heard(), replace(job(SMALL), modes=(mode,))
+    made = replace(bench, built=built, seconds={})
+    made.run_eagerly(heard.send)
+    desk = desk_of(alone, made, heard)
+    desk.answer(protocol.Prepare(mode=mode))
+    desk.answer(protocol.WarmUp(mode=mode))
+    desk.answer(protocol.TimeSingles(mode=mode, calls=20, limit_s=10))
+    desk.answer(protocol.Finish(calls={mode: 3}))
+    flags = {event.flagged.flag for event in heard.events if isinstance(event, protocol.Caveat)}
+    assert flags == ({Flag.SLOW_ON_NEW_INPUTS} if keeps else set())

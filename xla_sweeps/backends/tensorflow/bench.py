@@ -60,14 +60,23 @@ class Bench:
     facts: ModelFacts
     inputs: Sequence[Any] = ()
     eager: list[np.ndarray] = field(default_factory=list)
+    """Outputs of eager execution on the first inputs."""
+    later: list[list[np.ndarray]] = field(default_factory=list)
+    """Outputs of eager execution on each batch after these, in the precision of the model."""
     deterministic: bool = True
     reference: list[np.ndarray] | None = None
+    """Outputs in float64 for the first samples of the first inputs."""
+    later_references: dict[int, list[np.ndarray]] = field(default_factory=dict)
+    """The same for later inputs, by position; only where a mode needed them."""
     sync_by_reading: bool = False
     """Wait by reading a result, on a device where `sync_devices` does not wait."""
     seconds: dict[str, float] = field(default_factory=dict)
 
     step = staticmethod(models.forward_of)
     """Makes one call on a batch; raises `ConfigError` where the model lacks the scenario."""
+
+    compared_inputs = INPUT_BATCHES
+    """Inputs on which outputs are compared."""
 
     def make(self, mode: Mode) -> modes.ModeExecutable:
         """Bind the model to a mode; graph modes are traced here."""
@@ -102,31 +111,56 @@ class Bench:
         self.call_eagerly(tell)
 
     def call_eagerly(self, tell: Tell) -> None:
-        """Run the model eagerly twice."""
+        """Run the model eagerly on all inputs, on the first one twice."""
         first = eager_outputs(self.built, self.inputs[:1])
         self.eager = eager_outputs(self.built, self.inputs[: self.trial.batches])
+        self.later = [
+            native_outputs(self.built, batch) for batch in self.inputs[self.trial.batches :]
+        ]
         again = [head[: len(once)] for once, head in zip(first, self.eager, strict=True)]
         self.deterministic = agreement.deterministic(first, again)
 
-    def add_reference(self, tell: Tell) -> bool:
+    def add_reference(self, tell: Tell, position: int = 0) -> bool:
         """Compute outputs of the same weights in float64, unless that was tried."""
-        if "reference" in self.seconds:
+        tried = "reference" in self.seconds
+        if tried and (not position or self.reference is None or position in self.later_references):
             return False
         tell(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
         begun = time.perf_counter()
         try:
-            self.compute_reference()
+            if not tried:
+                self.compute_reference()
+            if position:
+                self.later_references[position] = self.reference_of(position)
         except Exception as error:  # modes are then compared with eager only, and flagged
             traceback.print_exc()
             tell(protocol.Caveat(Flagged(Flag.NO_REFERENCE, note=error_line(error))))
         gc.collect()  # the float64 model, which would count as memory of the next mode
-        self.seconds["reference"] = time.perf_counter() - begun
+        spent_s = time.perf_counter() - begun
+        self.seconds["reference"] = self.seconds.get("reference", 0.0) + spent_s
         return True
 
     def compute_reference(self) -> None:
         """Compute `reference`; raises what TensorFlow raises, or where dtypes are fixed."""
-        few = tf.nest.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], self.inputs[0])
-        self.reference = models.float64_reference(self.trial.model, self.built, few)
+        self.reference = self.reference_of(0)
+
+    def reference_of(self, position: int) -> list[np.ndarray]:
+        """Outputs in float64 for the first samples of an input."""
+        few = tf.nest.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], self.inputs[position])
+        return models.float64_reference(self.trial.model, self.built, few)
+
+    def eager_of(self, position: int) -> list[np.ndarray]:
+        """Outputs of eager execution on the call that begins with this input, in float64."""
+        if not position:
+            return self.eager
+        batches, size = self.trial.batches, self.trial.batch_size
+        later = self.later[max(0, position - batches) : position]
+        heads = []
+        for place, head in enumerate(self.eager):
+            parts = [head[position * size :]] if position < batches else []
+            parts += [outputs[place].astype(np.float64) for outputs in later]
+            heads.append(np.concatenate(parts) if len(parts) > 1 else parts[0])
+        return heads
 
     def bind(self, mode: str) -> modes.ModeExecutable:
         """The model in a mode, as its scenario calls it."""
@@ -138,16 +172,18 @@ class Bench:
         """Evidence of what is in force of a mode."""
         return executable.effective(device=self.device)
 
-    def comparison(self, executable: modes.ModeExecutable) -> Callable[[], Agreement]:
+    def comparison(
+        self, executable: modes.ModeExecutable, position: int = 0
+    ) -> Callable[[], Agreement]:
         """Run what is to be verified of a mode; returns what compares it with eager."""
-        return partial(self.compare, executable.outputs())
+        return partial(self.compare, executable.outputs(position), position)
 
-    def compare(self, outputs: list[np.ndarray]) -> Agreement:
+    def compare(self, outputs: list[np.ndarray], position: int = 0) -> Agreement:
         """Compare a mode's outputs with those of eager, and with the float64 reference."""
         return agreement.compare(
             outputs,
-            self.eager,
-            self.reference,
+            self.eager_of(position),
+            self.later_references.get(position) if position else self.reference,
             precision=self.trial.precision,
             classes=self.trial.model.task == "classification",
         )
@@ -264,6 +300,12 @@ def eager_outputs(built: models.BuiltModel, batches: Sequence[Any]) -> list[np.n
         np.concatenate(parts) if len(parts) > 1 else parts[0]
         for parts in zip(*outputs, strict=True)
     ]
+
+
+def native_outputs(built: models.BuiltModel, batch: Any) -> list[np.ndarray]:
+    """Outputs of an eager call of a batch, one array per head, in their own precision."""
+    modes.activate(Execution.EAGER)
+    return [np.asarray(head) for head in tf.nest.flatten(built.call(batch))]
 
 
 def _check_batch(built: models.BuiltModel, trial: Trial) -> None:

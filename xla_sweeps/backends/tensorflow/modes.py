@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow import devices
+from xla_sweeps.backends.tensorflow import devices, models
 from xla_sweeps.backends.tensorflow.operations import clusters, computing, jit_compile, places
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Execution, Mode
@@ -104,6 +104,13 @@ class ModeExecutable:
         """Start one call on the next of the rotating inputs."""
         self.last = self.run(self.inputs[self.position])
         self.position = (self.position + 1) % len(self.inputs)
+
+    def renew(self) -> bool:
+        """Replace the inputs by new ones; False for a training, whose answers never repeat."""
+        if self.restore is not None:
+            return False
+        self.inputs = mixed(self.inputs)
+        return True
 
     def first_call_s(self) -> float:
         """Seconds of the first call with a synchronization; XLA compiles in it.
@@ -209,6 +216,24 @@ class ModeExecutable:
     def extras(self) -> dict[str, Any]:
         """Figures besides the times of calls, by their names in `ModeOutcome`."""
         return {}
+
+
+def mixed(batches: Sequence[Any]) -> list[Any]:
+    """New batches, each with values of one batch and of the one after it, chosen by chance.
+
+    Args:
+        batches: tensors on a device, or in NumPy, of one structure and shape.
+    """
+    rng = np.random.default_rng()
+
+    def choose(one: Any, other: Any) -> Any:
+        values = np.where(rng.random(one.shape) < 0.5, np.asarray(one), np.asarray(other))
+        if not tf.is_tensor(one):
+            return values
+        return models.placed(tf.constant(values, one.dtype), one.device.rpartition("/")[2])
+
+    after = [*batches[1:], batches[0]]
+    return [tf.nest.map_structure(choose, *pair) for pair in zip(batches, after, strict=True)]
 
 
 def activate(execution: Execution) -> None:

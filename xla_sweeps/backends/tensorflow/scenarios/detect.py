@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,10 @@ class DetectBench(Bench):
     """A detector whose boxes are compared.
 
     Attributes:
-        nudged: eager outputs on the first inputs changed by rounding; computed when needed.
+        nudged: eager outputs on the inputs changed by rounding, by position; computed when needed.
     """
 
-    nudged: list[np.ndarray] | None = None
+    nudged: dict[int, list[np.ndarray]] = field(default_factory=dict)
 
     @staticmethod
     def step(loaded: LoadedModel, spec: ModelSpec) -> Callable[[Any], Any]:
@@ -38,14 +38,18 @@ class DetectBench(Bench):
             )
         return lambda batch: decode(loaded.forward(batch), batch)
 
-    def add_reference(self, tell: Tell) -> bool:
+    def add_reference(self, tell: Tell, position: int = 0) -> bool:
         """None: detections are compared with eager only."""
         return False
 
-    def compare(self, outputs: list[np.ndarray]) -> Agreement:
+    def compare(self, outputs: list[np.ndarray], position: int = 0) -> Agreement:
         """Compare boxes with those of eager, as far as rounding leaves them alone."""
-        if self.nudged is None:
-            self.nudged = eager_outputs(self.built, [models.nudged(self.inputs[0])])
+        if position not in self.nudged:
+            moved = models.nudged(self.inputs[position])
+            self.nudged[position] = eager_outputs(self.built, [moved])
         return agreement.compare_detections(
-            outputs, self.eager, self.nudged, precision=self.trial.precision
+            outputs,
+            self.eager_of(position),
+            self.nudged[position],
+            precision=self.trial.precision,
         )

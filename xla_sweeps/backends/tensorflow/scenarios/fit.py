@@ -82,6 +82,10 @@ class Input(modes.ModeExecutable):
         for batch in self.dataset:
             self.last = batch
 
+    def renew(self) -> bool:
+        """Return False: no model runs."""
+        return False
+
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence that batches are made in the host's memory; no model runs."""
         return {"device": sorted({tensor.device for tensor in tf.nest.flatten(self.last)})}, []

@@ -44,6 +44,11 @@ class Repeated(modes.ModeExecutable):
         self.last = [self.run(batch) for batch in self._of_call(self.position)]
         self.position = (self.position + 1) % INPUT_BATCHES
 
+    def renew(self) -> bool:
+        """Replace the inputs of `run` by new ones."""
+        self.given = modes.mixed(self.given)
+        return True
+
     def outputs(self, position: int = 0) -> list[np.ndarray]:
         """Outputs of the call on the inputs from `position` on: one float64 array per head."""
         self.prepare()

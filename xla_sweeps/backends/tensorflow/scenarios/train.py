@@ -54,6 +54,9 @@ class TrainBench(Bench):
             self.built, self.trial, self.inputs, feed=self.feed, labels=self.labels
         )
 
+    compared_inputs = 1
+    """The first steps take one batch after the other."""
+
     def make(self, mode: Mode) -> modes.ModeExecutable:
         """Bind training to a mode; Keras's modes are traced in their first call."""
         if mode.entry is not Entry.TRAIN_ON_BATCH:
@@ -78,7 +81,9 @@ class TrainBench(Bench):
         """Run the first step in float64."""
         self.trainer.add_reference(self.trial, self.built)
 
-    def comparison(self, executable: modes.ModeExecutable) -> Callable[[], Agreement]:
+    def comparison(
+        self, executable: modes.ModeExecutable, position: int = 0
+    ) -> Callable[[], Agreement]:
         """Run the first steps of a mode; returns what compares them with eager's."""
         if executable.mode.execution is Execution.NONE:  # it computes nothing that could be wrong
             return partial(Agreement, rmse_rel=None, top1_match=None, ok=True)
