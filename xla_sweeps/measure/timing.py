@@ -181,7 +181,13 @@ def sync_overhead_s(executable: Executable, *, clock: Clock) -> float:
     return statistics.median(spans) / 1e9
 
 
-def warm_up(executable: Executable, *, effort: Effort, clock: Clock) -> WarmUp:
+def warm_up(
+    executable: Executable,
+    *,
+    effort: Effort,
+    clock: Clock,
+    on_new_input: Callable[[int], None] = lambda position: None,
+) -> WarmUp:
     """Call until the speed is stationary, or until a limit of the effort.
 
     Stationary: enough calls, enough time, and two windows of ten blocks that agree. They agree if
@@ -192,9 +198,14 @@ def warm_up(executable: Executable, *, effort: Effort, clock: Clock) -> WarmUp:
         executable: was called once, on the first of the rotating inputs.
         effort: how long to go on.
         clock: nanoseconds.
+        on_new_input: called after the first call on each further input, with its position.
     """
-    executable.prepare()
-    blocks = [measure_block(executable, "", 1, clock=clock) for _ in range(NEW_INPUTS)]
+    blocks = []
+    for position in range(1, INPUTS):
+        executable.prepare()
+        executable.position = position
+        blocks.append(measure_block(executable, "", 1, clock=clock))
+        on_new_input(position)
     started = clock()
     times: list[float] = []
     calls, per_block = NEW_INPUTS, 1

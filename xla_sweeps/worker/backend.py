@@ -72,9 +72,9 @@ class Model(Protocol):
         """
 
     def comparison(self, executable: Any, position: int = 0) -> Callable[[], Agreement]:
-        """Run what is to be verified of a mode on an input.
+        """Run what is to be verified of a mode; returns what compares it with what is known.
 
-        Returns what compares it with what is known.
+        Of a later input than the first, the mode's last call is what is verified.
         """
 
     def note_build(self, executable: Any, tell: Tell) -> None:

@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.schema.measurement import (
@@ -161,20 +162,23 @@ class Replicate:
         status, failure = _gate(agreed, deterministic=self._model.deterministic)
         return replace(outcome, status=status, agreement=agreed, failure=failure)
 
-    def _verify_later(self, label: str) -> None:
-        """Verify a mode on the other inputs, which were new to it when it was warmed up."""
-        entry = self._prepared[label]
-        self._tell(protocol.Stage(phase=Phase.VERIFY, mode=label, detail="other inputs"))
-        for position in range(1, self._model.compared_inputs):
-            if entry.outcome.status is Status.OK:
-                entry.outcome = self._verify(entry.executable, entry.outcome, position)
+    def _verify_later(self, entry: Prepared, position: int) -> None:
+        """Verify a mode on a later input, on which it has just been called."""
+        if position < self._model.compared_inputs and entry.outcome.status is Status.OK:
+            entry.outcome = self._verify(entry.executable, entry.outcome, position)
+            self._model.reset_steady_memory()
 
     def _warm_up(self, label: str) -> protocol.Warmed:
         """Warm up a mode; its compile time is the first call's beyond that of a steady call."""
         tell, model, entry = self._tell, self._model, self._prepared[label]
         tell(protocol.Stage(phase=Phase.WARMUP, mode=label))
         model.reset_steady_memory()
-        warm = timing.warm_up(entry.executable, effort=self._job.trial.effort, clock=CLOCK)
+        warm = timing.warm_up(
+            entry.executable,
+            effort=self._job.trial.effort,
+            clock=CLOCK,
+            on_new_input=partial(self._verify_later, entry),
+        )
         memory_bytes = model.steady_memory_bytes(entry.executable, call_s=warm.call_s)
         if warm.recompiles and _compiles(warm, entry.outcome):
             tell(protocol.Caveat(Flagged(Flag.RECOMPILES, label)))
@@ -188,7 +192,6 @@ class Replicate:
             steady_memory_bytes=memory_bytes,
             **entry.executable.extras(),
         )
-        self._verify_later(label)
         entry.executable.prepare()
         sync_s = timing.sync_overhead_s(entry.executable, clock=CLOCK)
         entry.traced = entry.executable.traces()

@@ -172,6 +172,10 @@ class ModeExecutable:
                 )
         return [np.asarray(tf.cast(head, tf.float64)) for head in heads]
 
+    def last_outputs(self) -> list[np.ndarray]:
+        """Outputs of the last call: one float64 array per head, shape (batch, ...)."""
+        return [np.asarray(head).astype(np.float64) for head in tf.nest.flatten(self.last)]
+
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence of place and compilation of the last call, and what contradicts the mode."""
         outputs = tf.nest.flatten(self.last)

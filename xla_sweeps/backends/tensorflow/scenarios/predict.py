@@ -58,6 +58,14 @@ class Repeated(modes.ModeExecutable):
             for heads in zip(*calls, strict=True)
         ]
 
+    def last_outputs(self) -> list[np.ndarray]:
+        """Outputs of the last call, of all its batches: one float64 array per head."""
+        calls = [tf.nest.flatten(outputs) for outputs in self.last]
+        return [
+            np.concatenate([np.asarray(head).astype(np.float64) for head in heads])
+            for heads in zip(*calls, strict=True)
+        ]
+
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence of where a call ran and what compiled it.
 
