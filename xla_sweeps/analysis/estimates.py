@@ -98,7 +98,8 @@ def as_rates(call_s: Seconds, inputs: npt.NDArray[np.int64]) -> Seconds:
     widened = np.sqrt(np.square(shares).sum(axis=0) / (rounds - len(chosen)))
     logs = levels + (logs - middles[place]) * widened
     logs[:, :-1] += logs[:, -1:]
-    return np.exp(logs)
+    rates: Seconds = np.exp(logs)
+    return rates
 
 
 def _middle(values: Seconds) -> float:

@@ -125,7 +125,9 @@ def test_a_mode_that_is_wrong_on_one_of_the_inputs_is_refused(
     outcomes = warmed(both, wrong)
     assert outcomes["graph"].status is Status.OK
     assert outcomes["xla"].status is Status.WRONG_RESULT
-    assert says in outcomes["xla"].failure.message
+    failure = outcomes["xla"].failure
+    assert failure
+    assert says in failure.message
 
 
 def test_a_later_input_has_a_reference_of_its_own(bench: Bench) -> None:
