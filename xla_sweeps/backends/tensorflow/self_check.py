@@ -103,7 +103,9 @@ def _speed(sizes: Sizes, peak: float) -> Iterator[Checked]:
     Of repeats the shortest counts: other load only adds time.
     """
     matrix = tf.fill((sizes.side, sizes.side), 1 / sizes.side)
-    product = ModeExecutable.bind(lambda x: tf.linalg.matmul(x, x), Mode.GRAPH, [matrix])
+    product = ModeExecutable.bind(
+        lambda x: tf.linalg.matmul(x, x), Mode.GRAPH, [matrix] * timing.INPUTS
+    )
     product.first_call_s()
     repeats = [[_block_s(product, calls) for calls in CALLS] for _ in range(REPEATS)]
     seconds = dict(zip(CALLS, map(min, zip(*repeats, strict=True)), strict=True))
@@ -238,7 +240,7 @@ def _small_model(width: int) -> tuple[Callable[[Any], Any], list[Any]]:
             batch = tf.nn.relu(tf.linalg.matmul(batch, layer))
         return tf.linalg.matmul(batch, last)
 
-    return call, [drawn(width) for _ in range(1 + timing.NEW_INPUTS)]
+    return call, [drawn(width) for _ in range(timing.INPUTS)]
 
 
 def _block_s(executable: ModeExecutable, calls: int) -> float:
