@@ -1,8 +1,10 @@
-"""The test of the number of A/A pairs that are called different."""
+"""The test of the number of A/A pairs whose intervals lie past 1 %."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,9 @@ from factories import make_record
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report.advice import trust_words
+from xla_sweeps.results.rows import load
+from xla_sweeps.results.store import Store
+from xla_sweeps.results.table import headlines
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
@@ -23,12 +28,13 @@ from xla_sweeps.schema.row import ComparisonRow
 
 
 def pairs(count: int, wrong: int, **changes: Any) -> list[ComparisonRow]:
-    """A/A pairs, so many of them called different."""
+    """A/A pairs, so many of them with intervals past 1 %."""
+    different = {"speedup_low": 0.95, "speedup_high": 0.98, "verdict": Verdict.SLOWER}
+    equal = {"speedup_low": 0.985, "speedup_high": 1.005, "verdict": Verdict.EQUIVALENT}
     return [
         with_columns(
             PAIR,
-            verdict=Verdict.SLOWER if number < wrong else Verdict.EQUIVALENT,
-            **{"p_value": 0.5, **changes},
+            **{**(different if number < wrong else equal), "p_value": 0.5, **changes},
         )
         for number in range(count)
     ]
@@ -45,20 +51,45 @@ def test_the_test_is_the_binomial_one(wrong: int, count: int) -> None:
 
 
 def test_pairs_across_processes_count_beside_those_within() -> None:
-    bounds = {"aa_across": 1.1, "aa_across_low": 1.04, "aa_across_high": 1.2, "floor_across": 0.03}
-    trusted = trust(
-        [*pairs(3, 1), *pairs(1, 0, **bounds), *pairs(1, 0, **{**bounds, "floor_across": 0.05})]
-    )
+    bounds = {"aa_across": 1.1, "aa_across_low": 1.04, "aa_across_high": 1.2, "floor_across": 0.05}
+    narrow = {"aa_across": 1.0, "aa_across_low": 1.005, "aa_across_high": 1.02}
+    trusted = trust([*pairs(3, 1), *pairs(1, 0, **bounds), *pairs(1, 0, **narrow)])
     assert trusted is not None
     assert (trusted.within, trusted.across) == ((1, 5), (1, 2))
     assert trust_words(trusted) == (
-        "2 of 7 A/A pairs are called different (1 of 5 in the same processes, 1 of 2 across "
-        "processes); 5 % are expected."
+        "2 of 7 A/A pairs differ by more than 1 % (1 of 5 in the same processes, 1 of 2 across "
+        "processes); 5 % may. Verdicts count differences above 5 %."
     )
     below = {"aa_across": 0.9, "aa_across_low": 0.8, "aa_across_high": 0.96}
     slower = trust(pairs(1, 0, **below))
     assert slower is not None
     assert slower.across == (1, 1)
+
+
+@pytest.mark.parametrize("count", [8, 15, 20, 100])
+def test_a_floor_that_the_pairs_raise_does_not_judge_them(count: int) -> None:
+    verdict = {"verdict": Verdict.AMBIGUOUS, "floor": 0.04}
+    untrusted = trust(pairs(count, count // 2, **verdict))
+    assert untrusted is not None
+    assert untrusted.untrusted
+    words = trust_words(untrusted)
+    assert f"{count // 2} of {count} A/A pairs differ by more than 1 %" in words
+    assert "Verdicts count differences above 4 %" in words
+
+
+def test_records_of_copies_that_differ_by_two_percent_are_untrusted_with_a_raised_floor(
+    tmp_path: Path,
+) -> None:
+    store = Store(tmp_path)
+    for number in range(24):
+        for record in copies([(-2.0, -2.0 + 0.02 * (-1) ** number)] * 2):
+            store.save(replace(record, trial_id=f"{number:016x}"))
+    found = headlines(load(tmp_path).table, {f"{number:016x}" for number in range(24)})
+    assert min(row.speedup.floor for row in found) > 0.02
+    untrusted = trust(found)
+    assert untrusted is not None
+    assert untrusted.untrusted
+    assert untrusted.floor == found[0].speedup.floor
 
 
 def test_only_clean_pairs_that_know_how_processes_differ_count() -> None:

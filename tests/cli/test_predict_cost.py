@@ -182,6 +182,7 @@ def test_a_number_of_samples_that_is_none_is_refused_before_anything_is_measured
         (["keras=2"], "name a model, as in"),
         (["batch_size=4"], "batch_size=4: remove it; --batch-sizes chooses the sizes"),
         (["batches=4"], "batches=4: remove it; --batches chooses the numbers of batches"),
+        (["effort.duplicates=2"], "remove it; effort.replicates chooses how often each size is"),
         (["scenario=call"], "scenario=call: remove it; the scenario is predict"),
         (["--batch-sizes", "8"], "expected at least 2 different numbers from 1"),
         (["--batch-sizes", "1,x,8"], "expected at least 2 different numbers from 1"),

@@ -23,8 +23,9 @@ import pytest
 from commands import command, forked, fresh_command, in_terminal, own_model
 from paths import ROOT, SUPPORT
 
-from xla_sweeps.results import planned
+from xla_sweeps.results import planned, rows
 from xla_sweeps.results.store import Store
+from xla_sweeps.results.table import headlines
 from xla_sweeps.schema.record import Record
 from xla_sweeps.system import devices
 from xla_sweeps.system.devices import Device
@@ -34,9 +35,11 @@ SWEEP = str(SUPPORT / "fake_sweep.py")
 
 
 def definition(folder: Path, **parameters: Any) -> Path:
+    """A sweep of two models, each measured once."""
     chosen = {
         "model": {"values": ["mobilenet_v2", "resnet50"]},
         "modes": {"value": ["graph", "xla"]},
+        "effort.duplicates": {"value": 0},
         **parameters,
     }
     top = chosen.pop("top", {})
@@ -229,6 +232,36 @@ def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(
     assert [place for place, what in enumerate(started) if what == "anchor"] == [0, 13]
 
 
+def test_a_quick_sweep_measures_every_fourth_trial_twice_and_has_an_aa_pair(
+    tmp_path: Path,
+) -> None:
+    definition(tmp_path, batch_size={"values": [1, 2, 3, 4]}, **{"effort.duplicates": {"value": 4}})
+    none = sweep(tmp_path, "--dry-run", "effort.duplicates=0")
+    assert "9 trials; 0 done, 9 to measure (9 replicates)" in none.stderr
+    assert "twice" not in none.stderr
+    plan = sweep(tmp_path, "--dry-run")
+    assert "A/A trials among them, which test the verdicts: 1\n" in plan.stderr
+    assert len(plan.stdout.splitlines()) == len(none.stdout.splitlines()) == 9
+    (twice,) = map(int, re.findall(r"measured twice, .*: (\d+) trials? \(", plan.stderr))
+    assert 1 <= twice <= 4
+    assert f"9 trials; 0 done, 9 to measure ({9 + twice} replicates)" in plan.stderr
+    done = sweep(tmp_path)
+    assert done.returncode == 0, done.stderr
+    measured = Counter(record.trial_id for record in records(tmp_path))
+    assert Counter(measured.values()) == {1: 9 - twice, 2: twice}
+    assert {record.process for record in records(tmp_path)} == {"fresh"}
+    table = rows.load(tmp_path / "results").table
+    shown = {row.trial.trial_id: row.speedup.replicates for row in headlines(table, measured)}
+    assert shown == measured
+    assert "start " not in sweep(tmp_path).stderr
+    elsewhere = sweep(tmp_path, "--dry-run", "effort.duplicates=0")
+    assert "9 trials; 9 done, 0 to measure" in elsewhere.stderr, "the same trials"
+    next((tmp_path / "results" / "records").glob("*/1.json")).unlink()
+    again = sweep(tmp_path)
+    assert again.stderr.count("start ") == 1
+    assert Counter(record.trial_id for record in records(tmp_path)) == measured
+
+
 def test_a_sweep_keeps_the_configuration_of_its_trials_where_it_is_told_to(tmp_path: Path) -> None:
     definition(tmp_path, model={"value": "resnet50"})
     done = sweep(tmp_path, "hydra.run.dir=elsewhere")
@@ -292,6 +325,8 @@ def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_n
     assert "5 trials, proposed one by one from earlier results\n" in plan.stderr
     shutil.rmtree(tmp_path / "results")
     assert "\ntiming takes at most 5 min 07 s in all" in sweep(tmp_path, "--dry-run").stderr
+    twice = sweep(tmp_path, "--dry-run", "effort.duplicates=4").stderr
+    assert "\ntiming takes at most 6 min 08 s in all" in twice, "one of five"
 
 
 def test_a_metric_that_no_run_has_is_reported_in_one_line(tmp_path: Path) -> None:

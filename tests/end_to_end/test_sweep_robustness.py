@@ -32,6 +32,7 @@ def test_a_sweep_without_a_wandb_server_measures_everything_and_push_sends_it_on
                 "parameters": {
                     "model": {"values": ["mobilenet_v2", "resnet50"]},
                     "modes": {"value": ["graph", "xla"]},
+                    "effort.duplicates": {"value": 0},
                 },
             }
         )

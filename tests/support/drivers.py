@@ -26,6 +26,7 @@ method: grid
 parameters:
   model: {value: mobilenet_v2}
   effort: {value: quick}
+  effort.duplicates: {value: 0}
   modes: {value: [graph, xla]}
   resolution: {value: 32}
   batch_size: {values: [%s]}

@@ -47,25 +47,23 @@ def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
 
 
 def trust(rows: Iterable[Row]) -> dict[str, Any]:
-    """Numbers of A/A pairs of each kind that are called different, and the test of their share."""
+    """Numbers of A/A pairs of each kind past 1 %, the test of their share, and the floor."""
     twins = [
         row
         for row in rows
         if row["candidate"] == f"{row['baseline']}_2"
         and (row["status"], row["origin"]) == ("ok", "measured")
     ]
-    within = [row["verdict"] in ("faster", "slower") for row in twins if row["p_value"] is not None]
-    across = [
-        row["aa_across_low"] > 1 + row["floor_across"]
-        or row["aa_across_high"] < 1 / (1 + row["floor_across"])
-        for row in twins
-        if row["aa_across_low"] is not None
-    ]
+    inside = [row for row in twins if row["p_value"] is not None]
+    apart = [row for row in twins if row["aa_across_low"] is not None]
+    within = [row["speedup_low"] > 1.01 or row["speedup_high"] < 1 / 1.01 for row in inside]
+    across = [row["aa_across_low"] > 1.01 or row["aa_across_high"] < 1 / 1.01 for row in apart]
     wrong, pairs = sum(within) + sum(across), len(within) + len(across)
     return {
         "within": [sum(within), len(within)],
         "across": [sum(across), len(across)],
         "p": float(binomtest(wrong, pairs, 0.05, alternative="greater").pvalue),
+        "floor": max([*(row["floor"] for row in inside), *(row["floor_across"] for row in apart)]),
     }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pytest
 from factories import MODEL, make_record
 
 from xla_sweeps.results.derive import record_facts
@@ -13,7 +16,16 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.plan import assign_records, costs_of, counting, final_outcome, missing
+from xla_sweeps.sweep.plan import (
+    AA_TAG,
+    add_duplicates,
+    assign_records,
+    costs_of,
+    counting,
+    final_outcome,
+    missing,
+    with_aa,
+)
 
 
 def test_what_is_missing_of_a_trial_does_not_depend_on_the_order_of_its_records() -> None:
@@ -58,3 +70,58 @@ def test_replicates_of_an_earlier_build_are_measured_again(tmp_path: Path) -> No
         store.save(built(params))
         assign_records([task], load_runs(store), software={}, retry=())
         assert task.wanted == wanted
+
+
+def tasks(count: int, **facts: Any) -> list[Task]:
+    """So many tasks of effort quick, with the request ids 0, 1, 2 and so on."""
+    usual = {"effort": "quick", "replicates": 1, "duplicates": 4, **facts}
+    return [
+        Task(words=(f"seed={n}",), key=str(n), model="", request_id=f"{n:016x}", **usual)
+        for n in range(count)
+    ]
+
+
+def test_what_is_measured_chooses_the_trials_that_are_measured_twice() -> None:
+    planned = tasks(16)
+    add_duplicates(planned[::-1])
+    assert [task.replicates for task in planned] == [2, 1, 1, 1] * 4
+    add_duplicates(planned)
+    assert [task.replicates for task in planned] == [2, 1, 1, 1] * 4
+    for facts in ({"duplicates": 0}, {"replicates": 3}, {"replicates": 2}):
+        others = tasks(16, **facts)
+        add_duplicates(others)
+        assert {task.replicates for task in others} == {tasks(1, **facts)[0].replicates}
+        assert not any(task.twice for task in others)
+
+
+@pytest.mark.parametrize(
+    ("count", "facts", "places"),
+    [
+        (7, {}, []),
+        (8, {}, [1]),
+        (32, {}, [1]),
+        (33, {}, [1, 34]),
+        (1, {"effort": "standard", "replicates": 3, "duplicates": 0}, [1]),
+        (33, {"effort": "standard", "replicates": 3, "duplicates": 0}, [1, 34]),
+    ],
+)
+def test_a_sweep_has_an_aa_trial_and_one_more_for_each_further_32_trials(
+    count: int, facts: dict[str, Any], places: list[int]
+) -> None:
+    def composed(words: Sequence[str]) -> Task:
+        (twin,) = tasks(1, **facts)
+        twin.words, twin.key, twin.tags = tuple(words), " ".join(words), (AA_TAG,)
+        return twin
+
+    planned = with_aa(tasks(count, **facts), composed)
+    assert [place for place, task in enumerate(planned) if AA_TAG in task.tags] == places
+    several = ("effort.replicates=6",) if facts else ()
+    for place in places:
+        first = planned[place - 1].words
+        assert planned[place].words == (
+            *first,
+            "modes=[graph,graph]",
+            *several,
+            "tracker.tags=[aa]",
+        )
+    assert len(planned) == count + len(places)

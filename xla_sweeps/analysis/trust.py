@@ -1,4 +1,7 @@
-"""Test of the verdicts: the share of A/A pairs, which are equal, called different. Pure.
+"""Test of the intervals: the share of A/A pairs, which are equal, shown as different. Pure.
+
+Each pair is judged by `MIN_FLOOR`, whatever floor the verdicts use: that one grows with what the
+pairs differ by, so by it hardly any pair could be found different.
 
 The page computes the same for what a reader filters.
 """
@@ -10,13 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.schema.columns import MEASURED, Verdict
+from xla_sweeps.analysis.pool import MIN_FLOOR
+from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import is_aa_pair
 from xla_sweeps.schema.row import ComparisonRow
 
 NOMINAL = 0.05
-"""The share of equal pairs that 95 % intervals call different."""
+"""The share of equal pairs whose 95 % intervals may lie past the least floor."""
 
 UNTRUSTED_BELOW = 0.01
 """The p-value below which more than that share is wrong."""
@@ -24,21 +28,23 @@ UNTRUSTED_BELOW = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
-    """The A/A pairs of some rows, as (called different, all) of each kind.
+    """The A/A pairs of some rows, as (shown as different, all) of each kind.
 
     Attributes:
         within: copies of a mode in the same processes.
         across: a copy in every second process against the other in the others.
-        p_value: of so many or more wrong verdicts, if 5 % were wrong (binomial test).
+        p_value: of so many or more pairs shown as different, if 5 % were (binomial test).
+        floor: the largest that the verdicts of these pairs use.
     """
 
     within: tuple[int, int]
     across: tuple[int, int]
     p_value: float
+    floor: float
 
     @property
     def untrusted(self) -> bool:
-        """True if more are called different than can be chance."""
+        """True if more are shown as different than can be chance."""
         return self.p_value < UNTRUSTED_BELOW
 
 
@@ -54,21 +60,28 @@ def trust(rows: Iterable[ComparisonRow]) -> Trust | None:
         and (row.status, row.provenance.origin) == (Status.OK, MEASURED)
     ]
     within = [
-        row.speedup.verdict in (Verdict.FASTER, Verdict.SLOWER)
+        (row.speedup.low, row.speedup.high, row.speedup.floor)
         for row in twins
-        if row.speedup.p_value is not None
+        if row.speedup.p_value is not None and row.speedup.low and row.speedup.high
     ]
     across = [
-        max(math.log(row.speedup.aa_across_low), -math.log(row.speedup.aa_across_high))
-        > math.log1p(row.speedup.floor_across)
+        (row.speedup.aa_across_low, row.speedup.aa_across_high, row.speedup.floor_across)
         for row in twins
         if row.speedup.aa_across_low and row.speedup.aa_across_high
     ]
-    wrong, pairs = sum(within) + sum(across), len(within) + len(across)
-    if not pairs:
+    both = [*within, *across]
+    if not both:
         return None
+    counts = [sum(_differs(low, high) for low, high, _ in kind) for kind in (within, across)]
+    wrong, pairs = sum(counts), len(both)
     return Trust(
-        within=(sum(within), len(within)),
-        across=(sum(across), len(across)),
+        within=(counts[0], len(within)),
+        across=(counts[1], len(across)),
         p_value=float(stats.special().bdtrc(wrong - 1, pairs, NOMINAL)) if wrong else 1.0,
+        floor=max(floor for _, _, floor in both),
     )
+
+
+def _differs(low: float, high: float) -> bool:
+    """True if the whole interval of a ratio lies past the least floor."""
+    return max(math.log(low), -math.log(high)) > math.log1p(MIN_FLOOR)

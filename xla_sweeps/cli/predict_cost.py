@@ -34,7 +34,7 @@ from xla_sweeps.results import rows
 from xla_sweeps.schema.overrides import key_of
 from xla_sweeps.schema.trial import Precision
 from xla_sweeps.sweep.definition import Parameter, Sweep, load_sweep
-from xla_sweeps.sweep.plan import AA_TAG, Plan, final_outcome
+from xla_sweeps.sweep.plan import Plan, final_outcome
 
 DEFINITIONS = ("predict_cost", "predict_batches")
 """The shipped sweeps: calls of one batch, by size; calls of several batches."""
@@ -45,6 +45,7 @@ _CHOSEN = {
     "scenario": "the scenario is predict",
     "batch_size": "--batch-sizes chooses the sizes",
     "batches": "--batches chooses the numbers of batches",
+    "effort.duplicates": "effort.replicates chooses how often each size is measured",
 }
 """Keys that the command sets itself."""
 
@@ -83,9 +84,7 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
         more=(_varied(several, batch_size=batch_sizes[1:2], batches=batches),) if batches else (),
         again=("xla-sweeps", "predict-cost", *arguments),
     )
-    plan = plan_of(request)
-    tasks = [task for task in plan.tasks if AA_TAG not in task.tags]
-    plan = replace(plan, tasks=tasks or plan.tasks)  # the verdicts of A/A twins are not asked for
+    plan = plan_of(request, self_checks=False)
     if options.dry_run:
         return measure(request, plan)
     with contextlib.redirect_stdout(sys.stderr):  # the answer alone goes to standard output

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import msgspec
+
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli.agents import agents_command
 from xla_sweeps.cli.sweep_options import Options, options_of
@@ -43,9 +45,11 @@ from xla_sweeps.sweep.launchers import Launcher, LauncherRequest, wandb_agents
 from xla_sweeps.sweep.launchers.slots import Slot, slots_for
 from xla_sweeps.sweep.outcomes import Outcome
 from xla_sweeps.sweep.plan import (
+    AA_TAG,
     DEVICE_RULE,
     INCONCLUSIVE,
     Plan,
+    add_duplicates,
     assign_records,
     check_parameters,
     costs_of,
@@ -167,8 +171,12 @@ def _loaded(options: Options) -> Sweep:
     return sweep
 
 
-def plan_of(request: Request) -> Plan:
+def plan_of(request: Request, *, self_checks: bool = True) -> Plan:
     """Compose the trials and match them with the records.
+
+    Args:
+        request: of the sweep.
+        self_checks: whether to add A/A twins and duplicates.
 
     Raises:
         XlaSweepsError: the definition or the request is wrong.
@@ -185,7 +193,9 @@ def plan_of(request: Request) -> Plan:
     )
     lines, where = request.sweep.lines, str(options.file)
     composed = compose_all(composer, trials, lines=lines, where=where)
-    tasks = with_aa(composed, composer.of_words)
+    tasks = with_aa(composed, composer.of_words) if self_checks else composed
+    if self_checks:
+        add_duplicates(tasks)
     assign_records(tasks, runs, software=composer.software, retry=options.retry)
     if options.rerun is not None:
         want_again(tasks, runs, store.results_dir, *options.rerun, warn=warn)
@@ -199,6 +209,9 @@ def _show_plan(request: Request, plan: Plan) -> None:
         example = request.composer.task(search.example(sweep, random.Random(request.options.seed)))
         example.wanted = example.replicates
         wanted = [example] * sweep.trials
+        if example.duplicates and example.replicates == 1:
+            count = sweep.trials // example.duplicates
+            wanted[:count] = [msgspec.structs.replace(example, wanted=2, twice=True)] * count
     left = [(task.model, task.wanted) for task in wanted]
     estimated = sum(task.model in plan.costs for task in wanted)
     show_plan(
@@ -206,6 +219,8 @@ def _show_plan(request: Request, plan: Plan) -> None:
         [(task.words, task.wanted) for task in plan.tasks],
         search=sweep.trials if sweep.method == "bayes" else None,
         repeated=plan.repeated,
+        twins=sum(AA_TAG in task.tags for task in plan.tasks if task.wanted),
+        twice=sum(task.twice for task in wanted),
         estimated=estimated,
         left_s=time_left(left, past=plan.costs, slots=request.slot_count) if estimated else None,
         timed_s=sum(task.timed_s * task.wanted for task in wanted) / request.slot_count,

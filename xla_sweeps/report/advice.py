@@ -9,6 +9,7 @@ import math
 
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.analysis.overview import Overview
+from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.analysis.trust import Trust
 from xla_sweeps.report.labels import times
 from xla_sweeps.report.sentences import FAILURES, OTHERWISE, RULES, SENTENCES
@@ -171,11 +172,13 @@ def overall_word(overview: Overview) -> str:
 
 
 def trust_words(tested: Trust) -> str:
-    """Sentence on the A/A pairs that are called different, and whether that can be chance."""
+    """Sentences on the A/A pairs that differ, whether that can be chance, and the floor."""
     wrong, pairs = tested.within[0] + tested.across[0], tested.within[1] + tested.across[1]
     sides = {"all": (wrong, pairs), "within": tested.within, "across": tested.across}
-    text = SENTENCES["trust"].format_map(
-        {name: f"{part} of {whole}" for name, (part, whole) in sides.items()}
+    text = SENTENCES["trust"].format(
+        **{name: f"{part} of {whole}" for name, (part, whole) in sides.items()},
+        least=f"{100 * MIN_FLOOR:.2g} %",
+        floor=f"{100 * tested.floor:.2g} %",
     )
     if not tested.untrusted:
         return f"{text}."

@@ -46,8 +46,8 @@ SENTENCES: Mapping[str, str] = {
     "published": "published, not measured here: {candidate} {speedup} {direction} than {baseline}, "
     "from single measurements, so the uncertainty is unknown.",
     "contaminated": "The measurement is contaminated: repeat it before you rely on it",
-    "trust": "{all} A/A pairs are called different ({within} in the same processes, {across} "
-    "across processes); 5 % are expected",
+    "trust": "{all} A/A pairs differ by more than {least} ({within} in the same processes, "
+    "{across} across processes); 5 % may. Verdicts count differences above {floor}",
     "untrusted": "untrusted: {trust} (p = {p}). Do not rely on these verdicts: this machine makes "
     "equal modes look different. Run `xla-sweeps doctor`.",
 }

@@ -137,6 +137,11 @@ class Effort:
         "how long each mode is then timed alone, on an accelerator only, seconds; 0 for never",
         default=0.0,
     )
+    duplicates: int = _described(
+        "a sweep measures one in so many trials of one replicate twice, chosen by a hash of what "
+        "is measured, to learn how processes differ; 0 for none",
+        default=0,
+    )
 
     def timed_s(self, modes: int) -> float:
         """The most seconds that a replicate of so many modes is timed.
@@ -360,6 +365,7 @@ def _affecting(trial: Trial) -> dict[str, Any]:
         document["model"].pop(key)
     for key in ("always_reference", "sustained_s"):  # these come before and after what is timed
         document["effort"].pop(key)
+    document["effort"].pop("duplicates")  # it plans replicates, and changes none
     for key in ("side_rounds", "warmup_cap_calls"):  # 0: no such limit, as in earlier versions
         if not document["effort"][key]:
             document["effort"].pop(key)

@@ -62,6 +62,8 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         accepted: statuses of the replicates that count as measured.
         wanted: replicates that are still to be measured.
         timed_s: the most seconds that a replicate is timed, by the limits of its effort.
+        duplicates: one in so many trials of one replicate is measured twice; 0 for none.
+        twice: whether it is one of these.
         silent_s: seconds without a line of output after which its command has hung.
         backend: the framework that runs it.
     """
@@ -82,6 +84,8 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     wanted: int = 0
     silent_s: float = math.inf
     timed_s: float = 0.0
+    duplicates: int = 0
+    twice: bool = False
     backend: str = DEFAULT_BACKEND
 
     def stored(self, store: Store) -> Known:
@@ -199,6 +203,7 @@ class Composer:
             accepted=self._accepted,
             silent_s=trial.timeouts.total_s + SILENT_MARGIN_S,
             timed_s=trial.effort.timed_s(len(trial.modes)),
+            duplicates=trial.effort.duplicates,
             backend=backend_of(trial).name,
         )
 

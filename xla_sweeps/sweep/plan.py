@@ -105,38 +105,61 @@ def costs_of(runs: Runs) -> dict[str, float]:
 AA_TAG = "aa"
 
 AA_EVERY = 32
-"""Trials above effort quick per A/A twin, which has twice the replicates (6 % of the cost)."""
+"""Trials of one effort per A/A twin: 6 % of the cost above effort quick, 3 % at quick."""
+
+MIN_TRIALS_FOR_AA = 8
+"""The fewest trials at effort quick that have a twin; above quick every sweep has one."""
+
+QUICK = "quick"
 
 
 def twin_words(task: Task) -> list[str]:
     """The overrides of a trial's A/A twin: the same trial with graph mode against itself.
 
-    Twice the replicates make two A/A pairs of it: of copies in the same processes, and of a copy
-    in every second process against the other copy in the others.
+    Above effort quick, twice the replicates make two A/A pairs of it: of copies in the same
+    processes, and of a copy in every second process against the other copy in the others.
     """
-    kept = [
-        word
-        for word in task.words
-        if key_of(word) not in ("jit", "modes", "tracker.tags", "effort.replicates")
-    ]
-    several = f"effort.replicates={2 * task.replicates}"
-    return [*kept, "modes=[graph,graph]", several, f"tracker.tags=[{AA_TAG}]"]
+    replaced = {"jit", "modes", "tracker.tags"}
+    several = []
+    if task.effort != QUICK:
+        replaced.add("effort.replicates")
+        several = [f"effort.replicates={2 * task.replicates}"]
+    kept = [word for word in task.words if key_of(word) not in replaced]
+    return [*kept, "modes=[graph,graph]", *several, f"tracker.tags=[{AA_TAG}]"]
 
 
 def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> list[Task]:
-    """The tasks, with an A/A twin after the first above effort quick and each 32nd after it."""
+    """The tasks, with an A/A twin after the first of each effort and each 32nd after it.
+
+    At effort quick, fewer than `MIN_TRIALS_FOR_AA` trials have none.
+    """
     planned: list[Task] = []
     keys = {task.key for task in tasks}
-    count = 0
+    efforts = Counter(task.effort for task in tasks)
+    counts: Counter[str] = Counter()
     for task in tasks:
         planned.append(task)
-        if task.effort == "quick":
+        if task.effort == QUICK and efforts[QUICK] < MIN_TRIALS_FOR_AA:
             continue
-        if count % AA_EVERY == 0 and (twin := compose(twin_words(task))).key not in keys:
+        due = counts[task.effort] % AA_EVERY == 0
+        counts[task.effort] += 1
+        if due and (twin := compose(twin_words(task))).key not in keys:
             keys.add(twin.key)
             planned.append(twin)
-        count += 1
     return planned
+
+
+def add_duplicates(tasks: Sequence[Task]) -> None:
+    """Have one in so many trials of a single replicate measured twice, as their effort says.
+
+    What is measured chooses them, so that the choice is the same on every machine, on resuming,
+    and in a sweep with further trials, and never depends on figures.
+    """
+    for task in tasks:
+        if not task.duplicates or task.replicates != 1:
+            continue
+        if int(task.request_id, 16) % task.duplicates == 0:
+            task.twice, task.replicates = True, 2
 
 
 def assign_records(

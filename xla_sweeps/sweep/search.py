@@ -17,7 +17,7 @@ from xla_sweeps.schema.overrides import tidy
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.compose import Composer, Task
 from xla_sweeps.sweep.definition import Metric, Parameter, Sweep
-from xla_sweeps.sweep.plan import assign_records
+from xla_sweeps.sweep.plan import add_duplicates, assign_records
 
 Values = dict[str, Any]
 """The value of each key of one trial."""
@@ -161,6 +161,7 @@ class Search:
             if len(asked) > 1:
                 self.done(task)
                 continue
+            add_duplicates([task])
             runs = {
                 name: [record_facts(record) for record in group]
                 for name, group in self._records(task).items()

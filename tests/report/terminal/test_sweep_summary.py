@@ -48,10 +48,11 @@ def test_interrupted_trials_are_not_failed(capsys: pytest.CaptureFixture[str]) -
 def test_a_sweep_whose_aa_pairs_differ_too_often_is_untrusted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    twin = with_columns(ROW, candidate="graph_2", replicates=6, p_value=1e-6)
-    assert "1 of 1 A/A pairs are called different" in shown([ROW, twin], capsys)
+    different = {"p_value": 1e-6, "speedup_low": 1.5, "speedup_high": 2.5}
+    twin = with_columns(ROW, candidate="graph_2", replicates=6, **different)
+    assert "1 of 1 A/A pairs differ by more than 1 %" in shown([ROW, twin], capsys)
     out = shown([ROW, twin, with_columns(twin, model="vgg16")], capsys)
-    assert "untrusted: 2 of 2 A/A pairs are called different" in out
+    assert "untrusted: 2 of 2 A/A pairs differ by more than 1 %" in out
     assert "Do not rely on these verdicts" in out
     show_rows([ROW, twin, with_columns(twin, model="vgg16")])
     assert "untrusted: 2 of 2 A/A pairs" in " ".join(capsys.readouterr().out.split())
@@ -67,10 +68,17 @@ def test_each_scenario_has_its_own_table_and_sums(capsys: pytest.CaptureFixture[
     assert "▼ 1 slower" in steps
     assert "xla over graph: geometric mean speedup 0.500× over 1 of 3 planned trials" in steps
     twins = [
-        with_columns(ROW, scenario=scenario, candidate="graph_2", p_value=1e-6, replicates=6)
+        with_columns(
+            ROW,
+            scenario=scenario,
+            candidate="graph_2",
+            p_value=1e-6,
+            speedup_low=1.5,
+            speedup_high=2.5,
+        )
         for scenario in ("call", "train_step")
     ]
-    assert shown(twins, capsys).count("1 of 1 A/A pairs are called different") == 2
+    assert shown(twins, capsys).count("1 of 1 A/A pairs differ by more than 1 %") == 2
     assert "scenario=" not in shown([ROW], capsys)
 
 

@@ -231,6 +231,7 @@ def test_the_command_line_measures_on_the_cluster_and_a_rerun_measures_nothing(
         "# one\nmethod: grid\nparameters:\n  model: {value: mobilenet_v3_small}\n  resolution: "
         "{value: 64}\n"
         "  batch_size: {value: 1}\n  modes: {value: [graph, xla]}\n"
+        "  effort.duplicates: {value: 0}\n"
     )
     command = [
         sys.executable,

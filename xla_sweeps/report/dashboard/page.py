@@ -20,6 +20,7 @@ from typing import Any
 
 from xla_sweeps.analysis import overview, trust
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
+from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.report import advice
 from xla_sweeps.report.labels import TELLING
 from xla_sweeps.report.sentences import FAILURES, OTHERWISE, RULES, SENTENCES, USUALLY
@@ -59,7 +60,11 @@ PACKAGE: Mapping[str, Any] = {
     "executions": {mode: mode.execution for mode in MODES.values()},
     "chosen": [execution for execution in Execution if execution.is_chosen],
     "spread_models": overview.MIN_FOR_SPREAD,
-    "trust": {"nominal": trust.NOMINAL, "untrusted_below": trust.UNTRUSTED_BELOW},
+    "trust": {
+        "nominal": trust.NOMINAL,
+        "untrusted_below": trust.UNTRUSTED_BELOW,
+        "least": MIN_FLOOR,
+    },
 }
 """Facts and sentences of the package that the scripts share, as their constant `PACKAGE`."""
 

@@ -47,6 +47,8 @@ def show_plan(
     *,
     search: int | None,
     repeated: int,
+    twins: int,
+    twice: int,
     estimated: int,
     left_s: tuple[float, float] | None,
     timed_s: float,
@@ -58,6 +60,8 @@ def show_plan(
         trials: overrides and missing replicates of each.
         search: number of trials that a search will propose; None if all are known.
         repeated: number of duplicate trials in the definition.
+        twins: number of A/A trials to measure that the sweep adds.
+        twice: number of trials of one replicate that are measured twice.
         estimated: number of trials to measure whose model was measured before.
         left_s: estimated duration in seconds, as a range; None without an estimate.
         timed_s: maximum seconds of timing, by the limits of their effort.
@@ -87,6 +91,11 @@ def show_plan(
         text = f"about {low} to {high}, estimated from records of the models of {estimated:,} of "
         text += f"{count:,}"
     say(text, console=console)
+    if twins:
+        say(f"A/A trials among them, which test the verdicts: {twins:,}", "dim", console=console)
+    if twice:
+        text = f"measured twice, to learn how processes differ: {counted(twice, 'trial')}"
+        say(f"{text} (effort.duplicates=0 for none)", "dim", console=console)
     wait = f"a contaminated trial first waits for a quiet machine, at most {WAIT_LIMIT_S:g} s"
     say(wait, "dim", console=console)
 

@@ -21,24 +21,28 @@ function twins(view) {
   });
 }
 
-/** The A/A pairs called different, as `analysis.trust` counts and tests them; null without pairs. */
+/** The A/A pairs that differ by more than the least floor, as `analysis.trust` counts and tests them; null without pairs. */
 function trustOf(view) {
   return view.once("trust", () => {
     const kinds = { within: [0, 0], across: [0, 0] };
-    const tell = (kind, differs) => {
-      kinds[kind][0] += differs;
+    const least = Math.log1p(PACKAGE.trust.least);
+    let most = 0;
+    const tell = (kind, { low, high, floor }) => {
+      kinds[kind][0] += Math.log(low) > least || -Math.log(high) > least;
       kinds[kind][1] += 1;
+      most = Math.max(most, floor);
     };
     for (const place of view.base.filter(view.index.isTwin)) {
       const row = view.at(place);
       if (row.status !== "ok" || row.origin !== "measured") continue;
-      const { aa_across_low: low, aa_across_high: high } = row;
-      const floor = Math.log1p(row.floor_across);
-      if (present(row.p_value)) tell("within", ["faster", "slower"].includes(row.verdict));
-      if (present(low)) tell("across", Math.log(low) > floor || -Math.log(high) > floor);
+      const { speedup_low: low, speedup_high: high, floor } = row;
+      const across = { low: row.aa_across_low, high: row.aa_across_high, floor: row.floor_across };
+      if (present(row.p_value) && isBounded({ low, high })) tell("within", { low, high, floor });
+      if (isBounded(across)) tell("across", across);
     }
     const [wrong, pairs] = [0, 1].map((place) => kinds.within[place] + kinds.across[place]);
-    return pairs ? { ...kinds, wrong, pairs, p: binomialTail(wrong, pairs, PACKAGE.trust.nominal) } : null;
+    const p = binomialTail(wrong, pairs, PACKAGE.trust.nominal);
+    return pairs ? { ...kinds, wrong, pairs, p, floor: most } : null;
   });
 }
 
@@ -52,10 +56,12 @@ function binomialTail(wrong, n, p) {
   return Math.min(1, tail);
 }
 
-/** How many A/A pairs are called different, in the terminal's words. */
+/** How many A/A pairs differ, and the floor of the verdicts, in the terminal's words. */
 function trustSentence(found) {
   const sides = { within: found.within, across: found.across, all: [found.wrong, found.pairs] };
-  const trust = say("trust", Object.fromEntries(Object.entries(sides).map(([side, n]) => [side, n.map(count).join(" of ")])));
+  const counts = Object.fromEntries(Object.entries(sides).map(([side, n]) => [side, n.map(count).join(" of ")]));
+  const [least, floor] = [PACKAGE.trust.least, found.floor].map((share) => `${digits(100 * share, 2)} %`);
+  const trust = say("trust", { ...counts, least, floor });
   if (found.p >= PACKAGE.trust.untrusted_below) return `${trust}.`;
   const text = say("untrusted", { trust, p: digits(found.p, 1) });
   return text[0].toUpperCase() + text.slice(1);
