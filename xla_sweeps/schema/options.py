@@ -179,7 +179,7 @@ _MEASURED = (
     ),
     Option(
         usage="weights=NAME",
-        help="random (speed does not depend on the values), imagenet, a preset, or a file's path",
+        help="random (the same operations run whatever their values), imagenet, a preset, or a file's path",
         default="random",
         identifies=True,
         foreign="name",
