@@ -91,10 +91,13 @@ def pairs_of(
     """The pairs of these trials' replicates with one of the statuses, of each kind."""
     groups = partial(groups_of, trials, statuses)
     threes, sixes = list(groups("together", 3)), list(groups("together", 6))
-    pool = pool_of(
+    learned = pool_of(
         Evidence(str(number), three[-1].started_at, "", summarize(three).figures)
         for number, three in enumerate(threes)
     )
+    pool = Pool(
+        learned.priors, learned.common
+    )  # without the floor that these pairs raise themselves
     swapped = [numbered([six[place ^ 1] for place in range(6)]) for six in sixes]
     pairs = [pair_of(WITHIN, three, pool) for three in threes]
     pairs += [pair_of(AFTER, six, NOTHING) for six in (*sixes, *swapped)]

@@ -54,7 +54,7 @@ def test_the_end_of_a_trial_fits_the_terminal(
         "▲ XLA is 2.0",
         "record results/records/0.json",
         "eager → graph 2.0",
-        "yes 1e-06",
+        "yes 1e-6",
     ):
         assert part in text, part
 

@@ -310,7 +310,10 @@ def _agreement(mode: ModeSummary) -> str:
     if mode.agreement_ok is None:
         return NONE
     mark = "yes" if mode.agreement_ok else "NO"
-    return f"{mark} {mode.rmse_rel:.0e}" if mode.rmse_rel is not None else mark
+    if mode.rmse_rel is None:
+        return mark
+    mantissa, _, exponent = f"{mode.rmse_rel:.0e}".partition("e")
+    return f"{mark} {mantissa}e{int(exponent)}" if mode.rmse_rel else f"{mark} 0"
 
 
 def _interval(mode: ModeColumns) -> str:
