@@ -20,12 +20,15 @@ from xla_sweeps.backends.tensorflow.scenarios.fit import Epoch, dataset_of
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import SCENARIOS, Scenario
+from xla_sweeps.schema.modes import SCENARIOS, Entry, Scenario
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Training, Trial
 
 pytestmark = pytest.mark.tf
 
-MODES = tuple(map(str, SCENARIOS[Scenario.FIT].modes))
+MODES = tuple(
+    str(mode) for mode in SCENARIOS[Scenario.FIT].modes if mode.entry is not Entry.FIT_NUMPY
+)
+"""All that take data: the others train on arrays."""
 
 PICTURES, CLASSES, BATCH, SIDE = 10, 3, 4, 16
 
