@@ -296,6 +296,7 @@ def test_a_name_that_is_a_path_stays_inside_the_results_folder(place: Path) -> N
                     "model": {"value": "mobilenet_v2"},
                     "modes": {"value": ["graph", "xla"]},
                     "tracker.group": {"value": "of the file"},
+                    "effort.duplicates": {"value": 0},
                 },
             }
         )

@@ -313,7 +313,8 @@ def _replicates_to_settle(replicates: Numbers, error: Numbers, excess: Numbers) 
         excess: by how much each estimate is past its floor; below 0 inside.
     """
     counts = np.arange(1.0, replicates.max(initial=1) + MOST_TO_SETTLE + 1)
-    wanted = np.abs(excess) / (error * np.sqrt(replicates))
+    with np.errstate(divide="ignore", invalid="ignore"):  # processes that agree exactly
+        wanted = np.nan_to_num(np.abs(excess) / (error * np.sqrt(replicates)))
     needed = np.empty_like(excess)
     for level, chosen in ((LEVEL, excess > 0), (NARROWER, excess <= 0)):
         reach = reach_of(1 / np.sqrt(counts), FREEDOM + counts - 1, level=level)

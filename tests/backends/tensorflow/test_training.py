@@ -275,9 +275,9 @@ def test_dropout_that_xla_drops_is_refused(of: Callable[..., TrainBench], mode: 
     "layer",
     [
         lambda: keras.layers.Dropout(0.1),
-        lambda: keras.layers.Dropout(1e-3),
-        lambda: keras.layers.GaussianDropout(0.5),
-        lambda: keras.layers.GaussianNoise(0.5),
+        pytest.param(lambda: keras.layers.Dropout(1e-3), marks=pytest.mark.exhaustive),
+        pytest.param(lambda: keras.layers.GaussianDropout(0.5), marks=pytest.mark.exhaustive),
+        pytest.param(lambda: keras.layers.GaussianNoise(0.5), marks=pytest.mark.exhaustive),
     ],
 )
 def test_dropout_with_other_random_numbers_passes(
