@@ -179,7 +179,7 @@ _MEASURED = (
     ),
     Option(
         usage="weights=NAME",
-        help="random (the same operations run whatever their values), imagenet, a preset, or a file's path",
+        help="random (it runs the same operations), imagenet, a preset, or a file's path",
         default="random",
         identifies=True,
         foreign="name",

@@ -79,7 +79,7 @@ def not_loaded(
     """The error where weights could not be loaded, or downloaded."""
     return XlaSweepsError(
         f"weights={spec.weights}: {weights} could not be loaded ({type(error).__name__}); check "
-        f"the name and {check}, or use weights=random (speed does not depend on the values)"
+        f"the name and {check}, or use weights=random (it runs the same operations)"
     )
 
 

@@ -30,7 +30,7 @@ def load(spec: ModelSpec) -> LoadedModel:
         if spec.weights == "imagenet" and ("URL fetch" in str(error) or isinstance(error, OSError)):
             raise XlaSweepsError(
                 f"weights=imagenet: {spec.name}'s weights could not be downloaded; check the "
-                "network, or use weights=random (speed does not depend on the values)"
+                "network, or use weights=random (it runs the same operations)"
             ) from error
         raise
     if spec.weights not in ("random", "imagenet"):
