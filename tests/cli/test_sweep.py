@@ -219,6 +219,7 @@ def test_a_trial_whose_process_dies_once_is_retried_and_the_death_is_recorded(
     assert done.stdout.startswith("mine: 1 trial: 1 ok\n")
 
 
+@pytest.mark.exhaustive  # daily: the quick sweep's pair and duplicates, and the driver's anchors
 def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(
     tmp_path: Path,
 ) -> None:

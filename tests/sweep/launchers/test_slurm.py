@@ -149,6 +149,7 @@ def test_a_preempted_trial_is_saved_requeued_and_finished(tmp_path: Path) -> Non
 
 @needs_slurm
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.exhaustive  # daily: a preempted task is saved and requeued in the same way
 def test_near_its_time_limit_a_task_saves_and_requeues_itself(tmp_path: Path) -> None:
     outcome, _ = drive(tmp_path, "a=sleep+ok", time="1", signal="B:USR1@57")
     assert outcome.counts == {"ok": 1}
