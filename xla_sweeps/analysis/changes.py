@@ -26,9 +26,7 @@ THROUGHPUT, SPEEDUP = "throughput", "speedup"
 
 BROKE, FIXED = "broke", "fixed"
 
-_NO_DAY = (
-    "no anchor trial of the same software is in both: how fast the machine itself was is unknown"
-)
+_NO_DAY = "no anchor trial in common (same software): the machine's own speed is unknown"
 _NO_GATE = "so no change of throughput meets a --fail-on; changes of speedups do"
 
 _KIND_OF = {"slower": THROUGHPUT, "smaller-speedup": SPEEDUP, "ambiguous": THROUGHPUT}
