@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import half_precision
 import pytest
 from commands import command
 from paths import ROOT, SUPPORT
@@ -106,27 +105,6 @@ def test_the_command_of_a_row_adds_a_replicate_and_another_build_is_not_pooled_w
 def headlines(cwd: Path) -> list[dict[str, Any]]:
     shown = command("results", "--format", "json", cwd=cwd)
     return [row for row in json.loads(shown.stdout) if row["headline"]]
-
-
-@pytest.mark.exhaustive  # daily: test_precision.py, of a smaller model
-def test_bfloat16_works_too(tmp_path: Path) -> None:
-    half_precision.require("mixed_bfloat16")
-    code, _, err = finished(
-        "model=mobilenet_v1",
-        "+model.sources.applications.arguments.alpha=0.25",
-        "resolution=32",
-        "batch_size=2",
-        "precision=mixed_bfloat16",
-        "modes=[graph,xla]",
-        *SHORT,
-        "tracker=none",
-        cwd=tmp_path,
-    )
-    (record,) = records(tmp_path)
-    assert code == 0, err
-    assert record.trial.precision == "mixed_bfloat16"
-    assert record.modes["xla"].agreement is not None
-    assert record.modes["xla"].agreement.ok
 
 
 def test_multirun_ends_in_a_table_of_all_also_where_a_launcher_runs_them_elsewhere(
