@@ -62,7 +62,7 @@ Draw = Callable[[tuple[int, ...]], Numbers]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """How processes and rounds of a sweep's trials scatter.
+    """Scatter of the processes and rounds of a sweep's trials.
 
     Attributes:
         spreads: standard deviation between processes, of each trial.
@@ -95,7 +95,7 @@ def world_of(source: np.random.Generator, kind: str, spread: float) -> World:
 
 
 def counts(replicates: int) -> list[int]:
-    """How often each trial of a sweep is measured."""
+    """Number of replicates of each trial of a sweep."""
     if replicates > 1:
         return [replicates] * TRIALS
     return [2 if place % DUPLICATES == 0 else 1 for place in range(TRIALS)]
@@ -109,7 +109,7 @@ def figure(name: str, rounds: Iterable[Numbers]) -> Figure:
 
 
 def prior(figures: Sequence[Figure]) -> Prior:
-    """What these trials say together."""
+    """The prior that these trials give together."""
     several = [one for one in figures if one.replicates > 1]
     return prior_of(several) if several else built_in(figures[0].name)
 
@@ -164,14 +164,14 @@ def single(world: World, times: Sequence[int], name: str, spread: float) -> list
 
 def bounds_of(figures: Sequence[Figure], truth: float = 0.0) -> Bounds:
     """The figures with their intervals, beside a truth."""
-    known = prior(figures)
-    reach = reach_of(*errors_of(figures, [known] * len(figures)))
+    learned = prior(figures)
+    reach = reach_of(*errors_of(figures, [learned] * len(figures)))
     logs = truth + np.array([one.mean for one in figures])
     return Bounds(np.exp(logs), np.exp(logs - reach), np.exp(logs + reach))
 
 
 def holds(bounds: Bounds, truth: float) -> Numbers:
-    """Whether each interval contains the truth, as 0 or 1."""
+    """1 for each interval that contains the truth, else 0."""
     return ((bounds.low <= truth) & (truth <= bounds.high)).astype(float)
 
 
@@ -182,8 +182,8 @@ def simulate_speedups(kind: str, replicates: int, spread: float, sweeps: int) ->
     for _ in range(sweeps):
         world = world_of(source, kind, spread)
         figures = ratios(world, counts(replicates))
-        known = prior(figures)
-        judged = judge(figures, [known] * TRIALS, np.full(TRIALS, 0.01))
+        learned = prior(figures)
+        judged = judge(figures, [learned] * TRIALS, np.full(TRIALS, 0.01))
         inside = (judged["low"] <= 1) & (judged["high"] >= 1)
         alone = judge(figures, [built_in("speedup")] * TRIALS, np.full(TRIALS, 0.01))
         for name, value in {
@@ -242,11 +242,11 @@ def compare(
     second = [moved(one, shift) for one in levels(world, times, source)]
     plain = World(np.full(TRIALS, world.spreads.min()), np.full(TRIALS, ROUND_NOISE), world.draw)
     anchors = [levels(plain, [ANCHORS], source)[0] for _ in range(2)]
-    known = [prior(first), prior(second)]
-    change = contrast((anchors[0], known[0]), (moved(anchors[1], shift), known[0]), floor=0.0)
+    priors = [prior(first), prior(second)]
+    change = contrast((anchors[0], priors[0]), (moved(anchors[1], shift), priors[0]), floor=0.0)
     machine = (change.interval.estimate, change.error, change.freedom)
     return [
-        contrast((a, known[0]), (b, known[1]), floor=0.01, shift=machine)
+        contrast((a, priors[0]), (b, priors[1]), floor=0.01, shift=machine)
         for a, b in zip(first, second, strict=True)
     ]
 

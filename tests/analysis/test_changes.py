@@ -142,7 +142,7 @@ def test_a_large_change_meets_a_condition_with_any_number_of_replicates(
 
 
 def test_without_an_anchor_in_common_no_throughput_meets_a_condition() -> None:
-    """Nothing says how fast the machine was, so that every trial may look slower."""
+    """Every trial may look slower where the machine itself was."""
     groups = [trial({"graph": 0.2, "xla": 0.1}), trial({"graph": 0.3, "xla": 0.3}, seed=9)]
     first, second = groups
     bare = difference_of(side(first, anchors=False), side(second, title="B"))
@@ -154,7 +154,7 @@ def test_without_an_anchor_in_common_no_throughput_meets_a_condition() -> None:
 
 
 def test_what_the_machine_changed_by_itself_is_no_change_of_the_trials() -> None:
-    """On a day that is 5 % slower, equal trials are not called slower."""
+    """Equal trials are not called slower on a day that is 5 % slower."""
     first = side(trial({"graph": 0.2, "xla": 0.1}))
     slower = side(trial({"graph": 0.21, "xla": 0.105}, seed=9))
     day = replace(slower, anchors={"anchor": trial({"graph": 0.0525}, processes=4, noise=0.001)})

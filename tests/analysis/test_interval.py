@@ -73,7 +73,7 @@ def test_every_figure_has_an_interval_from_one_replicate_on(name: str) -> None:
 
 
 def test_contrasts_of_like_sides_have_welchs_interval() -> None:
-    """With a prior that says what the sides say themselves, it is that of two more processes."""
+    """A prior that says what the sides say themselves counts as two more processes."""
     first, second = figure(0.0, 0.01, 0.02), figure(0.1, 0.11, 0.12)
     prior = Prior(0.01**2)
     result = contrast((first, prior), (second, prior), floor=0.01)

@@ -121,8 +121,8 @@ def twins(
     count: int, spread: float, *, host: str = "h", seed: int = 0, at: int = 0
 ) -> list[Evidence]:
     """A/A trials whose copies differ by `spread` beyond what their rounds and processes explain."""
-    known = math.hypot(built_in("speedup").between ** 0.5, WITHIN)
-    apart = np.random.default_rng(seed).normal(0, math.hypot(spread, known), count)
+    explained = math.hypot(built_in("speedup").between ** 0.5, WITHIN)
+    apart = np.random.default_rng(seed).normal(0, math.hypot(spread, explained), count)
     return [
         evidence(
             f"{host}{number}", figure(1, 0, mean=mean, labels=TWINS), host=host, at=at + number

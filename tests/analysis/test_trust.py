@@ -84,12 +84,12 @@ def test_records_of_copies_that_differ_by_two_percent_are_untrusted_with_a_raise
     for number in range(24):
         for record in copies([(-2.0, -2.0 + 0.02 * (-1) ** number)] * 2):
             store.save(replace(record, trial_id=f"{number:016x}"))
-    found = headlines(load(tmp_path).table, {f"{number:016x}" for number in range(24)})
-    assert min(row.speedup.floor for row in found) > 0.02
-    untrusted = trust(found)
+    rows = headlines(load(tmp_path).table, {f"{number:016x}" for number in range(24)})
+    assert min(row.speedup.floor for row in rows) > 0.02
+    untrusted = trust(rows)
     assert untrusted is not None
     assert untrusted.untrusted
-    assert untrusted.floor == found[0].speedup.floor
+    assert untrusted.floor == rows[0].speedup.floor
 
 
 def test_only_clean_pairs_that_know_how_processes_differ_count() -> None:

@@ -155,7 +155,7 @@ def test_a_gpu_settles_before_the_first_block_after_each_review(
 def test_modes_are_measured_alone_where_power_limits_a_gpu(
     tmp_path: Path, driver: FakeNvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In turns, a mode profits from another one that lets the GPU rest."""
+    """A mode that takes turns profits from another one that lets the GPU rest."""
     monkeypatch.setattr(conductor, "ALONE_S", 0.01)
     attempt, _ = measure(tmp_path, driver)
     assert not any(outcome.sustained_call_s for outcome in attempt.modes.values())

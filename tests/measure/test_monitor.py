@@ -113,26 +113,27 @@ def test_the_kernels_counters_are_read_correctly(machine: Path) -> None:
     assert (seen.involuntary_switches, seen.rss_bytes) == (42, {77: 2048 * 1024})
 
 
-def test_a_helper_that_another_thread_started_is_our_own(machine: Path) -> None:
-    for pid, thread, started in ((os.getpid(), 70, "71 78"), (71, 71, "77 "), (78, 78, "79")):
+def watching(machine: Path, measuring: int, *started: tuple[int, int, str]) -> Sampler:
+    """A stopped sampler of a measuring process; `started`: process, thread and its children."""
+    for pid, thread, children in started:
         place = machine / f"proc/{pid}/task/{thread}/children"
         place.parent.mkdir(parents=True)
-        place.write_text(started)
+        place.write_text(children)
     sampler = Sampler(device=CPU, memory_limit_bytes=2**40, root=machine)
-    sampler.add(78, lambda: None)
+    sampler.add(measuring, lambda: None)
     sampler.close()
+    return sampler
+
+
+def test_a_helper_that_another_thread_started_is_our_own(machine: Path) -> None:
+    sampler = watching(machine, 78, (os.getpid(), 70, "71 78"), (71, 71, "77 "), (78, 78, "79"))
     assert sampler.read().own_s == pytest.approx(90 / os.sysconf("SC_CLK_TCK"))
 
 
 def test_a_compiler_that_a_measuring_process_started_is_its_own_load(machine: Path) -> None:
     """XLA runs `ptxas` as a child, whose time the kernel adds to its parent's only at its end."""
-    for pid, started in ((os.getpid(), "77"), (77, "79")):
-        place = machine / f"proc/{pid}/task/{pid}/children"
-        place.parent.mkdir(parents=True)
-        place.write_text(started)
-    sampler = Sampler(device=CPU, memory_limit_bytes=2**40, root=machine)
-    sampler.add(77, lambda: None)
-    sampler.close()
+    own = os.getpid()
+    sampler = watching(machine, 77, (own, own, "77"), (77, 77, "79"))
     first = sampler.read()
     ticks = " ".join(["0"] * 10) + " 300 0 0 0 " + " ".join(["0"] * 30)
     (machine / "proc/79").mkdir()

@@ -120,13 +120,8 @@ class FakeModel:
     def __init__(self, job: ReplicateJob) -> None:
         random, spec = np.random.default_rng(job.trial.seed), job.trial.model
         self.weights, self.inputs = random.normal(size=(64, 10)), random.normal(size=(8, 64))
-        self.facts = ModelFacts(
-            name=spec.name,
-            family=spec.family,
-            variant=spec.variant,
-            source=spec.source,
-            task=spec.task,
-            resolution_px=spec.resolution_px or 0,
+        self.facts = replace(
+            ModelFacts.of(spec),
             params=self.weights.size,
             eager_is_graph=job.trial.scenario == "call",
         )

@@ -44,7 +44,7 @@ for one in (model, sequential):
 
 
 _KERNELS_FAIL = re.compile(r"errors_impl\.(?:Aborted|Internal|Unimplemented)Error: .*")
-"""What an operation raises whose kernel fails; oneDNN's are `AbortedError`."""
+"""Errors of an operation whose kernel fails; oneDNN's are `AbortedError`."""
 
 
 def require(precision: str) -> None:

@@ -73,7 +73,7 @@ def test_replicates_of_an_earlier_build_are_measured_again(tmp_path: Path) -> No
 
 
 def tasks(count: int, **facts: Any) -> list[Task]:
-    """So many tasks of effort quick, with the request ids 0, 1, 2 and so on."""
+    """Tasks of effort quick, with the request ids 0, 1, 2 and so on."""
     usual = {"effort": "quick", "replicates": 1, "duplicates": 4, **facts}
     return [
         Task(words=(f"seed={n}",), key=str(n), model="", request_id=f"{n:016x}", **usual)

@@ -51,7 +51,7 @@ def change(before: Figure, after: Figure) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """How fast the machine was on the second side, over the first, by its anchors.
+    """Speed of the machine on the second side, over the first, by its anchors.
 
     Attributes:
         shift: the log of it, its standard error and the degrees of freedom of that.
@@ -78,7 +78,7 @@ def day_of(
     second: Mapping[str, Sequence[Record]],
     pools: Mapping[str, Pool],
 ) -> Day | None:
-    """What the anchor trials that two sets of results have in common say of the machine.
+    """The machine's speed by the anchor trials that two sets of results have in common.
 
     None where they have none: an anchor of other software or another device is another trial.
 

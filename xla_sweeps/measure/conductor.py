@@ -38,7 +38,7 @@ RAMP_S = 0.02
 """The first calls after a review are untimed until none was faster for so long: a GPU's clock."""
 
 ALONE_S = 5.0
-"""For each mode alone where power limits a GPU, which averages its power over a shorter time."""
+"""Time for each mode alone where power limits a GPU, which averages its power over less."""
 
 WAIT_SAY_S = 10.0
 """Between two reports of what disturbs."""
@@ -78,9 +78,9 @@ class _Conductor:
     wait_said: float = -math.inf
     """Times of the wait for a quiet machine, monotonic."""
     paused: bool = True
-    """Whether the device idled since the last block, so that a GPU's clock may have fallen."""
+    """True if the device idled since the last block, so that a GPU's clock may have fallen."""
     waited_s: float = 0.0
-    """How long it has waited for a quiet machine."""
+    """Seconds that it has waited for a quiet machine."""
 
     def __post_init__(self) -> None:
         self.labels = [list(labels) for labels in self.job.trial.workers]

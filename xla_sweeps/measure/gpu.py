@@ -25,7 +25,7 @@ COUNTER_SLACK_S = 0.1
 """Counters may be updated so late."""
 
 IDLE_S = 0.05
-"""How long the counters are watched while the GPU is idle."""
+"""Seconds for which the counters are watched while the GPU is idle."""
 
 SHARED = "another process used the GPU"
 

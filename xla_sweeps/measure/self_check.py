@@ -81,14 +81,14 @@ class _Unwatched:
         self._say = say
 
     def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
-        """Nothing is shown of a trial as a whole."""
+        """Show nothing of a trial as a whole."""
 
     def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
         """A stage begins."""
         self._say(" ".join(filter(None, (f"A/A process {replicate + 1}:", stage, mode, detail))))
 
     def round_done(self, replicate: int, progress: Progress) -> None:
-        """Nothing is shown of rounds."""
+        """Show nothing of rounds."""
 
     def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
         """A replicate ended."""

@@ -34,9 +34,9 @@ SYNC_CALLS = 50
 BLOCK_OVER_SYNC = 200
 MIN_LATENCY_CALLS = 10
 NEW_INPUT_FACTOR = 1.5
-"""How much longer calls on new values take where a mode keeps the answers that it has given."""
+"""Factor by which new values take longer where a mode keeps the answers that it has given."""
 UNEQUAL_INPUTS = 0.05
-"""How far the rate of calls over all inputs may be from that of the middle input."""
+"""Relative distance of the mean of the inputs from the middle one that is still alike."""
 START_FROM = 10
 """Minimum number of rounds to detect a slow start."""
 

@@ -250,7 +250,7 @@ def _pays_back(row: ComparisonRow) -> str:
 
 
 def _open(row: ComparisonRow) -> str:
-    """What is excluded, and how many more replicates would settle the rest."""
+    """The differences that are excluded, and how many more replicates would settle the rest."""
     more = row.speedup.replicates_to_settle or math.inf
     if more > MOST_TO_SETTLE:
         replicates = SENTENCES["many"].format(count=MOST_TO_SETTLE)

@@ -114,6 +114,6 @@ DRAWN_PIPELINE = (
     "This pipeline only hands over batches of drawn values from memory: it reads, decodes, "
     "shuffles and batches nothing, so a real one takes longer. data=PATH measures one of pictures."
 )
-"""What the input pipeline of `fit` is without pictures."""
+"""Description of the input pipeline of `fit` without pictures."""
 
 OTHERWISE = "It depends."

@@ -85,7 +85,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     complete: bool = True
 
     def evidence(self, trial: str) -> Evidence | None:
-        """What others learn from the trial; nothing from one with a forked replicate."""
+        """Figures from which others learn; none of a trial with a forked replicate."""
         return None if self.forked else Evidence(trial, self.measured_at, self.host, self.figures)
 
 

@@ -378,7 +378,7 @@ class Explanation:
     missing: Mapping[str, str] = field(default_factory=dict)
 
     def completed(self, why: str) -> Explanation:
-        """This explanation with a reason for whatever is not available."""
+        """The explanation with a reason for whatever is not available."""
         unknown = [each.name for each in fields(self) if getattr(self, each.name) is None]
         have = {trap.name for trap in self.traps}
         rest = [

@@ -32,7 +32,7 @@ class Ended:
 
     @property
     def reason(self) -> str:
-        """Why it failed: its last words, else its exit code."""
+        """The reason why it failed: its last words, else its exit code."""
         if self.code is None:
             return f"no answer within {self.limit_s:g} s"
         return last_line_of(self.log) or f"exit code {self.code}"

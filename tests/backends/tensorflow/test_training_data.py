@@ -28,7 +28,7 @@ pytestmark = pytest.mark.tf
 MODES = tuple(
     str(mode) for mode in SCENARIOS[Scenario.FIT].modes if mode.entry is not Entry.FIT_NUMPY
 )
-"""All that take data: the others train on arrays."""
+"""Modes that take data: the others train on arrays."""
 
 PICTURES, CLASSES, BATCH, SIDE = 10, 3, 4, 16
 

@@ -56,7 +56,7 @@ def test_logging_waits_for_a_hanging_helper_once(
 
 
 def descriptors() -> list[str]:
-    """This process's open descriptors."""
+    """Open descriptors of this process."""
     return sorted(path.name for path in Path("/proc/self/fd").iterdir())
 
 

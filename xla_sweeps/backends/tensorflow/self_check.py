@@ -53,7 +53,7 @@ LARGEST_OFFSET = 0.5
 """Calls that no call may cost: what a line through times of more and more calls shows at 0."""
 
 FLOAT32_ERROR = 2e-5
-"""Of a product of matrices, relative to its largest element; TF32 shows about 5e-4."""
+"""Error of a product of matrices, relative to its largest element; TF32 shows about 5e-4."""
 
 PAIRS = 20
 BLOCK_S = 0.05
