@@ -25,6 +25,7 @@ from xla_sweeps.analysis.overview import (
     overview_of,
 )
 from xla_sweeps.report.advice import overall_answer as answer
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import by_scenario
 from xla_sweeps.schema.row import ComparisonRow
@@ -33,11 +34,12 @@ from xla_sweeps.schema.row import ComparisonRow
 def test_counts_and_means_are_those_of_the_rows() -> None:
     speedups = [2.0, 1.5, 1.0, 0.5, 1.2]
     figures = overview(
-        [row(value, model=f"net{value}") for value in speedups]
+        [row(value, model=f"net{value}") for value in speedups if value != 1.0]
+        + [row(1.0, model="net1.0", verdict=Verdict.EQUIVALENT)]
         + [row(None), row(3.0, origin="imported"), row(3.0, baseline="eager")]
     )
     assert (figures.pairs, figures.compared, figures.models, figures.failed) == (6, 5, 5, 1)
-    assert (figures.faster, figures.slower, figures.equivalent, figures.ambiguous) == (3, 1, 0, 1)
+    assert (figures.faster, figures.slower, figures.equivalent, figures.ambiguous) == (3, 1, 1, 0)
     logs = [math.log(value) for value in speedups]
     assert figures.geomean == pytest.approx(math.exp(statistics.fmean(logs)), rel=1e-3)
 

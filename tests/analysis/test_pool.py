@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import coverage
+from benchmarks.power import power
 from xla_sweeps.analysis.interval import FREEDOM, built_in, figure_of
 from xla_sweeps.analysis.pool import (
     ACROSS,
@@ -67,6 +68,14 @@ def test_every_other_figure_holds_its_truth_too() -> None:
     false = shares.pop("compare, false")
     assert all(share >= 0.93 for share in shares.values()), shares
     assert false <= 0.07
+
+
+def test_large_gains_are_found_and_none_where_there_is_none() -> None:
+    """Three replicates that differ by 0.5 %, floor 1 %."""
+    assert power(3, 0.005, 0.05, 0.01, sweeps=10) >= 0.95
+    assert power(1, 0.005, 0.10, 0.01, sweeps=10) >= 0.95
+    for replicates in (1, 3):
+        assert power(replicates, 0.005, 0.0, 0.01, sweeps=10) <= 0.01
 
 
 def test_the_built_in_spread_counts_like_a_trial_of_two_degrees_of_freedom() -> None:

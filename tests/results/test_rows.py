@@ -176,8 +176,9 @@ def test_a_folder_that_changed_a_moment_ago_is_read_again(
 
 def test_a_floor_that_aa_pairs_raise_reaches_every_row_of_the_device(tmp_path: Path) -> None:
     for number in range(3):
-        save(tmp_path, number)
+        save(tmp_path, number, call_s={**TIMES, "xla": 0.18})
     assert {row.speedup.floor for row in kept(tmp_path)} == {0.01}
+    assert {row.speedup.verdict for row in kept(tmp_path) if row.headline} == {Verdict.FASTER}
     for number in range(10, 30):
         save(tmp_path, number, call_s=aa(number - 9))
     save(tmp_path, 40, device={"kind": "cpu", "name": "Another CPU"})

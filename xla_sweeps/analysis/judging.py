@@ -40,6 +40,8 @@ _OF_A_MODE: Mapping[str, tuple[Triple, ...]] = {
     "input_share": (("input_share", "input_share_low", "input_share_high"),),
 }
 
+_EXTRA: Triple = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
+
 NEEDED = (
     *("trial_id", "host", "baseline", "candidate", "verdict"),
     *(triple[0] for triples in _OF_A_PAIR.values() for triple in triples),
@@ -89,9 +91,6 @@ def judged(
     )
     made |= {name: np.where(faster, calls, np.nan) for name, calls in paid.items()}
     return made | judgement
-
-
-_EXTRA = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
 
 
 class _Rows:
