@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from xla_sweeps.analysis import provenance
 from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.schema import options
-from xla_sweeps.schema.columns import Part
+from xla_sweeps.schema.column import Part
 from xla_sweeps.schema.overrides import asked_of, runtime_text
 from xla_sweeps.schema.record import Record, build_of, newest
 from xla_sweeps.schema.row import COLUMNS, QUESTION, TrialSummary, value_of

@@ -9,17 +9,14 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
+from xla_sweeps.schema.column import PAGE, WANDB, Column, as_column
 from xla_sweeps.schema.columns import (
-    PAGE,
-    WANDB,
-    Column,
     FailureColumns,
     ModeColumns,
     ProvenanceColumns,
     SpeedupColumns,
     TrialColumns,
     Verdict,
-    as_column,
 )
 from xla_sweeps.schema.measurement import Failure, Status
 from xla_sweeps.schema.record import ModelFacts

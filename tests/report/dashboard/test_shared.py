@@ -11,7 +11,7 @@ from xla_sweeps.report.dashboard.page import PACKAGE, SCRIPTS
 from xla_sweeps.report.labels import TELLING
 from xla_sweeps.report.sentences import SENTENCES, USUALLY
 from xla_sweeps.report.wandb_report.text import setting_document
-from xla_sweeps.schema.columns import Part
+from xla_sweeps.schema.column import Part
 from xla_sweeps.schema.row import COLUMNS, QUESTION
 
 ASSETS = resources.files("xla_sweeps.report.dashboard") / "assets"

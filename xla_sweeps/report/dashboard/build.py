@@ -30,7 +30,7 @@ from xla_sweeps.results import planned
 from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.table import joined
-from xla_sweeps.schema.columns import PAGE
+from xla_sweeps.schema.column import PAGE
 from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.row import COLUMNS
 

@@ -30,7 +30,7 @@ from xla_sweeps.results.claim import locked
 from xla_sweeps.results.rows import Rows
 from xla_sweeps.results.store import folder_below, guarded
 from xla_sweeps.results.table import ORDER
-from xla_sweeps.schema.columns import WANDB
+from xla_sweeps.schema.column import WANDB
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary, row_dict, value_of
 from xla_sweeps.system.files import read_regular, replace_whole

@@ -14,7 +14,8 @@ from typing import Any
 from xla_sweeps.analysis.overview import answers, geometric_mean, overview
 from xla_sweeps.report.advice import overall_answer, overall_counts, throughput_unit, typically
 from xla_sweeps.report.labels import NONE, number, times
-from xla_sweeps.schema.columns import MEASURED, Part
+from xla_sweeps.schema.column import Part
+from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import Scenario, by_scenario, headline_of, mode_of
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of

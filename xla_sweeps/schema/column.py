@@ -1,0 +1,90 @@
+"""Declaration of a column: where it is shown, and its part in the question that a row answers."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, field
+from enum import Flag, StrEnum, auto
+from typing import Any
+
+
+class Part(StrEnum):
+    """Parts of a question: which model, in which setting, and what is compared with what."""
+
+    MODEL = "model"
+    SETTING = "setting"
+    SIDES = "sides"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The mark of a column that is part of the question.
+
+    Rows that agree in all such columns answer the same question. Overview, labels, page, report
+    and `compare` read this mark: a new column with it needs no other change there.
+
+    Attributes:
+        title: heading of its filter on the page; "" for a filter of another kind.
+        words: how a value is written where no heading stands beside it: `batch {}`.
+        usual: the value that goes without saying in a name.
+        blank: what an empty value means, as a choice of the filter.
+        many: the title of several values.
+    """
+
+    part: Part = Part.SETTING
+    title: str = ""
+    words: str = "{}"
+    usual: str = ""
+    blank: str = ""
+    many: str = ""
+
+    def write(self, value: Any) -> str:
+        """A value in words; "" for an empty one."""
+        return self.words.format(value) if value != "" else ""
+
+
+class Shown(Flag):
+    """Places that show a column, besides exports."""
+
+    NOWHERE = 0
+    PAGE = auto()
+    WANDB = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of comparison rows: declared once, by a field of a part of `ComparisonRow`.
+
+    Attributes:
+        path: of attributes, from the row: `speedup.low`.
+        kind: str, bool, int or float. Words of a closed set and flags are str; texts are never
+            missing, and of the numbers only those that identify a trial never are.
+        unit: "" for none.
+        meaning: for docs/results.md.
+        shown: on the local page, and in the table of the W&B report.
+        asked: its part in the question; None if rows that differ in it may answer the same one.
+    """
+
+    name: str
+    path: str
+    kind: type
+    unit: str
+    meaning: str
+    shown: Shown
+    asked: Asked | None
+
+
+PAGE, WANDB = Shown.PAGE, Shown.WANDB
+
+
+def as_column(
+    meaning: str,
+    *,
+    unit: str = "",
+    shown: Shown = Shown.NOWHERE,
+    asked: Asked | None = None,
+    name: str = "",
+    default: Any = MISSING,
+) -> Any:
+    """A field that is a column, with what `Column` says of it."""
+    facts = {"meaning": meaning, "unit": unit, "shown": shown, "asked": asked, "name": name}
+    return field(default=default, metadata=facts)
