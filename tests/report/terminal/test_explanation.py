@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from explanations import KNOWN
 
@@ -25,11 +26,22 @@ def test_no_line_is_wider_than_eighty_columns_and_the_worst_comes_first() -> Non
     for part in (
         *("in text_0 (Text), net.py:0", "and 2 more places", "1 cluster, about 60 % of"),
         *("345 operations in the graph that graph mode runs", "67 operations (thunks)"),
+        *("Here XLA is 2× slower than graph (250 ms against 125 ms a call); most is lost in",),
+        "a traced call takes, of one without: graph 0.08×, xla 0.06×",
         "the fastest of 5 (graph) and 3 (XLA) traced calls, ms;",
         "+4.00  deep: depthwise convolution",
     ):
         assert part in text
     assert text.index("! dropped_checks: gone") < text.index("✓ other_shape")
+
+
+def test_a_trace_that_slows_a_mode_much_makes_its_losses_doubtful() -> None:
+    assert KNOWN.time
+    graph, xla = KNOWN.time.modes
+    slow = replace(graph, call_s=0.25)
+    text = explanation_text(replace(KNOWN, time=replace(KNOWN.time, modes=(slow, xla))))
+    assert "! a traced call takes, of one without: graph 2×, xla 0.06×" in text
+    assert "the losses below are no measurement" in text
 
 
 def test_what_is_not_known_is_not_available_and_never_none() -> None:

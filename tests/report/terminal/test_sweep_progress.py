@@ -69,9 +69,11 @@ def test_the_block_fits_80_columns_and_keeps_device_speedup_and_counts(
     assert all(len(line) <= 80 for line in lines)
     assert lines[1].endswith("0/6 trials  eta 3 min 37 s to 7 min 13 s")
     assert " ".join(map(str.strip, lines[3:5])) == BUSY
-    assert lines[5].startswith("cpu:0  model=efficientnetv2_large batch")
+    assert lines[5].startswith("cpu:0  efficientnetv2_large 480 px b128")
     assert "rounds   12/24 rou" in lines[5]
-    assert lines[6].startswith("contaminated  1.25× (1.24–1.27)  0.0 s  model=efficientnetv2_large")
+    assert lines[6].startswith(
+        "contaminated  1.25× (1.24–1.27)  0.0 s  efficientnetv2_large 480 px"
+    )
     assert len(lines) == 7
     assert "eta 0.0 s to 2 min 13 s" in later, "it counts down between two reports"
 

@@ -15,13 +15,16 @@ from xla_sweeps.schema.explanation import (
     State,
     Support,
 )
-from xla_sweeps.schema.modes import Mode, mode_of
+from xla_sweeps.schema.modes import Mode, Role, mode_of
 from xla_sweeps.system.text import counted, displayable
 
 WIDTH = 80
 
 PLACES = 3
 """Places that are listed; JSON has all."""
+
+TRACE_SLOWS = 1.5
+"""Factor by which a trace may slow a call before what it says is doubtful."""
 
 FEW_OPS = 12
 """Up to this many operations are listed with their types."""
@@ -51,6 +54,7 @@ def explanation_text(explanation: Explanation) -> str:
     if explanation.operations is not None:
         facts.append(f"{explanation.operations:,} operations traced")
     lines = [explanation.model, *wrapped(" · ".join(filter(None, facts)), 0)]
+    lines += wrapped(result(explanation))
     sections = {
         "What XLA refuses": _refused,
         "Silent traps": _traps,
@@ -137,6 +141,31 @@ def _clustering(explanation: Explanation) -> Iterator[str]:
     )
     if outside:
         yield from _line(f"outside: {', '.join(outside)}")
+
+
+def result(explanation: Explanation) -> str:
+    """How much faster or slower XLA is, and what costs most; "" where no calls were timed."""
+    calls = _call_s(explanation)
+    if Mode.GRAPH.role not in calls or Mode.XLA.role not in calls:
+        return ""
+    graph, xla = calls[Mode.GRAPH.role], calls[Mode.XLA.role]
+    word = "faster" if xla < graph else "slower"
+    text = (
+        f"Here XLA is {max(graph / xla, xla / graph):.2g}× {word} than graph ({_seconds(xla)} "
+        f"against {_seconds(graph)} a call)"
+    )
+    if explanation.time and xla > graph and len(explanation.time.modes) > 1:
+        first, second = (mode.by_kind for mode in explanation.time.modes[:2])
+        lost = {kind: second[kind] - first.get(kind, 0.0) for kind in second}
+        kind = max(lost, key=lambda each: lost[each], default=None)
+        text += f"; most is lost in {kind}" if kind and lost[kind] > 0 else ""
+    return f"{text}."
+
+
+def _call_s(explanation: Explanation) -> dict[Role, float]:
+    """Seconds of a call of each mode without a trace."""
+    modes = explanation.roofline.modes if explanation.roofline else ()
+    return {mode_of(achieved.mode).role: achieved.call_s for achieved in modes}
 
 
 def verdict(roofline: Roofline) -> str:
@@ -278,6 +307,21 @@ def _time(explanation: Explanation) -> Iterator[str]:
     if graph.calls != xla.calls:
         number = f"{graph.calls} (graph) and {xla.calls} (XLA) traced calls"
     yield from _line(f"the fastest of {number}, ms; tracing makes them slower")
+    calls = _call_s(explanation)
+    slower = {
+        mode.mode: mode.call_s / calls[role]
+        for mode in (graph, xla)
+        if (role := mode_of(mode.mode).role) in calls
+    }
+    if slower:
+        times = ", ".join(f"{mode} {factor:.2g}×" for mode, factor in slower.items())
+        far = max(slower.values()) > TRACE_SLOWS
+        advice = (
+            "tracing changes what is slow, so the losses below are no measurement" if far else ""
+        )
+        yield from _line(
+            f"{'! ' if far else ''}a traced call takes, of one without: {times}", (), advice
+        )
     kinds = [kind for kind in Kind if kind in graph.by_kind or kind in xla.by_kind]
     parts = [
         *((str(kind), graph.by_kind.get(kind, 0.0), xla.by_kind.get(kind, 0.0)) for kind in kinds),

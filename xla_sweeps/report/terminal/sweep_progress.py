@@ -22,6 +22,9 @@ from xla_sweeps.system.text import counted, displayable
 LAST = 5
 TAIL_BYTES = 2048
 
+_KEPT = ("results_dir", "tracker", "ui")
+"""Options of a trial that say where it is kept and shown."""
+
 GOOD = ("ok",)
 INCONCLUSIVE = ("locked", "contaminated", "infra", "interrupted", "stopped", "lost")
 """Outcomes that are no result: the trial is measured again."""
@@ -57,7 +60,7 @@ class SweepProgress:
 
     def running(self, lane: str, what: str, log: Path) -> None:
         """A job starts on a device."""
-        self._jobs[lane] = (displayable(what), log, time.monotonic())
+        self._jobs[lane] = (trial_name(displayable(what)), log, time.monotonic())
         self._block.line("start", f"{lane}  {displayable(what)}  log={log}")
 
     def ended(self, lane: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
@@ -65,11 +68,13 @@ class SweepProgress:
         job = self._jobs.get(lane)
         took = duration(time.monotonic() - job[2]) if job else ""
         self._jobs[lane] = None
-        text = "  ".join(filter(None, (figure, took, displayable(what), displayable(detail))))
+        facts = (figure, took, trial_name(displayable(what)), displayable(detail))
+        text = "  ".join(filter(None, facts))
         style = "green" if outcome in GOOD else "yellow" if outcome in INCONCLUSIVE else "red"
         line = Text(f"{outcome:<12}  ", style=style, no_wrap=True, overflow="ellipsis")
         self._last.append(line.append(text, style="default"))
-        self._block.line("end", f"{lane}  {outcome}  {text}")
+        whole = text.replace(facts[2], displayable(what), 1)
+        self._block.line("end", f"{lane}  {outcome}  {whole}")
 
     def progress(
         self,
@@ -127,6 +132,17 @@ class SweepProgress:
         rows.append(table)
         rows += list(self._last)
         return Group(*rows)
+
+
+def trial_name(words: str) -> str:
+    """A trial's words shortened, as `resnet50 224 px b4`; where they are kept is left out."""
+    values = dict(word.split("=", 1) for word in words.split() if "=" in word)
+    if "model" not in values:
+        return words
+    forms = {"model": "{}", "resolution": "{} px", "batch_size": "b{}"}
+    parts = [form.format(values.pop(key)) for key, form in forms.items() if key in values]
+    others = (f"{key}={value}" for key, value in values.items() if key not in _KEPT)
+    return " ".join([*parts, *others])
 
 
 def words_of(counts: Mapping[str, int]) -> str:
