@@ -71,6 +71,16 @@ def add_project(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_published(parser: argparse.ArgumentParser) -> None:
+    """Add the choice to show published figures too."""
+    parser.add_argument(
+        "--with-published",
+        action="store_true",
+        help="beside your own figures those of the study keras-xla-benchmarks, on A100, V100 and "
+        "T4: marked as published, without an interval, and never pooled with yours",
+    )
+
+
 def add_accept_contaminated(parser: argparse.ArgumentParser) -> None:
     """Add the choice to keep contaminated trials."""
     parser.add_argument(

@@ -9,15 +9,17 @@ from functools import partial
 from xla_sweeps.cli.arguments import (
     add_output,
     add_project,
+    add_published,
     add_results_dir,
     command_parser,
     read_trials,
 )
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.report import study
 from xla_sweeps.report.export import csv_text, write_json, write_parquet, write_text
 from xla_sweeps.report.terminal.console import warn
-from xla_sweeps.report.terminal.tables import show_rows
+from xla_sweeps.report.terminal.tables import show_rows, show_tables
 from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load, require
 from xla_sweeps.results.store import guarded
@@ -44,19 +46,38 @@ def results_command(arguments: Sequence[str]) -> int:
         help="only these rows: 'family=ConvNeXt and resolution>=224', "
         "'verdict=slower or not device~A100'; columns: docs/results.md",
     )
+    parser.add_argument(
+        "--show",
+        choices=("rows", *study.KEYS),
+        default="rows",
+        help="rows (default), or the fastest model at each resolution, how devices agree on the "
+        "order of models, podiums, and larger models that are faster than smaller ones",
+    )
+    add_published(parser)
     options = parser.parse_args(arguments)
     form, output = options.format, options.output
+    if options.show != "rows" and (form, output) != ("table", None):
+        raise ConfigError("results: --show is for the table; --format and -o are for rows")
     if form == "parquet" and output is None:
         raise ConfigError("results: --format parquet needs a file: -o rows.parquet")
     chosen = parse_filter(options.where) if options.where is not None else None
-    rows = load(options.dir)
+    rows = load(options.dir, published=options.with_published)
     warn(*rows.problems)
     require(options.dir, rows)
-    table = rows.table if options.all else rows.table.filter(rows.table["headline"])
+    table = (
+        rows.table
+        if options.all or options.show != "rows"
+        else rows.table.filter(rows.table["headline"])
+    )
     table = matching(table, chosen)
     if chosen is not None and not table.num_rows:
         print(no_match(options.where), file=sys.stderr)
-    if form == "table" and output is None:
+    if options.show != "rows":
+        shown = [each for each in study.of_table(table) if each.key == options.show]
+        show_tables(shown)
+        if not shown:
+            print("nothing to show: no comparable models were measured", file=sys.stderr)
+    elif form == "table" and output is None:
         if table.num_rows:
             show_rows(rows_of(table))
     elif form == "parquet":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
@@ -18,6 +19,8 @@ TELLING = (
 """Columns that distinguish trials of one model and size, the plainest first."""
 
 ID_CHARACTERS = 8
+
+DEVICE_CHARACTERS = 18
 
 CHARACTERS = 80
 """Maximum length of any other value: the variables of a machine may fill pages."""
@@ -46,6 +49,18 @@ def interval(
     if low is None or high is None:
         return NONE
     return f"{show(low)}{' to ' if low < 0 else '–'}{show(high)}"
+
+
+def short_device(name: str) -> str:
+    """A device's name without its maker and the words that all of its kind have."""
+    name = re.sub(r"^(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce)\s+", "", name, flags=re.IGNORECASE)
+    name = re.sub(r"(\s+\d+-Core)?\s+(CPU|Processor).*$", "", name, flags=re.IGNORECASE)
+    return name if len(name) <= DEVICE_CHARACTERS else f"{name[: DEVICE_CHARACTERS - 1]}…"
+
+
+def listed(words: Sequence[str]) -> str:
+    """The words with commas and an "and": `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def distinctions(rows: Sequence[ComparisonRow], shown: Sequence[str]) -> list[str]:

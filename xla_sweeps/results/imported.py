@@ -4,8 +4,9 @@
 file appears whole or not at all, and importing under the same label replaces it.
 
 A figure is one measurement: throughput over a hundred calls of four float32 images, eager (`xla`
-False) or with jit_compile=True, each timed alone. So the rows have no interval, and no verdict but
-`ambiguous`. The study's names are names or aliases of the catalog.
+False) or with jit_compile=True, each timed alone. So the rows have no interval, and the verdict
+`ambiguous`, or `none` where only one mode was published. The study's names are names or aliases of
+the catalog.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,6 +47,9 @@ SCHEMA_VERSION = 1
 MAX_BYTES = 16 * 2**20
 
 BATCH_SIZE = 4
+
+STUDY = "published"
+"""Label of the study's figures in the package: the fastest model of each size and GPU, with XLA."""
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -169,6 +174,12 @@ def add(file: Path, results_dir: Path, *, label: str | None = None) -> Import:
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
     return Import(path=path, figures=len(figures), rows=rows, warnings=warnings, replaced=replaced)
+
+
+def study() -> list[ComparisonRow]:
+    """The rows of the public study's two tables, which ship with the package."""
+    text = (resources.files("xla_sweeps.results") / "published.csv").read_text(encoding="utf-8")
+    return rows_of(parse(text, where="published.csv"), load_catalog(), label=STUDY)[0]
 
 
 def load(results_dir: Path) -> tuple[list[ComparisonRow], list[str]]:
@@ -319,7 +330,7 @@ def _row(
             value=xla / eager if xla and eager else None,
             percent=100 * (xla / eager - 1) if xla and eager else None,
             absolute_samples_per_s=xla - eager if xla and eager else None,
-            verdict=Verdict.AMBIGUOUS,
+            verdict=Verdict.AMBIGUOUS if xla and eager else Verdict.NONE,
             floor=MIN_FLOOR,
             replicates=1,
             rounds=1,

@@ -45,7 +45,7 @@ from xla_sweeps.system import files
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 19
+VERSION = 20
 
 _LIMIT_BYTES = 2**30
 
@@ -106,12 +106,14 @@ class _Beside(_Stamp):
 def load(
     results_dir: Path,
     *,
+    published: bool = False,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> Rows:
     """All rows of a results folder, measured and imported; what changed is read and kept.
 
     Args:
         results_dir: the results folder; one that does not exist has no rows.
+        published: adds the public study's figures, which ship with the package.
         advance: called with (trials read, trials to read) now and then.
     """
     table, beside, problems = _measured(Store(results_dir), advance)
@@ -121,13 +123,14 @@ def load(
     )
     pools = derive.pools_of(beside.facts)
     rows = Rows(table, len(counts), sum(counts), problems, pools, anchors)
-    if not (results_dir / "imported").is_dir():
+    if not published and not (results_dir / "imported").is_dir():
         return rows
     from xla_sweeps.results import imported
 
-    published, further = imported.load(results_dir)
-    if published:
-        table = ordered(joined([table, table_of(published)]))
+    further_rows, further = imported.load(results_dir)
+    further_rows += imported.study() if published else []
+    if further_rows:
+        table = ordered(joined([table, table_of(further_rows)]))
     return replace(rows, table=table, problems=(*problems, *further))
 
 

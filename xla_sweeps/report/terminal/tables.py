@@ -10,7 +10,7 @@ from rich.text import Text
 
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
-from xla_sweeps.report import advice, sentences
+from xla_sweeps.report import advice, sentences, study
 from xla_sweeps.report.labels import NONE, distinctions, interval, number, times
 from xla_sweeps.report.terminal.console import (
     COLOURS,
@@ -99,6 +99,19 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
     if shared:
         paragraph(f"on {rows[0].trial.device}", "dim")
     show_footnotes(rows)
+
+
+def show_tables(tables: Sequence[study.Table]) -> None:
+    """Show answers to the study's questions, each with its finding and how to read it."""
+    for table in tables:
+        lines, note = study.limited(table)
+        say(table.title, "bold")
+        paragraph(table.finding)
+        pairs = range(0, len(table.columns), 2)
+        cells = [tuple(line[place : place + 2] for place in pairs) for line in lines]
+        headings = [table.columns[place : place + 2] for place in pairs]
+        print_grouped(headings, cells, right=("images/s", "by", "tau"))
+        paragraph(note, "dim")
 
 
 def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:

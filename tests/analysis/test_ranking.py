@@ -1,0 +1,154 @@
+"""Rankings of models: the fastest at each resolution, shared ranks, agreement of devices."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from importlib import resources
+from typing import Any
+
+import pytest
+from ranked_rows import columns_of, line
+from scipy import stats
+
+from xla_sweeps.analysis import ranking
+from xla_sweeps.analysis.inversions import inversions, line_of
+from xla_sweeps.report import study
+from xla_sweeps.results import imported
+from xla_sweeps.schema.row import value_of
+
+
+def entries(*lines: dict[str, Any]) -> list[ranking.Entry]:
+    """The modes of these rows that are ranked."""
+    return ranking.entries_of(columns_of(lines))
+
+
+def test_the_fastest_model_of_each_place_says_of_how_many_and_who_is_as_fast() -> None:
+    rows = [
+        line("a", 100.0, device="A100"),
+        line("b", 98.0, device="A100", margin=0.05),
+        line("c", 50.0, device="A100"),
+        line("b", 40.0, device="T4"),
+        line("a", 30.0, device="T4"),
+        line("a", 10.0, device="T4", resolution_px=384),
+    ]
+    made = ranking.fastest(one for one in entries(*rows) if one.mode == "xla")
+    shown = [
+        (one.entry.place.device, one.entry.model, one.candidates, one.tied, one.differs)
+        for one in made
+    ]
+    assert shown == [
+        ("A100", "a", 3, ("b",), True),
+        ("T4", "b", 2, (), True),
+        ("T4", "a", 1, (), False),
+    ]
+    assert made[0].median == 98.0
+
+
+def test_a_model_that_was_measured_at_one_resolution_only_is_not_among_the_same_models() -> None:
+    sizes = [(224, {"a": 9.0, "b": 8.0, "only": 99.0}), (384, {"a": 2.0, "b": 3.0})]
+    rows = [
+        line(model, rate, resolution_px=size) for size, own in sizes for model, rate in own.items()
+    ]
+    of_xla = [one for one in entries(*rows) if one.mode == "xla"]
+    same = ranking.fastest(ranking.same_models(of_xla))
+    assert [one.entry.model for one in same] == ["a", "b"]
+    assert ranking.same_models(entries(*rows[:3])) == []
+
+
+def test_contaminated_rows_are_not_ranked_and_published_ones_stand_apart() -> None:
+    rows = [
+        line("a", 9.0, status="contaminated"),
+        line("b", 8.0, origin="imported", low=None, high=None),
+        line("c", 7.0),
+    ]
+    made = ranking.fastest(one for one in entries(*rows) if one.mode == "xla")
+    assert [(one.entry.model, one.entry.place.published) for one in made] == [
+        ("c", False),
+        ("b", True),
+    ]
+
+
+def test_kendalls_tau_is_that_of_scipy_and_only_given_from_five_models() -> None:
+    one, other = [1.0, 2.0, 3.0, 4.0, 4.0, 6.0], [2.0, 1.0, 3.0, 5.0, 4.0, 6.0]
+    expected = stats.kendalltau(one, other).statistic
+    assert ranking.kendall(one, other) == pytest.approx(expected)
+    for models in (4, 6):
+        rows = [
+            line(f"m{place}", rate, device=device)
+            for device, rates in (("A", one), ("B", other))
+            for place, rate in enumerate(rates[:models])
+        ]
+        made = ranking.agreements(e for e in entries(*rows) if e.mode == "xla")
+        assert len(made) == (models == 6)
+    assert made[0].tau == pytest.approx(expected)
+    assert -1 <= made[0].low < expected < made[0].high <= 1
+
+
+def test_ranks_are_shared_with_a_leader_whose_interval_is_reached() -> None:
+    figures = [(9.0, 8.5, 9.5), (8.8, 8.3, 9.3), (8.4, 8.2, 8.45), (8.0, None, None)]
+    assert ranking.ranks(figures) == [1, 1, 3, None]
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [
+        ("MobileNetV3", "MobileNet"),
+        ("MobileNet_V1", "MobileNet"),
+        ("ResNetRS", "ResNet"),
+        ("EfficientNetV2", "EfficientNet"),
+        ("RegNetX", "RegNetX"),
+        ("VGG", "VGG"),
+    ],
+)
+def test_a_line_is_a_family_without_its_version(family: str, name: str) -> None:
+    assert line_of(family) == name
+
+
+def test_a_larger_model_that_is_faster_counts_only_where_intervals_are_apart() -> None:
+    rows = [
+        line("v1", 100.0, family="MobileNetV1", params=4.2e6),
+        line("v2", 80.0, family="MobileNetV2", params=3.5e6),
+        line("v3", 99.0, family="MobileNetV3", params=2.5e6, margin=0.05),
+        line("other", 1.0, family="VGG", params=1e6),
+    ]
+    found = inversions(one for one in entries(*rows) if one.mode == "xla")
+    assert found.counts == {("A100", "xla"): (1, 3)}
+    ((larger, smaller),) = [(one.larger.model, one.smaller.model) for one in found.each]
+    assert (larger, smaller) == ("v1", "v2")
+    assert found.each[0].ratio == pytest.approx(1.25)
+    assert not found.each[0].preliminary
+
+
+def published_tables() -> list[dict[str, str]]:
+    """The 36 lines of the study's tables: the fastest of each size, then of each size and GPU."""
+    text = (resources.files("xla_sweeps.results") / "published.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def test_the_studys_two_tables_follow_from_the_published_rows() -> None:
+    rows = imported.study()
+    columns = {name: [value_of(row, name) for row in rows] for name in ranking.NEEDED}
+    made = ranking.fastest(ranking.entries_of(columns))
+    names = {value: name for name, value in imported.ACCELERATORS.items()}
+    by_gpu = {
+        (one.entry.place.resolution_px, names[one.entry.place.device]): one.entry.value
+        for one in made
+    }
+    lines = published_tables()
+    given = {
+        (int(row["resolution"]), row["accelerator"]): float(row["throughput (samples/sec)"])
+        for row in lines
+    }
+    assert by_gpu == given
+    overall = [
+        max(group, key=lambda place: by_gpu[place])
+        for _, group in itertools.groupby(sorted(by_gpu), key=lambda place: place[0])
+    ]
+    assert overall == [(int(row["resolution"]), row["accelerator"]) for row in lines[:12]]
+    assert all(one.candidates == 1 for one in made)
+    fastest, *rest = study.of_rows(rows)
+    assert [table.key for table in (fastest, *rest)] == ["fastest"]
+    assert fastest.finding.startswith("The fastest model with XLA at 12 sizes: another one on")
+    assert all("published" in cells[1] for cells in fastest.lines)
+    assert {str(row.speedup.verdict) for row in rows} == {"none"}

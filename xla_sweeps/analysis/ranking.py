@@ -1,0 +1,256 @@
+"""Rank models by throughput: the fastest at each resolution, shared ranks, how devices agree. Pure.
+
+Only models of one setting on one device are ranked together. Published figures have no interval and
+stand apart from measured ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from xla_sweeps.schema.column import Part
+from xla_sweeps.schema.columns import IMPORTED
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.row import COLUMNS
+
+MIN_FOR_TAU = 5
+"""Models from which on the agreement of two rankings is given."""
+
+_APART = ("device", "resolution_px")
+
+SETTING = tuple(
+    name
+    for name, column in COLUMNS.items()
+    if column.asked and column.asked.part is Part.SETTING and name not in _APART
+)
+"""Columns that models ranked together share, beside device and resolution."""
+
+_MODEL = ("model", "family", "source", "params", "macs")
+
+_RATE = ("throughput_samples_per_s", "throughput_low", "throughput_high")
+
+_SIDES = {"candidate": "", "baseline": "baseline_"}
+
+NEEDED = (
+    *(*SETTING, *_APART, *_MODEL, *_SIDES, "origin", "status", "replicates"),
+    *(f"{prefix}{name}" for prefix in _SIDES.values() for name in _RATE),
+)
+"""Columns that `entries_of` needs."""
+
+
+class Place(NamedTuple):
+    """A device, a resolution and the rest of a setting: what models are ranked in."""
+
+    resolution_px: int
+    setting: tuple[Any, ...]
+    device: str
+    published: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """The throughput of a mode of a model at a place, with its interval if there is one."""
+
+    place: Place
+    mode: str
+    model: str
+    family: str
+    params: float | None
+    macs: float | None
+    replicates: int
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fastest:
+    """The fastest model at a place.
+
+    Attributes:
+        candidates: models that were ranked.
+        tied: other models whose intervals reach the fastest one's.
+        median: throughput of the middle model.
+        differs: True if another device's fastest model at this resolution is another.
+    """
+
+    entry: Entry
+    candidates: int
+    tied: tuple[str, ...]
+    median: float
+    differs: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """Kendall's tau-b between the rankings of two devices of the same models, with 95 %."""
+
+    resolution_px: int
+    setting: tuple[Any, ...]
+    devices: tuple[str, str]
+    models: int
+    tau: float
+    low: float
+    high: float
+
+
+def entries_of(columns: Mapping[str, Sequence[Any]]) -> list[Entry]:
+    """Each mode of each model once; contaminated rows and those without a throughput stay out.
+
+    Args:
+        columns: `NEEDED`, of equal length, by name; a row of each question.
+    """
+    entries: dict[tuple[Any, ...], Entry] = {}
+    for values in zip(*(columns[name] for name in NEEDED), strict=True):
+        row = dict(zip(NEEDED, values, strict=True))
+        if str(row["status"]) != Status.OK:
+            continue
+        place = Place(
+            int(row["resolution_px"]),
+            tuple(row[name] for name in SETTING),
+            row["device"],
+            row["origin"] == IMPORTED,
+        )
+        for side, prefix in _SIDES.items():
+            value, low, high = (_number(row[f"{prefix}{name}"]) for name in _RATE)
+            if row[side] and value:
+                entries[place, row["model"], row["source"], row[side]] = Entry(
+                    place=place,
+                    mode=row[side],
+                    model=row["model"],
+                    family=row["family"],
+                    params=_number(row["params"]),
+                    macs=_number(row["macs"]),
+                    replicates=int(row["replicates"]),
+                    value=value,
+                    low=low,
+                    high=high,
+                )
+    return list(entries.values())
+
+
+def at_places(entries: Iterable[Entry]) -> dict[Place, list[Entry]]:
+    """The entries of each place, the fastest first; places by resolution, setting and device."""
+    groups: dict[Place, list[Entry]] = {}
+    for entry in sorted(entries, key=lambda entry: -entry.value):
+        groups.setdefault(entry.place, []).append(entry)
+    return dict(sorted(groups.items(), key=lambda group: (str(group[0].setting), group[0])))
+
+
+def same_models(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries of models at every resolution of their device and setting; none without several.
+
+    They are of one mode. Which model is the fastest at a resolution otherwise depends on which were
+    measured there.
+    """
+    groups: dict[Any, dict[str, dict[int, Entry]]] = {}
+    for entry in entries:
+        _, *rest = entry.place
+        models = groups.setdefault(tuple(rest), {})
+        models.setdefault(entry.model, {})[entry.place.resolution_px] = entry
+    kept: list[Entry] = []
+    for models in groups.values():
+        sizes = {size for own in models.values() for size in own}
+        whole = [own for own in models.values() if len(own) == len(sizes)]
+        if len(sizes) > 1 and len(whole) > 1:
+            kept += [entry for own in whole for entry in own.values()]
+    return kept
+
+
+def fastest(entries: Iterable[Entry]) -> list[Fastest]:
+    """The fastest model of each place, of entries of one mode."""
+    places = at_places(entries)
+    names: dict[tuple[Any, ...], set[str]] = {}
+    for place, own in places.items():
+        names.setdefault(place[:2], set()).add(own[0].model)
+    return [
+        Fastest(
+            entry=first,
+            candidates=1 + len(others),
+            tied=tuple(other.model for other in others if _reaches(other, first)),
+            median=statistics.median(entry.value for entry in (first, *others)),
+            differs=len(names[place[:2]]) > 1,
+        )
+        for place, (first, *others) in places.items()
+    ]
+
+
+def ranks(figures: Sequence[tuple[float, float | None, float | None]]) -> list[int | None]:
+    """Ranks of figures (value, low, high) in falling order; None for one without an interval.
+
+    Those whose intervals reach that of their group's leader share its rank.
+    """
+    given: list[int | None] = []
+    leader: tuple[int, float] | None = None
+    for position, (_, low, high) in enumerate(figures, start=1):
+        if low is None or high is None:
+            given.append(None)
+            continue
+        if leader is None or high < leader[1]:
+            leader = position, low
+        given.append(leader[0])
+    return given
+
+
+def agreements(entries: Iterable[Entry]) -> list[Agreement]:
+    """How the rankings of each two devices agree at a resolution, of entries of one mode."""
+    groups: dict[tuple[Any, ...], dict[str, dict[str, float]]] = {}
+    for place, own in at_places(entries).items():
+        rates = {entry.model: entry.value for entry in own}
+        groups.setdefault((place.resolution_px, place.setting), {})[_device(place)] = rates
+    made = []
+    for (size, setting), devices in groups.items():
+        for (one, first), (other, second) in itertools.combinations(sorted(devices.items()), 2):
+            shared = sorted(first.keys() & second.keys())
+            if len(shared) < MIN_FOR_TAU:
+                continue
+            tau = kendall([first[name] for name in shared], [second[name] for name in shared])
+            low, high = _tau_interval(tau, len(shared))
+            made.append(
+                Agreement(
+                    resolution_px=size,
+                    setting=setting,
+                    devices=(one, other),
+                    models=len(shared),
+                    tau=tau,
+                    low=low,
+                    high=high,
+                )
+            )
+    return made
+
+
+def kendall(one: Sequence[float], other: Sequence[float]) -> float:
+    """Kendall's tau-b of two lists; 0 where all values of one are equal."""
+    pairs = list(itertools.combinations(range(len(one)), 2))
+    signs = [(_sign(one[a] - one[b]), _sign(other[a] - other[b])) for a, b in pairs]
+    untied = [sum(sign[side] != 0 for sign in signs) for side in (0, 1)]
+    return sum(a * b for a, b in signs) / math.sqrt(math.prod(untied)) if all(untied) else 0.0
+
+
+def _tau_interval(tau: float, models: int) -> tuple[float, float]:
+    """The 95 % interval of a tau, by Fisher's transformation (Fieller and others, 1957)."""
+    reach = 1.96 * math.sqrt(0.437 / (models - 4))
+    centre = math.atanh(max(-0.999, min(0.999, tau)))
+    return math.tanh(centre - reach), max(tau, math.tanh(centre + reach))
+
+
+def _device(place: Place) -> str:
+    return f"{place.device} (published)" if place.published else place.device
+
+
+def _reaches(other: Entry, first: Entry) -> bool:
+    return other.high is not None and first.low is not None and other.high >= first.low
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None or math.isnan(value) else float(value)

@@ -1,0 +1,232 @@
+"""The questions of the public study as tables, for terminal, page and W&B report. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xla_sweeps.analysis import overview, ranking
+from xla_sweeps.analysis.inversions import inversions
+from xla_sweeps.analysis.ranking import Entry, Place
+from xla_sweeps.report.advice import name_of
+from xla_sweeps.report.labels import NONE, interval, number, short_device, times
+from xla_sweeps.schema.modes import by_count, headline_of
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
+from xla_sweeps.system.text import counted
+
+if TYPE_CHECKING:
+    import pyarrow
+
+KEYS = ("fastest", "agreement", "podium", "inversions")
+"""The tables by name."""
+
+PODIUM_PLACES = 3
+
+LINES = 60
+"""Maximum number of lines of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The answer to a question, with its figures as text.
+
+    Attributes:
+        key: its name in `results --show`.
+        finding: the answer in a sentence.
+        note: how to read it.
+    """
+
+    key: str
+    title: str
+    finding: str
+    columns: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+    note: str
+
+
+def tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
+    """The tables that have something to say, of the headline mode of the commonest scenario.
+
+    Args:
+        columns: `ranking.NEEDED`, of equal length, by name; a row of each question.
+    """
+    scenario = next(iter(by_count(columns["scenario"])), "")
+    mode = headline_of(scenario)[1]
+    entries = [
+        entry
+        for entry in ranking.entries_of(columns)
+        if entry.place.setting[ranking.SETTING.index("scenario")] == scenario
+    ]
+    ranked = [entry for entry in entries if entry.mode == mode]
+    made = [_fastest(ranked, mode), _agreement(ranked), _podium(ranked), _inversions(entries, mode)]
+    return [table for table in made if table.lines]
+
+
+def _fastest(entries: Sequence[Entry], mode: str) -> Table:
+    places = ranking.fastest(entries)
+    same = {one.entry.place: one for one in ranking.fastest(ranking.same_models(entries))}
+    sizes = {one.entry.place[:2]: one.differs for one in places}
+    several = len({one.entry.place.device for one in places}) > 1
+    finding = f"The fastest model with {name_of(mode)} at {counted(len(sizes), 'size')}"
+    if several:
+        finding += f": another one on another device at {sum(sizes.values())} of them"
+    lines = []
+    for one in places:
+        entry, fixed = one.entry, same.get(one.entry.place)
+        lines.append(
+            (
+                _at(entry.place),
+                _device(entry.place),
+                f"{entry.model}{' *' if one.differs else ''}",
+                number(entry.value),
+                interval(entry.low, entry.high, number),
+                str(one.candidates),
+                ", ".join(one.tied[:3]) or NONE,
+                number(one.median),
+                fixed.entry.model if fixed else NONE,
+            )
+        )
+    return Table(
+        "fastest",
+        "The fastest model at each resolution",
+        f"{finding}.",
+        (
+            *("at", "device", "fastest", "images/s", "95 %", "candidates", "as fast"),
+            *("middle model", "of the same models"),
+        ),
+        tuple(lines),
+        "(*) another device's fastest model is another. With one candidate nothing can "
+        "overtake it: the last column ranks only models that were measured at every resolution "
+        "of the device.",
+    )
+
+
+def _agreement(entries: Sequence[Entry]) -> Table:
+    every = ranking.agreements(entries)
+    ends = sorted(every, key=lambda one: one.tau)
+    finding = ""
+    if every:
+        low, high = ends[0], ends[-1]
+        finding = (
+            f"Kendall's tau between devices: {low.tau:.2f} at {low.resolution_px} px to "
+            f"{high.tau:.2f} at {high.resolution_px} px."
+        )
+    return Table(
+        "agreement",
+        "Do devices rank models alike?",
+        finding,
+        ("at", "devices", "models", "tau", "95 %"),
+        tuple(
+            (
+                _sizes(one.resolution_px, one.setting),
+                " and ".join(map(short_device, one.devices)),
+                str(one.models),
+                f"{one.tau:.2f}",
+                f"{one.low:.2f} to {one.high:.2f}",
+            )
+            for one in every
+        ),
+        f"1: the same order; 0: unrelated. Given from {ranking.MIN_FOR_TAU} models on both.",
+    )
+
+
+def _podium(entries: Sequence[Entry]) -> Table:
+    lines = []
+    for place, own in ranking.at_places(entries).items():
+        best = own[:PODIUM_PLACES]
+        given = ranking.ranks([(entry.value, entry.low, entry.high) for entry in best])
+        if len(own) > 1:
+            lines.append(
+                (
+                    _at(place),
+                    _device(place),
+                    *(
+                        f"{rank or NONE} {entry.model} ({number(entry.value)})"
+                        for rank, entry in zip(given, best, strict=True)
+                    ),
+                    *[NONE] * (PODIUM_PLACES - len(best)),
+                    str(len(own)),
+                )
+            )
+    winners = {line[2].split()[1] for line in lines}
+    return Table(
+        "podium",
+        "Podiums",
+        f"The first places of {counted(len(lines), 'ranking')}: {counted(len(winners), 'model')}.",
+        ("at", "device", "first", "second", "third", "models"),
+        tuple(lines),
+        "Models whose intervals overlap the leader's share its rank. images/s in brackets.",
+    )
+
+
+def _inversions(entries: Sequence[Entry], mode: str) -> Table:
+    result = inversions(entries)
+    totals: dict[str, list[int]] = {}
+    for (_, label), counts in result.counts.items():
+        total = totals.setdefault(label, [0, 0])
+        total[0] += counts[0]
+        total[1] += counts[1]
+    first = sorted(totals, key=lambda label: label != mode)
+    said = [f"{name_of(label)} {totals[label][0]} of {totals[label][1]}" for label in first]
+    lines = [
+        (
+            _at(one.larger.place),
+            _device(one.larger.place),
+            name_of(one.larger.mode),
+            f"{one.larger.model} ({_millions(one.larger)})",
+            f"{one.smaller.model} ({_millions(one.smaller)})",
+            times(one.ratio),
+            "preliminary" if one.preliminary else "",
+        )
+        for one in result.each
+    ]
+    return Table(
+        "inversions",
+        "Larger models that are faster",
+        f"Pairs of a line in which the larger model is faster: {', '.join(said)}.",
+        ("at", "device", "mode", "larger", "faster than", "by", ""),
+        tuple(lines),
+        "Within a line (MobileNetV1 to V3 are one), by parameters, intervals apart. Preliminary: a "
+        "single replicate, so that the interval does not show how processes differ.",
+    )
+
+
+def of_table(rows: pyarrow.Table) -> list[Table]:
+    """The tables of the rows of results folders."""
+    asked = {name: rows[name].to_pylist() for name in overview.ASKED}
+    rows = rows.take(overview.answering(asked))
+    return tables({name: rows[name].to_pylist() for name in ranking.NEEDED})
+
+
+def of_rows(rows: Sequence[ComparisonRow]) -> list[Table]:
+    """The tables of rows of which each answers another question."""
+    return tables({name: [value_of(row, name) for row in rows] for name in ranking.NEEDED})
+
+
+def limited(table: Table) -> tuple[tuple[tuple[str, ...], ...], str]:
+    """The first lines of a table, and its note, which says how many there are."""
+    more = len(table.lines) - LINES
+    return table.lines[:LINES], f"{table.note} {more:,} more lines." if more > 0 else table.note
+
+
+def _millions(entry: Entry) -> str:
+    return f"{(entry.params or 0) / 1e6:.1f} M"
+
+
+def _device(place: Place) -> str:
+    return f"{short_device(place.device)}{', published' if place.published else ''}"
+
+
+def _at(place: Place) -> str:
+    return _sizes(place.resolution_px, place.setting)
+
+
+def _sizes(resolution_px: int, setting: Sequence[Any]) -> str:
+    """Resolution, batch size and the rest of a setting that does not go without saying."""
+    words = [f"{resolution_px} px"]
+    for name, value in zip(ranking.SETTING, setting, strict=True):
+        asked = COLUMNS[name].asked
+        if asked and name != "scenario" and str(value) != asked.usual:
+            words.append(f"batch {value}" if name == "batch_size" else asked.write(value))
+    return ", ".join(filter(None, words))
