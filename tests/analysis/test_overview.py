@@ -82,10 +82,12 @@ def test_a_figure_is_of_one_scenario() -> None:
     assert (figures.candidate, figures.pairs) == ("predict_xla", 1)
     assert overview([*steps, *[row(3.0, origin="imported")] * 9]).scenario == "train_step"
     assert answer(figures).startswith(
-        "Yes. predict_xla is faster than predict_graph in 1 of 1 pair."
+        "Yes. model.predict with XLA is faster than model.predict without XLA in 1 of 1 "
     )
     paying = answer(overview([with_columns(step, break_even_calls=9.0) for step in steps]))
-    assert "faster than graph in 0 of 2 pairs, slower in 2, in scenario train_step." in paying
+    assert (
+        "faster than graph in 0 of 2 configurations, slower in 2, in scenario train_step." in paying
+    )
     assert "; half pay it back within 9 steps." in paying
 
 

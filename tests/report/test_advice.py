@@ -19,6 +19,7 @@ ROW = with_columns(
     speedup=1.38,
     speedup_low=1.34,
     speedup_high=1.42,
+    throughput_samples_per_s=None,
     compile_s_extra=12.3,
     break_even_calls=5412.0,
     break_even_low=4900.0,

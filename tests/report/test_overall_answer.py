@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from headline_rows import row
 
-from xla_sweeps.analysis.overview import overview
+from xla_sweeps.analysis.overview import by_device, overview
 from xla_sweeps.report.advice import overall_answer
 from xla_sweeps.schema.columns import Verdict
 
@@ -33,6 +33,27 @@ def test_the_answer_follows_the_verdicts_and_counts_failures(
     assert overall_answer(overview(rows)).startswith(word)
 
 
+def test_devices_that_disagree_are_not_pooled() -> None:
+    rows = [
+        row(speedup, device=device, model=f"net{number}")
+        for device, speedups in {
+            "NVIDIA A100-SXM4-40GB": (1.5, 1.4),
+            "AMD EPYC 9654 96-Core Processor": (1.2, 1.1),
+            "Tesla T4": (0.6, 0.7),
+            "NVIDIA V100": (0.5, 2.0),
+        }.items()
+        for number, speedup in enumerate(speedups)
+    ]
+    text = overall_answer(overview(rows), by_device(rows))
+    assert text.startswith(
+        "It depends on the device. Yes on EPYC 9654 (1.15×) and A100-SXM4-40GB (1.45×), no on T4 "
+        "(0.65×), not clear on V100 (1.00×)."
+    )
+    assert "typically" not in text
+    alike = [one for one in rows if one.trial.device.startswith(("AMD", "NVIDIA A"))]
+    assert overall_answer(overview(alike), by_device(alike)) == overall_answer(overview(alike))
+
+
 def test_pairs_that_are_equally_fast_hardly_matter() -> None:
     rows = [row(1.0, model=f"net{number}", verdict=Verdict.EQUIVALENT) for number in range(4)]
     assert overall_answer(overview(rows)).startswith("It hardly matters.")
@@ -53,10 +74,12 @@ def test_the_answer_never_promises_more_than_was_compared() -> None:
     assert overall_answer(overview([])) == "Nothing was compared yet."
     assert (
         overall_answer(overview([row(None), row(None)]))
-        == "It fails. XLA is faster than graph in 0 of 2 pairs, failed in 2."
+        == "It fails. XLA is faster than graph in 0 of 2 configurations, failed in 2."
     )
     alone = overall_answer(overview([row(2.0)]))
-    assert alone.startswith("Yes. XLA is faster than graph in 1 of 1 pair. XLA is typically 2.00×")
+    assert alone.startswith(
+        "Yes. XLA is faster than graph in 1 of 1 configuration. XLA is typically 2.00×"
+    )
     assert "never pay" in overall_answer(
         overview([row(0.5, break_even_calls=None, compile_s_extra=1.0)])
     )

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from scipy.stats import binomtest, false_discovery_control
+from scipy.stats import false_discovery_control
 
 Row = dict[str, Any]
 VERDICTS = ("faster", "slower", "equivalent", "ambiguous", "failed")
@@ -43,27 +43,6 @@ def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
         "median_break_even_calls": _median_or_never([row["break_even_calls"] for row in settled]),
         "never": sum(row["break_even_calls"] is None for row in settled),
         "families": [_family(name, mine) for name in sorted({row["family"] for row in mine})],
-    }
-
-
-def trust(rows: Iterable[Row]) -> dict[str, Any]:
-    """Numbers of A/A pairs of each kind past 1 %, the test of their share, and the floor."""
-    twins = [
-        row
-        for row in rows
-        if row["candidate"] == f"{row['baseline']}_2"
-        and (row["status"], row["origin"]) == ("ok", "measured")
-    ]
-    inside = [row for row in twins if row["p_value"] is not None]
-    apart = [row for row in twins if row["aa_across_low"] is not None]
-    within = [row["speedup_low"] > 1.01 or row["speedup_high"] < 1 / 1.01 for row in inside]
-    across = [row["aa_across_low"] > 1.01 or row["aa_across_high"] < 1 / 1.01 for row in apart]
-    wrong, pairs = sum(within) + sum(across), len(within) + len(across)
-    return {
-        "within": [sum(within), len(within)],
-        "across": [sum(across), len(across)],
-        "p": float(binomtest(wrong, pairs, 0.05, alternative="greater").pvalue),
-        "floor": max([*(row["floor"] for row in inside), *(row["floor_across"] for row in apart)]),
     }
 
 

@@ -114,6 +114,34 @@ def overview(rows: Sequence[ComparisonRow]) -> Overview:
     return overview_of({name: [value_of(row, name) for row in rows] for name in SUMMED})
 
 
+def by_device(rows: Sequence[ComparisonRow]) -> dict[str, Overview]:
+    """The overview of the rows of each device, by its name."""
+    return devices_of({name: [value_of(row, name) for row in rows] for name in (*SUMMED, "device")})
+
+
+def devices_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "") -> dict[str, Overview]:
+    """The overview of each device with a pair (`overview_of`), by its name.
+
+    Args:
+        columns: `SUMMED` and `device`, of equal length, by name.
+        baseline: of the comparisons; "" for the scenario's own.
+    """
+    whole = overview_of(columns, baseline=baseline)
+    places: dict[str, list[int]] = {}
+    for place, (device, scenario) in enumerate(
+        zip(columns["device"], columns["scenario"], strict=True)
+    ):
+        if scenario == whole.scenario:
+            places.setdefault(device, []).append(place)
+    overviews = {
+        device: overview_of(
+            {name: [columns[name][place] for place in own] for name in SUMMED}, baseline=baseline
+        )
+        for device, own in sorted(places.items())
+    }
+    return {device: each for device, each in overviews.items() if each.pairs}
+
+
 def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "") -> Overview:
     """The overview from columns of equal length, by name, or against another baseline."""
     text = {name: np.asarray(columns[name], dtype=object) for name in _TEXTS}

@@ -183,8 +183,8 @@ def _speedup(
     value = absolute = sustained = None
     if figure and not failed:
         value = math.exp(figure.mean)
-        rates = [mode.columns.throughput_samples_per_s for mode in (first, second)]
-        absolute = rates[1] - rates[0] if rates[0] and rates[1] else None
+        rate = first.columns.throughput_samples_per_s
+        absolute = rate * (value - 1) if rate else None
         if first.sustained and second.sustained:
             sustained = value * first.sustained.value / second.sustained.value
     shown = [] if value is None else within
@@ -299,6 +299,16 @@ def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | N
     if not every:
         return None
     return math.exp(statistics.fmean(one.estimate for one in intervals(every)))
+
+
+def disagreement(row: ComparisonRow) -> float | None:
+    """The ratio of a row's throughputs, where the speedup's interval and floor exclude it."""
+    rates = [side.throughput_samples_per_s for side in (row.baseline, row.candidate)]
+    low, high = row.speedup.low, row.speedup.high
+    if not (row.baseline.mode and rates[0] and rates[1] and low and high):
+        return None
+    ratio, floor = rates[1] / rates[0], 1 + row.speedup.floor
+    return None if low / floor <= ratio <= high * floor else ratio
 
 
 def prepare_s(times: ModeSummary | ModeOutcome) -> float | None:

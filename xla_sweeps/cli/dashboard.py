@@ -11,10 +11,16 @@ from pathlib import Path
 
 from xla_sweeps.analysis import changes
 from xla_sweeps.cli import compare
-from xla_sweeps.cli.arguments import add_project, add_results_dir, command_parser, read_trials
+from xla_sweeps.cli.arguments import (
+    add_project,
+    add_published,
+    add_results_dir,
+    command_parser,
+    read_trials,
+)
 from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, StoreError, how_to_install
-from xla_sweeps.report import advice, export
+from xla_sweeps.report import export
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.terminal.console import progress_bar, warn
 from xla_sweeps.report.wandb import credentials
@@ -44,6 +50,7 @@ def dashboard_command(arguments: Sequence[str]) -> int:
         help="add a section on what changed from the first folder to the second",
     )
     parser.add_argument("--title", help="the page's title (default: the folders' names)")
+    add_published(parser)
     parser.add_argument("--open", action="store_true", help="open it in the browser")
     options = parser.parse_args(arguments)
     dirs = options.dirs or [Path("results")]
@@ -62,10 +69,11 @@ def dashboard_command(arguments: Sequence[str]) -> int:
             where=options.where or None,
             comparison=comparison,
             title=options.title,
+            published=options.with_published,
             advance=advance,
         )
     warn(*written.problems)
-    print(advice.overall_answer(written.overview))
+    print(written.answer)
     print(
         f"{target}: {counted(written.rows, 'row')} of {counted(written.trials, 'trial')}, "
         f"{written.size / 1e6:.2f} MB, opens offline"

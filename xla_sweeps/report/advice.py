@@ -6,13 +6,22 @@ The sentences are in `report.sentences`, which the page shares.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.analysis.overview import Overview
 from xla_sweeps.analysis.pool import MIN_FLOOR
+from xla_sweeps.analysis.speedup import disagreement
 from xla_sweeps.analysis.trust import Trust
-from xla_sweeps.report.labels import times
-from xla_sweeps.report.sentences import FAILURES, OTHERWISE, RULES, SENTENCES
+from xla_sweeps.report.labels import listed, short_device, times
+from xla_sweeps.report.sentences import (
+    DEVICES_NAMED,
+    FAILURES,
+    OTHERWISE,
+    RULES,
+    SENTENCES,
+    UNCLEAR,
+)
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Flag, Status
 from xla_sweeps.schema.modes import (
@@ -112,20 +121,50 @@ def answer(row: ComparisonRow) -> str:
     return _capitalized(text) + _caveats(row)
 
 
-def overall_answer(overview: Overview) -> str:
-    """Advice on turning the candidate on, over all pairs, in one to three sentences."""
-    return " ".join(filter(None, [overall_counts(overview), typically(overview), _costs(overview)]))
+def overall_answer(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:
+    """Advice on turning the candidate on, over all pairs, in one to three sentences.
+
+    Args:
+        overview: of all pairs.
+        devices: of the pairs of each device. Devices that answer differently are not pooled: each
+            has its own word.
+    """
+    typical = "" if device_words(devices or {}) else typically(overview)
+    words = [overall_counts(overview, devices), typical, _costs(overview)]
+    return " ".join(filter(None, words))
 
 
-def overall_counts(overview: Overview) -> str:
-    """The answer's first sentences: a word, and how many pairs say so, without a mean of them."""
+def device_words(devices: Mapping[str, Overview]) -> str:
+    """A sentence with the word of each device; "" where all devices have the same."""
+    groups: dict[str, list[str]] = {}
+    for device, overview in devices.items():
+        name = SENTENCES["device"].format(
+            device=short_device(device), speedup=times(overview.geomean)
+        )
+        groups.setdefault(overall_word(overview), []).append(name)
+    if len(groups) < 2:
+        return ""
+    order = [*(rule.word for rule in RULES), OTHERWISE]
+    parts = []
+    for word in sorted(groups, key=order.index):
+        names, more = groups[word][:DEVICES_NAMED], len(groups[word]) - DEVICES_NAMED
+        names += [SENTENCES["more devices"].format(count=more)] if more > 0 else []
+        said = UNCLEAR if word == OTHERWISE else word.lower().rstrip(".")
+        parts.append(SENTENCES["on"].format(word=said, devices=listed(names)))
+    return _capitalized(", ".join(parts)) + "."
+
+
+def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:
+    """The answer's first sentences, without a mean: a word and the counts, or devices' words."""
     if not overview.pairs:
         return "Nothing was compared yet."
+    if apart := device_words(devices or {}):
+        return f"{SENTENCES['by device']} {apart}"
     text = SENTENCES["counts"].format(
-        candidate=_short(overview.candidate),
-        baseline=overview.baseline,
+        candidate=name_of(overview.candidate),
+        baseline=name_of(overview.baseline),
         faster=overview.faster,
-        pairs=counted(overview.pairs, "pair"),
+        pairs=counted(overview.pairs, SENTENCES["pair"]),
     )
     for verdict, count in (("slower", overview.slower), ("failed", overview.failed)):
         text += SENTENCES[f"{verdict} in"].format(count=count) if count else ""
@@ -138,9 +177,9 @@ def typically(overview: Overview) -> str:
     if overview.geomean is None:
         return ""
     text = SENTENCES["typical"].format(
-        candidate=_short(overview.candidate),
+        candidate=name_of(overview.candidate),
         speedup=times(overview.geomean),
-        baseline=overview.baseline,
+        baseline=name_of(overview.baseline),
     )
     if overview.models > 1:
         text += SENTENCES["models"].format(count=f"{overview.models:,}")
@@ -195,12 +234,8 @@ def _costs(overview: Overview) -> str:
     text = SENTENCES["compiling"].format(seconds=f"{extra:.1f} s")
     if calls is None:
         return f"{text}{SENTENCES['most']}."
-    text += SENTENCES["half"].format(amount=f"{calls:,.0f} {facts_of(overview.scenario).call}s")
+    text += SENTENCES["half"].format(amount=f"{_count(calls)} {facts_of(overview.scenario).call}s")
     return text + (SENTENCES["never"].format(count=overview.never) if overview.never else "") + "."
-
-
-def _short(label: str) -> str:
-    return "XLA" if mode_of(label).role == Mode.XLA.role else label
 
 
 def symbol(row: ComparisonRow) -> str:
@@ -348,6 +383,8 @@ def _caveats(row: ComparisonRow) -> str:
         apart = value and raw and abs(raw / value - 1) > SAME
         also = f" (all rounds: {raw:.3f}×)" if apart else ""
         text += f" {SENTENCES['contaminated']}{also}."
+    if ratio := disagreement(row):
+        text += f" {SENTENCES['disagree'].format(ratio=times(ratio))}."
     if row.speedup.host_bound:
         text += (
             " The device waits for the host here: a larger batch_size says more about the device."

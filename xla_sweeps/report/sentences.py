@@ -26,6 +26,11 @@ SENTENCES: Mapping[str, str] = {
     "half": "; half pay it back within {amount}",
     "most": "; most never pay it back",
     "never": ", {count} never do",
+    "pair": "configuration",
+    "by device": "It depends on the device.",
+    "on": "{word} on {devices}",
+    "device": "{device} ({speedup})",
+    "more devices": "{count} more",
     # of one pair
     str(Verdict.FASTER): "{candidate} is {speedup} faster than {baseline} (clear: {interval}); "
     "{advice}.",
@@ -46,6 +51,9 @@ SENTENCES: Mapping[str, str] = {
     "published": "published, not measured here: {candidate} {speedup} {direction} than {baseline}, "
     "from single measurements, so the uncertainty is unknown.",
     "contaminated": "The measurement is contaminated: repeat it before you rely on it",
+    "fastest way": "The fastest way to run it here is {mode}: {speedup} as fast as {baseline}",
+    "disagree": "The throughputs alone say {ratio}: the speedup compares modes round by round, so "
+    "that slow phases of the machine count less. Rely on it",
     "trust": "{all} A/A pairs differ by more than {least} ({within} in the same processes, "
     "{across} across processes); 5 % may. Verdicts count differences above {floor}",
     "untrusted": "untrusted: {trust} (p = {p}). Do not rely on these verdicts: this machine makes "
@@ -117,3 +125,9 @@ DRAWN_PIPELINE = (
 """Description of the input pipeline of `fit` without pictures."""
 
 OTHERWISE = "It depends."
+
+UNCLEAR = "not clear"
+"""`OTHERWISE`, said of one device among others."""
+
+DEVICES_NAMED = 4
+"""Maximum number of devices that an answer names for each word."""

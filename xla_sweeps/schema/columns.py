@@ -273,7 +273,7 @@ class SpeedupColumns:
         "100 × (speedup - 1)", unit="%", shown=WANDB, name="speedup_percent"
     )
     absolute_samples_per_s: float | None = _number(
-        "the candidate's throughput less the baseline's",
+        "the baseline's throughput × (speedup - 1)",
         unit="samples/s",
         shown=WANDB,
         name="absolute_speedup_samples_per_s",

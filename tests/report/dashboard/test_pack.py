@@ -39,6 +39,7 @@ def test_the_layout_is_fixed() -> None:
         "rows": 3,
         "columns": [{"name": "word", "values": ["xla", "graph"]}, {"name": "x"}],
         "meta": {"title": "t"},
+        "short": {},
     }
     assert raw[4 + length :] == struct.pack("<3I2fI", 0, 1, 0, 1.0, -2.5, 0x7FC00000)
     assert packed[4:8] == b"\0\0\0\0", "no time of writing: the same rows give the same file"
@@ -85,10 +86,10 @@ def test_no_rows_and_no_columns_are_packed_too() -> None:
     assert unpack(pack(table(x=[], word=[]), {})) == ({"x": [], "word": []}, {})
 
 
-def test_infinite_and_too_large_numbers_are_packed_as_missing() -> None:
+def test_numbers_too_large_for_the_page_are_packed_as_missing() -> None:
     numbers = [math.inf, -math.inf, 1e300, 3.4028234e38, 0.0, -0.0]
     columns, _ = unpack(pack(table(x=numbers), {}))
-    assert columns["x"] == [None, None, None, None, 0.0, 0.0]
+    assert columns["x"] == [math.inf, -math.inf, None, None, 0.0, -0.0]
 
 
 def test_values_that_json_lacks_are_refused_in_the_metadata() -> None:

@@ -21,7 +21,7 @@ def test_no_mean_mixes_devices_sizes_or_batches() -> None:
         pair(4, 8.0, device="B", batch_size=32),
     ]
     texts = {key: text_of(key, rows) for key in ("answer", "where")}
-    assert "faster than graph in 5 of 7 pairs, slower in 2.\n" in texts["answer"]
+    assert "faster than graph in 5 of 7 configurations, slower in 2.\n" in texts["answer"]
     for setting, speedup, models in (
         ("A, 224 px, batch 4, float32", "4.00×", 2),
         ("B, 224 px, batch 32, float32", "2.00×", 3),
@@ -49,7 +49,7 @@ def test_the_commonest_setting_is_that_with_the_most_pairs_of_each_device() -> N
 def test_a_question_that_was_asked_again_counts_once() -> None:
     rows = [pair(1, 2.0), pair(1, 4.0, trial_id="f" * 16, effort="publish", replicates=6)]
     text = text_of("answer", rows)
-    assert "faster than graph in 1 of 1 pair. XLA is typically 4.00×" in text
+    assert "faster than graph in 1 of 1 configuration. XLA is typically 4.00×" in text
     assert "2.00×" not in text
 
 
@@ -79,14 +79,14 @@ def test_the_report_says_how_to_turn_xla_on_and_explains_its_words() -> None:
     assert "with XLA (`xla`: `jit_compile=True`)" in text
     assert "without (`graph`: `tf.function(jit_compile=False)`)" in text
     assert "python -m xla_sweeps model=NAME`" in text
-    for word in ("*pair*", "*Graph mode*"):
+    for word in ("*configuration*", "*Graph mode*"):
         assert word in text
 
 
 def test_published_figures_are_in_no_count() -> None:
     theirs = pair(1, 3.0, origin="imported", device="A100")
     text = text_of("answer", [pair(1), theirs])
-    assert "in 1 of 1 pair" in text
+    assert "in 1 of 1 configuration" in text
     assert "A100" not in text
 
 

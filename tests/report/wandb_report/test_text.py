@@ -129,11 +129,12 @@ def test_each_scenario_has_its_own_answers() -> None:
         f"Should I turn XLA on? ({name})" for name in ("call", "predict", "train_step")
     ]
     answers = {name: by_key["answer", name]["text"] for name in ("call", "predict", "train_step")}
-    assert answers["call"].startswith("Yes. XLA is faster than graph in 3 of 3 pairs.")
-    assert "predict_xla is faster than predict_graph in 2 of 2 pairs" in answers["predict"]
+    assert answers["call"].startswith("Yes. XLA is faster than graph in 3 of 3 configurations.")
+    called = "model.predict with XLA is faster than model.predict without XLA in 2 of 2"
+    assert f"{called} configurations" in answers["predict"]
     assert "with XLA (`predict_xla`: `compile(jit_compile=True)`)" in answers["predict"]
     assert "model=NAME scenario=predict" in answers["predict"]
-    assert answers["train_step"].startswith("No. XLA is faster than graph in 0 of 1 pair")
+    assert answers["train_step"].startswith("No. XLA is faster than graph in 0 of 1 configuration")
     assert "net1" not in by_key["fastest", "call"]["text"]
     assert "net1" in by_key["fastest", "train_step"]["text"]
     alone = sections([pair(1)], FACTS)
@@ -142,19 +143,20 @@ def test_each_scenario_has_its_own_answers() -> None:
 
 def test_the_fastest_model_of_each_device_is_named_with_its_rate() -> None:
     rows = [pair(1, 4.0), pair(2, 3.9), pair(3, 1.5, device="B"), failed(4)]
-    assert text_of("fastest", rows).splitlines() == [
-        "- Some CPU, 224 px, batch 4, float32: net1, 400.0 images/s with XLA",
-        "- B, 224 px, batch 4, float32: net3, 150.0 images/s with XLA",
-    ]
+    text = text_of("fastest", rows)
+    assert "**The fastest model at each resolution.** The fastest model with XLA at 1 size" in text
+    assert "| 224 px, batch 4 | Some | net1 \\* | 400.0 | 396.0–404.0 | 2 |" in text
+    assert "| 224 px, batch 4 | B | net3 \\* | 150.0 |" in text
+    assert "**Podiums.** The first places of 1 ranking: 1 model." in text
 
 
 def test_of_many_devices_four_are_shown_and_the_others_counted() -> None:
     rows = [pair(number, 2.0, device=f"Device {number}") for number in range(1, 7)]
-    *items, last = text_of("fastest", rows).splitlines()
+    *items, last = text_of("where", rows).splitlines()
     assert len(items) == 4
     assert all(item.startswith("- Device ") for item in items)
     assert last == "- 4 of 6 devices are shown here; the page has all."
-    assert "devices are shown" not in text_of("fastest", rows[:4])
+    assert "devices are shown" not in text_of("where", rows[:4])
 
 
 def test_copies_of_a_mode_and_imported_figures_are_not_pairs() -> None:
@@ -163,7 +165,7 @@ def test_copies_of_a_mode_and_imported_figures_are_not_pairs() -> None:
         with_columns(pair(2), candidate="graph_2"),
         with_columns(pair(3), origin="imported"),
     ]
-    assert "in 1 of 1 pair" in text_of("answer", rows)
+    assert "in 1 of 1 configuration" in text_of("answer", rows)
 
 
 def test_without_any_pair_every_section_still_says_something() -> None:

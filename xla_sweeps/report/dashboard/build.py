@@ -13,7 +13,7 @@ import gzip
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +22,20 @@ import numpy.typing as npt
 
 from xla_sweeps import __version__
 from xla_sweeps.analysis import overview
+from xla_sweeps.analysis.trust import trust
 from xla_sweeps.errors import ConfigError, StoreError
-from xla_sweeps.report import export
+from xla_sweeps.report import advice, export, study
+from xla_sweeps.report.dashboard.derived import with_derived
 from xla_sweeps.report.dashboard.page import render
+from xla_sweeps.report.labels import short_device
 from xla_sweeps.report.wandb.tracker import run_urls
 from xla_sweeps.results import planned
 from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load
-from xla_sweeps.results.table import joined
+from xla_sweeps.results.table import joined, rows_of
 from xla_sweeps.schema.column import PAGE
 from xla_sweeps.schema.measurement import UNFINISHED
+from xla_sweeps.schema.modes import by_scenario, is_aa_pair
 from xla_sweeps.schema.row import COLUMNS
 
 if TYPE_CHECKING:
@@ -61,14 +65,14 @@ class Written:
 
     Attributes:
         size: bytes.
-        overview: of the commonest scenario.
+        answer: to the commonest scenario's question, as `advice.overall_answer` gives it.
     """
 
     size: int
     rows: int
     trials: int
     problems: tuple[str, ...]
-    overview: overview.Overview
+    answer: str
 
 
 def write_page(
@@ -78,6 +82,7 @@ def write_page(
     where: str | None = None,
     comparison: Mapping[str, Any] | None = None,
     title: str | None = None,
+    published: bool = False,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> Written:
     """Write the page of these results folders.
@@ -88,6 +93,7 @@ def write_page(
         where: a filter (`parse_filter`) of the rows to keep.
         comparison: section of `changes.as_section` for the page.
         title: default: the folders' names.
+        published: adds the public study's figures, under the name `published`.
         advance: called with (trials read, trials to read) now and then.
 
     Raises:
@@ -96,7 +102,10 @@ def write_page(
     """
     chosen = parse_filter(where) if where is not None else None
     labels = {folder: _label(folder, results_dirs) for folder in results_dirs}
-    loaded = {label: load(folder, advance=advance) for folder, label in labels.items()}
+    loaded = {
+        label: load(folder, published=published and not place, advance=advance)
+        for place, (folder, label) in enumerate(labels.items())
+    }
     table = joined(_labelled(rows.table, label) for label, rows in loaded.items())
     table, unfinished = _finished(table)
     table = matching(table, chosen)
@@ -132,6 +141,8 @@ def write_page(
         else trials + sum(filter(None, missing)),
         "problems": list(problems),
         "comparison": comparison,
+        "trust": _trust(table),
+        "study": [asdict(each) for each in study.of_table(table)],
         "folders": {
             label: Path(os.path.relpath(folder.resolve(), output.resolve().parent)).as_posix()
             for folder, label in labels.items()
@@ -141,7 +152,7 @@ def write_page(
     title = f"{name} — XLA for Keras vision models"
     page = render(pack(table.select([*CATEGORIES, *NUMBERS]), meta), title=title).encode()
     export.replace(output, page)
-    return Written(len(page), table.num_rows, trials, problems, sums(table))
+    return Written(len(page), table.num_rows, trials, problems, answer(table))
 
 
 def pack(table: pyarrow.Table, meta: Mapping[str, Any]) -> bytes:
@@ -153,6 +164,8 @@ def pack(table: pyarrow.Table, meta: Mapping[str, Any]) -> bytes:
     """
     import pyarrow
 
+    if {*CATEGORIES, *NUMBERS} <= {*table.column_names}:
+        table = with_derived(table)
     described: list[dict[str, Any]] = []
     content: list[bytes] = []
     for name in table.column_names:
@@ -163,7 +176,9 @@ def pack(table: pyarrow.Table, meta: Mapping[str, Any]) -> bytes:
         else:
             described.append({"name": name})
             content.append(_rounded(table[name].cast("float64").to_numpy()).tobytes())
-    document = {"rows": table.num_rows, "columns": described, "meta": meta}
+    devices = table["device"].unique().to_pylist() if "device" in table.column_names else []
+    short = {name: short_device(name) for name in devices}
+    document = {"rows": table.num_rows, "columns": described, "meta": meta, "short": short}
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # A file name need not be UTF-8: its lone surrogates become question marks.
     header = text.encode(errors="replace")
@@ -180,7 +195,8 @@ def _rounded(column: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
     dropped = 23 - KEPT_BITS
     bits = single.view("<u4")
     rounded = (bits + np.uint32(1 << (dropped - 1))) & ~np.uint32((1 << dropped) - 1)
-    return np.where(np.isfinite(rounded.view("<f4")), rounded, np.uint32(0x7FC00000))
+    keep = np.isfinite(rounded.view("<f4")) | np.isinf(column)
+    return np.where(keep, rounded, np.uint32(0x7FC00000))
 
 
 def sums(table: pyarrow.Table, *, baseline: str = "") -> overview.Overview:
@@ -190,10 +206,33 @@ def sums(table: pyarrow.Table, *, baseline: str = "") -> overview.Overview:
         table: of rows.
         baseline: of the comparisons; "" for the scenario's own.
     """
+    return overview.overview_of(_answers(table), baseline=baseline)
+
+
+def answer(table: pyarrow.Table) -> str:
+    """The answer of the commonest scenario, with a word for each device where they differ."""
+    columns = _answers(table)
+    return advice.overall_answer(overview.overview_of(columns), overview.devices_of(columns))
+
+
+def _trust(table: pyarrow.Table) -> dict[str, dict[str, Any]]:
+    """What the A/A pairs of each scenario say, as the terminal says it; and if it is a warning."""
+    sides = (table[name].to_pylist() for name in ("baseline", "candidate"))
+    twins = rows_of(table.filter([is_aa_pair(*pair) for pair in zip(*sides, strict=True)]))
+    groups = by_scenario(twins, key=lambda row: row.trial.scenario)
+    tested = {scenario: trust(rows) for scenario, rows in groups.items()}
+    return {
+        scenario: {"text": advice.trust_words(test), "untrusted": test.untrusted}
+        for scenario, test in tested.items()
+        if test
+    }
+
+
+def _answers(table: pyarrow.Table) -> dict[str, list[Any]]:
+    """The columns that are summed, of one row of each question."""
     asked = {name: table[name].to_pylist() for name in overview.ASKED}
     table = table.take(overview.answering(asked))
-    columns = {name: table[name].to_pylist() for name in overview.SUMMED}
-    return overview.overview_of(columns, baseline=baseline)
+    return {name: table[name].to_pylist() for name in (*overview.SUMMED, "device")}
 
 
 def _finished(table: pyarrow.Table) -> tuple[pyarrow.Table, int]:

@@ -18,12 +18,18 @@ from dataclasses import asdict
 from importlib import resources
 from typing import Any
 
-from xla_sweeps.analysis import overview, trust
+from xla_sweeps.analysis import overview
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
-from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.report import advice
-from xla_sweeps.report.labels import TELLING
-from xla_sweeps.report.sentences import FAILURES, OTHERWISE, RULES, SENTENCES, USUALLY
+from xla_sweeps.report.sentences import (
+    DEVICES_NAMED,
+    FAILURES,
+    OTHERWISE,
+    RULES,
+    SENTENCES,
+    UNCLEAR,
+    USUALLY,
+)
 from xla_sweeps.schema.measurement import REFUSED
 from xla_sweeps.schema.modes import MODES, SCENARIOS, Execution, headline_of
 from xla_sweeps.schema.row import COLUMNS
@@ -44,27 +50,25 @@ PACKAGE: Mapping[str, Any] = {
         for name, column in COLUMNS.items()
         if column.asked
     ],
-    "telling": TELLING,
     "sentences": SENTENCES,
     "failures": FAILURES,
     "refused": REFUSED,
     "rules": [rule._asdict() for rule in RULES],
     "otherwise": OTHERWISE,
+    "unclear": UNCLEAR,
+    "devices_named": DEVICES_NAMED,
     "usually": USUALLY,
     "symbols": advice.SYMBOLS,
     "contaminated": advice.CONTAMINATED,
     "most_to_settle": MOST_TO_SETTLE,
     "flags": advice.FLAG_TEXTS,
     "headlines": {scenario: headline_of(scenario) for scenario in SCENARIOS},
+    "names": {mode: mode.called for mode in MODES.values()},
+    "calls": {scenario: facts.call for scenario, facts in SCENARIOS.items()},
     "switches": {mode: mode.switch for mode in MODES.values()},
     "executions": {mode: mode.execution for mode in MODES.values()},
     "chosen": [execution for execution in Execution if execution.is_chosen],
     "spread_models": overview.MIN_FOR_SPREAD,
-    "trust": {
-        "nominal": trust.NOMINAL,
-        "untrusted_below": trust.UNTRUSTED_BELOW,
-        "least": MIN_FLOOR,
-    },
 }
 """Facts and sentences of the package that the scripts share, as their constant `PACKAGE`."""
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from xla_sweeps.analysis.overview import answers, geometric_mean, overview
-from xla_sweeps.report.advice import overall_answer, overall_counts, throughput_unit, typically
-from xla_sweeps.report.labels import NONE, number, times
+from xla_sweeps.analysis.overview import answers, by_device, geometric_mean, overview
+from xla_sweeps.report import study
+from xla_sweeps.report.advice import overall_answer, overall_counts, typically
+from xla_sweeps.report.labels import NONE, times
 from xla_sweeps.schema.column import Part
 from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.measurement import UNFINISHED
@@ -30,9 +31,9 @@ CHARACTERS = 200
 
 WORDS = (
     "XLA compiles the operations of a model into fewer, larger kernels. *Graph mode* is "
-    "`tf.function` without XLA. A *pair* is one model at one size and batch on one device, "
-    "measured with XLA (`{candidate}`: `{on}`) and without (`{baseline}`: `{off}`). Measure your "
-    "own model: `python -m xla_sweeps model=NAME{scenario}`."
+    "`tf.function` without XLA. A *configuration* is one model at one size and batch on one "
+    "device, measured with XLA (`{candidate}`: `{on}`) and without (`{baseline}`: `{off}`). "
+    "Measure your own model: `python -m xla_sweeps model=NAME{scenario}`."
 )
 
 FLOPS = (
@@ -158,7 +159,7 @@ def sections(rows: Sequence[ComparisonRow], facts: Facts) -> list[dict[str, str]
         texts = [
             ("answer", "Should I turn XLA on?", _answer(scenario, pairs)),
             ("where", "Where does it help?", _by_device(pairs, _families)),
-            ("fastest", "Which model is fastest?", _by_device(pairs, _fastest)),
+            ("fastest", "Which model is fastest?", _study(group)),
             ("flops", "Is it just FLOPs?", FLOPS),
             ("cost", "What does XLA cost, and when does it pay back?", COST),
         ]
@@ -226,7 +227,7 @@ def _headline(pairs: Sequence[ComparisonRow]) -> str:
         f"- {escape(setting_title(setting))}: {typically(overview(rows)) or NONE}"
         for setting, rows in commonest(pairs).items()
     ]
-    return "\n".join([overall_counts(overview(pairs)), "", *means])
+    return "\n".join([overall_counts(overview(pairs), by_device(pairs)), "", *means])
 
 
 def _by_device(pairs: Sequence[ComparisonRow], write: Callable[[Pairs], str]) -> str:
@@ -255,18 +256,15 @@ def _families(rows: Sequence[ComparisonRow]) -> str:
     return f"most in {words[0]}, least in {words[-1]} (geometric means of {len(words)} families)"
 
 
-def _fastest(rows: Sequence[ComparisonRow]) -> str:
-    """The model with the highest throughput with XLA."""
-    rates = [
-        (row.candidate.throughput_samples_per_s, escape(row.trial.model))
-        for row in rows
-        if row.candidate.throughput_samples_per_s
-    ]
-    if not rates:
-        return NONE
-    rate, model = max(rates)
-    unit = throughput_unit(rows[0].trial.task, rows[0].trial.resolution_px)
-    return f"{model}, {number(rate)} {unit} with XLA"
+def _study(rows: Sequence[ComparisonRow]) -> str:
+    """The study's tables: the fastest models, agreement of devices, podiums, inversions."""
+    parts = []
+    for table in study.of_rows(rows):
+        lines, note = study.limited(table)
+        head, *cells = (f"| {' | '.join(map(escape, line))} |" for line in (table.columns, *lines))
+        grid = "\n".join([head, "| --- " * len(table.columns) + "|", *cells])
+        parts.append(f"**{table.title}.** {table.finding}\n\n{grid}\n\n{note}")
+    return "\n\n".join(parts) or "Nothing was compared yet."
 
 
 def _everything(facts: Facts) -> str:

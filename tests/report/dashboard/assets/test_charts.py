@@ -39,7 +39,7 @@ def test_operations_without_a_throughput_make_no_chart(browser: Browser, tmp_pat
     assert browser.complaints == []
 
 
-def test_a_column_of_several_measurements_says_how_many_and_their_range(
+def test_a_column_of_several_configurations_says_how_many_and_their_range(
     browser: Browser, tmp_path: Path
 ) -> None:
     speedups = [2 + 0.01 * (number // 2) for number in range(1300)]
@@ -53,7 +53,7 @@ def test_a_column_of_several_measurements_says_how_many_and_their_range(
     ends = [column * 1300 // 600 for column in range(601)]
     falling = sorted(speedups, reverse=True)
     assert first in {
-        f"{stop - start} measurements, {falling[start]:.2f}× to {falling[stop - 1]:.2f}×"
+        f"{stop - start} configurations, {falling[start]:.2f}× to {falling[stop - 1]:.2f}×"
         for start, stop in pairwise(ends)
     }
     assert second.startswith("In the middle: m")

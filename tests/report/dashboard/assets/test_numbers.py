@@ -95,14 +95,15 @@ def test_every_selection_shows_its_rows_and_their_figures(browser: Browser, stud
         assert (len(places) == 0) == (name == "nothing that was measured")
         unjudged = selected(page.rows, [one for one in filters if one[0] != "verdict"])
         answers = page_oracle.answers(page.rows[place] for place in unjudged)
-        verdicts = [value for name, value in filters if name == "verdict"]
-        kept = [row for row in answers if not verdicts or row["verdict"] in verdicts]
-        check_figures(browser, kept, filters)
+        check_figures(browser, answers, filters)
     assert browser.complaints == []
 
 
 def check_figures(browser: Browser, rows: Sequence[dict[str, Any]], filters: Filters) -> None:
-    """The overview, the sentence of the answer and the chips are those of these rows."""
+    """The overview, the sentence of the answer and the chips are those of these rows.
+
+    A filter on the verdict selects by the outcome, so it changes none of them.
+    """
     side = dict(filters).get("baseline", "graph")
     counts = dict(
         browser.evaluate(
@@ -110,18 +111,17 @@ def check_figures(browser: Browser, rows: Sequence[dict[str, Any]], filters: Fil
             "[chip.dataset.verdict, chip.querySelector('b').innerText])"
         )
     )
-    chosen = {value for name, value in filters if name == "verdict"}
     for word in page_oracle.VERDICTS:
-        if not chosen or word in chosen:
-            assert counts[word] == f"{sum(row['verdict'] == word for row in rows):,}"
+        assert counts[word] == f"{sum(row['verdict'] == word for row in rows):,}"
     shown = browser.evaluate("document.getElementById('answer-sentence').innerText")
     many = len({row["model"] for row in rows if row["speedup"] is not None}) >= 8
-    assert ("8 of 10" in shown) == many, shown
+    pooled = "It depends on the device." not in shown
+    assert ("8 of 10" in shown) == (many and pooled), shown
     if {("origin", "imported"), ("origin", "all")} & set(filters):
         return
     expected = page_oracle.overview(rows, side)
     same(ordered(browser.evaluate("xlaSweeps.overview()")), ordered(expected))
-    if len(rows) > 1 and expected["geomean"]:
+    if len(rows) > 1 and expected["geomean"] and pooled:
         (said,) = re.findall(r"typically ([\d.]+)× as fast as", shown)
         assert float(said) == pytest.approx(expected["geomean"], abs=0.006)
 
@@ -148,31 +148,20 @@ def check_sums(browser: Browser, sums: Overview) -> None:
             assert shown[name] == value, name
 
 
-def test_aa_pairs_are_tested_as_in_the_package(browser: Browser, study: Studies) -> None:
-    page = study(5000)
+def test_no_filter_on_an_outcome_changes_the_answer(browser: Browser, study: Studies) -> None:
+    page = study(900)
     visit(browser, page)
-    expected = page_oracle.trust(page.rows)
-    assert min(expected["within"][1], expected["across"][1]) > 10
-    same(browser.evaluate("xlaSweeps.trust()"), expected)
+    parts = [f"document.getElementById('answer-{part}').innerText" for part in ("sentence", "rows")]
+    before = [browser.evaluate(part) for part in parts]
+    whole = len(page_oracle.answers(page.rows[place] for place in selected(page.rows, ())))
+    for outcome in (("verdict", "failed"), ("brush", "speedup:0.1:9"), ("verdict", "slower")):
+        turn(browser, [outcome])
+        assert [browser.evaluate(part) for part in parts] == before, outcome
+        said = browser.evaluate("document.getElementById('answer-sub').innerText")
+        assert f"The answer counts all {whole:,}; of single ones" in said
 
 
-def test_pairs_that_never_break_even_are_counted(browser: Browser, study: Studies) -> None:
-    page = study(5000)
-    visit(browser, page, [("verdict", "slower")])
-    slower = [
-        row
-        for row in page_oracle.answers(page.rows[place] for place in selected(page.rows, ()))
-        if row["verdict"] == "slower"
-    ]
-    assert all(row["break_even_calls"] is None for row in slower)
-    overview = browser.evaluate("xlaSweeps.overview()")
-    assert overview["never"] == len(slower)
-    assert overview["median_break_even_calls"] is None
-    words = browser.evaluate("document.getElementById('answer-sentence').innerText")
-    assert "most never pay it back" in words
-
-
-def test_the_median_break_even_is_in_images_and_counts_never(
+def test_the_median_break_even_is_in_calls_and_counts_never(
     browser: Browser, study: Studies
 ) -> None:
     page = study(5000)
@@ -183,17 +172,15 @@ def test_the_median_break_even_is_in_images_and_counts_never(
         for row in page_oracle.answers(page.rows[place] for place in selected(page.rows, filters))
         if row["speedup"] is not None and row["verdict"] != "ambiguous"
     ]
-    images = sorted(
-        math.inf if row["break_even_calls"] is None else row["break_even_calls"] * row["batch_size"]
-        for row in rows
+    calls = sorted(
+        math.inf if row["break_even_calls"] is None else row["break_even_calls"] for row in rows
     )
-    middle = (images[(len(images) - 1) // 2] + images[len(images) // 2]) / 2
+    middle = (calls[(len(calls) - 1) // 2] + calls[len(calls) // 2]) / 2
     words = browser.evaluate("document.getElementById('answer-sentence').innerText")
     number, unit = words.split("half pay it back within ")[1].split()[:2]
-    assert f"{images.count(math.inf):,} never do" in words
-    assert float(number) * {"k": 1e3, "M": 1e6, "images": 1}[unit] == pytest.approx(
-        middle, rel=0.006
-    )
+    assert unit == "calls,"
+    assert f"{calls.count(math.inf):,} never do" in words
+    assert float(number.replace(",", "")) == pytest.approx(middle, rel=0.06)
 
 
 def test_noise_and_clocks_are_lines_over_all_rows(browser: Browser, study: Studies) -> None:
@@ -227,8 +214,8 @@ def test_the_map_counts_what_failed_and_what_was_skipped(browser: Browser, tmp_p
     visit(browser, write_page(tmp_path / "page.html", rows, planned=8, trials=4))
     open_everything(browser)
     words = browser.evaluate("document.getElementById('where').innerText")
-    assert "1.32× (1, ✕1 –1)" in words
-    assert re.search(r"resnet50\s+–1\s+1.32×", words)
+    assert "1.32× (1, 1 failed, 1 skipped)" in words
+    assert re.search(r"resnet50\s+1 skipped\s+1.32×", words)
     assert "4 of 8 planned trials are in this file (50 %)" in words
 
 
@@ -276,5 +263,5 @@ def test_operations_that_are_only_a_lower_bound_are_marked(
     open_everything(browser)
     shown = browser.evaluate("document.body.innerText").split()
     assert "9" in shown[shown.index("≥") :][1]
-    assert shown.count("≥") == 2  # once for each of the two modes
+    assert shown.count("≥") == 1
     assert {"3", "15"} <= set(shown)

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 from browser import Browser
-from dashboard_page import Study, bring, draw_everything, visit, write_page
+from dashboard_page import Study, bring, draw_everything, turn, visit, write_page
 from synthetic_rows import Row, base_row, compared
 
 pytestmark = pytest.mark.browser
 
 KERAS = {"scenario": "predict", "baseline": "predict_graph"}
+
+XLA = "model.predict with XLA"
 
 
 def row(number: int, rate: float, **changes: Any) -> Row:
@@ -44,11 +46,11 @@ def choose(browser: Browser, scenario: str) -> None:
 
 
 def found(browser: Browser) -> tuple[Any, ...]:
-    """Pairs, geometric mean, title and A/A pairs."""
+    """Pairs, geometric mean and title."""
     return tuple(
         browser.evaluate(
             """[xlaSweeps.overview().pairs, Number(xlaSweeps.overview().geomean.toFixed(2)),
-              document.getElementById("title").innerText, xlaSweeps.trust()?.pairs ?? 0]"""
+              document.getElementById("title").innerText]"""
         )
     )
 
@@ -58,22 +60,25 @@ def test_the_page_starts_at_the_commonest_scenario_and_shows_one_at_a_time(
 ) -> None:
     visit(browser, study(tmp_path))
     where = browser.evaluate("document.getElementById('title').innerText").partition(" on ")[2]
-    assert found(browser) == (3, 2.0, f"XLA against graph in call: 3 models on {where}", 0)
+    assert found(browser) == (3, 2.0, f"XLA against graph in call: 3 models on {where}")
     names = "[...document.querySelectorAll('[name=f-scenario] option')].map((one) => one.value)"
     assert browser.evaluate(names) == ["call", "train_step", "predict"]
     choose(browser, "train_step")
-    assert found(browser) == (2, 0.5, f"XLA against graph in train_step: 2 models on {where}", 1)
+    assert found(browser) == (2, 0.5, f"XLA against graph in train_step: 2 models on {where}")
     assert "scenario=train_step" in browser.evaluate("location.hash")
     draw_everything(browser)
     assert "net3" not in browser.evaluate("document.querySelector('main').innerText")
     choose(browser, "predict")
-    pairs, mean, title, _ = found(browser)
+    pairs, mean, title = found(browser)
     assert (pairs, mean) == (1, 1.5)
-    assert title == f"predict_xla against predict_graph in predict: net9 on {where}"
+    assert title == f"{XLA} against model.predict without XLA in predict: net9 on {where}"
     bring(browser, "#answer-rows")
     modes = browser.evaluate("document.querySelector('#answer-rows .modes').innerText")
-    assert "predict, without XLA" in modes
-    assert "predict_xla" in modes
+    assert "model.predict without compile, without XLA" in modes
+    assert XLA in modes
+    turn(browser, [("scenario", "train_step")])
+    turn(browser, [("scenario", "predict")])
+    assert found(browser)[2] == title, "a link without sides has those of its scenario"
     browser.evaluate("document.getElementById('reset').click()")
     assert found(browser)[0] == 3
 

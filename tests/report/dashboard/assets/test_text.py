@@ -280,36 +280,3 @@ def test_failures_of_every_kind_are_shown(browser: Browser, tmp_path: Path) -> N
         assert hint in words
     assert NASTY_DEVICE in words
     assert browser.complaints == []
-
-
-def test_pairs_of_trials_that_differ_do_not_look_alike(browser: Browser, tmp_path: Path) -> None:
-    changes: tuple[dict[str, str], ...] = (
-        {"modes": "eager,graph,xla"},
-        {"modes": "graph,xla"},
-        {"effort": "standard"},
-        {"trial_id": "f" * 16, "effort": "standard"},
-        {"results": "B"},
-        {"model": "another"},
-    )
-    plain = {"effort": "quick", "results": "A"}
-    rows = [
-        base_row(**{**plain, "trial_id": f"{place:016d}", **change}) | compared(100.0, 110.0, 0.02)
-        for place, change in enumerate(changes)
-    ]
-    visit(browser, write_page(tmp_path / "page.html", rows))
-    bring(browser, "#answer-charts .canvas")
-    labels = browser.evaluate(
-        "[...document.querySelectorAll("
-        "\"#answer-charts [data-mark='y-axis tick label'] text\")].map((one) => one.textContent)"
-    )
-    model = rows[0]["model"]
-    assert sorted(labels) == sorted(
-        [
-            f"{model} · A · quick · eager,graph,xla",
-            f"{model} · A · quick · graph,xla",
-            f"{model} · A · standard · 00000000",
-            f"{model} · A · standard · ffffffff",
-            f"{model} · B",
-            "another",
-        ]
-    )

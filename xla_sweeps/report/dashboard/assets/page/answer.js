@@ -1,9 +1,10 @@
 /** "Should I turn XLA on?": the answer in a sentence, and the figures behind it. */
 
-const SHORT_MODES = { __proto__: null, xla: "XLA", default: "the default", autocluster: "auto-clustering" };
-
-/** A mode label in a few letters. */
-const shortMode = (label) => SHORT_MODES[label] ?? label;
+/** What people call a mode; a second copy is named as such. */
+function shortMode(label) {
+  const called = ownOf(PACKAGE.names, modeOf(label)) ?? modeOf(label);
+  return modeOf(label) === label ? called : `a second copy of ${called}`;
+}
 
 /** The whole section. */
 function answerSection() {
@@ -47,13 +48,37 @@ function answerTo(view) {
   const every = o.compared > 0 && counts.contaminated === o.compared;
   const models = view.distinct("model");
   const modelPrefix = models.length === 1 ? `${models[0]}: ` : "";
+  const apart = deviceWords(view);
+  const word = apart ? say("by device") : overallWord(o);
+  const typical = o.compared && typically(o, candidate, baseline);
   return {
-    yes: every ? `${overallWord(o).slice(0, -1)}, but every figure is contaminated.` : overallWord(o),
-    text: o.compared
-      ? `${modelPrefix}${typically(o, candidate, baseline)}.${costs(view)}`
-      : `${modelPrefix}${countsOf(o, candidate, baseline)}.`,
+    yes: every ? `${word.slice(0, -1)}, but every figure is contaminated.` : word,
+    text: `${modelPrefix}${apart || typical || countsOf(o, candidate, baseline)}.${costs(view)}`,
     more: caveatsOfMany(view, counts, every),
   };
+}
+
+/** Each device with its sums, in the order of their names. */
+const deviceSums = (view) =>
+  view.once("devices", () =>
+    view.distinct("device").map((name) => ({ name, ...sumsOf(view.rows, view.counted.filter(view.rows.is("device", name))) })),
+  );
+
+/** "Yes on A100 (1.32×) and T4 (1.10×), no on V100 (0.80×)"; "" where all devices have the same word. */
+function deviceWords(view) {
+  const groups = new Map();
+  for (const sums of deviceSums(view)) {
+    const device = say("device", { device: shortDevice(view, sums.name), speedup: times(sums.geomean) });
+    getOrMake(groups, overallWord(sums), () => []).push(device);
+  }
+  const most = PACKAGE.devices_named;
+  const named = (all) => (all.length > most ? [...all.slice(0, most), say("more devices", { count: all.length - most })] : all);
+  const words = [...PACKAGE.rules.map(({ word }) => word), PACKAGE.otherwise].filter((word) => groups.has(word));
+  const parts = words.map((word) => {
+    const said = word === PACKAGE.otherwise ? PACKAGE.unclear : word.toLowerCase().slice(0, -1);
+    return say("on", { word: said, devices: allOf(named(groups.get(word))) });
+  });
+  return words.length < 2 ? "" : capitalized(parts.join(", "));
 }
 
 /** How many of the configurations are contaminated, published, or of a saved graph. */
@@ -80,24 +105,35 @@ function countsOf({ pairs, faster, slower, failed }, candidate, baseline) {
   return text + others.map(([verdict, n]) => say(`${verdict} in`, { count: count(n) })).join("");
 }
 
-/** " Compiling takes 12 s longer; half pay it back within 143 k images, 40 never do.", as far as it is known. */
-function costs(view) {
-  const { median_extra_compile_s: extra, never } = view.overview;
-  const middle = breakEvenMedian(view);
-  if (!present(extra) || middle === null) return "";
+/** "5,400": a count with two significant digits. */
+const roughly = (value) => count(value < 100 ? Math.round(value) : Number(value.toPrecision(2)));
+
+/** "5,400 calls", by the scenario's name of a call. */
+const calls = (value, scenario) => `${roughly(value)} ${ownOf(PACKAGE.calls, scenario) ?? "call"}s`;
+
+/** " Compiling takes 12 s longer; half pay it back within 143,000 calls, 40 never do.", as far as it is known. */
+function costs({ overview, state }) {
+  const { median_extra_compile_s: extra, median_break_even_calls: middle, never, priced } = overview;
+  if (!present(extra) || !priced) return "";
   if (extra <= 0) return ` ${say("no longer")}.`;
-  const half = say("half", { amount: images(middle) }) + (never ? say("never", { count: count(never) }) : "");
-  return ` ${say("compiling", { seconds: seconds(extra) })}${middle === Infinity ? say("most") : half}.`;
+  const text = ` ${say("compiling", { seconds: seconds(extra) })}`;
+  if (middle === null) return `${text}${say("most")}.`;
+  return `${text}${say("half", { amount: calls(middle, state.scenario) })}${never ? say("never", { count: count(never) }) : ""}.`;
 }
 
 /** What limits an answer over several configurations. */
 function caveatsOfMany(view, { contaminated, published: others, saved }, every) {
   const { pairs, failed } = view.overview;
-  const tested = trustOf(view);
+  const tested = ownOf(view.rows.meta.trust, view.state.scenario);
   const are = contaminated === 1 ? "is" : "are";
+  const hidden = view.counted.length - view.shown.length;
+  const folders = view.distinct("results");
+  const from = (name) => `${count(view.counted.filter(view.rows.is("results", name)).length)} of ${name}`;
   return phrase([
+    hidden && `The answer counts all ${count(view.counted.length)}; of single ones, the ${count(view.shown.length)} of your filter are shown.`,
+    folders.length > 1 && `Each configuration counts once, as the folder with more replicates has it, or else the newer one: ${allOf(folders.map(from))}.`,
     every && "Every measurement here is contaminated by other load on the machine: measure again.",
-    tested && tested.p < PACKAGE.trust.untrusted_below && trustSentence(tested),
+    tested?.untrusted && capitalized(tested.text),
     contaminated && !every && `${count(contaminated)} ${are} contaminated by other load on the machine.`,
     others && `${count(others)} are published single measurements without an interval, hence “ambiguous”.`,
     view.state.baseline === "eager" && saved && `In ${count(saved)} the model is a saved graph, whose eager calls run that graph.`,
@@ -208,11 +244,11 @@ function failedAnswer({ state, overview }, row, where, candidate, baseline) {
 
 /** When a pair's compiling pays back, as far as it is known. */
 function paysBackOne(row) {
-  const needed = row.break_even_images;
+  const { break_even_calls: needed, break_even_low: low, break_even_high: high, scenario } = row;
   if (!present(needed)) return say("use", { switch: switchOf(row.candidate) ?? shortMode(row.candidate) });
-  if (needed < 1) return say("pays back at once");
-  const amount = `${images(needed)}${breakEvenRange(row)}`;
-  return say("pays back", { seconds: seconds(row.compile_s_extra), amount });
+  if (needed <= 1) return say("pays back at once");
+  const between = present(low) && present(high) ? ` (${roughly(low)}–${roughly(high)})` : "";
+  return say("pays back", { seconds: seconds(row.compile_s_extra), amount: calls(needed, scenario) + between });
 }
 
 /** What is excluded, and how many more replicates would settle the rest. */
@@ -236,7 +272,10 @@ function caveats(row) {
   const isOpen = row.verdict === "ambiguous";
   const flags = row.flags.split(" ").filter((flag) => flag && (isOpen || flag !== "not_converged"));
   const share = row.input_share;
+  const ratio = row.throughput_samples_per_s / row.baseline_throughput_samples_per_s;
+  const excluded = ratio < row.speedup_low / (1 + row.floor) || ratio > row.speedup_high * (1 + row.floor);
   return [
+    excluded && `${say("disagree", { ratio: times(ratio) })}.`,
     present(share) && `The input pipeline alone takes ${percent(100 * share)} % of an epoch's time.`,
     flags.length && `Note: ${flags.map(flagMeaning).join("; ")}.`,
   ];

@@ -76,15 +76,14 @@ function slopeChart(view, theme, width) {
       .filter(({ value }) => present(value)),
   }));
   const ends = drawn[0].points.toSorted((a, b) => b.value - a.value);
-  const said = ({ value, at }) => `${times(value)} on ${shortDevice(devices[at])}`;
+  const title = (place) => shortDevice(view, devices[place]);
+  const said = ({ value, at }) => `${times(value)} on ${title(at)}`;
   const middle = (place) => median(lines.map(({ at }) => at[place].mean.value).filter(present));
-  const medians = devices.map((device, place) => `${device} ${times(middle(place))}`);
-  const title = (place) => cutMiddle(shortDevice(devices[place]), width < 600 ? 9 : 18);
-  const places = devices.map((_, place) => place);
+  const medians = devices.map((_, place) => `${title(place)} ${times(middle(place))}`);
   return {
-    ...linesChart(drawn, { theme, width, floor: floorOf(view), label: null, title, places }),
+    ...dotsChart(drawn, { theme, width, floor: floorOf(view), title, places: [...devices.keys()] }),
     finding: `${drawn[0].name} depends most on the device: ${said(ends[0])}, ${said(ends.at(-1))}`,
-    how: "A line per model: the geometric mean over the same configurations on each device.",
+    how: "A line per model: the geometric mean over the same configurations on each device, a shape each.",
     note: [
       `Median of ${plural(lines.length, "model")}: ${medians.join(", ")}.`,
       `Over ${plural(configurations, "configuration")} compared on ${complete ? "all" : "two or more"} of these devices.`,
@@ -94,31 +93,38 @@ function slopeChart(view, theme, width) {
   };
 }
 
-/** Lines `{name, points: [{at, value, verdict, doubt}]}` of speedups over places, named at their right ends. */
-function linesChart(lines, { theme, width, floor, label, title, places }) {
-  const points = lines.flatMap((line) => line.points.map((point) => ({ ...point, line: line.name })));
-  const right = Math.min(240, width * 0.4);
-  const [top, bottom] = [16, 42];
-  const height = Math.max(width < 600 ? 240 : 300, 80 + lines.length * 14);
-  const y = speedupScale("speedup", points.map(({ value }) => value));
-  const last = lines.map((line) => line.points.at(-1));
-  const moved = spread(last, y.domain, height - top - bottom);
-  const text = ({ name }) => chartText(cutMiddle(name, Math.floor(right / 6.4)));
-  const end = { textAnchor: "start", dx: 14, stroke: theme.panel, fill: theme.text };
+/** Symbols of Plot for places, and as text. */
+const PLACE_SHAPES = Object.entries({ circle: "●", square: "■", triangle: "▲", diamond: "◆", star: "★", cross: "✚", wye: "Y" });
+
+const placeShape = (place) => PLACE_SHAPES[place % PLACE_SHAPES.length];
+
+/** Lines `{name, points: [{at, value, verdict, doubt}]}` down, speedups across, a shape for each place. */
+function dotsChart(lines, { theme, width, floor, title, places }) {
+  const points = lines.flatMap(({ name, points: own }) => own.map((point) => ({ ...point, line: name })));
+  const ranges = lines.map(({ name, points: own }) => [name, extent(own.map(({ value }) => value))]);
+  const left = Math.min(12 + LETTER * Math.max(...lines.map(({ name }) => name.length)), width * 0.45);
+  const tickFormat = (name) => chartText(cutMiddle(name, Math.floor((left - 8) / LETTER)));
   return {
-    legend: verdictLegend(theme, points),
+    legend: [
+      ...places.map((place, i) => ({ mark: placeShape(i)[1], colour: theme.quiet, text: title(place) })),
+      ...verdictLegend(theme, points),
+    ],
     plot: {
-      height,
-      ...margins(top, right, bottom, 48),
-      x: { type: "point", domain: places, label, tickFormat: (place) => chartText(title(place)), padding: 0.1 },
-      y,
+      height: 64 + lines.length * 22,
+      ...margins(16, 30, 34, left),
+      x: speedupScale("speedup", points.map(({ value }) => value), { wanted: width / 120 }),
+      y: { ...WORDS, domain: lines.map(({ name }) => name), tickFormat, padding: 0.25 },
       marks: [
-        ...unityMarks(theme, floor, "y"),
-        Plot.line(points, { x: "at", y: "value", z: "line", stroke: theme.quiet }),
-        Plot.dot(points, { x: "at", y: "value", r: 4, ...verdictDots(theme) }),
-        Plot.link(last, { x1: "at", x2: "at", y1: "value", y2: (_, i) => moved[i], dx: 12, stroke: theme.line }),
-        Plot.text(lines, { x: (_, i) => last[i].at, y: (_, i) => moved[i], text, ...end }),
-        Plot.dot(points, Plot.pointer({ x: "at", y: "value", r: 7, stroke: theme.text })),
+        ...unityMarks(theme, floor, "x"),
+        Plot.ruleY(ranges, { x1: ([, [low]]) => low, x2: ([, [, high]]) => high, y: ([name]) => name, stroke: theme.line }),
+        Plot.dot(points, {
+          x: "value",
+          y: "line",
+          r: 5,
+          symbol: ({ at }) => placeShape(places.indexOf(at))[0],
+          ...hollowIf(theme, verdictColour(theme)),
+        }),
+        Plot.dot(points, Plot.pointer({ x: "value", y: "line", r: 8, stroke: theme.text })),
       ],
     },
   };
@@ -166,9 +172,9 @@ function lineOver(view, theme, width, column, title) {
     return `${name}: ${ends.join(", ")}`;
   });
   return {
-    ...linesChart(lines, { theme, width, floor: floorOf(view), label: title, title: String, places }),
+    ...dotsChart(lines, { theme, width, floor: floorOf(view), title: (place) => (unit ? `${place}${unit}` : `batch ${place}`), places }),
     finding: `By ${title.replace(" (px)", "")}: ${said.join("; ")}`,
-    how: "A line per setting of the chosen model; colour and shape: verdict.",
+    how: "A line per setting of the chosen model; shape: its value, colour: verdict.",
     note: lines.length < all.length && `The first ${lines.length} of ${all.length} lines.`,
     tip: ({ row }) => pairTip(view, row),
   };

@@ -26,7 +26,7 @@ function unpacked(buffer) {
     );
     offset += 4 * header.rows;
   }
-  return new Rows(header.rows, columns, header.meta);
+  return new Rows(header.rows, columns, { ...header.meta, short: header.short });
 }
 
 /** The value of a key in a map, made if it is not there yet. */
@@ -59,12 +59,6 @@ class Rows {
   /** The names of all columns. */
   get names() {
     return [...this.#packed.keys()];
-  }
-
-  /** Adds a column of numbers. */
-  add(name, compute) {
-    this.#packed.set(name, () => ({ data: compute() }));
-    this.#named(name);
   }
 
   #named(name) {

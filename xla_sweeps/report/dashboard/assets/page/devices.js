@@ -10,18 +10,16 @@ const CARDS_SHOWN = 4;
 function deviceTable(view) {
   if (!view.overview.pairs) return null;
   const speedup = view.rows.number("speedup");
-  const bestRows = view.sorted("speedup").filter((row) => view.best[row]);
+  const bestRows = view.sorted(ANY_OUTCOME);
   const ends = bestRows.length ? [bestRows[0], bestRows.at(-1)].map((row) => Math.log2(speedup[row])) : [0, 0];
-  const devices = view.distinct("device").map((name) => {
-    const isOn = view.rows.is("device", name);
-    return { name, sorted: bestRows.filter(isOn), sums: sumsOf(view.rows, view.counted.filter(isOn)) };
-  });
+  const devices = deviceSums(view).map((sums) => ({ sums, sorted: bestRows.filter(view.rows.is("device", sums.name)) }));
   const extreme = (row) => (row === undefined ? NONE : extremeOf(view, row));
   const between = ends.map((end) => times(2 ** end)).join(" to ");
   const logs = (rows) => Array.from(rows, (row) => Math.log2(speedup[row]));
   const spread = ({ sorted }) => (sorted.length ? spreadOf(logs(sorted), ends) : NONE);
   return plainTable("", devices, [
-    ["Device", ({ name }) => name],
+    ["Answer", ({ sums }) => el("b", overallWord(sums))],
+    ["Device", ({ sums }) => sums.name],
     ["Typical", ({ sums }) => el("b", times(sums.geomean))],
     ["Verdicts", ({ sums }) => verdictShares(sums)],
     ["Best", ({ sorted }) => extreme(sorted.at(-1))],
@@ -93,6 +91,7 @@ function configurationCard(view, place, titled) {
     "div.configuration",
     titled && el("h3", verdictMark(row.verdict), title),
     modeBars(view, place),
+    el("p", fastestWay(view, place)),
     el("dl.keys", costs),
     [row.command && again, links].filter((line) => line.length).map((line) => el("p.run", line)),
   );
@@ -119,11 +118,27 @@ function modesOf({ rows, index }, place) {
 const chosenBy = (label, jit) =>
   jit && PACKAGE.chosen.includes(executionOf(label)) ? `, ${jit === "true" ? "with" : "without"} XLA` : "";
 
-/** A bar for each mode, from zero, with its interval. */
+/** Whether a mode runs the model: `input` is its data alone. */
+const runsModel = ([label]) => executionOf(label) !== "none";
+
+/** The mode to call, where neither side of the comparison is the fastest. */
+function fastestWay(view, place) {
+  const { baseline, candidate } = view.at(place);
+  const modes = modesOf(view, place).filter(([, { value }]) => present(value));
+  const [label, best] = modes.filter(runsModel).reduce((a, b) => (b[1].value > a[1].value ? b : a), [baseline, { value: 0 }]);
+  const usual = modes.find(([name]) => name === baseline)?.[1].value;
+  if ([baseline, candidate].includes(modeOf(label)) || !(best.value > usual)) return "";
+  const speedup = `${times(best.value / usual)}${view.doubt(place)}`;
+  return `${say("fastest way", { mode: shortMode(label), speedup, baseline: shortMode(baseline) })}.`;
+}
+
+/** A bar for each mode, from zero, with its interval; what runs no model stands below, without one. */
 function modeBars(view, place) {
   const { candidate, verdict } = view.at(place);
   const hollow = view.doubt(place) ? " hollow" : "";
-  const modes = modesOf(view, place);
+  const all = modesOf(view, place);
+  const modes = all.filter(runsModel);
+  const apart = all.filter((mode) => !runsModel(mode)).map(([label, { value }]) => `${shortMode(label)}: ${rate(value)}`);
   const most = Math.max(...modes.map(([, { value, high }]) => [high, value, 0].find(present))) || 1;
   const percentOf = (value) => `${(100 * value) / most}%`;
   const lines = modes.map(([label, { value, low, high, jit }]) => {
@@ -141,7 +156,7 @@ function modeBars(view, place) {
       el("td.number", text),
     );
   });
-  return el("table.modes", el("tbody", lines));
+  return el("div", el("table.modes", el("tbody", lines)), apart.map((text) => el("p.note", capitalized(text))));
 }
 
 /** Compile time, break-even, memory and replicates: name, value and explanation. */

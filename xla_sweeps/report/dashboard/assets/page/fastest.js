@@ -15,8 +15,7 @@ const PODIUMS = {
     write: (value) => `${signed(value)} img/s`,
     of: (row) => {
       const baseline = row.baseline_throughput_samples_per_s;
-      const [value, ...ends] = ratios(row).map((ratio) => baseline * (ratio - 1));
-      return [Number.isNaN(value) ? NaN : row.throughput_samples_per_s - baseline, ...ends];
+      return ratios(row).map((ratio) => baseline * (ratio - 1));
     },
   },
   percent: {
@@ -65,16 +64,27 @@ function fastestSection(state) {
     panel.setAttribute("aria-labelledby", `tab-${chosen}`);
     drawPodium(view, panel, PODIUMS[chosen]);
   };
-  addPanel(panel.parentElement, draw, { follows: ["tab", "place"], worth: (view) => view.pairs.length > 1 });
+  addPanel(panel.parentElement, draw, { follows: ["tab", "place"], worth: (view) => view.ranked.length > 1 && view.counted.length > 0 });
+}
+
+/** The public study's questions, as the package answers them for the whole file. */
+function studySection({ study = [] }) {
+  const parts = study.map(({ key, title, finding, columns, lines, note }) => {
+    const cells = columns.map((name, place) => [name, (line) => line[place]]);
+    const text = `${note} Of the whole file, whatever the filters.`;
+    const props = { open: ["fastest", "inversions"].includes(key) };
+    return el("details", props, el("summary", title), el("p", finding), plainTable("", lines, cells), el("p.note", text));
+  });
+  const box = el("div.card", { id: "study-tables" }, parts);
+  byId("podium").parentElement.after(box);
+  addPanel(box, () => {}, { worth: () => parts.length > 0 });
 }
 
 /** The best pairs of each device, at one resolution and batch size: by default at the commonest. */
 function drawPodium(view, panel, podium) {
   const devices = view.distinct("device");
   const shown = devices.slice(0, PODIUM_DEVICES);
-  const places = podiumPlaces(view);
-  const commonest = [...places.values()].reduce((a, b) => (b.rows.length > a.rows.length ? b : a));
-  const place = places.get(view.state.place) ?? commonest;
+  const place = placeOf(view);
   const rankedText = podium === PODIUMS.throughput ? shortMode(view.state.candidate) : versus(view);
   const lists = shown.map((device) => podiumList(view, place.rows, device, podium)).filter(Boolean);
   const note = phrase([
@@ -85,7 +95,7 @@ function drawPodium(view, panel, podium) {
   ]);
   fill(
     panel,
-    places.size > 1 && placePicker(view, places, place),
+    placePicker(view, "place"),
     el("p.note", note),
     lists.length
       ? el("div.podiums", lists)
@@ -93,27 +103,37 @@ function drawPodium(view, panel, podium) {
   );
 }
 
-/** The selection's rows by resolution and batch size, under "224x8". */
+/** The rows of every name by resolution and batch size, under "224x8", where the chosen names are among them. */
 function podiumPlaces(view) {
   return view.once("podium places", () => {
     const [resolution, batch] = view.rows.numbers("resolution_px", "batch_size");
     const places = new Map();
-    for (const row of view.pairs) {
+    for (const row of view.ranked) {
       const [px, size] = [resolution[row], batch[row]];
       const key = `${px}x${size}`;
-      getOrMake(places, key, () => ({ key, text: `${px} px, batch ${size}`, rows: [] })).rows.push(row);
+      const place = getOrMake(places, key, () => ({ key, text: `${px} px, batch ${size}`, rows: [], named: 0 }));
+      place.rows.push(row);
+      place.named += view.isNamed(row);
     }
-    return new Map([...places].sort(([a], [b]) => naturally(a, b)));
+    return new Map([...places].filter(([, { named }]) => named).sort(([a], [b]) => naturally(a, b)));
   });
 }
 
-/** A choice of resolution and batch size for the podiums alone. */
-function placePicker({ state }, places, chosen) {
+/** The chosen resolution and batch size, by default the commonest. */
+function placeOf(view) {
+  const places = podiumPlaces(view);
+  return places.get(view.state.place) ?? [...places.values()].reduce((a, b) => (b.named > a.named ? b : a));
+}
+
+/** A choice of resolution and batch size for the sections that compare models; nothing if there is one. */
+function placePicker(view, id) {
+  const places = podiumPlaces(view);
+  if (places.size < 2) return null;
   const write = (key) => `${places.get(key).text} (${count(places.get(key).rows.length)})`;
-  const change = (place) => state.set({ place }, { replace: true });
-  const select = selectOf({ id: "place" }, [...places.keys()], write, change);
-  select.value = chosen.key;
-  return el("p.picker", el("label", { for: "place", text: "At" }), select);
+  const change = (place) => view.state.set({ place }, { replace: true });
+  const select = selectOf({ id }, [...places.keys()], write, change);
+  select.value = placeOf(view).key;
+  return el("p.picker", el("label", { for: id, text: "At" }), select);
 }
 
 /** Rows of one device by a podium's figure, best first; those whose intervals overlap their leader's share its rank. */
@@ -135,13 +155,15 @@ function ranked(view, places, device, podium) {
 
 function podiumList(view, rows, device, podium) {
   const entries = ranked(view, rows, device, podium);
-  if (!entries.length) return null;
-  const best = entries.slice(0, PODIUM_PLACES);
+  const named = view.state.model ? entries.filter(({ place }) => view.isNamed(place)) : [];
+  if (!entries.length || (view.state.model && !named.length)) return null;
+  const best = entries.filter((entry, place) => place < PODIUM_PLACES || named.slice(0, PODIUM_PLACES).includes(entry));
   const most = Math.max(...best.map(({ value }) => Math.abs(value))) || 1;
-  const nameOf = ({ place }) => {
-    const { model } = view.at(place);
+  const nameOf = (entry) => {
+    const { model } = view.at(entry.place);
     const link = linkButton(model, () => view.state.set({ model }), { title: "Show only this model" });
-    return el("span", link, el("span.note", rowSettings(view, place, { device: false })));
+    const place = named.includes(entry) && el("b.note", `rank ${entry.rank ?? NONE} of ${count(entries.length)}`);
+    return el("span", link, el("span.note", rowSettings(view, entry.place, { device: false })), place);
   };
   const figureOf = (entry) => {
     const { place, value, low, high } = entry;

@@ -14,7 +14,11 @@ function filterBar(index, state) {
   ];
   const verdicts = verdictChips(state);
   const theme = themeControl(state);
-  const reset = button({ class: "small", id: "reset" }, () => state.reset(), "Reset");
+  const emptied = () => {
+    state.reset();
+    model.element.firstElementChild.focus(); // the button is off now
+  };
+  const reset = button({ class: "small", id: "reset" }, emptied, "Reset");
   const shown = el("span", { id: "shown", role: "status" });
   const tokens = el("div", { id: "tokens" });
   const word = (text, { element }) => el("span.choice", el("span", text), element);
@@ -40,8 +44,8 @@ function filterBar(index, state) {
     for (const control of controls) control.update(view);
     more.hidden = rest.every(({ element }) => element.hidden);
     reset.disabled = !state.filtering;
-    const again = view.pairs.length - view.counted.length;
-    const shownText = `${count(view.counted.length)} of ${plural(view.everyPair, "configuration")}`;
+    const again = view.pairs.length - view.shown.length;
+    const shownText = `${count(view.shown.length)} of ${plural(view.everyPair, "configuration")}`;
     shown.textContent = phrase([shownText, again && `${count(again)} measured again`], ", ");
     fill(tokens, activeTokens(view, state));
   };
@@ -140,7 +144,7 @@ function verdictChips(state) {
   const update = (view) => {
     const { data, values } = view.rows.column("verdict");
     const counts = new Uint32Array(values.length);
-    for (const row of view.anyVerdict) if (view.best[row]) counts[data[row]] += 1;
+    for (const row of view.counted) counts[data[row]] += 1;
     for (const chip of chips) {
       const { verdict } = chip.dataset;
       numbers.get(verdict).textContent = count(counts[values.indexOf(verdict)] ?? 0);
@@ -216,10 +220,14 @@ function facetControl(index, state, facet) {
 /** The search for models, with suggestions. */
 function modelControl(index, state) {
   const models = index.rows.column("model").values.filter(Boolean).toSorted(naturally);
-  let timer = 0;
+  let [timer, typing] = [0, false]; // one entry of the history for a name, not for each letter
+  const set = () => {
+    state.set({ model: input.value }, { replace: typing });
+    typing = true;
+  };
   const typed = (wait) => () => {
     clearTimeout(timer);
-    timer = setTimeout(() => state.set({ model: input.value }, { replace: true }), wait);
+    timer = setTimeout(set, wait);
   };
   const input = el("input", {
     type: "search",
@@ -229,7 +237,7 @@ function modelControl(index, state) {
     autocomplete: "off",
     spellcheck: "false",
     "aria-label": "Model name contains",
-    on: { input: typed(150), change: typed(0) },
+    on: { input: typed(150), change: typed(0), blur: () => (typing = false) },
   });
   const names = el("datalist", { id: "models" }, models.map((value) => el("option", { value })));
   const update = () => {

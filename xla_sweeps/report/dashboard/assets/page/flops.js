@@ -1,191 +1,147 @@
 /**
- * "Is it just FLOPs?": throughput over multiply-accumulates on logarithmic axes, a panel per device, a shape per mode.
+ * "Is it just FLOPs?": throughput of the candidate over multiply-accumulates on logarithmic axes, at one resolution and
+ * batch size, with the trend of all models on each device.
  */
 
 const FLOPS_POINTS = 700;
+const FLOPS_NAMED = 12;
 
 function flopsSection(state) {
-  const click = () => state.set({ model: state.model === "mobilenet" ? "" : "mobilenet" });
+  const click = () => state.set({ named: state.named ? "" : "mobilenet" }, { replace: true });
   const preset = button({ class: "small", id: "mobilenet" }, click, "The MobileNet case");
   const question = "Few operations in many kernels: how far below the trend are the MobileNets?";
-  const tools = el("p.tools", preset, el("span.note", question));
-  const worth = differInOperations;
-  byId("flops-charts").append(tools, chart("flops", { build: flopsScatter, table: flopsTable, worth }));
-  const draw = (view) => preset.setAttribute("aria-pressed", String(view.state.model === "mobilenet"));
-  addPanel(tools, draw, { worth });
+  const [picker, tools] = [el("span"), el("div.tools", preset, el("span.note", question))];
+  const look = { worth: (view) => flopsOf(view).devices.length > 0, follows: ["named", "place"] };
+  const draw = (view) => {
+    preset.setAttribute("aria-pressed", String(Boolean(view.state.named)));
+    fill(picker, placePicker(view, "flops-place"));
+  };
+  byId("flops-charts").append(picker, tools, chart("flops", { build: flopsScatter, table: flopsTable, ...look }));
+  addPanel(tools, draw, look);
 }
 
-/** Whether modes with a throughput differ in their operations: fewer than three numbers of them show no trend. */
-function differInOperations({ pairs, rows }) {
-  const [macs, throughput, baseline] = rows.numbers("macs", "throughput_samples_per_s", "baseline_throughput_samples_per_s");
-  const macCounts = new Set();
-  return pairs.some((row) => {
-    if (macs[row] > 0 && (throughput[row] > 0 || baseline[row] > 0)) macCounts.add(macs[row]);
-    return macCounts.size > 2;
+/** Models of every name at the chosen place whose operations are known, by device: three numbers of them at least. */
+function flopsOf(view) {
+  const place = view.ranked.length && view.counted.length ? placeOf(view) : { key: "", rows: [] };
+  return view.once(`flops ${place.key}`, () => {
+    const rows = place.rows.map((row) => ({ row, ...shownOf(view, row) })).filter(({ throughput }) => throughput > 0);
+    const points = rows.filter(({ flops }) => flops > 0);
+    const on = (name) => points.filter(({ device }) => device === name);
+    const devices = view.distinct("device").map((name) => ({ name, points: on(name), trend: trendOf(on(name)) }));
+    const differ = ({ points: own }) => new Set(own.map(({ flops }) => flops)).size > 2;
+    return { place, unknown: rows.length - points.length, devices: devices.filter(differ) };
   });
 }
 
-/** Each mode of each trial in the selection, once, whose operations are known; and how many others there are. */
-function flopsPoints(view) {
-  return view.once("flops", () => {
-    const { rows } = view;
-    const [trial] = view.index.trials;
-    const inside = new Set(view.pairs.map((row) => trial[row]));
-    const macs = rows.number("macs");
-    const sides = ["candidate", "baseline"].map((side) => ({
-      ...rows.column(side),
-      throughput: rows.number(`${side === "baseline" ? "baseline_" : ""}throughput_samples_per_s`),
-    }));
-    const labels = [...new Set(sides.flatMap(({ values }) => values))];
-    const [seen, known] = [new Set(), []];
-    let unknown = 0;
-    for (const row of view.base.filter((each) => inside.has(trial[each])))
-      for (const { data, values, throughput } of sides) {
-        const mode = values[data[row]];
-        const key = trial[row] * labels.length + labels.indexOf(mode);
-        if (!mode || modeOf(mode) !== mode || !(throughput[row] > 0) || seen.has(key)) continue;
-        seen.add(key);
-        if (macs[row] > 0) known.push({ row, mode, throughput: throughput[row], device: rows.at(row).device });
-        else unknown += 1;
-      }
-    const byDevice = new Map();
-    for (const point of known) getOrMake(byDevice, point.device, () => []).push(point);
-    return { unknown, known, byDevice };
-  });
+function shownOf(view, row) {
+  const { device, model: name, throughput_samples_per_s: throughput, macs, params } = view.at(row);
+  return { device, name, throughput, flops: (2 * macs) / 1e9, params: params || 0, doubt: view.doubt(row) };
 }
 
-/** Operations of one image, 1e9. */
-const operationsOf = (view, { row }) => (2 * view.at(row).macs) / 1e9;
+/** Throughput as a power of operations, by least squares of the logarithms; null for fewer than five models. */
+function trendOf(points) {
+  const own = points.map(({ flops, throughput }) => ({ x: Math.log(flops), y: Math.log(throughput) }));
+  const mean = (of) => own.reduce((sum, point) => sum + of(point), 0) / own.length;
+  const [x0, y0] = [mean(({ x }) => x), mean(({ y }) => y)];
+  const width = mean(({ x }) => (x - x0) ** 2);
+  if (new Set(points.map(({ name }) => name)).size < 5 || !width) return null;
+  const slope = mean(({ x, y }) => (x - x0) * (y - y0)) / width;
+  const expected = (flops) => Math.exp(y0 + slope * (Math.log(flops) - x0));
+  return {
+    expected,
+    residual: points.reduce((sum, { flops, throughput }) => sum + Math.log(throughput / expected(flops)) ** 2, 0),
+    total: own.reduce((sum, { y }) => sum + (y - y0) ** 2, 0),
+  };
+}
+
+/** Of the points those of a device to name: of the case, of the chosen name, or the furthest from the trend. */
+function namedOf(view, { points, trend }) {
+  const off = ({ flops, throughput }) => throughput / trend.expected(flops);
+  const { named, model } = view.state;
+  const some = (test) => points.filter(test).map((point) => ({ ...point, part: trend && off(point) }));
+  if (named) return some(({ name }) => name.toLowerCase().includes(named));
+  if (model) return some(({ row }) => view.isNamed(row));
+  const all = trend ? some(() => true).sort((a, b) => a.part - b.part) : [];
+  return all.length ? [all[0], all.at(-1)] : [];
+}
 
 function flopsScatter(view, theme, width) {
-  const { unknown, known, byDevice } = flopsPoints(view);
-  const panels = devicePanels(view.distinct("device").filter((name) => byDevice.has(name)), width);
-  const params = view.rows.number("params");
-  const most = known.reduce((high, { row }) => Math.max(high, params[row] || 0), 1);
-  const own = panels.shown.map((device) => byDevice.get(device));
-  const trends = panels.shown.flatMap((device, i) => trendOf(view, device, own[i]));
-  const points = own
-    .flatMap((all) => sampled(all, FLOPS_POINTS))
-    .map((point) => ({
-      ...point,
-      flops: operationsOf(view, point),
-      doubt: view.doubt(point.row),
-      size: 2.5 + 5 * Math.sqrt((params[point.row] || 0) / most),
-    }));
-  const modesShown = new Set(points.map(({ mode }) => mode));
-  const modes = [...new Set(["eager", "graph", "xla", ...modesShown])].filter((mode) => modesShown.has(mode));
+  const { place, unknown, devices } = flopsOf(view);
+  const panels = devicePanels(devices.map(({ name }) => name), width);
+  const own = devices.slice(0, panels.shown.length);
+  const all = own.flatMap(({ points }) => points);
+  const most = Math.max(1, ...all.map(({ params }) => params));
+  const size = ({ params }) => 2.5 + 5 * Math.sqrt(params / most);
+  const points = own.flatMap((each) => sampled(each.points, FLOPS_POINTS)).map((point) => ({ ...point, size: size(point) }));
+  const named = own.flatMap((each) => namedOf(view, each).slice(0, FLOPS_NAMED)).map((point) => ({ ...point, size: size(point) }));
+  const ends = own.flatMap(({ name, points: each, trend }) =>
+    trend ? extent(each.map(({ flops }) => flops)).map((x) => ({ device: name, x, y: trend.expected(x) })) : [],
+  );
+  const channels = { ...panels.facet, x: "flops", y: "throughput" };
+  const dots = { ...channels, r: "size", fillOpacity: all.length > 400 ? 0.35 : 0.6, strokeWidth: 0.8 };
+  const label = { ...channels, text: ({ name }) => chartText(name), dy: -10, stroke: theme.panel, fill: theme.text };
   return {
-    finding: flopsFinding(trends, points),
-    subject: subjectOf(view, `Throughput of ${modes.map(shortMode).join(", ")}`),
-    how: `Shape: mode; size: parameters; one multiply-accumulate counts as two FLOPs. If only FLOPs mattered, all points of a mode would lie on one falling line. Dashed: the trend of ${shortMode(view.state.candidate)}; named: what is furthest from it.`,
+    finding: flopsFinding(view, own),
+    subject: subjectOf(view, `Throughput of ${shortMode(view.state.candidate)} at ${place.text}`, all.length),
+    how: "Size: parameters; one multiply-accumulate counts as two FLOPs. If only FLOPs mattered, all points would lie on one falling line. Dashed: the trend of all models; dark: those that are named.",
     note: [
-      unknown && `${plural(unknown, "mode")} without a count of operations left out.`,
-      sampleNote(points.length, own.flat().length),
+      unknown && `${plural(unknown, "model")} without a count of operations left out.`,
+      sampleNote(points.length, all.length),
       panels.note,
     ],
-    legend: [
-      ...modes.map((mode) => ({ mark: modeShape(mode)[1], colour: theme.quiet, text: mode })),
-      ...doubtLegend(points),
-    ],
+    legend: doubtLegend(points),
     plot: {
       ...panels.plot,
       r: { type: "identity" },
-      x: logScale("GFLOPs per image", points.map(({ flops }) => flops), { wanted: 5 }),
-      y: logScale("images per second", points.map(({ throughput }) => throughput)),
-      marks: flopsMarks(points, trends, panels, theme),
+      x: logScale("GFLOPs per image", all.map(({ flops }) => flops), { wanted: 5 }),
+      y: logScale("images per second", all.map(({ throughput }) => throughput)),
+      marks: [
+        Plot.frame({ stroke: theme.line }),
+        Plot.dot(points, { ...dots, ...hollowIf(theme, () => theme.quiet) }),
+        Plot.dot(named, { ...dots, ...hollowIf(theme, () => theme.text) }),
+        Plot.line(ends, { ...panels.facet, x: "x", y: "y", z: "device", stroke: theme.text, strokeDasharray: "5 4" }),
+        Plot.text(named, label),
+        panels.heads,
+        Plot.dot(points, Plot.pointer({ ...channels, r: 9, stroke: theme.text })),
+      ],
     },
     tip: (point) => flopsTip(view, point),
   };
 }
 
-/** A point for each mode, the trends, and names at what is furthest from them. */
-function flopsMarks(points, trends, { facet, heads }, theme) {
-  const [ends, names] = ["ends", "outliers"].map((part) => trends.flatMap((trend) => trend[part]));
-  const place = { ...facet, x: "flops", y: "throughput" };
-  return [
-    Plot.frame({ stroke: theme.line }),
-    Plot.dot(points, {
-      ...place,
-      r: "size",
-      symbol: ({ mode }) => modeShape(mode)[0],
-      ...hollowIf(theme, () => theme.quiet),
-      fillOpacity: points.length > 400 ? 0.35 : 0.6,
-      strokeWidth: 0.8,
-    }),
-    Plot.line(ends, { ...facet, x: "x", y: "y", z: "device", stroke: theme.text, strokeDasharray: "5 4" }),
-    Plot.text(names, { ...facet, x: "x", y: "y", text: "name", dy: -10, stroke: theme.panel, fill: theme.text }),
-    heads,
-    Plot.dot(points, Plot.pointer({ ...place, r: 9, stroke: theme.text })),
-  ];
-}
-
-/**
- * The candidate's throughput as a power of operations, on one device, by least squares of the logarithms: the line's
- * ends, the points furthest from it, and sums of squares; none for fewer than five models.
- */
-function trendOf(view, device, points) {
-  const own = points
-    .filter(({ mode }) => mode === view.state.candidate)
-    .map((point) => ({
-      name: view.at(point.row).model,
-      x: Math.log(operationsOf(view, point)),
-      y: Math.log(point.throughput),
-    }));
-  if (new Set(own.map(({ name }) => name)).size < 5) return [];
-  const mean = (of) => own.reduce((sum, point) => sum + of(point), 0) / own.length;
-  const [x0, y0] = [mean(({ x }) => x), mean(({ y }) => y)];
-  const width = mean(({ x }) => (x - x0) ** 2);
-  if (!width) return [];
-  const slope = mean(({ x, y }) => (x - x0) * (y - y0)) / width;
-  const expected = (x) => y0 + slope * (x - x0);
-  const at = (x, y) => ({ device, x: Math.exp(x), y: Math.exp(y) });
-  const off = own
-    .map(({ name, x, y }) => ({ ...at(x, y), name: chartText(name), by: y - expected(x) }))
-    .sort((a, b) => a.by - b.by);
-  return [
-    {
-      ends: extent(own.map(({ x }) => x)).map((x) => at(x, expected(x))),
-      outliers: [off[0], off.at(-1)],
-      residual: off.reduce((sum, { by }) => sum + by ** 2, 0),
-      total: own.length * mean(({ y }) => (y - y0) ** 2),
-    },
-  ];
-}
-
-/** How much of the throughput the trends explain, and what is furthest from them. */
-function flopsFinding(trends, points) {
-  if (!trends.length) return `Throughput from ${extent(points.map(({ throughput }) => throughput)).map(rate).join(" to ")}`;
-  const [residual, total] = ["residual", "total"].map((name) => trends.reduce((sum, trend) => sum + trend[name], 0));
-  const below = trends.map(({ outliers }) => outliers[0]).reduce((a, b) => (b.by < a.by ? b : a));
+/** How much of the throughput the trends explain, and how far from them what is named lies. */
+function flopsFinding(view, devices) {
+  const trends = devices.filter(({ trend }) => trend);
+  const rates = extent(devices.flatMap(({ points }) => points.map(({ throughput }) => throughput)));
+  if (!trends.length) return `Throughput from ${rates.map(rate).join(" to ")}`;
+  const [residual, total] = ["residual", "total"].map((name) => trends.reduce((sum, { trend }) => sum + trend[name], 0));
   const explained = total ? 100 * (1 - residual / total) : 0;
-  const furthest = `${below.name} is furthest below the trend, at ${percent(100 * Math.exp(below.by))} % of it`;
-  return `Operations explain ${percent(explained)} % of the throughput (R² of the logarithms); ${furthest}`;
+  const named = trends.flatMap((each) => namedOf(view, each)).sort((a, b) => a.part - b.part);
+  const { state } = view;
+  const shown = state.named || state.model ? someOf(named.map(partOf), 4) : named.length && `${partOf(named[0])}, the lowest`;
+  const said = `Operations explain ${percent(explained)} % of the throughput (R² of the logarithms)`;
+  return phrase([said, shown && `of the trend: ${shown}`], "; ");
 }
+
+/** "mobilenet_v2 24 %": how much of the trend's throughput a model has. */
+const partOf = ({ name, part }) => `${name} ${percent(100 * part)} %`;
 
 /** Operations of one image, 1e9; "≥" where how often a loop runs is not known. */
-const operations = (view, point) =>
-  `${view.at(point.row).macs_at_least ? "≥ " : ""}${short(operationsOf(view, point))}`;
-
-/** Parameters, 1e6. */
-const parameters = (view, { row }) => short(view.at(row).params / 1e6);
+const operations = (view, { row, flops }) => `${view.at(row).macs_at_least ? "≥ " : ""}${short(flops)}`;
 
 function flopsTip(view, point) {
-  const { row: place, mode, throughput } = point;
-  const row = view.at(place);
-  const prefix = row.candidate === mode ? "" : "baseline_";
-  const [low, high] = ["low", "high"].map((end) => row[`${prefix}throughput_${end}`]);
+  const { throughput_low: low, throughput_high: high } = view.at(point.row);
   return [
-    rowName(view, place),
-    `${mode}: ${rate(throughput)}${view.doubt(place)}${present(low) ? ` (95 % ${range(low, high, short)})` : ""}`,
-    `${operations(view, point)} GFLOPs per image, ${parameters(view, point)} M parameters`,
+    rowName(view, point.row),
+    `${rate(point.throughput)}${point.doubt}${present(low) ? ` (95 % ${range(low, high, short)})` : ""}`,
+    `${operations(view, point)} GFLOPs per image, ${short(point.params / 1e6)} M parameters`,
   ];
 }
 
 const flopsTable = (view) =>
-  plainTable("Throughput and operations", flopsPoints(view).known, [
+  plainTable("Throughput and operations", flopsOf(view).devices.flatMap(({ points }) => points), [
     ["Trial", ({ row }) => rowName(view, row)],
-    ["Mode", ({ mode }) => mode],
     ["Images per second", ({ throughput }) => short(throughput)],
     ["GFLOPs per image", (point) => operations(view, point)],
-    ["M parameters", (point) => parameters(view, point)],
+    ["M parameters", ({ params }) => short(params / 1e6)],
   ]);

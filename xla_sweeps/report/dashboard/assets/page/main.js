@@ -11,15 +11,13 @@ function pageHeader(index) {
   const lines = problems.slice(0, 200).map((problem) => el("li", problem));
   const summary = el("summary", `${plural(problems.length, "problem")} while reading`);
   if (lines.length) byId("measured").after(el("details.problems", summary, el("ul", lines)));
-  const scenarios = scenariosOf(rows).map(({ name }) => name);
-  const models = new Map(scenarios.map((name) => [name, modelsIn(rows, name)]));
-  const where = oneOrMany(devicesOf(rows), "device");
+  const scenarios = scenariosOf(rows).length;
   const [software, when] = [listed(measuredTexts(rows, "software"), 2), days(measuredTexts(rows, "measured_at"))];
-  return ({ state, everyPair }) => {
+  return ({ state, study, everyPair }) => {
     const { scenario, candidate, baseline } = state;
-    const scenarioSuffix = scenario === "call" && models.size < 2 ? "" : ` in ${scenario}`;
-    const modelText = models.get(scenario) ?? plural(0, "model");
-    byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}${scenarioSuffix}: ${modelText} on ${where}`;
+    const scenarioSuffix = scenario === "call" && scenarios < 2 ? "" : ` in ${scenario}`;
+    const [models, where] = ["model", "device"].map((name) => oneOrMany(rows.textsOf(name, study), name));
+    byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}${scenarioSuffix}: ${models} on ${where}`;
     const facts = [meta.title, software, when, plural(everyPair, "configuration")];
     byId("study").textContent = dotted(...facts);
   };
@@ -33,9 +31,6 @@ const measuredTexts = (rows, name) =>
   rows.textsOf(name, rows.where(rows.is("origin", "measured"))).filter(Boolean).toSorted();
 
 const oneOrMany = (names, noun) => (names.length === 1 ? names[0] : plural(names.length, noun));
-
-const modelsIn = (rows, scenario) =>
-  oneOrMany(rows.textsOf("model", rows.where(rows.is("scenario", scenario))).filter(Boolean), "model");
 
 /** Labels of a study that is not complete, or published by others. */
 function badgesOf({ rows, origins }) {
@@ -112,33 +107,17 @@ function goTo(id) {
 /** The chosen theme; the style sheet follows the system's where it is neither light nor dark. */
 const applyTheme = (theme) => (document.documentElement.dataset.theme = theme);
 
-/**
- * Adds the column of images to break even, so that the table can sort by it: infinite where compiling never pays back,
- * none where that is not known.
- */
-function addBreakEven(rows) {
-  rows.add("break_even_images", () => {
-    const [extra, calls, speedup] = rows.numbers("compile_s_extra", "break_even_calls", "speedup");
-    const samples = rows.number("samples");
-    const isAmbiguous = rows.is("verdict", "ambiguous");
-    return calls.map((value, row) => {
-      if (speedup[row] !== speedup[row] || extra[row] !== extra[row] || isAmbiguous(row)) return NaN;
-      return value === value ? value * samples[row] : Infinity;
-    });
-  });
-}
-
 async function start() {
   const rows = unpacked(await xlaSweeps.data);
-  addBreakEven(rows);
   const index = new Index(rows);
-  const state = new State(index.defaults);
+  const state = new State(index.defaults, (scenario, origin) => pairFor(index, scenario, origin));
   applyTheme(state.theme);
   const headers = [pageHeader(index), filterBar(index, state)];
   answerSection();
   differenceSection(rows.meta.comparison);
   whereSection();
   fastestSection(state);
+  studySection(rows.meta);
   flopsSection(state);
   costSection(state);
   compareSection();
@@ -171,7 +150,6 @@ async function start() {
     rows: () => view.pairs.length,
     filtered: () => Array.from(view.pairs),
     overview: () => view.overview,
-    trust: () => trustOf(view),
     settled: () => allDrawn() && !jumping,
     state,
   };

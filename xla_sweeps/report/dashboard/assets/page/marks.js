@@ -6,13 +6,13 @@
 const versus = ({ state }) => `${shortMode(state.candidate)} over ${shortMode(state.baseline)}`;
 
 /** What over what, where, when and how many: what a picture of the chart must still say. */
-function subjectOf(view, what = `Speedup of ${versus(view)}`) {
-  const rest = view.once("subject", () => {
+function subjectOf(view, what = `Speedup of ${versus(view)}`, n = view.counted.length) {
+  const rest = view.once(`subject of ${n}`, () => {
     const devices = view.distinct("device");
     return dotted(
       someOf(devices, 3),
       ...nameParts(view).shared.filter((part) => !devices.includes(part)),
-      countedOf({ n: view.overview.pairs, models: view.distinct("model").length }),
+      countedOf({ n, models: view.distinct("model").length }),
       daysOf(view.distinct("measured_at")),
     );
   });
@@ -39,13 +39,12 @@ function sourceOf(view) {
   });
 }
 
+/** A device's name without its maker. */
+const shortDevice = ({ rows }, device) => ownOf(rows.meta.short, device) ?? device;
+
 /** "A, B and 3 more". */
 const someOf = (names, most, between = ", ") =>
   names.slice(0, most).join(between) + (names.length > most ? ` and ${names.length - most} more` : "");
-
-/** "NVIDIA A100-SXM4-80GB" as "A100-SXM4-80GB". */
-const shortDevice = (device) =>
-  cut(device.replace(/^(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce)\s+/i, "").replace(/\s+(CPU|Processor).*$/i, ""), 18);
 
 /** The settings in a row's name: column, and how its value is written. */
 const SETTINGS = [
@@ -58,7 +57,7 @@ const SETTINGS = [
 /** Resolution, batch, precision and device of a row, and what else tells it apart. */
 function rowSettings(view, row, { device = true } = {}) {
   const settings = device ? SETTINGS : SETTINGS.slice(0, -1);
-  return dotted(...settings.map(([column, write]) => write(view.index.facetText(column, row)))) + view.index.suffix(row);
+  return dotted(...settings.map(([column, write]) => write(view.index.facetText(column, row)))) + view.at(row).suffix;
 }
 
 /** A row's whole name, which no other has: for tooltips and tables. */
@@ -80,10 +79,10 @@ function rowLabel(view, row, { without = "" } = {}) {
   const settings = nameParts(view).differing.filter(([column]) => column !== without);
   const written = settings.map(([column, write]) => {
     const value = view.index.facetText(column, row);
-    return column === "device" ? shortDevice(value) : write(value);
+    return column === "device" ? shortDevice(view, value) : write(value);
   });
   const name = [view.at(row).model, ...written].join(" · ");
-  return without ? name : name + view.index.suffix(row);
+  return without ? name : name + view.at(row).suffix_asked;
 }
 
 /** What marks need of a row: its speedup with interval, verdict, doubt and device. */
@@ -112,7 +111,7 @@ const figured = (view, title = "Speedup") => [
 const floorOf = (view) =>
   view.once("floor", () => {
     const floor = view.rows.number("floor");
-    return view.pairs.reduce((most, row) => (floor[row] > most ? floor[row] : most), 0) || 0.01;
+    return view.counted.reduce((most, row) => (floor[row] > most ? floor[row] : most), 0) || 0.01;
   });
 
 /** The 1× line and the band of no difference, of speedups along `x` or `y`. */
@@ -162,11 +161,6 @@ const verdictDots = (theme) => ({
   ...hollowIf(theme, verdictColour(theme)),
 });
 
-const MODE_SHAPES = { __proto__: null, eager: ["circle", "●"], graph: ["square", "■"], xla: ["triangle", "▲"] };
-
-/** A mode's marker, as a symbol of Plot and as text. */
-const modeShape = (label) => MODE_SHAPES[executionOf(label)] ?? ["diamond", "◆"];
-
 /** Legend entries: a marker in its colour and a word each. */
 const legendOf = (entries) =>
   entries.map(({ mark = "", colour = "", text }) => {
@@ -184,21 +178,6 @@ function verdictLegend(theme, items) {
 
 /** What hollow means, if any item is. */
 const doubtLegend = (items) => (items.some(({ doubt }) => doubt) ? [{ text: `hollow: ${PACKAGE.contaminated}` }] : []);
-
-/**
- * The values of `{at, value}`, those of the same place moved apart, so that labels `gap` pixels high do not overlap on a
- * logarithmic scale of this domain and height.
- */
-function spread(points, [low, high], height, gap = 13) {
-  const labels = points.map(({ at, value }) => ({ at, y: (height * Math.log(value / low)) / Math.log(high / low) }));
-  for (const place of new Set(points.map(({ at }) => at))) {
-    const own = labels.filter(({ at }) => at === place).sort((a, b) => a.y - b.y);
-    let [bottom, top] = [-Infinity, height];
-    for (const label of own) bottom = (label.y = Math.max(label.y, bottom)) + gap;
-    for (const label of own.reverse()) top = (label.y = Math.min(label.y, top)) - gap;
-  }
-  return labels.map(({ y }) => low * (high / low) ** (y / height));
-}
 
 /** What a mouse over a pair says. */
 function pairTip(view, place) {

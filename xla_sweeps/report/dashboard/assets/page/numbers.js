@@ -14,6 +14,8 @@ const count = (value) => (present(value) ? COUNT.format(value) : NONE);
 /** "1 pair", "2,000 pairs". */
 const plural = (value, noun, many = `${noun}s`) => `${count(value)} ${value === 1 ? noun : many}`;
 
+const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
+
 /** "a, b and c". */
 const allOf = (words) => LIST.format(words);
 

@@ -9,9 +9,9 @@ const LETTER = 6.3; // pixels, about
 
 /** The chart of all pairs. */
 const sortedChart = () =>
-  chart("pairs", { build: sortedPairs, table: pairsTable, worth: (view) => view.overview.compared > 0 });
+  chart("pairs", { build: sortedPairs, table: pairsTable, worth: (view) => view.sorted().length > 0 });
 
-const fastestFirst = (view) => view.sorted("speedup").toReversed();
+const fastestFirst = (view) => view.sorted().toReversed();
 
 function sortedPairs(view, theme, width) {
   const rows = fastestFirst(view);
@@ -24,7 +24,8 @@ function sortedPairs(view, theme, width) {
     verdict: values[data[row]],
     doubt: view.doubt(row),
   });
-  const { faster, failed, pairs } = view.overview;
+  const { faster, pairs } = view.overview;
+  const failed = view.shown.filter(view.rows.is("verdict", "failed")).length;
   const [candidate, baseline] = [view.state.candidate, view.state.baseline].map(shortMode);
   const models = view.distinct("model");
   const several = models.length > 1;
@@ -34,11 +35,12 @@ function sortedPairs(view, theme, width) {
   const look = { theme, width, floor: floorOf(view), failed, axis: `speedup of ${candidate} over ${baseline}` };
   return {
     ...sortedBars({ keys: rows, of, name: (row) => rowLabel(view, row) }, look),
+    subject: subjectOf(view, undefined, view.shown.length),
     finding:
       rows.length > 1
         ? `${candidate} is faster than ${baseline}${forModel} in ${won}: from ${said(rows[0])} to ${said(rows.at(-1))}`
         : `${candidate} over ${baseline}${forModel}: ${said(rows[0])}`,
-    tip: (item) => tipOf(item, "measurement", (row) => pairTip(view, row)),
+    tip: (item) => tipOf(item, "configuration", (row) => pairTip(view, row)),
     click: ({ key }) => view.state.set({ model: view.at(key).model }),
   };
 }
@@ -176,7 +178,7 @@ function tipOf({ key, of, ends }, noun, tip) {
 }
 
 const pairsTable = (view) =>
-  plainTable("Measurements by speedup", fastestFirst(view), [
+  plainTable("Configurations by speedup", fastestFirst(view), [
     named(view),
     ...figured(view),
     ["Verdict", (row) => verdictMark(view.at(row).verdict)],

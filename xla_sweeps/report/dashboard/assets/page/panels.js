@@ -92,12 +92,21 @@ function drawAll() {
 function drawPanel(panel) {
   if (!panel.stale || !currentView) return;
   panel.stale = false;
+  const { element } = panel;
+  const focused = element.contains(document.activeElement) && document.activeElement.textContent;
   try {
     panel.draw(currentView);
+    if (focused && !element.contains(document.activeElement)) focusAgain(element, focused);
   } catch (problem) {
     reportErrorOnPage(problem);
     fill(panel.element, emptyState("This part could not be drawn; the rest of the page still works."));
   }
+}
+
+/** Focuses the control with the text of one that is gone, else the section's heading. */
+function focusAgain(element, text) {
+  const alike = [...element.querySelectorAll("button, a, select")].find((control) => control.textContent === text);
+  (alike ?? element.closest("section").querySelector("h2")).focus({ preventScroll: true });
 }
 
 /** Marks the page as faulty, for tests, and logs the problem. */
@@ -126,12 +135,23 @@ function chart(name, { build, table, follows, worth = (view) => view.pairs.lengt
     canvas: el("div.canvas", { role: "group", "aria-label": `Chart ${name}` }),
     source: el("p.source"),
   };
+  const onPaper = () => {
+    const { theme: shown } = document.documentElement.dataset;
+    applyTheme("light");
+    const theme = colours();
+    const built = build(currentView, theme, PICTURE_WIDTH);
+    const { finding, subject = subjectOf(currentView), legend = [], how = "", note: _, ...drawn } = built;
+    const picture = { finding, subject, how, legend: el("div", legendOf(legend)), source: sourceOf(currentView) };
+    const made = pictureOf({ ...picture, chart: drawing(finding, drawn, PICTURE_WIDTH) }, theme);
+    applyTheme(shown);
+    return made;
+  };
   const caption = el("figcaption");
   const twin = folded("Show as table");
   const figure = el(
     "figure.chart.wide",
     { data: { chart: name } },
-    el("div.heading", parts.finding, pictureButtons(name, parts)),
+    el("div.heading", parts.finding, pictureButtons(name, onPaper)),
     ...[parts.subject, parts.legend, parts.canvas, parts.source, caption, twin],
   );
   let twinStale = true;

@@ -10,10 +10,10 @@ const AXES = [
   }),
   { name: "macs", title: "GMACs", write: (value) => short(value / 1e9) },
   { name: "params", title: "parameters", write: short },
-  { name: "compile_s_extra", title: "extra compile", write: seconds },
-  { name: "peak_memory_ratio", title: "peak memory", write: times },
-  { name: "throughput_samples_per_s", title: "img/s", write: short },
-  { name: "speedup", title: "speedup", write: times },
+  { name: "compile_s_extra", title: "extra compile", write: seconds, outcome: true },
+  { name: "peak_memory_ratio", title: "peak memory", write: times, outcome: true },
+  { name: "throughput_samples_per_s", title: "img/s", write: short, outcome: true },
+  { name: "speedup", title: "speedup", write: times, outcome: true },
 ];
 
 /** One axis: a row's place on it, and how a place and a range are written; undefined for a name that is none. */

@@ -1,19 +1,19 @@
 /** Pictures: a chart as a file of its own, with title, subject, legend and source, so that it can leave the page. */
 
 /** The buttons of a chart. */
-function pictureButtons(name, parts) {
+function pictureButtons(name, picture) {
   const take = (text, label, click) => button({ class: "small", "aria-label": label }, click, text);
-  const save = () => download(`${name}.svg`, pictureOf(parts).text, "image/svg+xml");
+  const save = () => download(`${name}.svg`, picture().text, "image/svg+xml");
   return el(
     "span.take",
-    take("Copy image", `Copy the image of the chart ${name}`, () => copyImage(name, parts)),
+    take("Copy image", `Copy the image of the chart ${name}`, () => copyImage(name, picture())),
     take("SVG", `Save the chart ${name} as SVG`, save),
   );
 }
 
 /** Puts the picture on the clipboard; saves it if the browser refuses. */
-async function copyImage(name, parts) {
-  const image = pngOf(pictureOf(parts));
+async function copyImage(name, picture) {
+  const image = pngOf(picture);
   try {
     await navigator.clipboard.write([new ClipboardItem({ "image/png": image })]);
     announce("Image copied");
@@ -34,11 +34,10 @@ async function pngOf({ text, width, height }) {
 }
 
 const PAD = 16;
+const PICTURE_WIDTH = 960;
 
-/** The whole figure as one SVG: `{text, width, height}`. */
-function pictureOf({ finding, subject, legend, canvas, source }) {
-  const theme = colours();
-  const chart = canvas.querySelector("svg").cloneNode(true);
+/** The whole figure as one SVG, in these colours: `{text, width, height}`. */
+function pictureOf({ finding, subject, legend, chart, how, source }, theme) {
   const [width, height] = ["width", "height"].map((name) => Number(chart.getAttribute(name)));
   const font = getComputedStyle(document.body).fontFamily;
   const lines = [];
@@ -49,15 +48,16 @@ function pictureOf({ finding, subject, legend, canvas, source }) {
       lines.push(svgElement("text", { x: PAD, y, fill: colour, "font-size": size, "font-weight": weight }, line));
     }
   };
-  write(finding.textContent, 16, theme.text, "bold");
-  write(subject.textContent, 12, theme.quiet);
+  write(finding, 16, theme.text, "bold");
+  write(subject, 12, theme.quiet);
   if (legend.children.length) y += 4;
   for (const spans of legendLines(legend, `12px ${font}`, width, theme))
     lines.push(svgElement("text", { x: PAD, y: (y += 18), fill: theme.text, "font-size": 12 }, ...spans));
   y += 8;
   for (const [name, value] of Object.entries({ x: PAD, y, overflow: "visible" })) chart.setAttribute(name, value);
   y += height;
-  write(source.textContent, 11, theme.quiet);
+  write(how, 11, theme.quiet);
+  write(source, 11, theme.quiet);
   const [wide, high] = [width + 2 * PAD, Math.ceil(y + PAD)];
   const whole = svgElement(
     "svg",
@@ -100,7 +100,7 @@ function svgElement(tag, attributes, ...children) {
 /** Text as lines that are at most so wide. */
 function wrapped(text, font, width) {
   const lines = [];
-  for (const word of chartText(text).split(" ")) {
+  for (const word of text ? chartText(text).split(" ") : []) {
     const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
     if (lines.length && widthOf(longer, font) <= width) lines[lines.length - 1] = longer;
     else lines.push(word);

@@ -35,14 +35,20 @@ const MULTIPLE = [...FACETS.map(({ column }) => column), "verdict"];
 const SINGLE = { model: "", scenario: "", baseline: "", candidate: "", origin: "" };
 
 /** Choices that filter nothing, and what they are at first. */
-const LOOKS = { sort: "-speedup", tab: "throughput", place: "", images: "", theme: "auto" };
+const LOOKS = { sort: "-speedup", tab: "throughput", place: "", named: "", images: "", theme: "auto" };
 
 class State {
   #listeners = [];
 
-  /** @param {object} defaults of the single values, from the data. */
-  constructor(defaults) {
+  #sidesOf;
+
+  /**
+   * @param {object} defaults of the single values, from the data.
+   * @param {(scenario: string, origin: string) => object} sidesOf the baseline and candidate that a scenario begins with.
+   */
+  constructor(defaults, sidesOf) {
     this.defaults = { ...SINGLE, ...LOOKS, ...defaults };
+    this.#sidesOf = sidesOf;
     this.read();
     const navigated = () => {
       const before = this.query();
@@ -63,6 +69,10 @@ class State {
     const params = new URLSearchParams(location.hash.slice(1));
     for (const name of MULTIPLE) this[name] = new Set(params.getAll(name));
     for (const name in this.defaults) this[name] = params.get(name) ?? this.defaults[name];
+    if (params.has("scenario")) {
+      const sides = this.#sidesOf(this.scenario, this.origin);
+      for (const name in sides) this[name] = params.get(name) ?? sides[name];
+    }
     this.brush = new Map();
     for (const text of params.getAll("brush")) {
       const [axis, ...ends] = text.split(":");
@@ -71,13 +81,15 @@ class State {
     }
   }
 
-  /** The choices that differ from the defaults, as a URL's query. */
+  /** Scenario and sides, and the choices that differ from the defaults, as a URL's query; "" for the defaults. */
   query() {
     const params = new URLSearchParams();
     for (const name of MULTIPLE) for (const value of this[name]) params.append(name, value);
     for (const name in this.defaults) if (this[name] !== this.defaults[name]) params.set(name, this[name]);
     for (const [axis, ends] of this.brush)
       params.append("brush", [axis, ...ends.map((end) => digits(end, 5))].join(":"));
+    // The defaults depend on what the file holds, and a link must mean the same in a later one.
+    if ([...params.keys()].some((name) => name !== "theme")) for (const name of ["scenario", "baseline", "candidate"]) params.set(name, this[name]);
     return params.toString();
   }
 

@@ -21,52 +21,6 @@ function twins(view) {
   });
 }
 
-/** The A/A pairs that differ by more than the least floor, as `analysis.trust` counts and tests them; null without pairs. */
-function trustOf(view) {
-  return view.once("trust", () => {
-    const kinds = { within: [0, 0], across: [0, 0] };
-    const least = Math.log1p(PACKAGE.trust.least);
-    let most = 0;
-    const tell = (kind, { low, high, floor }) => {
-      kinds[kind][0] += Math.log(low) > least || -Math.log(high) > least;
-      kinds[kind][1] += 1;
-      most = Math.max(most, floor);
-    };
-    for (const place of view.base.filter(view.index.isTwin)) {
-      const row = view.at(place);
-      if (row.status !== "ok" || row.origin !== "measured") continue;
-      const { speedup_low: low, speedup_high: high, floor } = row;
-      const across = { low: row.aa_across_low, high: row.aa_across_high, floor: row.floor_across };
-      if (present(row.p_value) && isBounded({ low, high })) tell("within", { low, high, floor });
-      if (isBounded(across)) tell("across", across);
-    }
-    const [wrong, pairs] = [0, 1].map((place) => kinds.within[place] + kinds.across[place]);
-    const p = binomialTail(wrong, pairs, PACKAGE.trust.nominal);
-    return pairs ? { ...kinds, wrong, pairs, p, floor: most } : null;
-  });
-}
-
-/** The probability of at least so many of n, each with probability p. */
-function binomialTail(wrong, n, p) {
-  let [log, tail] = [n * Math.log(1 - p), 0];
-  for (let k = 0; k <= n; k += 1) {
-    if (k >= wrong) tail += Math.exp(log);
-    log += Math.log(((n - k) / (k + 1)) * (p / (1 - p)));
-  }
-  return Math.min(1, tail);
-}
-
-/** How many A/A pairs differ, and the floor of the verdicts, in the terminal's words. */
-function trustSentence(found) {
-  const sides = { within: found.within, across: found.across, all: [found.wrong, found.pairs] };
-  const counts = Object.fromEntries(Object.entries(sides).map(([side, n]) => [side, n.map(count).join(" of ")]));
-  const [least, floor] = [PACKAGE.trust.least, found.floor].map((share) => `${digits(100 * share, 2)} %`);
-  const trust = say("trust", { ...counts, least, floor });
-  if (found.p >= PACKAGE.trust.untrusted_below) return `${trust}.`;
-  const text = say("untrusted", { trust, p: digits(found.p, 1) });
-  return text[0].toUpperCase() + text.slice(1);
-}
-
 /** "graph_2 over graph". */
 function sidesOf(view, row) {
   const { candidate, baseline } = view.at(row);
@@ -80,7 +34,6 @@ function twinPlot(view, theme, width) {
   const bounded = pairs.filter(isBounded);
   const isOff = ({ low, high }) => low > 1 || high < 1;
   const containing = bounded.filter((pair) => !isOff(pair)).length;
-  const tested = trustOf(view);
   const band = Math.max(...twinRows.map((row) => floor[row]).filter(present), 0.001);
   const items = sampled(pairs, TWINS_DRAWN).map((pair, at) => ({ ...pair, at }));
   const colour = (pair) => (isOff(pair) ? theme.text : theme.quiet);
@@ -96,7 +49,7 @@ function twinPlot(view, theme, width) {
       daysOf(twinRows.map((row) => view.at(row).measured_at)),
     ),
     how: "A/A pairs: a mode against a second copy of it in the same replicate. Their true ratio is 1×, so about 95 % of the intervals should contain it.",
-    note: [tested && trustSentence(tested), sampleNote(items.length, twinRows.length)],
+    note: [ownOf(view.rows.meta.trust, view.state.scenario)?.text, sampleNote(items.length, twinRows.length)],
     legend: [
       { mark: "●", colour: theme.quiet, text: "contains 1×" },
       { mark: "◆", colour: theme.text, text: "does not" },

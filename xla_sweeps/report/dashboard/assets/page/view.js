@@ -1,11 +1,13 @@
 /** View: the rows that match the filters, and their summary. One pass over typed arrays; no object per row. */
 
-const IN_FACETS = 1; // device, resolution, …, model
-const IN_BRUSH = 2; // the ranges set on the parallel axes
+const IN_FACETS = 1; // device, resolution, …
+const IN_BRUSH = 2; // the ranges set on the parallel axes, but for those of outcomes
 const IN_ORIGIN = 4; // measured here, published; and in the scenario
 const IN_PAIRS = 8; // baseline and candidate
-const IN_VERDICT = 16;
-const IN_ALL = 31;
+const IN_OUTCOME = 16; // verdict, and ranges of what was measured: no answer may follow from these
+const IN_MODEL = 32; // the name
+const IN_ALL = 63;
+const ANY_OUTCOME = IN_ALL & ~IN_OUTCOME;
 
 /** Columns of a question: of the thing that was run, and of the sides that are compared. */
 const isSide = ({ column, part }) => part === "sides" || column === "device";
@@ -31,8 +33,6 @@ class Index {
     const [speedup, throughput] = rows.numbers("speedup", "throughput_samples_per_s");
     const single = ({ origin, baseline }) => origin === "imported" || !baseline;
     this.alone = rows.where((row) => !present(speedup[row]) && present(throughput[row]) && single(rows.at(row)));
-    /** What tells a row from others of the same name: "" if there are none. */
-    this.suffix = suffixes(rows);
   }
 
   /** One number for each trial. */
@@ -123,49 +123,6 @@ function renumbered(keys, size) {
 
 const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "device", "candidate", "baseline"];
 
-/** Columns that tell rows of one name apart, the plainest first; and how some of their values are written. */
-const TOLD_APART_BY = ["results", ...PACKAGE.telling.slice(0, -1), "measured_at", PACKAGE.telling.at(-1)];
-const WRITTEN = {
-  ...Object.fromEntries(PACKAGE.question.map(({ column, words }) => [column, (text) => text && words.replace("{}", text)])),
-  measured_at: date,
-  trial_id: (text) => text.slice(0, 8),
-};
-
-/** For a row as much as it takes to tell it from those of the same name. */
-function suffixes(rows) {
-  const suffixOfRow = new Map();
-  let [names, before, last] = [];
-  return (row) => {
-    if (!names) {
-      const [numbers, size] = combined(rows, NAMED_BY);
-      [names, before, last] = [numbers, new Int32Array(rows.count), new Int32Array(size).fill(-1)];
-      names.forEach((name, place) => {
-        before[place] = last[name];
-        last[name] = place;
-      });
-    }
-    if (!suffixOfRow.has(row)) {
-      const group = [];
-      for (let place = last[names[row]]; place >= 0; place = before[place]) group.push(place);
-      suffixesIn(rows, group).forEach((suffix, i) => suffixOfRow.set(group[i], suffix));
-    }
-    return suffixOfRow.get(row);
-  };
-}
-
-/** The suffixes of rows that share their name. */
-function suffixesIn(rows, group) {
-  let told = group.map(() => "");
-  for (const column of group.length > 1 ? TOLD_APART_BY : []) {
-    const { data, values } = rows.codes(column);
-    const texts = group.map((row) => (WRITTEN[column] ?? String)(values[data[row]]));
-    const alike = new Map();
-    told.forEach((text, i) => getOrMake(alike, text, () => new Set()).add(texts[i]));
-    told = told.map((text, i) => (alike.get(text).size > 1 && texts[i] ? `${text} · ${texts[i]}` : text));
-  }
-  return told;
-}
-
 /** For each code of a column's values 1 or 0. */
 const flagsOf = (values, inside) => Uint8Array.from(values, (value) => Number(inside(value)));
 
@@ -182,22 +139,26 @@ class View {
     this.#contaminated = this.rows.is("status", "contaminated");
     this.#mask = new Uint8Array(this.rows.count).fill(IN_ALL);
     this.#facets(this.#mask);
+    this.#model(this.#mask);
     this.#brush();
     const { scenario, baseline, candidate, origin, verdict } = state;
     this.#keep(this.#mask, IN_ORIGIN, "scenario", (value) => value === scenario);
     this.#keep(this.#mask, IN_ORIGIN, "origin", (value) => origin === "all" || value === origin || value === "");
     this.#keep(this.#mask, IN_PAIRS, "baseline", (value) => value === baseline);
     this.#keep(this.#mask, IN_PAIRS, "candidate", (value) => value === candidate);
-    this.#keep(this.#mask, IN_VERDICT, "verdict", (value) => !verdict.size || verdict.has(value));
+    this.#keep(this.#mask, IN_OUTCOME, "verdict", (value) => !verdict.size || verdict.has(value));
     /** Rows of the chosen comparison. */
     this.pairs = this.#where(IN_ALL);
-    /** The same without the verdict filter. */
-    this.anyVerdict = this.#where(IN_ALL & ~IN_VERDICT);
     /** Rows of every baseline and candidate. */
-    this.base = this.#where(IN_FACETS | IN_BRUSH | IN_ORIGIN);
+    this.base = this.#where(IN_FACETS | IN_MODEL | IN_BRUSH | IN_ORIGIN);
     /** One row of each question: with the most replicates, then the newest. Sums count only these. */
-    this.best = bestOf(this.index, this.anyVerdict);
-    this.counted = this.pairs.filter((row) => this.best[row]);
+    const anyModel = this.#where(ANY_OUTCOME & ~IN_MODEL);
+    this.best = bestOf(this.index, anyModel);
+    const isBest = (row) => this.best[row];
+    /** The rows that answer, whatever their verdict and figures; of every name, which ranks need; and those shown. */
+    this.counted = this.#where(ANY_OUTCOME).filter(isBest);
+    this.ranked = anyModel.filter(isBest);
+    this.shown = this.pairs.filter(isBest);
     this.overview = overviewOf(this.rows, this.counted);
   }
 
@@ -218,12 +179,15 @@ class View {
     for (let row = 0; row < mask.length; row++) if (!flags[data[row]]) mask[row] &= ~bit;
   }
 
-  /** Model and facets, but for one of these. */
+  /** Facets, but for one of these. */
   #facets(mask, except = "") {
     for (const name of this.index.facets.keys()) {
       const chosen = this.state[name];
       if (name !== except && chosen.size) this.#keep(mask, IN_FACETS, name, (value) => chosen.has(value));
     }
+  }
+
+  #model(mask) {
     const sought = this.state.model.trim().toLowerCase();
     if (!sought) return;
     const [model, variant] = ["model", "variant"].map((name) => this.rows.column(name));
@@ -233,7 +197,7 @@ class View {
     const models = flagsOf(model.values, exact ? isExactly : contains);
     const variants = flagsOf(variant.values, (value) => !exact && contains(value));
     for (let row = 0; row < mask.length; row++)
-      if (!models[model.data[row]] && !variants[variant.data[row]]) mask[row] &= ~IN_FACETS;
+      if (!models[model.data[row]] && !variants[variant.data[row]]) mask[row] &= ~IN_MODEL;
   }
 
   #brush() {
@@ -242,7 +206,7 @@ class View {
       if (!axis) continue;
       this.#mask.forEach((bits, row) => {
         const place = axis.place(row);
-        if (!(place >= low && place <= high)) this.#mask[row] = bits & ~IN_BRUSH;
+        if (!(place >= low && place <= high)) this.#mask[row] = bits & ~(axis.outcome ? IN_OUTCOME : IN_BRUSH);
       });
     }
   }
@@ -268,20 +232,26 @@ class View {
   }
 
   /** The rows of `pairs` by ascending value of a column, those without one last. */
-  ordered(name) {
-    return this.rows.order(name).filter((row) => this.#mask[row] === IN_ALL);
+  ordered(name, bits = IN_ALL) {
+    return this.rows.order(name).filter((row) => (this.#mask[row] & bits) === bits);
   }
 
-  /** The same of a column of numbers, without those that have none. */
-  sorted(name) {
-    const values = this.rows.number(name);
-    return this.once(`sorted ${name}`, () => this.ordered(name).filter((row) => values[row] === values[row]));
+  /** The rows that count, by ascending speedup: those shown, or with these bits. */
+  sorted(bits = IN_ALL) {
+    const values = this.rows.number("speedup");
+    const isCompared = (row) => this.best[row] && values[row] === values[row];
+    return this.once(`sorted ${bits}`, () => this.ordered("speedup", bits).filter(isCompared));
   }
 
-  /** The distinct texts of a column among the pairs, those of a facet in their order. */
+  /** Whether a row has the chosen name, rather than another. */
+  isNamed(row) {
+    return Boolean(this.#mask[row] & IN_MODEL);
+  }
+
+  /** The distinct texts of a column among the rows that count, those of a facet in their order. */
   distinct(name) {
     return this.once(`distinct ${name}`, () => {
-      const texts = this.rows.textsOf(name, this.pairs);
+      const texts = this.rows.textsOf(name, this.counted);
       return this.index.facets.has(name) ? texts.sort(naturally) : texts;
     });
   }
@@ -289,7 +259,8 @@ class View {
   /** Figures of only one mode, of whichever pair of modes is chosen. */
   get alone() {
     const here = this.rows.is("scenario", this.state.scenario);
-    return this.index.alone.filter((row) => this.#mask[row] & IN_FACETS && here(row));
+    const wanted = IN_FACETS | IN_MODEL;
+    return this.index.alone.filter((row) => (this.#mask[row] & wanted) === wanted && here(row));
   }
 
   /** The mark of a row's figures, as the terminal has it: `~` contaminated. */
@@ -302,10 +273,14 @@ class View {
     return rows.length && rows.every(this.#contaminated) ? "~" : "";
   }
 
-  /** How many pairs there are of this baseline, candidate and origin, whatever the other filters. */
+  /** The rows of this scenario, baseline, candidate and origin, whatever the other filters. */
+  get study() {
+    return this.once("study", () => this.#where(IN_PAIRS | IN_ORIGIN));
+  }
+
+  /** How many pairs there are among them. */
   get everyPair() {
-    const { question } = this.index;
-    return this.once("every pair", () => new Set(this.#where(IN_PAIRS | IN_ORIGIN).map((row) => question[row])).size);
+    return this.once("every pair", () => new Set(this.study.map((row) => this.index.question[row])).size);
   }
 }
 

@@ -3,9 +3,11 @@
  */
 
 function whereSection() {
-  const map = chart("where", { build: heatMap, table: heatTable, worth: (view) => view.pairs.length > 1 });
+  const map = chart("where", { build: heatMap, table: heatTable, worth: (view) => view.counted.length > 1 && view.overview.compared + view.overview.failed > 0 });
   byId("where-charts").append(map, familyList());
 }
+
+const CELL_MOST = 120; // pixels
 
 /** Cells of the map: groups down, devices and resolutions across; or only devices, merged over resolutions. */
 function heatCells(view, merged = false) {
@@ -46,7 +48,8 @@ function heatMap(view, theme, width) {
   const left = Math.min(190, width * 0.34);
   const across = ({ devices, resolutions }) => (width - left) / (devices.length * resolutions.length);
   const whole = heatCells(view);
-  const merged = across(whole) < 26;
+  const isSized = ({ cells: own }) => new Set(Array.from(own.keys(), (place) => place >> 16)).size < own.size;
+  const merged = across(whole) < 26 || !whole.lines.some(isSized);
   const cells = merged ? heatCells(view, true) : whole;
   const { name, columns, lines, devices, resolutions } = cells;
   const cellWidth = across(cells);
@@ -61,7 +64,7 @@ function heatMap(view, theme, width) {
   const colourOf = speedupColours(theme);
   return {
     finding: gains(lines),
-    how: "A cell is the geometric mean over its models; small: fewer than three; ✕: failed; –: skipped; blank: not run. Click a cell to filter.",
+    how: "A cell is the geometric mean over its models; small: fewer than three; blank: not run. Click a cell to filter.",
     note: [
       merged && whole.resolutions.length > 1 && "Resolutions are merged to fit the width; the table separates them.",
       plannedNote(view.rows.meta),
@@ -70,11 +73,12 @@ function heatMap(view, theme, width) {
       ...[0.5, 0.7, 1, 1.4, 2].map((speedup) => ({
         mark: "■",
         colour: colourOf(speedup),
-        text: { 0.5: "0.5× or less", 1: "1×", 2: "2× or more" }[speedup] ?? "",
+        text: { 0.5: "0.5× or less", 2: "2× or more" }[speedup] ?? `${speedup}×`,
       })),
       ...doubtLegend(items),
     ],
     plot: {
+      width: Math.min(width, left + 16 + CELL_MOST * devices.length * resolutions.length),
       height: lines.length * 23 + 84,
       ...margins(30, 16, 40, left),
       fx: { axis: "top", label: null, padding: 0.02, tickFormat: (device) => chartText(cutMiddle(device, letters)) },
@@ -154,15 +158,16 @@ function gains(lines) {
 const plannedNote = ({ planned, trials }) =>
   present(planned) && `${count(trials)} of ${count(planned)} planned trials are in this file (${share(trials, planned)}).`;
 
-/** "✕2 –1": how many of a cell failed and were skipped. */
-const lostOf = ({ failed, skipped }) => phrase([failed && `✕${count(failed)}`, skipped && `–${count(skipped)}`]);
+/** "2 failed, 1 skipped". */
+const lostOf = ({ failed, skipped }) =>
+  phrase([failed && `${count(failed)} failed`, skipped && `${count(skipped)} skipped`], ", ");
 
 /** What fits in a cell: the mean, and what is lost. */
 function cellText(cell, width, doubt) {
   const lost = lostOf(cell);
-  if (!cell.mean.n) return width < 8 * lost.length ? lost[0] : lost;
+  if (!cell.mean.n) return width < 6.5 * lost.length ? "✕" : lost;
   const mean = `${width < 34 ? digits(cell.mean.value, 2) : cell.mean.value.toFixed(2)}${doubt}`;
-  return lost && width >= 7 * (lost.length + 5) ? `${mean}, ${lost}` : mean;
+  return lost && width >= 6.5 * (lost.length + 5) ? `${mean}, ${lost}` : mean;
 }
 
 function heatTable(view) {
@@ -198,7 +203,7 @@ function familyList() {
     ]);
     fill(box, el("h3", "Families"), table);
   };
-  addPanel(box, draw, { worth: (view) => view.overview.families.length > 1 });
+  addPanel(box, draw, { worth: (view) => view.overview.families.length > 1 && view.overview.compared > 0 });
   return box;
 }
 
