@@ -9,7 +9,7 @@ USAGE_CODE = 2
 """Exit code: the request is refused; nothing was measured."""
 
 LEFT_CODE = 3
-"""Exit code of a sweep that ended with trials that are to be measured again."""
+"""Exit code: a sweep has trials left to measure, or `compare --fail-on` has nothing to judge."""
 
 BUG_CODE = 70
 """Exit code: an error of xla_sweeps itself (sysexits' EX_SOFTWARE)."""

@@ -50,3 +50,9 @@ def test_a_wrong_result_in_one_replicate_fails_the_headline_as_it_fails_the_verd
     (row,) = summarize(records).comparisons
     assert row.speedup.verdict is Verdict.FAILED
     assert headline_failed(records)
+
+
+def test_modes_that_work_without_enough_rounds_have_no_verdict() -> None:
+    for modes in ({"graph": 0.2, "xla": 0.1}, {"xla": 0.1}):
+        assert headline_failed([make_record(modes, count=5)])
+        assert not headline_failed([make_record(modes, count=20)])

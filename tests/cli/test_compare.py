@@ -99,7 +99,16 @@ def test_changes_are_shown_with_missing_trials_and_both_environments(folders: Pa
         (("A", "B", "--fail-on", "broke"), 0, []),
         (("B", "A", "--fail-on", "slower"), 0, []),
         (("B", "A", "--fail-on", "missing"), 0, []),
-        (("A", "B", "--fail-on", "slower", "--where", "model=vgg16"), 0, []),
+        (
+            ("A", "B", "--fail-on", "slower,broke,missing", "--where", "model=vgg16"),
+            1,
+            ["--fail-on missing: vgg16", "--fail-on slower: nothing", "--fail-on broke: nothing"],
+        ),
+        (
+            ("B", "A", "--fail-on", "slower,broke,missing", "--where", "model=vgg16"),
+            3,
+            [f"--fail-on {what}: nothing could be judged" for what in ("slower", "broke", "missing")],
+        ),
     ],
 )
 def test_the_exit_code_is_for_ci(
@@ -146,10 +155,11 @@ def test_contaminated_sides_are_marked_and_ignored_by_fail_on(folders: Path) -> 
         Store(folders / "C").save(record)
     save_anchors(folders / "C")
     done = command("compare", "A", "C", "--fail-on", "slower", cwd=folders)
-    assert done.returncode == 0
+    assert done.returncode == 3
     assert done.stderr.splitlines() == [
         "--fail-on ignored 2 contaminated comparisons, as resnet50 224 px, batch 4, xla "
-        "throughput; --accept-contaminated counts them"
+        "throughput; --accept-contaminated counts them",
+        "--fail-on slower: nothing could be judged",
     ]
     assert "3:3~" in done.stdout
     assert "~ contaminated by other load" in done.stdout

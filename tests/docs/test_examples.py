@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from commands import forked
 from paths import ROOT
 
 from xla_sweeps.config import catalog
@@ -61,3 +63,26 @@ def test_every_definition_that_comes_along_is_listed() -> None:
     table = listed.partition("\n\n")[0]
     missing = [path.stem for path in (ROOT / "sweeps").iterdir() if f"`{path.stem}`" not in table]
     assert missing == []
+
+
+def test_the_recipe_for_ci_passes_and_fails_as_described(tmp_path: Path) -> None:
+    recipe = (ROOT / "docs" / "results.md").read_text("utf-8").partition("## In CI")[2]
+    definition, script = re.findall(r"```(?:yaml|sh)\n(.*?)```", recipe, flags=re.S)[:2]
+    (tmp_path / "ci.yaml").write_text(definition)
+    lines = [shlex.split(line, comments=True) for line in script.splitlines()]
+    assert lines.pop(0) == ["pip", "install", "--constraint", "constraints.txt", "."]
+    assert {name for name, *_ in lines} == {"xla-sweeps"}
+
+    def ended(words: list[str], worker: str = "") -> tuple[int, str]:
+        environment = {**os.environ, "WANDB_MODE": "disabled", "FAKE_WORKER": worker}
+        done = forked("sweep", *words, cwd=tmp_path, environment=environment)
+        return done.returncode, done.stderr
+
+    for _, *words in lines:
+        code, said = ended(words)
+        assert code == 0, said
+    *_, (_, *sweep), (_, *compare) = lines
+    assert ended([word.replace("=new", "=broken") for word in sweep], "raise:xla")[0] == 0
+    code, said = ended([word.replace("new", "broken") for word in compare])
+    assert code == 1
+    assert "--fail-on broke: 2, as " in said

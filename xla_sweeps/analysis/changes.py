@@ -217,12 +217,21 @@ def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
     return met
 
 
+def unjudged(difference: Difference, conditions: Iterable[str]) -> list[str]:
+    """A line for each of the conditions that nothing could meet: a gate that cannot fail."""
+    both = {"broke": difference.matched, "missing": difference.matched or difference.only_a}
+    return [
+        f"{condition}: nothing could be judged"
+        for condition in dict.fromkeys(conditions)
+        if not both.get(condition)
+        and not any(_gates(difference, one, _KIND_OF.get(condition)) for one in difference.changes)
+    ]
+
+
 def ignored(difference: Difference, conditions: Iterable[str]) -> str:
     """A line on the contaminated changes that the conditions ignore, or ""."""
     wanted = {_KIND_OF[condition] for condition in conditions if condition in _KIND_OF}
-    left_out = [
-        change for change in difference.changes if change.contaminated and change.kind in wanted
-    ]
+    left_out = [one for one in difference.changes if one.contaminated and one.kind in wanted]
     if difference.accept_contaminated or not left_out:
         return ""
     return (
@@ -252,11 +261,17 @@ def _named(difference: Difference, verdict: Verdict, kind: str) -> list[str]:
     return [
         f"{change.name}, {change.quantity} {change.ratio:.3f}×"
         for change in difference.changes
-        if change.verdict is verdict
-        and change.kind == kind
-        and (kind == SPEEDUP or difference.day)
-        and (difference.accept_contaminated or not change.contaminated)
+        if change.verdict is verdict and _gates(difference, change, kind)
     ]
+
+
+def _gates(difference: Difference, change: Change, kind: str | None) -> bool:
+    """True if a change of this kind can meet a condition."""
+    return (
+        change.kind == kind
+        and (kind == SPEEDUP or difference.day is not None)
+        and (difference.accept_contaminated or not change.contaminated)
+    )
 
 
 def _state(a: ModeSummary | None, b: ModeSummary | None) -> str:

@@ -18,10 +18,10 @@ from xla_sweeps.analysis.estimates import Samples, Seconds, counting, figure
 from xla_sweeps.analysis.interval import built_in, figure_of, interval_of
 from xla_sweeps.analysis.judging import judged
 from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Key, Pool
-from xla_sweeps.schema.columns import ModeColumns
+from xla_sweeps.schema.columns import ModeColumns, Verdict
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Round, Status
 from xla_sweeps.schema.modes import Entry, Mode, by_role, comparison_pairs, mode_of
-from xla_sweeps.schema.record import Record, build_of, headline_labels, newest
+from xla_sweeps.schema.record import Record, build_of, newest
 from xla_sweeps.schema.row import (
     ComparisonRow,
     Estimate,
@@ -399,17 +399,15 @@ def _mode_status(
 
 
 def headline_failed(records: Sequence[Record]) -> bool:
-    """True if a mode of the headline has no valid result in these records of a trial.
+    """True if a comparison of the headline has no verdict in these records of a trial.
 
-    This decides the exit code of a trial, and agrees with the verdict of `summarize`.
+    This decides the exit code of a trial.
     """
     if not any(record.modes for record in records):
         return True
-    trial = measured_of(records)
     return any(
-        _mode_status(trial.records, label, measured=bool(counting(trial.samples, label)[0]))[0]
-        is not Status.OK
-        for label in headline_labels(trial.labels)
+        row.headline and row.speedup.verdict is Verdict.FAILED
+        for row in summarize(records, pool=None).comparisons
     )
 
 

@@ -12,7 +12,7 @@ from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.matching import Side
 from xla_sweeps.cli.arguments import add_output, command_parser, read_trials
 from xla_sweeps.config.values import folder_of
-from xla_sweeps.errors import StoreError, unknown_name
+from xla_sweeps.errors import LEFT_CODE, StoreError, unknown_name
 from xla_sweeps.report import export
 from xla_sweeps.report.terminal.changes import show_difference, show_failures
 from xla_sweeps.results.filter import matching, no_match, parse_filter
@@ -21,11 +21,14 @@ from xla_sweeps.results.store import Store
 
 
 def compare_command(arguments: Sequence[str]) -> int:
-    """Compare two results folders; exit code 1 if a condition (`changes.FAIL_ON`) is met."""
+    """Compare two results folders.
+
+    Exit code 1 if a condition (`changes.FAIL_ON`) is met, 3 if nothing could be judged by one.
+    """
     parser = command_parser(
         "compare",
         "Gives a verdict for each trial and quantity, with a false discovery rate of 5 %. Exit "
-        "code 1 if a condition of --fail-on is met, for CI.",
+        "code 1 if a condition of --fail-on is met, 3 if nothing could be judged by one, for CI.",
     )
     parser.add_argument("a", metavar="A", type=folder_of, help="baseline results")
     parser.add_argument("b", metavar="B", type=folder_of, help="candidate results")
@@ -34,7 +37,8 @@ def compare_command(arguments: Sequence[str]) -> int:
         action="append",
         default=[],
         metavar="WHAT",
-        help=f"{', '.join(changes.FAIL_ON)}: exit with 1 if there is any (repeatable)",
+        help=f"{', '.join(changes.FAIL_ON)}: exit with 1 if there is any (repeatable), with 3 "
+        "if nothing could be judged",
     )
     parser.add_argument(
         "--accept-contaminated",
@@ -74,8 +78,11 @@ def compare_command(arguments: Sequence[str]) -> int:
     else:
         show_difference(difference)
     met = changes.failures(difference, conditions)
-    show_failures([*met, *filter(None, [changes.ignored(difference, conditions)])])
-    return 1 if met else 0
+    unjudged = changes.unjudged(difference, conditions)
+    show_failures(
+        [*met, *filter(None, [changes.ignored(difference, conditions)]), *unjudged],
+    )
+    return 1 if met else LEFT_CODE if unjudged else 0
 
 
 _COLUMNS = tuple(field.name for field in fields(changes.Change))
