@@ -26,7 +26,7 @@ def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for number in range(10):
         path = tmp_path / "pics" / f"class{number % 2}" / f"{number}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"x" * number)
+        path.write_bytes(b"\xff\xd8\xff\xda" + b"x" * number + b"\xff\xd9")
     monkeypatch.chdir(tmp_path)
     return tmp_path / "pics"
 

@@ -30,7 +30,7 @@ def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(40):
         path = tmp_path / "pictures" / "class" / f"{number}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"x")
+        path.write_bytes(b"\xff\xd8\xff\xda\xff\xd9")
     monkeypatch.chdir(tmp_path)
 
 

@@ -24,6 +24,25 @@ def write(path: Path, records: Sequence[bytes]) -> Path:
     return path
 
 
+def jpeg(side: int = 8, *, thumbnail: bytes = b"") -> bytes:
+    """The parts of a JPEG that are looked at."""
+    parts = {0xE1: thumbnail, 0xC0: struct.pack(">BHHB", 8, side, side, 3), 0xDA: bytes(8)}
+    segments = (
+        struct.pack(">BBH", 0xFF, kind, 2 + len(part)) + part for kind, part in parts.items()
+    )
+    return b"\xff\xd8" + b"".join(segments) + b"pixels" * 2000 + b"\xff\xd9"
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"pixels" + b"\0\0\0\0IEND\xaeB`\x82"
+
+
+def folder_of(root: Path, **files: bytes) -> Path:
+    (root / "cat").mkdir(parents=True)
+    for name, content in files.items():
+        root.joinpath("cat", name.replace("_", ".")).write_bytes(content)
+    return root
+
+
 def complaint(path: Path) -> str:
     pictures.find.cache_clear()
     with pytest.raises(ConfigError) as caught:
@@ -46,10 +65,44 @@ def test_a_folder_for_each_class(tmp_path: Path) -> None:
     for name in ("dog/2.JPG", "cat/1.jpeg", "cat/0.jpg", "cat/notes.txt"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"x")
+        path.write_bytes(jpeg())
     dataset = pictures.find(str(tmp_path))
-    assert (dataset.form, dataset.labels) == ("folder", (0, 0, 1))
+    assert (dataset.form, dataset.labels, dataset.all_jpeg) == ("folder", (0, 0, 1), True)
     assert [Path(name).name for name in dataset.files] == ["0.jpg", "1.jpeg", "2.JPG"]
+
+
+def test_pictures_are_told_by_their_first_bytes_and_others_are_named(tmp_path: Path) -> None:
+    content = {"a_jpg": jpeg(), "b_jpg": PNG, "c_GIF": b"GIF89a;", "d_bmp": b"BM1", "e_webp": b"R"}
+    root = folder_of(tmp_path / "pics", **content)
+    for name in ("readme.txt", ".DS_Store"):
+        (root / name).write_text("no picture")
+    dataset = pictures.find(str(root))
+    assert (dataset.count, dataset.all_jpeg) == (4, False)
+    assert dataset.left_out == ("cat/e.webp", "readme.txt")
+    assert dataset.remark.startswith("2 files left out, whose names do not end in .jpg, .jpeg, ")
+
+
+def test_each_picture_that_cannot_be_decoded_is_named_with_the_reason(tmp_path: Path) -> None:
+    with_end_before = jpeg(thumbnail=jpeg())[:-1]
+    root = folder_of(
+        tmp_path / "my pics",
+        a_jpg=jpeg(),
+        b_jpg=with_end_before,
+        c_jpg=jpeg()[:3],
+        d_png=PNG[:-9],
+        e_jpg=b"",
+        f_jpg=b"<html>",
+        g_jpg=jpeg(65_500),
+        h_jpg=jpeg() + b"a film" * 2000,
+    )
+    assert complaint(root) == (
+        f"data={root}: 6 of 8 pictures cannot be decoded: cat/b.jpg (cut off), cat/c.jpg (cut off)"
+        ", cat/d.png (cut off), cat/e.jpg (empty: 0 bytes), cat/f.jpg (begins as no JPEG, PNG, "
+        "GIF, BMP) and 1 more; replace or remove them"
+    )
+    for name in "bcde":
+        next((root / "cat").glob(f"{name}.*")).unlink()
+    assert "cat/g.jpg (65,500 × 65,500 px are more than are decoded)" in complaint(root)
 
 
 def test_the_content_counts_and_not_the_path(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from xla_sweeps.schema.modes import (
     parse,
 )
 from xla_sweeps.schema.options import SYNTHETIC
-from xla_sweeps.schema.trial import Copies, Data, ModelSpec, Training, typed
+from xla_sweeps.schema.trial import Copies, Data, ModelSpec, Training, Trial, typed
 from xla_sweeps.system import pictures
 
 LEGACY = "tf_keras"
@@ -166,6 +166,15 @@ def training_of(
         learning_rate=values.number(document, "learning_rate", at_most=MAX_RATE),
         data=_data(document, explicit, scenario),
     )
+
+
+def remarks_of(document: Mapping[str, Any], trial: Trial) -> list[str]:
+    """A line on files beside the pictures of a trial that are left out, if there are any."""
+    if trial.training is None or trial.training.data is None:
+        return []
+    given = str(document["data"])
+    remark = pictures.find(trial.training.data.path, shown=given).remark
+    return [f"data={given}: {remark}"] if remark else []
 
 
 def batches_of(

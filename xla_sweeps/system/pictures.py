@@ -1,23 +1,37 @@
 """Pictures to train on: TFRecord files of JPEGs, or a folder with a folder for each class.
 
-Read without TensorFlow: the list of files, and a check that each is whole.
+Read without TensorFlow: the list of files, and a check that each begins and ends as a picture.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.system.text import counted
 
-SUFFIXES = (".jpg", ".jpeg")
-"""Names of pictures end in one of these, whatever the case."""
+SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
+"""Names of pictures end in one of these, whatever the case: those that Keras reads too."""
+
+MAX_PIXELS = 2**29
+"""TensorFlow decodes no JPEG of so many."""
+
+_JPEG = "JPEG"
+_FORMATS = {b"\xff\xd8\xff": _JPEG, b"\x89PNG\r\n\x1a\n": "PNG", b"GIF8": "GIF", b"BM": "BMP"}
+_FRAME_HEADERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_SCAN, _END = 0xDA, b"\xff\xd9"
+_TAIL_BYTES = 4096
+
+_NAMED = 5
+"""Files that a line names."""
 
 _HEADER = struct.Struct("<QI")
 _FOOTER_BYTES = 4
@@ -34,6 +48,8 @@ class Pictures:
         labels: the class of each picture, from 0; empty for TFRecord files, which say it inside.
         count: pictures.
         fingerprint: sixteen hex digits of names and sizes.
+        all_jpeg: whether all are JPEGs, which can be cropped while they are decoded.
+        left_out: names of files in the folders that are not among the pictures.
     """
 
     form: Literal["tfrecord", "folder"]
@@ -41,6 +57,18 @@ class Pictures:
     labels: tuple[int, ...]
     count: int
     fingerprint: str
+    all_jpeg: bool = True
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def remark(self) -> str:
+        """A line on the files that are left out, or ""."""
+        if not self.left_out:
+            return ""
+        return (
+            f"{counted(len(self.left_out), 'file')} left out, whose names do not end in "
+            f"{', '.join(SUFFIXES)}: {_listed(self.left_out)}"
+        )
 
 
 @cache
@@ -57,8 +85,8 @@ def find(path: str, *, shown: str = "") -> Pictures:
     root, shown = Path(path), shown or path
     if not root.exists():
         raise ConfigError(
-            f"data={shown}: there is no such file or folder; `xla-sweeps make-data {shown}` makes "
-            "a small set"
+            f"data={shown}: there is no such file or folder; `xla-sweeps make-data "
+            f"{shlex.quote(shown)}` makes a small set"
         )
     if not (root.is_file() or root.is_dir()):
         raise ConfigError(f"data={shown}: is neither a file nor a folder")
@@ -70,32 +98,111 @@ def find(path: str, *, shown: str = "") -> Pictures:
             if entry == root or (entry.is_file() and ".tfrecord" in entry.name)
         ]
         labels, files = [], records
+        left_out: list[Path] = []
         if not records:
             folders = [entry for entry in entries if entry.is_dir()]
-            labelled = [
-                (label, file)
-                for label, folder in enumerate(folders)
-                for file in sorted(folder.iterdir())
-                if file.suffix.lower() in SUFFIXES
+            inside = [
+                (label, file) for label, one in enumerate(folders) for file in sorted(one.iterdir())
             ]
+            labelled = [pair for pair in inside if pair[1].suffix.lower() in SUFFIXES]
             labels, files = [label for label, _ in labelled], [file for _, file in labelled]
+            others = {*entries, *(file for _, file in inside)} - {*folders, *files}
+            left_out = [file for file in sorted(others) if file.name[0] != "."]
         if not files:
             raise ConfigError(
                 f"data={shown}: holds no picture: expected *.tfrecord files, or a folder for each "
-                "class with .jpg files; `xla-sweeps make-data` makes a small set"
+                "class with pictures; `xla-sweeps make-data` makes a small set"
             )
         count = len(labels) or sum(map(_records_in, records))
         if not count:
             raise ConfigError(f"data={shown}: holds no picture: its TFRecord files are empty")
+        formats = set() if records else _checked(files, root, shown)
         return Pictures(
             form="tfrecord" if records else "folder",
             files=tuple(map(str, files)),
             labels=tuple(labels),
             count=count,
             fingerprint=_fingerprint(root, files),
+            all_jpeg=formats <= {_JPEG},
+            left_out=tuple(os.path.relpath(file, root) for file in left_out),
         )
     except OSError as error:
         raise ConfigError(f"data={shown}: cannot be read: {error.strerror}") from error
+
+
+def _checked(files: Sequence[Path], root: Path, shown: str) -> set[str]:
+    """The formats of these files, whatever their names say.
+
+    Raises:
+        ConfigError: files that cannot be decoded; names them.
+    """
+    formats, bad = set(), []
+    for file in files:
+        try:
+            formats.add(_format_of(file))
+        except (ValueError, OSError) as error:
+            reason = getattr(error, "strerror", "") or error
+            bad.append(f"{os.path.relpath(file, root)} ({reason})")
+    if bad:
+        raise ConfigError(
+            f"data={shown}: {len(bad):,} of {counted(len(files), 'picture')} cannot be decoded: "
+            f"{_listed(bad)}; replace or remove them"
+        )
+    return formats
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _format_of(path: Path) -> str:
+    """The format of a picture, by its first bytes.
+
+    Raises:
+        ValueError: it is none that is read, or is cut off.
+        OSError: it cannot be read.
+    """
+    if not path.is_file():
+        raise ValueError("not a file")
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(8)
+        form = next((name for first, name in _FORMATS.items() if start.startswith(first)), "")
+        if not form:
+            raise ValueError(
+                f"begins as no {', '.join(_FORMATS.values())}" if size else "empty: 0 bytes"
+            )
+        scan = _scan_of(file) if form == _JPEG else 0
+        end = _END if form == _JPEG else b"IEND" if form == "PNG" else b""
+        file.seek(max(scan, size - _TAIL_BYTES))
+        if end not in file.read():
+            file.seek(scan)
+            if end not in file.read():
+                raise ValueError("cut off")
+    return form
+
+
+def _scan_of(file: BinaryIO) -> int:
+    """The place in a JPEG where its pixels begin, behind segments of a kind and a length.
+
+    Raises:
+        ValueError: it ends before, or has more pixels than are decoded.
+    """
+    place = 2
+    while True:
+        file.seek(place)
+        head = file.read(9)
+        if len(head) < 4:
+            raise ValueError("cut off")
+        mark, kind, length = struct.unpack(">BBH", head[:4])
+        if mark != 0xFF or kind == _SCAN:  # a decoder skips what is no segment
+            return place
+        if kind in _FRAME_HEADERS and len(head) == 9:
+            height, width = struct.unpack(">HH", head[5:])
+            if height * width >= MAX_PIXELS:
+                raise ValueError(f"{width:,} × {height:,} px are more than are decoded")
+        place += 1 if kind == 0xFF else 2 + length
 
 
 def _records_in(path: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import tensorflow as tf
 from factories import TRIAL
 from made_pictures import data_of, make_pictures
 
+from xla_sweeps.backends.tensorflow import make_data
 from xla_sweeps.backends.tensorflow.pictures import Feed
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, Training
 from xla_sweeps.system.pictures import find
 
@@ -62,6 +64,45 @@ def test_pictures_have_the_colour_of_their_class_and_are_not_alike(made: str) ->
         assert np.argmax(mean) == np.argmax(expected)
     again = np.concatenate([batch for batch, _ in batches(made, seed=1)])
     assert not np.array_equal(images, again), "pictures are cropped and ordered at random"
+
+
+GIF = b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\4\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;"
+
+
+def test_pictures_of_several_formats_are_read_whatever_their_names(tmp_path: Path) -> None:
+    grey = tf.io.encode_png(tf.zeros([20, 30, 1], tf.uint8)).numpy()
+    large = tf.io.encode_jpeg(tf.zeros([40, 30, 3], tf.uint8)).numpy()
+    for name, content in (
+        ("a/1.jpg", grey),
+        ("a/2.png", grey),
+        ("b/3.JPG", large),
+        ("b/4.gif", GIF),
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    assert not find(str(tmp_path)).all_jpeg
+    ((images, labels),) = feed(str(tmp_path)).first(1)
+    assert images.shape == (4, 32, 32, 3)
+    assert sorted(map(int, labels)) == [0, 0, 1, 1]
+
+
+def test_a_picture_that_is_damaged_inside_is_named(tmp_path: Path, made: str) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(made, folder)
+    bad = sorted(path for path in folder.rglob("*") if path.is_file())[-1]
+    if bad.suffix == ".jpg":
+        bad.write_bytes(b"\xff\xd8\xff\xda" + bytes(9) + b"\xff\xd9")
+        name = str(bad)
+    else:
+        cut = tf.io.encode_jpeg(tf.zeros([40, 30, 3], tf.uint8)).numpy()[:200]
+        with tf.io.TFRecordWriter(str(bad)) as file:
+            file.write(make_data._example(0, cut))
+        name = f"{bad}, record 1"
+    find.cache_clear()
+    reader = feed(str(folder))
+    with pytest.raises(XlaSweepsError) as caught, reader.naming():
+        list(reader.epoch())
+    assert str(caught.value) == f"data={folder}: {name} cannot be decoded; replace or remove it"
 
 
 def test_labels_that_the_head_lacks_are_refused(made: str) -> None:

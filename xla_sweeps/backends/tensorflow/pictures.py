@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, Trial
 from xla_sweeps.system.pictures import Pictures, find
 
@@ -71,7 +72,26 @@ class Feed:
 
     def first(self, count: int) -> list[Any]:
         """Return the first `count` batches, of full size, in the host's memory."""
-        return list(self._batches(drop_remainder=True).repeat().take(count))
+        with self.naming():
+            return list(self._batches(drop_remainder=True).repeat().take(count))
+
+    @contextlib.contextmanager
+    def naming(self) -> Iterator[None]:
+        """Name the first picture that cannot be decoded, if that ends what is inside.
+
+        Raises:
+            XlaSweepsError: names the file, or the record.
+        """
+        try:
+            yield
+        except tf.errors.InvalidArgumentError as error:
+            with tf.device("/device:CPU:0"):
+                bad = _undecodable(self._pictures)
+            if not bad:
+                raise
+            raise XlaSweepsError(
+                f"data={self._data.path}: {bad} cannot be decoded; replace or remove it"
+            ) from error
 
     def check_labels(self, classes: int) -> None:
         """Refuse labels that a head with so many outputs does not have.
@@ -106,7 +126,7 @@ class Feed:
         options.deterministic = False
 
         def taken(data: Any, label: Any) -> tuple[Any, Any]:
-            image = _augmented(data, given.shape[0])
+            image = _augmented(data, given.shape[0], all_jpeg=pictures.all_jpeg)
             scaled = given.low + image * ((given.high - given.low) / 255)
             return tf.cast(scaled, given.dtype), tf.cast(label, tf.int32)
 
@@ -169,18 +189,47 @@ def _names(file: str) -> tuple[str, str]:
     )
 
 
-def _augmented(data: Any, side: int) -> Any:
-    """A random part of a picture, flipped or not, as float32 (side, side, 3)."""
+def _augmented(data: Any, side: int, *, all_jpeg: bool) -> Any:
+    """A random part of a picture, flipped or not, as float32 (side, side, 3).
+
+    Only JPEGs can be cropped while they are decoded. Of an animation the first frame counts.
+    """
+    whole = None if all_jpeg else _decoded(data)
     box = tf.image.sample_distorted_bounding_box(
-        tf.image.extract_jpeg_shape(data),
+        tf.image.extract_jpeg_shape(data) if whole is None else tf.shape(whole),
         bounding_boxes=tf.zeros([1, 0, 4]),
         area_range=(SMALLEST_CROP, 1.0),
         aspect_ratio_range=(3 / 4, 4 / 3),
         use_image_if_no_bounding_boxes=True,
     )
-    y, x, _ = tf.unstack(box.begin)
-    height, width, _ = tf.unstack(box.size)
-    picture = tf.io.decode_and_crop_jpeg(data, tf.stack([y, x, height, width]), channels=3)
+    if whole is None:
+        y, x, _ = tf.unstack(box.begin)
+        height, width, _ = tf.unstack(box.size)
+        picture = tf.io.decode_and_crop_jpeg(data, tf.stack([y, x, height, width]), channels=3)
+    else:
+        picture = tf.slice(whole, box.begin, box.size)
     picture = tf.image.resize(picture, [side, side])
     picture = tf.image.random_flip_left_right(picture)
     return tf.ensure_shape(picture, [side, side, 3])
+
+
+def _decoded(data: Any) -> Any:
+    picture = tf.io.decode_image(data, channels=3, expand_animations=False)
+    return tf.ensure_shape(picture, [None, None, 3])
+
+
+def _undecodable(pictures: Pictures) -> str:
+    """The first picture that cannot be decoded, or ""."""
+    in_folder = pictures.form == "folder"
+    names = None if in_folder else _names(pictures.files[0])
+    for file in pictures.files:
+        records = [tf.io.read_file(file)] if names is None else tf.data.TFRecordDataset(file)
+        for number, record in enumerate(records, 1):
+            try:
+                if names is not None:
+                    feature = {names[0]: tf.io.FixedLenFeature([], tf.string)}
+                    record = tf.io.parse_single_example(record, feature)[names[0]]
+                _decoded(record)
+            except tf.errors.InvalidArgumentError:
+                return file if in_folder else f"{file}, record {number:,}"
+    return ""

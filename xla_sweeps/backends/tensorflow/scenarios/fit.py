@@ -7,6 +7,7 @@ pictures may be smaller; XLA compiles for its size too.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import modes
+from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.backends.tensorflow.scenarios.keras_jit import KerasExecutable
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench, compiled
 from xla_sweeps.backends.tensorflow.training import Trainer
@@ -76,6 +78,12 @@ class Input(modes.ModeExecutable):
     """The input pipeline alone."""
 
     dataset: Any = None
+    feed: Feed | None = None
+
+    def first_call_s(self) -> float:
+        """Seconds of the first epoch, whose pictures may be damaged."""
+        with self.feed.naming() if self.feed else contextlib.nullcontext():
+            return super().first_call_s()
 
     def step(self) -> None:
         """Make the batches of an epoch."""
@@ -96,6 +104,12 @@ class Fit(KerasExecutable, Epoch):
     """`model.fit`; `run` fits one batch, and a step the whole dataset."""
 
     dataset: Any = None
+    feed: Feed | None = None
+
+    def first_call_s(self) -> float:
+        """Seconds of the first epoch, whose pictures may be damaged."""
+        with self.feed.naming() if self.feed else contextlib.nullcontext():
+            return super().first_call_s()
 
     def run_full(self) -> None:
         """Fit the batches of full size."""
@@ -128,7 +142,9 @@ class FitBench(TrainBench):
         trainer, batches = self.trainer, self.trial.batches
         if mode.entry is Entry.INPUT:
             dataset = dataset_of(trainer, batches)
-            return Input(mode=mode, run=next, inputs=trainer.batches, dataset=dataset)
+            return Input(
+                mode=mode, run=next, inputs=trainer.batches, dataset=dataset, feed=trainer.feed
+            )
         last = _last_batch(trainer)
         times = batches - (last is not None)
         if mode.entry.fits:
@@ -171,6 +187,7 @@ class FitBench(TrainBench):
         return Fit(
             run=lambda batch: fitted(model, _alone(trainer, batch)),
             dataset=dataset_of(trainer, self.trial.batches),
+            feed=trainer.feed,
             last_batch=last,
             **common,
         )
