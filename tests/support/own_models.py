@@ -16,6 +16,15 @@ def build(resolution: int = 96) -> keras.Model:
     return keras.Model(inputs, keras.layers.Dense(10)(keras.layers.GlobalAveragePooling2D()(x)))
 
 
+def dropping() -> keras.Model:
+    """Dropout at inference too, as in Monte-Carlo dropout."""
+    inputs = keras.Input((8,))
+    dropped = keras.layers.Dropout(0.5)(inputs, training=True)
+    inner = keras.Model(inputs, dropped)
+    outer = keras.Input((8,))
+    return keras.Model(outer, keras.layers.Dense(4)(inner(outer)))
+
+
 def of_float32() -> keras.Model:
     inputs = keras.Input((8,), dtype="float32")
     return keras.Model(inputs, keras.layers.Dense(2, dtype="float32")(inputs))

@@ -63,14 +63,31 @@ class LoadedModel:
         pack: Callable[[Any], Any] = lambda batch: batch,
         **more: Any,
     ) -> LoadedModel:
-        """A Keras model that takes batches as `pack` nests them, with further fields."""
+        """A Keras model that takes batches as `pack` nests them, with further fields.
+
+        It is called with `training=False`, unless that would overrule a layer that was called with
+        `training=True`.
+        """
+        inference = None if trains_always(model) else False
         return cls(
-            forward=lambda batch, training=False: model(pack(batch), training=training),
+            forward=lambda batch, training=inference: model(pack(batch), training=training),
             inputs=inputs,
             variables=model.variables,
             keras_model=model,
             **more,
         )
+
+
+def trains_always(model: Any) -> bool:
+    """True if a layer of a functional model was called with `training=True`.
+
+    Uses private attributes of Keras 3, tried on 3.15.1. In tf_keras such a call wins anyway.
+    """
+    return any(
+        getattr(getattr(node, "arguments", None), "kwargs", {}).get("training") is True
+        for layer in model._flatten_layers(include_self=False, recursive=True)
+        for node in getattr(layer, "_inbound_nodes", ())
+    )
 
 
 def not_loaded(
