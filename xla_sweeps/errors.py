@@ -18,6 +18,9 @@ LOCKED_CODE = 75
 """Exit code: another process measures the same trial; try again later (sysexits' EX_TEMPFAIL)."""
 
 
+_FRAGMENT = 5
+"""Letters above which a name that holds what was given is what was meant."""
+
 EXTRAS = {
     "gpu": "'tensorflow[and-cuda]'",
     "keras-cv": "keras-cv",
@@ -63,7 +66,9 @@ def how_to_install(extra: str) -> str:
     return f"pip install {EXTRAS[extra]}, or pip install '.[{extra}]' in a checkout"
 
 
-def unknown_name(kind: str, given: str, allowed: Iterable[str], *, listed: int = 12) -> ConfigError:
+def unknown_name(
+    kind: str, given: str, allowed: Iterable[str], *, listed: int = 12, lister: str = ""
+) -> ConfigError:
     """Error for a name that is not among the allowed ones, with the nearest match first.
 
     Args:
@@ -71,12 +76,16 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str], *, listed: int =
         given: the unknown name.
         allowed: every known name.
         listed: the most names to list; above it the message holds only their number.
+        lister: the command that lists them.
     """
     names = list(allowed)
     folded = {name.lower(): name for name in names}
     near = difflib.get_close_matches(given.lower(), list(folded), n=3, cutoff=0.5)
-    swapped = [name for name in near if sorted(name) == sorted(given.lower())]
-    hint = f" Did you mean '{folded[(swapped or near)[0]]}'?" if near else ""
+    near.sort(key=lambda name: sorted(name) != sorted(given.lower()))  # swapped letters first
+    if len(given) > _FRAGMENT and (whole := [name for name in folded if given.lower() in name]):
+        near = [min(whole, key=len)]
+    hint = f" Did you mean '{folded[near[0]]}'?" if near else ""
     if len(names) <= listed:
         return ConfigError(f"unknown {kind} '{given}'.{hint} Allowed: {', '.join(names)}.")
-    return ConfigError(f"unknown {kind} '{given}'.{hint} There are {len(names)} to choose from.")
+    all_of = f"`{lister}` lists all {len(names)}." if lister else f"There are {len(names)}."
+    return ConfigError(f"unknown {kind} '{given}'.{hint} {all_of}")

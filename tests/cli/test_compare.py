@@ -107,7 +107,10 @@ def test_changes_are_shown_with_missing_trials_and_both_environments(folders: Pa
         (
             ("B", "A", "--fail-on", "slower,broke,missing", "--where", "model=vgg16"),
             3,
-            [f"--fail-on {what}: nothing could be judged" for what in ("slower", "broke", "missing")],
+            [
+                f"--fail-on {what}: nothing could be judged"
+                for what in ("slower", "broke", "missing")
+            ],
         ),
     ],
 )

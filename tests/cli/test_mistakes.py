@@ -54,6 +54,29 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["~tracker"], "~tracker: it cannot be removed; set it: tracker=NAME"),
         (["--shell-completion"], "--shell-completion: expected install=SHELL, uninstall=SHELL"),
         (["hlep"], "unknown command 'hlep'. Did you mean 'help'?"),
+        (["resnet50"], "unknown command 'resnet50'. Did you mean 'model=resnet50'? `xla-sweeps"),
+        (
+            ["my.keras"],
+            "unknown command 'my.keras'. A model of your own: model=local path=my.keras",
+        ),
+        (
+            ["model=a.keras"],
+            "unknown model 'a.keras'. A model of your own: model=local path=a.keras trust_code=tr",
+        ),
+        (
+            ["model=my_models:build"],
+            "unknown model 'my_models:build'. A model of your own: model=l",
+        ),
+        (["model=net.onnx"], "unknown model 'net.onnx'. ONNX models are not read; convert it"),
+        (["--resolution", "96"], "--resolution: write it without dashes: resolution=96"),
+        (["model=vgg16", "--batch-size=8"], "--batch-size: write it without dashes: batch_size=8"),
+        (["--effort.block_s", "1"], "--effort.block_s: write it without dashes: effort.block_s=1"),
+        (["--verson"], "unknown option '--verson'. Did you mean '--version'?"),
+        (["sweep", "own"], "sweep own: a file is named in full: own.yaml"),
+        (
+            ["sweep", "smoek"],
+            "unknown sweep 'smoek'. Did you mean 'smoke'? `xla-sweeps sweep --lis",
+        ),
         (["modle=vgg16"], "unknown option 'modle'. Did you mean 'model'?"),
         (["sweep"], "sweep: the following arguments are required: file; `xla-sweeps sweep --help"),
         (["hydra/launcher=joblib"], "hydra/launcher=joblib: install its plugin: pip install hydra"),
@@ -119,9 +142,20 @@ def test_a_request_that_cannot_be_carried_out_says_what_is_allowed(
 ) -> None:
     Path("f").write_text("no folder")
     Path("loop").symlink_to("loop")
-    Path("s.yaml").write_text(SWEEP)
+    for name in ("s.yaml", "own.yaml"):
+        Path(name).write_text(SWEEP)
     os.mkfifo("pipe")
     assert refusal(arguments, capsys).startswith(line)
+
+
+def test_the_bare_command_prints_its_usage_and_measures_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([]) == USAGE_CODE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("usage: xla-sweeps model=NAME")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from commands import command, in_terminal
-from factories import make_record
+from factories import failed_outcome, make_record
 
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.columns import STATISTICS_VERSION
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import COLUMNS
 
 
@@ -37,6 +38,17 @@ def test_results_are_a_table_of_headline_rows_by_default(results: Path) -> None:
     assert re.search(r" xla +graph ", done.stdout)
     assert not re.search(r" graph +eager ", done.stdout)
     assert re.search(r" graph +eager ", command("results", "--all", cwd=results).stdout)
+
+
+def test_a_row_without_figures_says_why_below_the_table(results: Path) -> None:
+    failed = failed_outcome(Status.SKIPPED, "not reached: no 'nope'")
+    for number in (1, 2):
+        modes = {"graph": failed, "xla": failed}
+        Store(results / "results").save(make_record(trial_id=f"{number}" * 16, modes=modes))
+    lines = command("results", cwd=results).stdout.splitlines()
+    assert [line for line in lines if line.startswith("✕")] == [
+        "✕ resnet50: not reached: no 'nope'"
+    ]
 
 
 def test_results_export_the_same_rows_as_json_csv_and_parquet(results: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from factories import TRIAL
+from keras_files import layer, write_keras_file
 
 from xla_sweeps.config.local_model import user_model_spec
 from xla_sweeps.errors import ConfigError
@@ -18,7 +19,7 @@ from xla_sweeps.schema.trial import InputSpec, ModelSpec, trial_id
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "net.keras").write_bytes(b"weights")
+    write_keras_file(tmp_path / "net.keras")
     (tmp_path / "mine.py").write_text("def build(): ...\n")
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "models.py").write_text("def build(): ...\n")
@@ -84,19 +85,92 @@ def test_untrusted_code_is_not_run(path: str) -> None:
         (None, "model=local: name it, as in path=my_model.keras"),
         ("gone.keras", "path=gone.keras: no such file, folder or module:function"),
         ("pkg", "path=pkg: not a SavedModel, it has no saved_model.pb"),
-        ("mine.py", "path=mine.py: a model file ends in .keras, .h5, .hdf5"),
+        ("mine.py", "path=mine.py: give the function that builds the model: path=mine.py:build"),
+        (
+            "mine:biuld",
+            "unknown function of mine.py 'biuld'. Did you mean 'build'? Allowed: build.",
+        ),
+        ("mine.py:nope", "unknown function of mine.py 'nope'. Allowed: build."),
+        ("broken:build", "path=broken:build: broken.py, line 1: not valid Python: "),
+        ("net.weights.h5", "path=net.weights.h5: holds weights without a model; write a function"),
+        ("text.h5", "path=text.h5: not a Keras file: it does not begin as HDF5 does"),
+        ("cut.keras", "path=cut.keras: not a Keras file: it is no ZIP, or it is cut off"),
+        ("net.pt", "path=net.pt: PyTorch models are not read; convert it to Keras; allowed: "),
+        ("net.txt", "path=net.txt: a model file ends in .keras, .h5, .hdf5; allowed: "),
         ("gone:build", "path=gone:build: no module 'gone' in the current folder"),
         ("gone.py:build", "path=gone.py:build: no such file: gone.py"),
     ],
 )
 def test_a_path_that_is_not_a_model_is_refused_with_what_is_accepted(
-    path: str | None, reason: str
+    path: str | None, reason: str, here: Path
 ) -> None:
+    hdf5 = b"\x89HDF\r\n\x1a\n"
+    for name, content in (
+        ("broken.py", b"def build(:"),
+        ("net.weights.h5", hdf5 + b"layers" * 400_000),
+        ("text.h5", b"no model"),
+        ("cut.keras", (here / "net.keras").read_bytes()[:-9]),
+        ("net.pt", b"x"),
+        ("net.txt", b"x"),
+    ):
+        (here / name).write_bytes(content)
     assert refusal(path).startswith(reason)
 
 
+def test_a_file_of_a_whole_model_and_names_that_reading_cannot_tell_are_accepted(
+    here: Path,
+) -> None:
+    whole = b"\x89HDF\r\n\x1a\n" + b"x" * (2**20 - 14) + b"model_config" + b"x" * 2**20
+    (here / "net.h5").write_bytes(whole)
+    assert spec("net.h5").recipe["kind"] == "keras"
+    for text in (
+        "from pkg import *",
+        "def __getattr__(name): ...",
+        "import os as build",
+        "build = 1",
+    ):
+        (here / "mine.py").write_text(text)
+        assert spec("mine:build").recipe["kind"] == "function"
+
+
+def test_custom_layers_that_no_module_has_are_named_before_anything_starts(here: Path) -> None:
+    config = {"layers": [layer("Dense", "keras.layers"), layer("Scale", "my_layers")]}
+    write_keras_file(here / "net.keras", config=config)
+    line = "path=net.keras: unknown layer 'Scale' of the module my_layers; give the module or file"
+    assert refusal("net.keras") == f"{line} that has it: add import=my_layers.py"
+    assert refusal("net.keras", module="mine").endswith("import=mine.py does not have it")
+    (here / "mine.py").write_text("class Scale: ...")
+    assert spec("net.keras", module="mine").recipe["import"] == "mine"
+    (here / "mine.py").write_text("import pkg.models")
+    assert spec("net.keras", module="mine").recipe["import"] == "mine"
+    (here / "my_layers.py").write_text("")
+    assert spec("net.keras").recipe["kind"] == "keras"
+
+
+def test_inputs_of_open_sizes_are_refused_with_the_inputs_to_paste(here: Path) -> None:
+    def given(name: str, *sizes: int | None) -> dict[str, Any]:
+        config = {"name": name, "batch_shape": [None, *sizes], "dtype": "float32"}
+        return {"class_name": "InputLayer", "module": "keras.layers", "config": config}
+
+    layers = [given("ids", None), given("photo", None, None, 3), given("inner", None)]
+    inputs = [["ids", 0, 0], ["photo", 0, 0]]
+    config = {"class_name": "Functional", "config": {"layers": layers, "input_layers": inputs}}
+    write_keras_file(here / "net.keras", config=config)
+    assert refusal("net.keras", resolution=32) == (
+        "path=net.keras: the input ids (free) has free sizes; give every input, with your sizes: "
+        "'input_spec=[{name:ids,shape:[128],dtype:float32},"
+        "{name:photo,shape:[224,224,3],dtype:float32}]'"
+    )
+    config = {"class_name": "Sequential", "config": {"layers": layers[1:2]}}
+    write_keras_file(here / "net.keras", config=config)
+    assert "the input photo (free, free, 3) has free sizes; give resolution=224, or every" in (
+        refusal("net.keras")
+    )
+    assert spec("net.keras", resolution=32).resolution_px == 32
+
+
 def test_finding_a_function_runs_no_code(here: Path) -> None:
-    (here / "mine.py").write_text("raise SystemExit('imported')\n")
+    (here / "mine.py").write_text("raise SystemExit('imported')\ndef build(): ...\n")
     (here / "pkg" / "__init__.py").write_text("raise SystemExit('imported')\n")
     assert (
         spec("mine:build").recipe["kind"] == spec("pkg.models:build").recipe["kind"] == "function"
@@ -109,10 +183,10 @@ def test_the_same_content_elsewhere_is_the_same_trial_and_another_content_is_not
     def identity(path: str) -> str:
         return trial_id(replace(TRIAL, model=spec(path, {"name": "local", "variant": "x"})), {})
 
-    (here / "copy.keras").write_bytes(b"weights")
+    write_keras_file(here / "copy.keras")
     before = identity("net.keras")
     assert identity("copy.keras") == before
-    (here / "net.keras").write_bytes(b"trained longer")
+    write_keras_file(here / "net.keras", b"trained longer")
     assert identity("net.keras") != before
     folder = identity("saved")
     (here / "saved" / "variables").write_bytes(b"1")

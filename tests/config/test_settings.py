@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from composed import complaint, settings
+from keras_files import write_keras_file
 
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
@@ -64,7 +65,7 @@ def test_every_choice_composes(name: str) -> None:
 
 
 def test_a_users_model_has_the_same_name_everywhere(tmp_path: Path) -> None:
-    (tmp_path / "net.keras").write_bytes(b"weights")
+    write_keras_file(tmp_path / "net.keras")
     own = ["model=local", f"path={tmp_path}/net.keras", "trust_code=true"]
     checked = settings(*own)
     assert checked.trial.model.name == "net"
@@ -277,6 +278,10 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         (["bach_size=4"], "unknown option 'bach_size'. Did you mean 'batch_size'?"),
         (["effort.blok_s=1"], "unknown option 'effort.blok_s'. Did you mean 'effort.block_s'?"),
         (["+bach_size=4"], "unknown option 'bach_size'. Did you mean 'batch_size'?"),
+        (
+            ["precision=float16"],
+            "unknown precision 'float16'. Did you mean 'mixed_float16'? Allowed: float32",
+        ),
         (["efort=quick"], "unknown option 'efort'. Did you mean 'effort'?"),
         (
             ["weights=/no/such/file"],

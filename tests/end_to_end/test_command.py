@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from commands import own_model
 from factories import make_outcome, make_rounds
+from keras_files import write_keras_file
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli.main import run
@@ -26,7 +27,7 @@ from xla_sweeps.system.environment import environment
 
 KINDS = {
     "catalog": "model=resnet50",
-    "defaults": "",
+    "defaults": "ui=quiet",
     "size": "model=resnet50 resolution=160 batch_size=1 seed=3",
     "source": "model=vit_b16 source=keras_hub",
     "weights": "model=resnet50 weights=imagenet",
@@ -99,9 +100,10 @@ def again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Again:
     )
     (tmp_path / "saved").mkdir()
     (tmp_path / "below").mkdir()
-    for name in ("net.keras", "it's; rm -rf x.keras", "saved/saved_model.pb", "layers.py"):
-        (tmp_path / name).write_text(f"# {name}\n")
-    (tmp_path / "below" / "other.py").write_text("# other\n")
+    for name in ("net.keras", "it's; rm -rf x.keras"):
+        write_keras_file(tmp_path / name, name.encode())
+    for name in ("saved/saved_model.pb", "layers.py", "below/other.py"):
+        (tmp_path / name).write_text(f"def make(): ...  # {name}\n")
     monkeypatch.chdir(tmp_path)
     for name in ("CUDA_VISIBLE_DEVICES", "XLA_FLAGS", "TF_XLA_FLAGS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)

@@ -60,7 +60,8 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
             | {"tensorflow_hub", "tensorflow-hub"}
         ),
         "errors.py": frozenset({"keras-cv", "keras-hub", "'tensorflow[and-cuda]'"}),
-        "config/local_model.py": frozenset({"keras", ".keras"}),
+        "config/local_model.py": frozenset({"keras"}),
+        "config/own_files.py": frozenset({".keras", "keras", "tf_keras", "tensorflow"}),
         "config/scenario.py": frozenset({"tensorflow_hub", "tf_keras"}),
         "config/settings.py": frozenset({"keras"}),
         "cli/models.py": frozenset({"keras_cv", "keras_hub"}),

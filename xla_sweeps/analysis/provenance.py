@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xla_sweeps.schema.backend import backend_of, backends
+from xla_sweeps.schema.options import BY_NAME
 from xla_sweeps.schema.overrides import repeats, words_of
 from xla_sweeps.schema.record import Record
 
@@ -72,6 +73,7 @@ def command_of(record: Record) -> str:
     if words is None:  # an early record; if there are GPUs, `auto` is the first
         device = record.trial.device if record.environment.get("driver") else ""
         words = tuple(words_of(record.trial, device="" if device == "gpu:0" else device))
+    words = words or (f"model={BY_NAME['model'].default}",)
     if not repeats(words) or not all(map(str.isprintable, variables)):
         return ""
     return " ".join([*variables, "python -m xla_sweeps", *map(shlex.quote, words)])

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from xla_sweeps import __version__
 from xla_sweeps.cli import COMMANDS
-from xla_sweeps.errors import ConfigError, StoreError, unknown_name
+from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.system.streams import output_error
 
 _SHOWING = frozenset(COMMANDS) - {"sweep", "agents", "push"}
@@ -48,12 +48,18 @@ def _run(arguments: list[str]) -> int:
     is_command = bool(first) and "=" not in first and not first.startswith(("-", "+", "~", "{"))
     if first in ("-h", "--help", "help") or (not is_command and {"-h", "--help"} & set(arguments)):
         return _help()
+    if not arguments:
+        from xla_sweeps.cli.mistakes import print_usage
+
+        return print_usage()
     if first == "--version":
         print(f"xla-sweeps {__version__}")
         return 0
     if is_command:
         if first not in COMMANDS:
-            raise unknown_name("command", first, [*COMMANDS, "help"], listed=len(COMMANDS) + 1)
+            from xla_sweeps.cli.mistakes import unknown_command
+
+            raise unknown_command(first)
         name = first.replace("-", "_")
         place = f"xla_sweeps.cli.{COMMANDS[first].module or name}:{name}_command"
         return int(pkgutil.resolve_name(place)(arguments[1:]))

@@ -19,7 +19,7 @@ from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import study
 from xla_sweeps.report.export import csv_text, write_json, write_parquet, write_text
 from xla_sweeps.report.terminal.console import warn
-from xla_sweeps.report.terminal.tables import show_rows, show_tables
+from xla_sweeps.report.terminal.tables import show_reasons, show_rows, show_tables
 from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load, require
 from xla_sweeps.results.store import guarded
@@ -79,7 +79,9 @@ def results_command(arguments: Sequence[str]) -> int:
             print("nothing to show: no comparable models were measured", file=sys.stderr)
     elif form == "table" and output is None:
         if table.num_rows:
-            show_rows(rows_of(table))
+            rows_shown = rows_of(table)
+            show_rows(rows_shown)
+            show_reasons(rows_shown)
     elif form == "parquet":
         write_parquet(table, output)
     elif form == "json":

@@ -25,7 +25,7 @@ from xla_sweeps.config.compose import override_values
 from xla_sweeps.config.values import folder_of, text
 from xla_sweeps.errors import LEFT_CODE, ConfigError
 from xla_sweeps.measure.recording import record_death
-from xla_sweeps.report.terminal.console import paragraph, results_console, warn
+from xla_sweeps.report.terminal.console import paragraph, warn
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_plan, show_sweep
 from xla_sweeps.report.wandb.credentials import require_login
@@ -121,15 +121,10 @@ def sweep_command(arguments: Sequence[str]) -> int:
 
 
 def _list() -> int:
-    on_terminal = results_console().is_terminal
     for name, path in catalog.shipped_sweeps().items():
         trials = written(load_sweep(path).trials)
         purpose = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-        line = f"{name:<19} {trials:>5} trials  {purpose}"
-        if on_terminal:
-            paragraph(line, indent=4)
-        else:
-            print(line)
+        paragraph(f"{name:<19} {trials:>5} trials  {purpose}", indent=4)
     return 0
 
 

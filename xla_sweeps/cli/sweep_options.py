@@ -153,7 +153,10 @@ def _definition(given: str) -> Path:
     if (path.exists() and not path.is_dir()) or path.suffix or path.name != given:
         return path
     if given not in shipped:
-        raise unknown_name("sweep", given, shipped)
+        for suffix in (".yaml", ".yml"):
+            if path.with_name(given + suffix).is_file():
+                raise ConfigError(f"sweep {given}: a file is named in full: {given}{suffix}")
+        raise unknown_name("sweep", given, shipped, lister="xla-sweeps sweep --list")
     return shipped[given]
 
 

@@ -25,6 +25,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from xla_sweeps.cli import COMMANDS
+from xla_sweeps.cli.mistakes import unknown_option
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import choices
 from xla_sweeps.config.compose import (
@@ -35,9 +36,10 @@ from xla_sweeps.config.compose import (
     full_key,
 )
 from xla_sweeps.config.foreign import check_size, check_value, may_set
+from xla_sweeps.config.scenario import remarks_of
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.config.values import folder_of
-from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.console import complain, warn
 from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.results.store import folder_below
@@ -180,10 +182,10 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     Raises:
         ConfigError: an option is unknown, cannot be used here or does not go with another.
     """
-    for word in arguments:
-        option = word.partition("=")[0]
+    for word, following in itertools.pairwise([*arguments, "VALUE"]):
+        option, _, value = word.partition("=")
         if option.startswith("-") and option not in {*_OPTIONS, *_OPTIONS.values()}:
-            raise unknown_name("option", option, _OPTIONS)
+            raise unknown_option(option, value or following, [*_OPTIONS, "--help", "--version"])
     parser = get_args_parser()
     parser.exit_on_error = False
     try:
@@ -221,6 +223,7 @@ def _check(jobs: Sequence[_Job], assignment: Assignment) -> None:
 
         for each in prepared:
             runner.check_free(each, assignment)
+    warn(*(line for job in jobs for line in remarks_of(job.document, job.settings.trial)))
     if dropped := dropped_flags(os.environ):
         warn(f"ignored {' '.join(dropped)}: a trial's flags name no files and hold no secrets")
 

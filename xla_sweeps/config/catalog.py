@@ -15,6 +15,7 @@ import msgspec
 import yaml
 
 from xla_sweeps.config.foreign import check_config_dir, is_name, yaml_message
+from xla_sweeps.config.own_files import own_model_hint
 from xla_sweeps.config.values import converted
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import LOCAL
@@ -208,14 +209,20 @@ def find(pattern: str, config_dir: Path | None = None) -> list[CatalogEntry]:
 
 def unknown_model(given: str) -> ConfigError:
     """Error for a model that is not in the catalog, with the nearest one, aliases considered."""
-    catalog = load_catalog()
-    names = {name: name for name in catalog}
-    names.update({alias: entry.name for entry in catalog.values() for alias in entry.aliases})
-    near = difflib.get_close_matches(given.lower(), list(names), n=1, cutoff=0.5)
-    hint = f" Did you mean '{names[near[0]]}'?" if near else ""
+    words = names()
+    near = difflib.get_close_matches(given.lower(), list(words), n=1, cutoff=0.5)
+    hint = f" Did you mean '{words[near[0]]}'?" if near else ""
+    if own := own_model_hint(given):
+        hint = f" {own}."
     return ConfigError(
-        f"unknown model '{given}'.{hint} `xla-sweeps models` lists all {len(catalog)}."
+        f"unknown model '{given}'.{hint} `xla-sweeps models` lists all {len(load_catalog())}."
     )
+
+
+def names() -> dict[str, str]:
+    """Every model's name, by its name and its aliases."""
+    entries = load_catalog().values()
+    return {word: entry.name for entry in entries for word in (entry.name, *entry.aliases)}
 
 
 def model_spec(

@@ -13,6 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.config import values
+from xla_sweeps.config.own_files import (
+    MODEL_SUFFIXES,
+    check_custom_layers,
+    check_function,
+    check_model_file,
+    check_sizes,
+    config_of,
+    function_hint,
+    own_model_hint,
+)
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
@@ -26,8 +36,6 @@ LARGEST = 1e30
 """The largest number that inputs are drawn from, either sign: float32 goes up to 3e38."""
 
 _FUNCTION = re.compile(r"(?P<module>[A-Za-z_][\w.]*|.+\.py):(?P<function>[A-Za-z_]\w*)")
-
-_SUFFIXES = (".keras", ".h5", ".hdf5")
 
 _FORMS = "a .keras file, a SavedModel folder, or module:function"
 
@@ -54,6 +62,11 @@ def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
             f"path={path}: loading it can run any code (a .keras file and a SavedModel too); add "
             "trust_code=true if you trust it"
         )
+    _check_code(recipe, module)
+    resolution = values.optional(values.integer, document, "resolution", at_least=1)
+    inputs = _inputs(document["input_spec"])
+    if recipe["kind"] == "keras" and not inputs:
+        check_sizes(config_of(Path(recipe["path"]), f"path={path}"), resolution, f"path={path}")
     entry = document["model"]
     variant = str(entry.get("variant") or _variant(path))
     return ModelSpec(
@@ -64,9 +77,9 @@ def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
         source=LOCAL,
         library=LOCAL,
         recipe=recipe,
-        resolution_px=values.optional(values.integer, document, "resolution", at_least=1),
+        resolution_px=resolution,
         native_resolution_px=None,
-        inputs=_inputs(document["input_spec"]),
+        inputs=inputs,
         weights="own",
     )
 
@@ -85,7 +98,8 @@ def _recipe(path: str) -> dict[str, Any]:
             "path": str(place),
             "fingerprint": _fingerprint(files, below=place),
         }
-    if place.is_file() and place.suffix in _SUFFIXES:
+    if place.is_file() and place.suffix in MODEL_SUFFIXES:
+        check_model_file(place, f"path={path}")
         return {"kind": "keras", "path": str(place), "fingerprint": _fingerprint([place])}
     function = _FUNCTION.fullmatch(path)
     if function:
@@ -95,10 +109,11 @@ def _recipe(path: str) -> dict[str, Any]:
             "path": path,
             "fingerprint": f"{_fingerprint([source])}:{function['function']}",
         }
+    if place.is_file() and place.suffix == ".py":
+        raise ConfigError(f"path={path}: {function_hint(place, f'path={path}')}")
     if place.is_file():
-        raise ConfigError(
-            f"path={path}: a model file ends in {', '.join(_SUFFIXES)}; allowed: {_FORMS}"
-        )
+        unread = own_model_hint(path) or f"a model file ends in {', '.join(MODEL_SUFFIXES)}"
+        raise ConfigError(f"path={path}: {unread}; allowed: {_FORMS}")
     raise ConfigError(f"path={path}: no such file, folder or module:function; allowed: {_FORMS}")
 
 
@@ -110,6 +125,26 @@ def _with_import(recipe: Mapping[str, Any], module: str) -> dict[str, Any]:
         )
     files = [Path(recipe["path"]), _source_file(module, f"import={module}")]
     return {**recipe, "import": module, "fingerprint": _fingerprint(files)}
+
+
+def _check_code(recipe: Mapping[str, Any], module: str | None) -> None:
+    """Refuse a function or custom layers that are not there, as far as reading tells."""
+    path = recipe["path"]
+    where = f"path={path}"
+    if recipe["kind"] == "function":
+        name, _, function = path.rpartition(":")
+        check_function(_source_file(name, where), function, where)
+    elif recipe["kind"] == "keras":
+        source = _source_file(module, f"import={module}") if module else None
+        check_custom_layers(config_of(Path(path), where), source, where, _is_module)
+
+
+def _is_module(name: str) -> bool:
+    """True if the file of this module can be found."""
+    try:
+        return bool(_source_file(name, ""))
+    except ConfigError:
+        return False
 
 
 def _source_file(module: str, where: str) -> Path:

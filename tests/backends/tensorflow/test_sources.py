@@ -16,16 +16,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from catalog_models import of_catalog
+from keras_files import write_keras_file
 from paths import SUPPORT
 
 from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
+from xla_sweeps.backends.tensorflow.explain.graph import traced_ops
+from xla_sweeps.backends.tensorflow.explain.traps import random_numbers
 from xla_sweeps.backends.tensorflow.operations import compiled_inside
 from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
-from xla_sweeps.backends.tensorflow.sources import saved_model
+from xla_sweeps.backends.tensorflow.sources import saved_model, trains_always
 from xla_sweeps.backends.tensorflow.sources.saved_model import from_specs
 from xla_sweeps.config import catalog, local_model
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement
+from xla_sweeps.schema.explanation import State
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
 
@@ -277,13 +281,13 @@ def test_free_sizes_must_be_given_and_fixed_ones_are_kept(tmp_path: Path) -> Non
     tf.saved_model.save(Exported((1, 16, 16, 3)), str(tmp_path / "fixed"))
     with pytest.raises(
         XlaSweepsError,
-        match=r"the input image \(free, free, 3\) has free sizes; give resolution=224",
+        match=r"the input \w+ \(free, free, 3\) has free sizes; give resolution=224",
     ):
         build(own(str(tmp_path / "free")))
     assert build(own(str(tmp_path / "free"), resolution=24)).inputs[0].shape == (24, 24, 3)
     assert build(own(str(tmp_path / "fixed"))).loaded.batch == 1
     with pytest.raises(
-        XlaSweepsError, match="resolution=24, but its input is fixed at 16 x 16 px; omit resolution"
+        XlaSweepsError, match=r"the input \w+ is fixed at 16 x 16 px; omit resolution=24"
     ):
         build(own(str(tmp_path / "fixed"), resolution=24))
 
@@ -394,7 +398,7 @@ def test_a_keras_file_is_loaded_with_its_weights(suffix: str, tmp_path: Path) ->
 
 
 def test_a_file_that_is_not_a_model_is_refused_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "net.keras").write_bytes(b"nothing")
+    write_keras_file(tmp_path / "net.keras")
     with pytest.raises(XlaSweepsError) as caught:
         build(own(str(tmp_path / "net.keras")))
     assert f"path={tmp_path}/net.keras: Keras {keras.__version__} cannot load it" in str(
@@ -481,10 +485,10 @@ def test_a_tf_function_is_a_graph_even_when_it_is_called_eagerly() -> None:
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        ("own_models:nothing", "own_models has no 'nothing'"),
+        ("own_models:nothing", "unknown function of own_models.py 'nothing'. Did you mean"),
         ("own_models:NUMBER", "returned a int, which cannot be called on a batch"),
         ("own_models:breaks", "own_models:breaks failed: RuntimeError: the weights are elsewhere"),
-        ("broken.py:build", "broken.py cannot be imported: SyntaxError"),
+        ("broken.py:build", "broken.py, line 1: not valid Python: "),
     ],
 )
 def test_a_function_that_returns_no_model_is_refused_in_one_line(
@@ -525,6 +529,17 @@ def test_the_adapter_prefers_a_trace_that_does_not_train(tmp_path: Path) -> None
     assert np.allclose(adapted.forward(tf.ones((1, 4))), 2.0)
 
 
+def test_a_layer_that_was_called_with_training_stays_as_it_was_written() -> None:
+    built = build(own("own_models:dropping"))
+    images = models.draw(built.inputs, 2, np.random.default_rng(0))
+    first, second = (np.asarray(built.call(images)) for _ in range(2))
+    assert not np.array_equal(first, second)
+    concrete = tf.function(built.call).get_concrete_function(images)
+    assert random_numbers(traced_ops(concrete, {})).state is State.FOUND
+    plain = build(own("own_models:build", resolution=32))
+    assert not trains_always(plain.loaded.keras_model)
+
+
 LAYERS = """
 import keras
 
@@ -551,8 +566,10 @@ def test_a_keras_file_with_custom_layers_needs_the_module_that_has_them(
     del sys.modules["my_layers"]
     with pytest.raises(XlaSweepsError) as caught:
         build(own(path))
-    assert str(caught.value).startswith(f"unknown layer 'Gate': path={path}: Keras ")
-    assert str(caught.value).endswith("import=my_layers")
+    assert str(caught.value) == (
+        f"path={path}: unknown layer 'Gate' of the module my_layers; give the module or file that "
+        "has it: add import=my_layers.py"
+    )
     spec = own(path, **{"import": str(layers)})
     assert outputs(build(spec))[0].shape == (2, 8, 8, 3)
 

@@ -26,7 +26,11 @@ def show_models(entries: Sequence[CatalogEntry]) -> None:
     """Show the catalog, one line per model; a narrow terminal gets fewer columns."""
     hidden = ((), ("variant",), ("variant", "family"), ("variant", "family", "sources"))
     print_table(*(_models_table(entries, names) for names in hidden))
-    paragraph(f"{len(entries)} models; params and multiply-accumulates as published, at px", "dim")
+    paragraph(
+        f"{len(entries)} models; params and multiply-accumulates (MACs) as published, at px; the "
+        "first source is the default",
+        "dim",
+    )
 
 
 def model_facts(entry: CatalogEntry) -> dict[str, Any]:

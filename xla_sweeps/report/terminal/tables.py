@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -31,6 +32,8 @@ from xla_sweeps.system.text import displayable
 
 WIDE = 104
 """Columns that the wide table of a trial needs."""
+
+MOST_REASONS = 8
 
 _STEP_OF = {Mode.FIT_XLA.role: Mode.XLA.role, Mode.FIT_GRAPH.role: Mode.GRAPH.role}
 """The mode that runs the step alone, by mode of `fit`; the first measured one is described."""
@@ -87,7 +90,7 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
         cells = [
             (
                 (name,),
-                (str(row.trial.resolution_px), str(row.trial.batch_size)),
+                (str(row.trial.resolution_px or NONE), str(row.trial.batch_size)),
                 (row.candidate.mode, row.baseline.mode or "—"),
                 (number(row.candidate.throughput_samples_per_s),),
                 (times(row.speedup.value), interval(row.speedup.low, row.speedup.high)),
@@ -112,6 +115,17 @@ def show_tables(tables: Sequence[study.Table]) -> None:
         headings = [table.columns[place : place + 2] for place in pairs]
         print_grouped(headings, cells, right=("images/s", "by", "tau"))
         paragraph(note, "dim")
+
+
+def show_reasons(rows: Sequence[ComparisonRow]) -> None:
+    """Show why rows have no figures, a line for each reason; only the first of very many."""
+    reasons: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.failure.message and row.speedup.verdict is Verdict.FAILED:
+            reasons.setdefault(row.failure.message, {})[row.trial.model] = None
+    for message, (first, *others) in itertools.islice(reasons.items(), MOST_REASONS):
+        more = f" and {len(others)} more" if others else ""
+        paragraph(f"{advice.SYMBOLS['failed']} {first}{more}: {message}", COLOURS["failed"])
 
 
 def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:

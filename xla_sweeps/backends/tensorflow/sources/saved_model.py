@@ -115,8 +115,8 @@ def from_specs(
     whole = ",".join(_written(name, spec) for name, spec in zip(names, specs.values(), strict=True))
     fix = f"give every input, with your sizes: 'input_spec=[{whole}]'"
     return tuple(
-        _from_spec(name, spec, resolution=resolution, where=where, fix=fix)
-        for name, spec in zip(names, specs.values(), strict=True)
+        _from_spec(name, spec, resolution=resolution, where=f"{where}: the input {shown}", fix=fix)
+        for name, (shown, spec) in zip(names, specs.items(), strict=True)
     )
 
 
@@ -133,22 +133,19 @@ def _written(name: str, spec: Any) -> str:
 def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str, fix: str) -> InputSpec:
     shape = tf.TensorShape(spec.shape)
     if not shape.rank:
-        raise XlaSweepsError(f"{where}: an input has no known shape; {fix}")
+        raise XlaSweepsError(f"{where} has no known shape; {fix}")
     sizes = shape.as_list()[1:]
     is_image = len(sizes) == _IMAGE_SIZES
     if is_image and resolution is not None:
         if any(size not in (None, resolution) for size in sizes[:2]):
             raise XlaSweepsError(
-                f"{where}: resolution={resolution}, but its input is fixed at "
-                f"{sizes[0]} x {sizes[1]} px; omit resolution"
+                f"{where} is fixed at {sizes[0]} x {sizes[1]} px; omit resolution={resolution}"
             )
         sizes[:2] = resolution, resolution
     if None in sizes:
         shown = ", ".join("free" if size is None else str(size) for size in sizes)
         fix = f"give resolution=224, or {fix}" if is_image else fix
-        raise XlaSweepsError(
-            f"{where}: the input {name or 'image'} ({shown}) has free sizes; {fix}"
-        )
+        raise XlaSweepsError(f"{where} ({shown}) has free sizes; {fix}")
     dtype = tf.as_dtype(spec.dtype)
     high = 2.0 if dtype in (tf.bool, tf.int8) else 255.0
     return InputSpec(shape=tuple(sizes), dtype=dtype.name, high=high, name=name)

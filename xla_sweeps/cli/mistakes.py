@@ -1,0 +1,50 @@
+"""What a person may have meant by words that are no command and no option."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+
+from xla_sweeps.cli import COMMANDS
+from xla_sweeps.config import catalog
+from xla_sweeps.config.own_files import own_model_hint
+from xla_sweeps.errors import USAGE_CODE, ConfigError, unknown_name
+from xla_sweeps.schema.options import NAMES
+
+
+def print_usage() -> int:
+    """Print what may follow the program's name; returns the exit code: nothing was asked for."""
+    print(
+        "usage: xla-sweeps model=NAME [key=value ...]   measure a model: xla-sweeps "
+        "model=mobilenet_v2 resolution=96\n"
+        f"       xla-sweeps COMMAND [...]                {', '.join(COMMANDS)}\n"
+        "`xla-sweeps --help` lists all options, commands and models.",
+        file=sys.stderr,
+    )
+    return USAGE_CODE
+
+
+def unknown_command(given: str) -> ConfigError:
+    """Error for a first word that is no command; it may be a model."""
+    commands, models = [*COMMANDS, "help"], catalog.names()
+    near = difflib.get_close_matches(given.lower(), [*commands, *models], n=1, cutoff=0.5)
+    hint = own_model_hint(given)
+    if not hint and near and near[0] not in commands:
+        hint = f"Did you mean 'model={models[near[0]]}'?"
+    if hint:
+        return ConfigError(f"unknown command '{given}'. {hint} `xla-sweeps --help` lists them all.")
+    return unknown_name("command", given, commands, listed=len(commands))
+
+
+def unknown_option(option: str, value: str, options: list[str]) -> ConfigError:
+    """Error for a word that begins with a dash; it may be a key of the configuration.
+
+    Args:
+        option: as it was given, up to its `=`.
+        value: what followed.
+        options: those that there are.
+    """
+    group, dot, inner = option.lstrip("-").replace("-", "_").partition(".")
+    if near := difflib.get_close_matches(group, NAMES, n=1, cutoff=0.8):
+        return ConfigError(f"{option}: write it without dashes: {near[0]}{dot}{inner}={value}")
+    return unknown_name("option", option, options)

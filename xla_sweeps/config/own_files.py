@@ -1,0 +1,259 @@
+"""Files of the user's own model: what they hold, read without running or importing anything."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import shlex
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xla_sweeps.errors import ConfigError, unknown_name
+
+MODEL_SUFFIXES = (".keras", ".h5", ".hdf5")
+
+_UNREAD = {
+    ".pt": "PyTorch",
+    ".pth": "PyTorch",
+    ".onnx": "ONNX",
+    ".tflite": "TensorFlow Lite",
+    ".safetensors": "Safetensors",
+}
+"""Formats of models that are not read, by suffix."""
+
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+
+_OPEN = {"__getattr__", "globals", "locals", "vars", "setattr", "exec", "*"}
+"""Words of a source whose names cannot all be told by reading it."""
+
+_MAX_CONFIG_BYTES = 2**26
+
+_IMAGE_SIZES = 3
+
+_LIBRARIES = {"keras", "tensorflow", "tf_keras", "numpy", *sys.stdlib_module_names}
+
+
+def own_model_hint(given: str) -> str:
+    """Words for a name that is a model of the user's own, or "" for any other."""
+    path, shown = Path(given), shlex.quote(given)
+    if path.suffix.lower() in _UNREAD:
+        return f"{_UNREAD[path.suffix.lower()]} models are not read; convert it to Keras"
+    is_own = path.suffix in (*MODEL_SUFFIXES, ".py")
+    is_own |= ":" in given and given.rpartition(":")[2].isidentifier()
+    with contextlib.suppress(OSError, ValueError):
+        is_own |= (path / "saved_model.pb").is_file()
+    return f"A model of your own: model=local path={shown} trust_code=true" if is_own else ""
+
+
+def check_model_file(path: Path, where: str) -> None:
+    """Refuse a file of weights, or one that is no Keras file.
+
+    Raises:
+        ConfigError: with what the file is.
+    """
+    if path.suffix == ".keras":
+        if not zipfile.is_zipfile(path):
+            raise ConfigError(f"{where}: not a Keras file: it is no ZIP, or it is cut off")
+        return
+    with path.open("rb") as file:
+        if file.read(len(_HDF5)) != _HDF5:
+            raise ConfigError(f"{where}: not a Keras file: it does not begin as HDF5 does")
+        rest = b""
+        while block := file.read(1 << 20):
+            if b"model_config" in rest + block:
+                return
+            rest = block[-16:]
+    raise ConfigError(
+        f"{where}: holds weights without a model; write a function that builds the model and loads "
+        "them: path=my_models.py:build"
+    )
+
+
+def config_of(path: Path, where: str) -> Any:
+    """The configuration in a Keras file; None of another format, or of a very large one.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    if path.suffix != ".keras":
+        return None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if archive.getinfo("config.json").file_size > _MAX_CONFIG_BYTES:
+                return None
+            return json.loads(archive.read("config.json"))
+    except (OSError, KeyError, ValueError, RecursionError, zipfile.BadZipFile) as error:
+        raise ConfigError(f"{where}: not a Keras file: its config.json cannot be read") from error
+
+
+def check_sizes(config: Any, resolution: int | None, where: str) -> None:
+    """Refuse a Keras file whose inputs have sizes that are left open.
+
+    Args:
+        config: of the file.
+        resolution: px, for the sides of a picture.
+        where: the file in errors.
+
+    Raises:
+        ConfigError: with the inputs to paste.
+    """
+    try:
+        inputs = _inputs_of(config)
+    except (AttributeError, KeyError, TypeError):
+        return
+    for name, (_, *sizes), _ in inputs:
+        is_image = len(sizes) == _IMAGE_SIZES
+        if is_image and resolution is not None:
+            sizes[:2] = resolution, resolution
+        if None in sizes:
+            shown = ", ".join("free" if size is None else str(size) for size in sizes)
+            raise ConfigError(
+                f"{where}: the input {name} ({shown}) has free sizes; give "
+                f"{'resolution=224, or ' if is_image else ''}every input, with your sizes: "
+                f"'input_spec=[{','.join(map(_written, inputs))}]'"
+            )
+
+
+def _inputs_of(config: Any) -> list[tuple[str, list[Any], str]]:
+    """Name, shape with the batch, and dtype of each input that a Keras file declares."""
+    declared = str(config["config"].get("input_layers", ""))
+    layers = [part["config"] for part in config["config"]["layers"] if _is_input(part)]
+    return [
+        (one["name"], one.get("batch_shape") or one["batch_input_shape"], str(one["dtype"]))
+        for one in layers
+        if config["class_name"] == "Sequential" or repr(one["name"]) in declared
+    ]
+
+
+def _is_input(part: Any) -> bool:
+    return bool(part["class_name"] == "InputLayer")
+
+
+def _written(given: tuple[str, list[Any], str]) -> str:
+    """An input as an entry of `input_spec`, open sizes filled in."""
+    name, (_, *sizes), dtype = given
+    common = 224 if len(sizes) == _IMAGE_SIZES else 128
+    shape = ",".join(str(common if size is None else size) for size in sizes)
+    return f"{{name:{name},shape:[{shape}],dtype:{dtype}}}"
+
+
+def check_custom_layers(
+    config: Any, source: Path | None, where: str, is_module: Callable[[str], bool]
+) -> None:
+    """Refuse a Keras file whose custom layers cannot be where the user says.
+
+    Args:
+        config: of the file.
+        source: of the module of `import=`, or None.
+        where: the file in errors.
+        is_module: tells if a module's file is there.
+
+    Raises:
+        ConfigError: names the layers.
+    """
+    code = _Source.read(source, f"import={source}") if source else None
+    if code and (code.is_open or code.imported - _LIBRARIES):
+        return
+    layers = {
+        name: module
+        for name, module in _classes(config)
+        if module.partition(".")[0] not in (*_LIBRARIES, "builtins")
+        and not is_module(module.partition(".")[0])
+    }
+    missing = [name for name in layers if code is None or name not in code.names]
+    if missing:
+        place = f"import={source} does not have it" if source else "add import=my_layers.py"
+        raise ConfigError(
+            f"{where}: unknown layer '{missing[0]}' of the module {layers[missing[0]]}; give the "
+            f"module or file that has it: {place}"
+        )
+
+
+def check_function(path: Path, function: str, where: str) -> None:
+    """Refuse a function that a source does not have.
+
+    Raises:
+        ConfigError: with the functions that it has, or why it cannot be read.
+    """
+    source = _Source.read(path, where)
+    if not source.is_open and function not in source.names:
+        functions = source.functions
+        if not functions:
+            raise ConfigError(f"{where}: {path.name} has no function '{function}', and no other")
+        raise unknown_name(f"function of {path.name}", function, functions, listed=40)
+
+
+def function_hint(path: Path, where: str) -> str:
+    """Words for a source that is given without a function."""
+    functions = _Source.read(path, where).functions
+    listed = f"; its functions: {', '.join(functions[:8])}" if functions else ""
+    return (
+        f"give the function that builds the model: path={path}:{(*functions, 'build')[0]}{listed}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Names in a module's source.
+
+    Attributes:
+        functions: public functions and classes, in their order.
+        names: all names that occur in it.
+        imported: top-level packages that it imports.
+        is_open: true if it may have further names.
+    """
+
+    functions: list[str]
+    names: set[str]
+    imported: set[str]
+    is_open: bool
+
+    @classmethod
+    def read(cls, path: Path, where: str) -> _Source:
+        """Parse a source.
+
+        Raises:
+            ConfigError: it is no Python; names the line.
+        """
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError, RecursionError) as error:
+            line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+            raise ConfigError(
+                f"{where}: {path}{line}: not valid Python: {error.args[0]}"
+            ) from error
+        functions = [
+            node.name
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name[0] != "_"
+        ]
+        names, imported = set[str](), set[str]()
+        for node in ast.walk(tree):
+            match node:
+                case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.Name(id=name):
+                    names.add(name)
+                case ast.Import(names=aliases):
+                    imported |= {one.name.partition(".")[0] for one in aliases}
+                    names |= {one.asname or one.name.partition(".")[0] for one in aliases}
+                case ast.ImportFrom(module=module, names=aliases):
+                    imported.add((module or "").partition(".")[0])
+                    names |= {one.asname or one.name for one in aliases}
+        return cls(functions, names, imported, bool(names & _OPEN))
+
+
+def _classes(config: Any) -> Iterator[tuple[str, str]]:
+    """Name and module of each class and function in a Keras file's configuration."""
+    if isinstance(config, dict):
+        name, module = config.get("class_name"), config.get("module")
+        name = config.get("config") if name == "function" else name
+        if isinstance(name, str) and isinstance(module, str):
+            yield name, module
+        config = [part for key, part in config.items() if key != "compile_config"]
+    if isinstance(config, list):
+        for part in config:
+            yield from _classes(part)
