@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tomllib
 from collections.abc import Collection, Iterator
@@ -22,7 +23,7 @@ from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
+sys.path.insert(0, str(ROOT))
 
 PACKAGE = "xla_sweeps"
 
@@ -220,69 +221,27 @@ def _text(
 
 
 def page(output: Path) -> None:
-    """Draw the page of the pairs in docs/findings.md, and photograph its top."""
-    from dashboard_page import write_page
-
-    rows = list(_findings())
+    """Draw the page of the records of docs/findings.md, and photograph its top."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
     if chromium is None:
         sys.exit("scripts/pictures: the page's picture needs chromium or google-chrome")
     with tempfile.TemporaryDirectory() as folder:
-        made = write_page(Path(folder, "page.html"), rows, title="XLA on a 2-core CPU", problems=[])
+        with tarfile.open(ROOT / "benchmarks" / "results" / "findings.tar.xz") as records:
+            records.extractall(folder, filter="data")
+        made = Path(folder, "page.html")
+        words = (*("dashboard", f"{folder}/findings", "-o", str(made)), "--where", "scenario=call")
+        command = [sys.executable, "-m", PACKAGE, *words, "--title", "XLA on a 2-core CPU"]
+        subprocess.run(command, check=True, cwd=ROOT)
         subprocess.run(
             [
                 *(chromium, "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"),
                 *("--window-size=1000,1034", "--force-device-scale-factor=1.5"),
                 *("--virtual-time-budget=8000", f"--user-data-dir={folder}/profile"),
-                *(f"--screenshot={output}", made.uri),
+                *(f"--screenshot={output}", made.as_uri()),
             ],
             check=True,
             timeout=120,
             capture_output=True,
-        )
-
-
-def _findings() -> Iterator[dict[str, object]]:
-    """The rows of the table in docs/findings.md; what it does not hold is missing."""
-    from synthetic_rows import base_row
-
-    from xla_sweeps.config.catalog import load_catalog
-
-    text = (DOCS / "findings.md").read_text(encoding="utf-8")
-    table = text[text.index("| model | px |") :].splitlines()[2:]
-    for number, line in enumerate(table):
-        if not line.startswith("|"):
-            return
-        model, px, graph, xla, speedup, interval, verdict, mark = (
-            cell.strip() for cell in line.strip("|").split("|")
-        )
-        low, high = map(float, interval.split("–"))
-        ratio = float(speedup.rstrip("×"))
-        entry = load_catalog()[model]
-        yield base_row(
-            trial_id=f"{number:016x}",
-            family=entry.family,
-            variant=entry.variant,
-            model=model,
-            device="Intel(R) Xeon(R) Processor @ 2.80GHz",
-            effort="quick",
-            software="TensorFlow 2.21.0, Keras 3.15.1",
-            host="",
-            measured_at="2026-11-21T13:46:00+00:00",
-            command=f"python -m xla_sweeps model={model} resolution={px} jit=true",
-            resolution_px=int(px),
-            batch_size=4,
-            replicates=1,
-            rounds=12,
-            baseline_throughput_samples_per_s=float(graph),
-            throughput_samples_per_s=float(xla),
-            speedup=ratio,
-            speedup_low=low,
-            speedup_high=high,
-            p_value=None,
-            verdict=verdict.split()[-1],
-            status="contaminated" if mark else "ok",
-            flags="contaminated" if mark else "",
         )
 
 
