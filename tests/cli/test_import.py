@@ -25,10 +25,10 @@ def test_the_studys_tables_can_be_imported_shown_and_exported_without_a_record(
         "results/imported/"
     )
     assert list((tmp_path / "results").iterdir()) == [tmp_path / "results" / "imported"]
-    again = command("import", str(SAMPLE), "--name", "published_sample", cwd=tmp_path)
-    assert "replaced results/imported/published_sample.json" in again.stdout
+    again = command("import", str(SAMPLE), "--name", "published", cwd=tmp_path)
+    assert "replaced results/imported/published.json" in again.stdout
     assert [path.name for path in (tmp_path / "results" / "imported").iterdir()] == [
-        "published_sample.json"
+        "published.json"
     ]
     table = command("results", cwd=tmp_path)
     assert (table.returncode, table.stderr) == (0, "")

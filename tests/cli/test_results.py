@@ -156,6 +156,25 @@ def test_numbers_are_whole_in_a_terminal_of_80_columns_and_in_a_pipe(results: Pa
     assert any("candidate  baseline" in line for line in piped.splitlines())
 
 
+def test_the_studys_questions_are_answered_with_its_figures_beside_ones_own(
+    results: Path,
+) -> None:
+    own = command("results", "--show", "fastest", cwd=results)
+    assert (own.returncode, own.stderr) == (0, "")
+    assert "published" not in own.stdout
+    both = command("results", "--show", "fastest", "--with-published", cwd=results)
+    assert (both.returncode, both.stderr) == (0, "")
+    assert "The fastest model with XLA at 12 sizes" in " ".join(both.stdout.split())
+    for words in ("A100, published", "T4, published", "Some", "mobilenet_v1"):
+        assert words in both.stdout, words
+    nothing = command("results", "--show", "inversions", "--with-published", cwd=results)
+    assert (nothing.stdout, nothing.stderr) == (
+        "",
+        "nothing to show: no comparable models were measured\n",
+    )
+    assert not (results / "results" / "imported").exists()
+
+
 def test_a_filter_that_matches_no_row_says_so_and_gives_none(results: Path) -> None:
     chosen = ("results", "--where", "family=ConvNeXt")
     for form, content in (

@@ -26,7 +26,7 @@ from typing import Any
 
 from forked_commands import Case, Content, Ended, run, warm_up
 from hostile_words import DEFINITION, ENVIRONMENT, NUMBERS, PATHS, WORDS, YAML
-from paths import DATA
+from published_figures import SAMPLE
 
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.errors import BUG_CODE, LEFT_CODE, LOCKED_CODE, USAGE_CODE
@@ -214,7 +214,7 @@ class Generator:
         files: dict[str, Content] = {"f": b"no folder", "loop": "loop", "pipe": None}
         files["link"] = "results"
         files["s.yaml"] = self._definition()
-        published = (DATA / "published_sample.csv").read_bytes()
+        published = SAMPLE.read_bytes()
         if self._rarely(0.3):
             published = self._mutated_bytes(published)
         files["f"] = published if self._rarely(0.5) else files["f"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from paths import DATA
+from paths import ROOT
 
 from xla_sweeps.results.imported import COLUMNS
 
-SAMPLE = DATA / "published_sample.csv"
+SAMPLE = ROOT / "xla_sweeps" / "results" / "published.csv"
+"""The public study's two tables, which ship with the package."""
 
 HEADER = ",".join(COLUMNS)
 

@@ -9,7 +9,7 @@ import pytest
 from commands import command
 from dashboard_data import NASTY, TIMES, measured, unpacked
 from factories import TRIAL_ID, make_record
-from paths import DATA
+from published_figures import SAMPLE
 
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report.dashboard import build
@@ -127,10 +127,10 @@ def test_too_many_rows_for_a_page_are_refused_with_a_remedy(
 
 def test_a_page_shows_published_figures_beside_measured_ones(tmp_path: Path) -> None:
     measured(tmp_path / "results")
-    sample = DATA / "published_sample.csv"
-    assert command("import", str(sample), "--into", "results", cwd=tmp_path).returncode == 0
-    build.write_page([tmp_path / "results"], tmp_path / "page.html")
-    columns, _ = unpacked(tmp_path / "page.html")
+    build.write_page([tmp_path / "results"], tmp_path / "page.html", published=True)
+    columns, meta = unpacked(tmp_path / "page.html")
+    assert [table["key"] for table in meta["study"]] == ["fastest"]
+    assert set(columns["verdict"]) == {"faster", "failed", "none"}
     imported = [place for place, origin in enumerate(columns["origin"]) if origin == "imported"]
     assert {columns["device"][place] for place in imported} == {
         "NVIDIA A100",
@@ -138,6 +138,6 @@ def test_a_page_shows_published_figures_beside_measured_ones(tmp_path: Path) -> 
         "NVIDIA T4",
     }
     alone = tmp_path / "published"
-    assert command("import", str(sample), "--into", "published", cwd=tmp_path).returncode == 0
+    assert command("import", str(SAMPLE), "--into", "published", cwd=tmp_path).returncode == 0
     build.write_page([alone], tmp_path / "page.html")
     assert set(unpacked(tmp_path / "page.html")[0]["origin"]) == {"imported"}
