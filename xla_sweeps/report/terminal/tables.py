@@ -122,10 +122,11 @@ def show_reasons(rows: Sequence[ComparisonRow]) -> None:
     reasons: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.failure.message and row.speedup.verdict is Verdict.FAILED:
-            reasons.setdefault(row.failure.message, {})[row.trial.model] = None
-    for message, (first, *others) in itertools.islice(reasons.items(), MOST_REASONS):
+            reason = row.failure.message.removeprefix("not reached: ")
+            reasons.setdefault(reason, {})[row.trial.model] = None
+    for reason, (first, *others) in itertools.islice(reasons.items(), MOST_REASONS):
         more = f" and {len(others)} more" if others else ""
-        paragraph(f"{advice.SYMBOLS['failed']} {first}{more}: {message}", COLOURS["failed"])
+        paragraph(f"{advice.SYMBOLS['failed']} {first}{more}: {reason}", COLOURS["failed"])
 
 
 def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:
