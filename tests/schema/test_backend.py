@@ -175,8 +175,8 @@ def test_every_mode_belongs_to_a_declared_backend_and_its_programs_are_modules()
     assert {mode.backend for mode in MODES.values()} <= declared.keys()
     for backend in declared.values():
         assert "worker" in backend.programs
-        for _, dash, module in backend.programs.values():
-            assert dash == "-m"
+        for _, safe, dash, module in backend.programs.values():
+            assert (safe, dash) == ("-P", "-m")
             assert (ROOT / Path(*module.split("."))).with_suffix(".py").is_file()
 
 

@@ -293,6 +293,7 @@ def _run_several(asked: argparse.Namespace, assignment: Assignment) -> int:
             sys.exit(end[0])
         return end
 
+    os.environ["PYTHONSAFEPATH"] = "1"  # for the processes of a launcher of Hydra's
     code = 0
     words = [*map(full_key, asked.overrides), "hydra.mode=MULTIRUN"]
     try:

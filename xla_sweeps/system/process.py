@@ -9,6 +9,7 @@ import secrets
 import select
 import signal
 import subprocess
+import sys
 import time
 import types
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
@@ -200,6 +201,14 @@ class StopSignals:
             self.kill = True
             if self._on_kill is not None:
                 self._on_kill()
+
+
+def python_command(module: str, *words: str) -> tuple[str, ...]:
+    """The command line of a Python process that runs a module.
+
+    It does not look for modules in the current folder, which may be somebody else's.
+    """
+    return (sys.executable, "-P", "-m", module, *words)
 
 
 def start_process(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping
 
 from xla_sweeps.schema.backend import Backend, KnownFailure, flag_names
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import Execution, mode_of
 from xla_sweeps.schema.trial import Trial, typed
+from xla_sweeps.system.process import python_command
 
 CPU_CLUSTERING_FLAG = "tf_xla_cpu_global_jit"
 """Allows auto-clustering on a CPU; has no effect if it is given twice (TensorFlow 2.21)."""
@@ -113,7 +113,7 @@ BACKEND = Backend(
     name="tensorflow",
     title="TensorFlow",
     programs={
-        program: (sys.executable, "-m", f"xla_sweeps.backends.tensorflow.{module}")
+        program: python_command(f"xla_sweeps.backends.tensorflow.{module}")
         for program, module in _PROGRAMS.items()
     },
     packages={

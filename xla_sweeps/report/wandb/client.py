@@ -14,7 +14,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.system import files
-from xla_sweeps.system.process import carries, signal_process
+from xla_sweeps.system.process import carries, python_command, signal_process
 
 MARK = "XLA_SWEEPS_TRACKER"
 """Environment variable that the helper and its descendants inherit.
@@ -68,7 +67,7 @@ class Helper:
         try:
             with os.fdopen(files.own_file(log), "ab") as output:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", module, str(os.getpid()), str(write_end)],
+                    python_command(module, str(os.getpid()), str(write_end)),
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=output,

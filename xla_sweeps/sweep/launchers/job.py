@@ -11,7 +11,6 @@ import math
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,12 +25,13 @@ from xla_sweeps.system.process import (
     Assignment,
     ends_within,
     kill_tree,
+    python_command,
     signal_group,
     start_process,
 )
 from xla_sweeps.system.text import last_line_of
 
-COMMAND = (sys.executable, "-m", "xla_sweeps")
+COMMAND = python_command("xla_sweeps")
 
 LOOK_S = 15.0
 """Seconds between two checks whether a running job has written anything."""

@@ -11,7 +11,7 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -61,6 +61,7 @@ class RayLauncher(Launcher):
         try:
             ray.init(
                 address=address,
+                job_config=_no_current_folder(ray.JobConfig()),
                 include_dashboard=False if address is None else None,
                 log_to_driver=False,
                 logging_level="ERROR",
@@ -200,6 +201,20 @@ class _Notes:
 
     def is_stopped(self, key: str) -> bool:
         return key in self._stopped
+
+
+class _Fixed(list[str]):
+    def extend(self, values: Iterable[str]) -> None:
+        pass
+
+
+def _no_current_folder(config: Any) -> Any:
+    """Keep the driver's current folder off the workers' `sys.path`.
+
+    Uses a private attribute of Ray's, tried on 2.60.0; it has no switch for this.
+    """
+    config._py_driver_sys_path = _Fixed()
+    return config
 
 
 def keep_log(output: str, log: Path) -> None:

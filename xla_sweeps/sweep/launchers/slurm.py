@@ -14,7 +14,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -28,6 +27,7 @@ from xla_sweeps.results.store import folder_below
 from xla_sweeps.sweep.launchers import QUEUE_LIMIT, Launcher, LauncherRequest
 from xla_sweeps.sweep.launchers.job import End, Ended, Job
 from xla_sweeps.sweep.launchers.slurm_task import ListedJob
+from xla_sweeps.system.process import python_command
 from xla_sweeps.system.text import last_line_of
 
 POLL_S = 1.0
@@ -297,7 +297,7 @@ def script_of(
         for key, value in chosen.items()
         if value != "none"
     ]
-    command = [sys.executable, "-m", "xla_sweeps.sweep.launchers.slurm_task", str(jobs)]
+    command = python_command("xla_sweeps.sweep.launchers.slurm_task", str(jobs))
     return "\n".join(
         ["#!/bin/bash", *lines, "#SBATCH --requeue", f"exec {shlex.join(command)}", ""]
     )

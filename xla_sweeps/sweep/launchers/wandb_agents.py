@@ -33,6 +33,7 @@ from xla_sweeps.system.process import (
     Assignment,
     StopSignals,
     kill_tree,
+    python_command,
     signal_process,
     start_process,
 )
@@ -46,7 +47,7 @@ KILL_GRACE_S = 75.0
 
 MAX_FAILED = 20
 
-_PROGRAM = ["${env}", "${interpreter}", "-m", "xla_sweeps"]
+_PROGRAM = ["${env}", "${interpreter}", "-P", "-m", "xla_sweeps"]
 
 COMMAND = [*_PROGRAM, "${args_json}"]
 
@@ -59,7 +60,7 @@ _GAVE_UP = "consecutive failed runs"
 SHIM = """#!/usr/bin/env bash
 # The interpreter that the agent starts. A child that a signal killed becomes an exit code above
 # 128, which it counts.
-{python} "$@" &
+{python} -P "$@" &
 child=$!
 trap 'kill -TERM $child 2>/dev/null' TERM
 trap 'kill -INT $child 2>/dev/null' INT
@@ -99,7 +100,7 @@ def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
     }
     chosen["project"] = chosen["project"] or "xla-sweeps"
     words = [word for key, name in chosen.items() if name for word in (f"--{key}", str(name))]
-    command = [sys.executable, "-m", "wandb", "sweep", *words, str(written)]
+    command = python_command("wandb", "sweep", *words, str(written))
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     except subprocess.TimeoutExpired:
@@ -169,9 +170,7 @@ def _start(
         "WANDB_AGENT_MAX_INITIAL_FAILURES": str(max_failed),
         "WANDB_AGENT_KILL_DELAY": str(TERM_TIMEOUT_S),
     }
-    command = [
-        sys.executable,
-        "-m",
+    command = python_command(
         "wandb",
         "agent",
         "--forward-signals",
@@ -180,7 +179,7 @@ def _start(
         "--max-consecutive-failed-runs",
         str(max_failed),
         path,
-    ]
+    )
     with log.open("ab") as output:
         process = start_process(command, output=output, environment=environment, cores=slot.cores)
     return _Agent(slot, process, log)

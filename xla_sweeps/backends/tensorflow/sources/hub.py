@@ -21,6 +21,7 @@ from xla_sweeps.backends.tensorflow.sources import LoadedModel, not_loaded, save
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import ModelSpec
 from xla_sweeps.system.environment import replica_folder
+from xla_sweeps.system.process import python_command
 
 SEED = 0
 
@@ -54,7 +55,7 @@ def ensure(name: str) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)  # if two processes need it, one builds it
         if not (place / "saved_model.pb").is_file():
             done = subprocess.run(
-                [sys.executable, "-m", __name__, name], stdin=subprocess.DEVNULL, check=False
+                python_command(__name__, name), stdin=subprocess.DEVNULL, check=False
             )
             if done.returncode:
                 raise XlaSweepsError(
