@@ -45,14 +45,13 @@ def downloaded(tmp_path: Path) -> Path:
 
 
 def started(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [sys.executable, *words],
         cwd=folder,
         capture_output=True,
         text=True,
         timeout=600,
-        env={**kept, "FAKE_WORKER": ""},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "FAKE_WORKER": ""},
     )
     assert not (folder / "hit").exists(), (folder / "hit").read_text()
     assert "planted" not in done.stdout + done.stderr

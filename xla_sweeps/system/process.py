@@ -217,6 +217,7 @@ def start_process(
     output: IO[bytes],
     environment: Mapping[str, str],
     cores: Sequence[int] = (),
+    folder: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a process without input, the leader of a group and session of its own.
 
@@ -225,6 +226,7 @@ def start_process(
         output: file for its standard output and error.
         environment: the complete environment.
         cores: numbers of the cores that it may use; empty for all.
+        folder: to start it in; default: the current one.
 
     Raises:
         OSError: it cannot be started.
@@ -235,6 +237,7 @@ def start_process(
         stdout=output,
         stderr=output,
         env=environment,
+        cwd=folder,
         start_new_session=True,
     )
     if cores:

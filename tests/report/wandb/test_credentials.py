@@ -94,3 +94,16 @@ def test_a_wish_for_offline_runs_is_no_lack_of_a_key(
     monkeypatch.setenv("WANDB_API_KEY", API_KEY)
     monkeypatch.setenv("WANDB_MODE", "offline")
     require_login()
+
+
+@pytest.mark.usefixtures("wandb")
+def test_a_settings_file_in_the_current_folder_chooses_no_server_for_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "downloaded"
+    (folder / "wandb").mkdir(parents=True)
+    (folder / "wandb" / "settings").write_text(f"[default]\nbase_url = {OWN}\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("WANDB_API_KEY", API_KEY)
+    assert login().logged_in
+    assert login().url not in ("", OWN)

@@ -123,7 +123,12 @@ print(given_variables().get("OMP_NUM_THREADS"))
 
 
 @pytest.mark.slow
-def test_a_task_gets_no_number_of_threads_from_ray(cluster: Any, tmp_path: Path) -> None:
+def test_a_task_gets_no_number_of_threads_and_no_current_folder_from_ray(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("xla_sweeps", "msgspec", "yaml"):  # which the worker has not imported yet
+        (tmp_path / f"{name}.py").write_text("raise ImportError('planted')")
     script = "import os, sys; sys.exit(os.environ.get('OMP_NUM_THREADS', 'none given'))"
     command = [sys.executable, "-c", script]
     launch = quick_launch(address=cluster.address, warn=pytest.fail, command=command)

@@ -126,6 +126,8 @@ def agents(
 def test_two_agents_share_a_grid_that_our_command_created(
     server: WandbServer, tmp_path: Path
 ) -> None:
+    for name in ("glob", "random", "tempfile", "yaml", "click"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('planted')")
     command = [
         sys.executable,
         "-m",
@@ -269,7 +271,7 @@ def test_offline_runs_of_ones_own_model_are_synced_later(
 
 def test_a_child_that_a_signal_killed_counts_as_a_failure(tmp_path: Path) -> None:
     shim = tmp_path / "python"
-    shim.write_text(SHIM.format(python=sys.executable))
+    shim.write_text(SHIM.format(python=sys.executable, folder=tmp_path))
     shim.chmod(0o755)
     assert subprocess.run([shim, "-c", "import os; os.kill(os.getpid(), 9)"]).returncode == 137
     assert subprocess.run([shim, "-c", "raise SystemExit(3)"]).returncode == 3

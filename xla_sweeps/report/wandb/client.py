@@ -73,6 +73,7 @@ class Helper:
                     stderr=output,
                     pass_fds=[write_end],
                     env=environment,
+                    cwd=self._scratch,  # the client obeys a file wandb/settings where it starts
                     start_new_session=True,
                 )
         except OSError:

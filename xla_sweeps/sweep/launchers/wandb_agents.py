@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -58,8 +59,9 @@ _CREATED = re.compile(r"wandb agent '?([^'\s\x1b]+/[^'\x1b]+?/[\w-]+)")
 _GAVE_UP = "consecutive failed runs"
 
 SHIM = """#!/usr/bin/env bash
-# The interpreter that the agent starts. A child that a signal killed becomes an exit code above
-# 128, which it counts.
+# The interpreter that the agent starts, in the folder that we were in. A child that a signal killed
+# becomes an exit code above 128, which it counts.
+cd {folder} || exit
 {python} -P "$@" &
 child=$!
 trap 'kill -TERM $child 2>/dev/null' TERM
@@ -91,7 +93,7 @@ def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
         XlaSweepsError: the server refused.
     """
     document = _definition(path, values)
-    folder = folder_below(results_dir, "logs", "sweeps")
+    folder = folder_below(results_dir.resolve(), "logs", "sweeps")
     written = folder / f"{file_name(document['name'])}-{os.getpid()}.yaml"
     replace_whole(written, yaml.safe_dump(document, sort_keys=False).encode())
     chosen = {
@@ -102,7 +104,10 @@ def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
     words = [word for key, name in chosen.items() if name for word in (f"--{key}", str(name))]
     command = python_command("wandb", "sweep", *words, str(written))
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as empty:  # see `_start`
+            done = subprocess.run(
+                command, cwd=empty, capture_output=True, text=True, timeout=120, check=False
+            )
     except subprocess.TimeoutExpired:
         raise XlaSweepsError(
             "the W&B server did not answer within 120 s; nothing was started"
@@ -159,6 +164,7 @@ def run(
 def _start(
     path: str, slot: Slot, folder: Path, shim: Path, config_dir: Path | None, max_failed: int
 ) -> _Agent:
+    """Start an agent in a new folder: W&B's client obeys a file wandb/settings where it starts."""
     log = folder / f"{slot.name.replace(':', '')}.log"
     place = str(config_dir.resolve()) if config_dir else ""
     environment = {
@@ -181,7 +187,9 @@ def _start(
         path,
     )
     with log.open("ab") as output:
-        process = start_process(command, output=output, environment=environment, cores=slot.cores)
+        process = start_process(
+            command, output=output, environment=environment, cores=slot.cores, folder=folder
+        )
     return _Agent(slot, process, log)
 
 
@@ -218,7 +226,8 @@ def _shim(folder: Path) -> Path:
     shim = folder / "bin"
     shim.mkdir()
     script = shim / "python"
-    script.write_text(SHIM.format(python=sys.executable), encoding="utf-8")
+    here = shlex.quote(str(Path.cwd()))
+    script.write_text(SHIM.format(python=sys.executable, folder=here), encoding="utf-8")
     script.chmod(0o755)
     return shim
 
