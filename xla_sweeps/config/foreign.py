@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from xla_sweeps.config.runtime import check_flags, flag_options
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, NAMES
 from xla_sweeps.system.files import read_regular
@@ -91,6 +92,8 @@ def check_value(key: str, value: Any, *, where: str) -> None:
     check_size(value, where=f"{where}: {key}")
     for text in texts(value):
         check_text(text, where=f"{where}: {key}", free=key in _FREE)
+    if name in flag_options():
+        check_flags({inner: value} if inner else value, where=f"{where}: {name}")
     named = option.foreign == "name" and inner in ("", "name")
     is_file = name == "weights" and isinstance(value, str) and os.path.lexists(value[:255])
     if named and isinstance(value, str) and (is_file or not is_name(value)):
@@ -272,11 +275,17 @@ def _check_configuration(path: Path) -> None:
             check_value(name, values[name], where=where)
         if name == "defaults":
             _check_defaults(value, path)
+    if flag_options().intersection(path.parts):
+        check_flags(values, where=str(path))
     for node in _nodes(root):
         if isinstance(node, yaml.MappingNode):
-            for key, _ in node.value:
+            for key, inner in node.value:
                 if re.match(r"(override\s+)?/?hydra\b", str(key.value)):
                     raise _hydra(f"{path}:{line_of(key)}")
+                if key.value in flag_options():
+                    check_flags(
+                        _value(inner, str(path)), where=f"{path}:{line_of(key)}: {key.value}"
+                    )
         elif isinstance(node, yaml.ScalarNode):
             check_text(node.value, where=f"{path}:{line_of(node)}", free=True)
 

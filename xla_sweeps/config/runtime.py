@@ -18,7 +18,7 @@ import msgspec
 
 from xla_sweeps.config import values
 from xla_sweeps.errors import ConfigError, unknown_name
-from xla_sweeps.schema.backend import Backend, flag_names
+from xla_sweeps.schema.backend import NAMES_FILES, Backend, backends, flag_names, is_harmless
 from xla_sweeps.schema.trial import Runtime, typed
 from xla_sweeps.system import environment, programs
 from xla_sweeps.system.devices import Device
@@ -30,8 +30,6 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 _TEXT = re.compile(r"[\w.,:=+-]+", re.ASCII)
 """A value of a flag that is a text: it neither ends the flag nor leaves the folder."""
-
-_NAMES_FILES = re.compile(r"dump|(?<!pro)file|_dir(?:_|$|ectory)|path|_to$|_from$|_cache_prefix")
 
 KINDS = {"bool": "bool", "int32": "int", "int64": "int", "float": "float", "string": "str"}
 """Types by their name in XLA's list."""
@@ -74,6 +72,37 @@ def check_runtime(
     )
 
 
+def flag_options() -> set[str]:
+    """The options that hold flags of a backend."""
+    return {option for backend in backends() for option in backend.flags}
+
+
+def check_flags(flags: Any, *, where: str) -> None:
+    """Refuse flags of a file or a server that could write files or start programs.
+
+    Args:
+        flags: values by name; None for none.
+        where: the option in its file and line, for the error.
+
+    Raises:
+        ConfigError: a person may type it.
+    """
+    if flags is None:
+        return
+    if not isinstance(flags, Mapping):
+        raise ConfigError(f"{where}={flags}: write NAME: VALUE below it")
+    for name, value in flags.items():
+        if NAMES_FILES.search(str(name)):
+            raise ConfigError(
+                f"{where}.{name}={value}: a trial's flags name no files; leave it out"
+            )
+        if value is not None and not is_harmless(str(name), value):
+            raise ConfigError(
+                f"{where}.{name}={value}: only your own command line may set this flag, as it may "
+                "write files or start programs: remove it here and add it there"
+            )
+
+
 def _variable(variables: Mapping[str, str], option: str, backend: Backend) -> str:
     """The variable that an option is passed in.
 
@@ -98,7 +127,7 @@ def _flags(option: str, given: Any, environ: Mapping[str, str], backend: Backend
         key = f"{option}.{name}"
         if not _NAME.fullmatch(name):
             raise ConfigError(f"{key}={value}: expected a flag's name: small letters, digits and _")
-        if _NAMES_FILES.search(name):
+        if NAMES_FILES.search(name):
             raise ConfigError(f"{key}={value}: a trial's flags name no files; leave it out")
         if name in flag_names(environ.get(variable, "")):
             raise ConfigError(f"{key}={value}: {variable} sets it too; unset it there")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Status
@@ -56,6 +57,7 @@ class Backend:
         log_level: variable that says how much its libraries write, or "".
         switches: variables by option (`threads.intra`), which may not be set as well.
         flags: variables that hold flags, by option.
+        words: flags whose value is a word, and that somebody else's file may set (`is_harmless`).
         failures: errors that it is known for; the first that matches is reported.
         wrapper: beginning of a first line that says nothing of an error, or "".
     """
@@ -75,6 +77,7 @@ class Backend:
     log_level: str = ""
     switches: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, str] = field(default_factory=dict)
+    words: frozenset[str] = frozenset()
     failures: tuple[KnownFailure, ...] = ()
     wrapper: str = ""
 
@@ -113,6 +116,32 @@ def default_backend() -> Backend:
 def backends() -> tuple[Backend, ...]:
     """All backends."""
     return tuple(map(backend_named, BACKENDS))
+
+
+_NUMBER = re.compile(r"true|false|[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.I)
+
+_WORD = re.compile(r"\w[\w.,]*", re.ASCII)
+
+NAMES_FILES = re.compile(r"dump|(?<!pro)file|_dir(?:_|$|ectory)|path|_to$|_from$|_cache_prefix")
+"""Parts of names of flags that name files."""
+
+_FOR_OTHERS = re.compile(r"extra|option|plugin|librar|command_line")
+"""Parts of names of flags that pass options to another program, or load one."""
+
+
+def is_harmless(name: str, value: Any) -> bool:
+    """True for a flag that somebody else's file may set: it names no file and starts nothing.
+
+    Its value is a number, true or false, or for some flags a word. A text could be LLVM's or an
+    assembler's options, which write files and start programs.
+    """
+    if not re.fullmatch(r"[a-z]\w*", name, re.ASCII) or NAMES_FILES.search(name):
+        return False
+    if any(name in backend.words for backend in backends()):
+        return isinstance(value, str) and _WORD.fullmatch(value) is not None
+    if _FOR_OTHERS.search(name):
+        return False
+    return isinstance(value, bool | int | float | str) and bool(_NUMBER.fullmatch(str(value)))
 
 
 def flag_names(value: str) -> set[str]:

@@ -137,6 +137,7 @@ BACKEND = Backend(
     log_level="TF_CPP_MIN_LOG_LEVEL",
     switches=_SWITCHES,
     flags=_FLAGS,
+    words=frozenset({"xla_cpu_max_isa", "xla_disable_hlo_passes", "tf_xla_ops_to_cluster"}),
     failures=_FAILURES,
     wrapper="Exception encountered when calling",
 )
