@@ -322,14 +322,88 @@ def test_a_name_that_is_a_path_stays_inside_the_results_folder(place: Path) -> N
 
 def test_the_words_that_a_person_types_reach_the_agents_in_the_command(place: Path) -> None:
     (place / "s.yaml").write_text(
-        "method: grid\nparameters: {model: {value: local}}\ncommand: [mine, '${args_json}']\n"
+        "method: grid\nparameters: {model: {value: local}}\n"
+        "command: ['${env}', '${interpreter}', '-m', xla_sweeps, '${args_json}', batch_size=8]\n"
     )
     typed = {"path": "mine.py:build", "trust_code": True, "weights": "a/b.h5", "seed": 3}
     sent = wandb_agents._definition(place / "s.yaml", typed)
     words = ["path=mine.py:build", "trust_code=true", "weights=a/b.h5"]
-    assert sent["command"] == ["mine", "${args_json}", *words]
-    assert wandb_agents.other_command(place / "s.yaml") == "mine ${args_json}"
+    assert sent["command"] == [*wandb_agents.COMMAND, "batch_size=8", *words]
     assert sent["parameters"] == {"model": {"value": "local"}, "seed": {"value": 3}}
+
+
+OURS = ["${env}", "${interpreter}", "-P", "-m", "xla_sweeps", "${args_json}"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "touch pwned",
+        ["touch", "pwned"],
+        ["${env}", "A=b", *OURS[1:]],
+        ["${env}", "${interpreter}", "em.py", "${args_json}"],
+        [*OURS[:-1], "${args_no_hyphens}"],
+        [*OURS, "model=local", "path=em.py:build", "trust_code=true"],
+        [*OURS, "+trust_code=true"],
+        [*OURS, "weights=/tmp/w.h5"],
+        [*OURS, "results_dir=/elsewhere"],
+        [*OURS, "--config-dir=evil"],
+        [*OURS, "xla_flags={xla_backend_extra_options:-a}"],
+        [*OURS, "seed=${envvar:WANDB_API_KEY}"],
+        [*OURS, "sweep", "s.yaml"],
+    ],
+    ids=str,
+)
+def test_agents_run_no_command_but_ours(
+    command: Any, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    definition = {"method": "grid", "parameters": {"seed": {"value": 1}}, "command": command}
+    (place / "s.yaml").write_text(json.dumps(definition))
+    error = refused(place, ["sweep", "s.yaml", "--launcher", "wandb"], capsys)
+    assert error.startswith("xla-sweeps: s.yaml: command: ")
+
+
+EXTRA = "xla_backend_extra_options"
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        (EXTRA, "-opt-bisect-limit=3,-opt-bisect-print-ir-path=thesis.txt"),
+        (EXTRA, 1),
+        ("xla_gpu_asm_extra_flags", "-v"),
+        ("xla_cpu_max_isa", "-AVX2"),
+        ("xla_cpu_some_text", "program"),
+        ("xla_dump_to", "there"),
+        ("xla_gpu_cuda_data_dir", 1),
+    ],
+)
+def test_flags_of_files_and_servers_write_nothing_and_start_nothing(
+    flag: str, value: str | int, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = json.dumps(value)
+    (place / "s.yaml").write_text(
+        f"method: grid\nparameters:\n  xla_flags.{flag}: {{value: {text}}}\n"
+    )
+    (place / "nested.yaml").write_text(
+        f"method: grid\nparameters:\n  xla_flags: {{value: {{{flag}: {text}}}}}\n"
+    )
+    group = place / "group" / "xla_flags"
+    group.mkdir(parents=True)
+    (group / "mine.yaml").write_text(f"{flag}: {text}\n")
+    level = place / "level" / "effort"
+    level.mkdir(parents=True)
+    (level / "mine.yaml").write_text(f"# @package _global_\nxla_flags: {{{flag}: {text}}}\n")
+    for arguments in (
+        ["sweep", "s.yaml", "--dry-run"],
+        ["sweep", "nested.yaml", "--dry-run"],
+        [json.dumps({"model": "mobilenet_v2", "xla_flags": {flag: value}})],
+        [json.dumps({f"xla_flags.{flag}": value})],
+        ["--config-dir", "group", *TRIAL, "+xla_flags=mine"],
+        ["--config-dir", "level", *TRIAL, "effort=mine"],
+    ):
+        error = refused(place, arguments, capsys)
+        assert "only your own command line may set this flag" in error or "no files" in error
 
 
 def test_a_secret_in_a_models_error_is_in_no_file_and_on_no_screen(place: Path) -> None:

@@ -25,17 +25,28 @@ pytestmark = pytest.mark.slow
 
 FAKE = str(SUPPORT / "fake_trial.py")
 
+AGENTS = ["${env}", "${interpreter}", FAKE, "${args_json}"]
+
 TWO = "cpu:0,cpu:1"
 
-QUICK_AGENT = """
+QUICK_AGENT = f"""
+import os
 import sys
 
+if "xla_sweeps" in sys.orig_argv and "WANDB_SWEEP_ID" in os.environ:
+    sys.path.append({str(SUPPORT)!r})
+    import fake_trial
+
+    fake_trial.use_script()
 if "agent" in sys.orig_argv:
     from wandb.wandb_agent import Agent
 
     Agent.POLL_INTERVAL = 0.5
 """
-"""Has `wandb agent` look for orders and for ended runs twice a second, not every 5 s."""
+"""Has `wandb agent` look for orders and for ended runs twice a second, not every 5 s.
+
+Trials have the scripted worker.
+"""
 
 
 @pytest.fixture
@@ -57,7 +68,7 @@ def environment(server: WandbServer, folder: Path, worker: str = "") -> dict[str
     }
 
 
-def definition(folder: Path, **parameters: object) -> Path:
+def definition(folder: Path, *, ours: object = False, **parameters: object) -> Path:
     chosen = {
         "model": {"values": ["mobilenet_v2", "resnet50"]},
         "batch_size": {"values": [1, 2]},
@@ -72,13 +83,7 @@ def definition(folder: Path, **parameters: object) -> Path:
                 "method": "grid",
                 "metric": {"name": "speedup", "goal": "maximize"},
                 "parameters": chosen,
-                "command": [
-                    "${env}",
-                    "${interpreter}",
-                    FAKE,
-                    "${args_json}",
-                    f"results_dir={folder / 'results'}",
-                ],
+                **({} if ours else {"command": [*AGENTS, f"results_dir={folder / 'results'}"]}),
             }
         )
     )
@@ -133,7 +138,7 @@ def test_two_agents_share_a_grid_that_our_command_created(
         "-m",
         "xla_sweeps",
         "sweep",
-        str(definition(tmp_path)),
+        str(definition(tmp_path, ours=True)),
         "seed=3",
         "tracker.project=p",
         "--launcher",

@@ -23,7 +23,7 @@ from typing import Any
 import yaml
 
 from xla_sweeps.config.foreign import may_set
-from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.sweep.definition import load_sweep
@@ -50,7 +50,16 @@ MAX_FAILED = 20
 
 _PROGRAM = ["${env}", "${interpreter}", "-P", "-m", "xla_sweeps"]
 
-COMMAND = [*_PROGRAM, "${args_json}"]
+_EARLY_PROGRAM = ["${env}", "${interpreter}", "-m", "xla_sweeps"]
+
+_ARGUMENTS = "${args_json}"
+
+COMMAND = [*_PROGRAM, _ARGUMENTS]
+
+_ALLOWED = (
+    "agents would run it on every machine: remove it, or write "
+    f"{COMMAND} and key=value words that a file may set"
+)
 
 PATH_PATTERN = re.compile(r"[\w.-]+/[\w. -]+/[\w-]+")
 
@@ -90,7 +99,7 @@ def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
         results_dir: the definition as it was sent is kept below it.
 
     Raises:
-        XlaSweepsError: the server refused.
+        XlaSweepsError: the definition has a command of its own, or the server refused.
     """
     document = _definition(path, values)
     folder = folder_below(results_dir.resolve(), "logs", "sweeps")
@@ -232,15 +241,25 @@ def _shim(folder: Path) -> Path:
     return shim
 
 
-def other_command(path: Path) -> str:
-    """A definition's own command, which agents run as it is, where it is not ours; else ""."""
-    command = _command(yaml.safe_load(path.read_text(encoding="utf-8")))
-    return "" if command[: len(_PROGRAM)] == _PROGRAM else " ".join(command)
+def command_of(path: Path) -> list[str]:
+    """The command that agents run on every machine: ours, and values that a file may set.
 
-
-def _command(document: Mapping[str, Any]) -> list[str]:
-    given = document.get("command") or COMMAND
-    return list(map(str, given)) if isinstance(given, list) else [str(given)]
+    Raises:
+        ConfigError: the definition has another one.
+    """
+    given = yaml.safe_load(path.read_text(encoding="utf-8")).get("command") or COMMAND
+    words = list(map(str, given)) if isinstance(given, list) else [str(given)]
+    for program in (_PROGRAM, _EARLY_PROGRAM):
+        if words[: len(program)] == program:
+            words = words[len(program) :]
+            break
+    else:
+        raise ConfigError(f"{path}: command: {shlex.join(words)}: {_ALLOWED}")
+    for word in words:
+        key, equals, value = word.partition("=")
+        if word != _ARGUMENTS and not (equals and may_set(key, value)):
+            raise ConfigError(f"{path}: command: {word}: {_ALLOWED}")
+    return [*_PROGRAM, *words]
 
 
 def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -253,7 +272,7 @@ def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     words = overrides({key: value for key, value in values.items() if key not in given})
     return {
         **document,
-        "command": [*_command(document), *words],
+        "command": [*command_of(path), *words],
         "name": load_sweep(path).name,
         "parameters": {**document["parameters"], **given},
     }
