@@ -160,7 +160,10 @@ def test_every_kind_of_row_is_measured_again_by_its_command(kind: str, again: Ag
 def test_flags_that_change_xla_are_part_of_the_command_and_nothing_else_is(
     again: Again, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flags = {"XLA_FLAGS": "--xla_cpu_enable_fast_math=true --a=b", "OMP_NUM_THREADS": "1"}
+    flags = {
+        "XLA_FLAGS": "--xla_cpu_enable_fast_math=true --xla_cpu_max_isa=AVX2",
+        "OMP_NUM_THREADS": "1",
+    }
     for name, value in flags.items():
         monkeypatch.setenv(name, value)
     first = again("seed=1")
@@ -176,6 +179,7 @@ def test_flags_that_change_xla_are_part_of_the_command_and_nothing_else_is(
     loading = dict.fromkeys(("CUDA_INJECTION64_PATH", "NCCL_NET_PLUGIN", "LD_PRELOAD"), "e.so")
     writing = dict.fromkeys(("CUDNN_LOGDEST_DBG", "CUDA_COREDUMP_FILE"), ".bashrc")
     hostile = {"x; rm -rf ~; XLA_FLAGS": "1", **loading, **writing, **flags}
+    hostile["XLA_FLAGS"] += " --xla_backend_extra_options=-a=.bashrc --xla_gpu_cuda_data_dir=evil"
     tampered = replace(record, environment={**record.environment, "flags": hostile})
     assert command_of(tampered) == (flags, "seed=1")
 
@@ -195,6 +199,16 @@ def test_flags_that_change_xla_are_part_of_the_command_and_nothing_else_is(
         ("seed=1", "path=\x1b[201~\x03"),
         ("path=\u202egnp.exe",),
         ("seed=" + "1" * 100_000,),
+        ("seed=2",),
+        ("model=resnet50", "seed=1"),
+        ("model=local", "path=/mnt/share/em.py:build", "trust_code=true", "seed=1"),
+        ("path=/mnt/share/em.py:build", "seed=1"),
+        ("import=/mnt/share/em.py", "seed=1"),
+        ("trust_code=true", "seed=1"),
+        ("--config-dir", "/mnt/share/cd", "model=x", "seed=1"),
+        ("+theirs=x", "seed=1"),
+        ("xla_flags.xla_backend_extra_options=-a=.bashrc", "seed=1"),
+        ("xla_flags={xla_cpu_enable_fast_math:true}", "seed=1"),
     ],
     ids=lambda words: ascii(words)[:40],
 )
@@ -207,9 +221,11 @@ def test_a_record_cannot_make_a_command_of_anything_but_a_trial(
 
 def test_nor_can_its_variables_act_on_a_terminal(again: Again) -> None:
     record = record_of(again("seed=1"))
-    hostile = {**record.environment, "flags": {"XLA_FLAGS": "--a\x1b[201~\ntouch pwned\n"}}
-    tampered = replace(record, environment=hostile)
-    assert summarize([tampered]).comparisons[0].provenance.command == ""
+    text = "--a\x1b[201~\ntouch pwned\n"
+    for flags, command in (({"OMP_NUM_THREADS": text}, ""), ({"XLA_FLAGS": text}, "seed=1")):
+        tampered = replace(record, environment={**record.environment, "flags": flags})
+        shown = summarize([tampered]).comparisons[0].provenance.command
+        assert shown.removeprefix("python -m xla_sweeps ") == command
 
 
 def test_a_trial_that_was_kept_from_the_gpus_says_so(

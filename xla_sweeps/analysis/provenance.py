@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from xla_sweeps.schema.backend import backend_of, backends
+from xla_sweeps.schema.backend import backend_of, backends, is_harmless
 from xla_sweeps.schema.options import BY_NAME
-from xla_sweeps.schema.overrides import repeats, words_of
+from xla_sweeps.schema.overrides import agree, repeats, words_of
 from xla_sweeps.schema.record import Record
 
 _LIBRARIES = (
@@ -63,7 +63,7 @@ def flags_of(record: Record) -> str:
 def command_of(record: Record) -> str:
     """The shell command that measures the trial again, after the variables that change XLA.
 
-    "" where a record asks for more than a trial, or for what cannot be shown on one line.
+    "" where a record's words are not those of its trial, or cannot be shown on one line.
     """
     flags = record.environment.get("flags") or {}
     variables = [
@@ -74,17 +74,29 @@ def command_of(record: Record) -> str:
         device = record.trial.device if record.environment.get("driver") else ""
         words = tuple(words_of(record.trial, device="" if device == "gpu:0" else device))
     words = words or (f"model={BY_NAME['model'].default}",)
-    if not repeats(words) or not all(map(str.isprintable, variables)):
+    if (
+        not repeats(words)
+        or not agree(words, record.trial)
+        or not all(map(str.isprintable, variables))
+    ):
         return ""
     return " ".join([*variables, "python -m xla_sweeps", *map(shlex.quote, words)])
 
 
 def _assignment(name: str, value: str) -> str:
     """A variable as a shell takes it, or "" where a command may not set it."""
+    if name in _holding_flags():
+        flags = (word.removeprefix("--").partition("=") for word in value.split())
+        value = " ".join(f"--{flag}={each}" for flag, _, each in flags if is_harmless(flag, each))
     prefixes = _LIBRARIES + tuple(prefix for backend in backends() for prefix in backend.prefixes)
     switches = re.fullmatch(rf"({'|'.join(prefixes)})_[A-Z0-9_]+", name)
-    allowed = switches and not _LOADS.search(name)
+    allowed = value and switches and not _LOADS.search(name)
     return f"{name}={shlex.quote(value)}" if allowed else ""
+
+
+def _holding_flags() -> set[str]:
+    """The variables that hold flags."""
+    return {variable for backend in backends() for variable in backend.flags.values()}
 
 
 def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from xla_sweeps.schema.backend import is_harmless
 from xla_sweeps.schema.modes import JIT_CANDIDATES, implied_modes, mode_of
 from xla_sweeps.schema.options import BY_NAME, LOCAL, NESTED, RUNTIME, SYNTHETIC
 from xla_sweeps.schema.trial import InputSpec, Trial
@@ -81,6 +82,61 @@ def repeats(words: Sequence[str]) -> bool:
         and all(word.isprintable() and _OVERRIDE.fullmatch(word) for word in given)
         and all(option_of(word) not in _SHOWING for word in given)
     )
+
+
+def agree(words: Sequence[str], trial: Trial) -> bool:
+    """True if arguments that `repeats` accepts ask for this trial and for nothing unsafe.
+
+    A record says both what was measured and the words: if they differ, somebody wrote it by hand.
+    Flags that could write files or start programs are not repeated either.
+    """
+    asked, in_folder = asked_of(trial), words[:1] == ("--config-dir",)
+    return all(_agrees(word, asked, in_folder=in_folder) for word in words[2 * in_folder :])
+
+
+def _agrees(word: str, asked: Mapping[str, Any], *, in_folder: bool) -> bool:
+    option, key = option_of(word), key_of(word)
+    text = word.partition("=")[2]
+    value: Any = asked.get(option)
+    if option not in BY_NAME:
+        return in_folder  # a group of the user's own
+    if option == "trust_code":
+        return bool(value) or str(asked["weights"]) not in ("random", "imagenet")
+    if BY_NAME[option].open_keys:
+        given = {key.partition(".")[2]: text} if "." in key else _pairs(text)
+        return all(
+            is_harmless(name, value.get(name)) and _same(each, value[name])
+            for name, each in given.items()
+        )
+    if key != option or option not in asked or option == "input_spec":
+        return True  # values that name no file and run no code
+    if option == "modes":
+        listed = sorted(_bare(text).strip("[]").split(","))
+        return listed == sorted(str(mode_of(label)) for label in value)
+    if value is None:
+        return _bare(text) in ("null", "auto", str(BY_NAME[option].default))
+    return _same(text, value) or (option == "source" and text == "auto")
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """The keys and values of a mapping in Hydra's grammar: `{a:1,b:2}`."""
+    pairs = (pair.partition(":") for pair in _bare(text).strip("{}").split(",") if pair)
+    return {name: value for name, _, value in pairs}
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"""[\s'"\\]""", "", text)
+
+
+def _same(text: str, value: Any) -> bool:
+    """True if the text of an override is this value; of a path, its end is enough."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(text) == value
+        except ValueError:
+            return False
+    mine, other = _bare(text).rstrip("/"), _bare(override_value(value))
+    return mine == other or (other.startswith("/") and other.endswith(mine.lstrip("~.")))
 
 
 def option_of(word: str) -> str:
