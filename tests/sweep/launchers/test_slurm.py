@@ -17,6 +17,7 @@ from driving import Notes, counted
 from paths import ROOT, SUPPORT
 from quick_sweep import quick_launch, task, tasks_of
 
+from xla_sweeps.cli.main import run
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.driver import Driver
@@ -63,7 +64,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def launcher(results: Path, *, chunk: int = 1, **options: str) -> SlurmLauncher:
-    asked = {"mem": "10", **options}.items()
+    asked = {"mem": "10", "cpus-per-task": "1", **options}.items()
     return SlurmLauncher(quick_launch(results=results, chunk=chunk, slurm=list(asked)))
 
 
@@ -245,6 +246,8 @@ def test_the_command_line_measures_on_the_cluster_and_a_rerun_measures_nothing(
         "slurm",
         "--slurm",
         "mem=900",
+        "--slurm",
+        "cpus-per-task=2",
     ]
     first = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     quiet = (
@@ -359,6 +362,28 @@ def test_the_script_quotes_hostile_values_and_contains_no_secret(
     assert "#SBATCH --array=0-2\n" in text
     assert "'/x y/j.json'" in text
     assert "canary" not in text
+
+
+def test_a_dry_run_shows_the_batch_script_with_cores_memory_and_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")  # without Slurm
+    Path("s.yaml").write_text(
+        "method: grid\nparameters: {model: {value: mnist_mlp}, seed: {values: [1, 2, 3, 4]}}\n"
+    )
+    words = ["sweep", "s.yaml", "effort.duplicates=0", "--launcher", "slurm", "--dry-run"]
+    assert run([*words, "--chunk", "2", "--slurm", "time=01:00:00", "--slurm", "mem=none"]) == 0
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 4
+    script = shown.err[shown.err.index("#!/bin/bash") :]
+    assert "#SBATCH --cpus-per-task=8\n" in script
+    assert "#SBATCH --time=01:00:00\n" in script
+    assert "#SBATCH --array=0-1\n" in script
+    assert "--mem=" not in script
+    assert not Path("results").exists()
+    assert run([*words, "--slurm", "n=1; rm"]) == 0
+    assert run([*words, "--slurm", "-n=1"]) == 2
 
 
 def test_the_accelerator_is_inserted_into_the_options_that_name_it() -> None:

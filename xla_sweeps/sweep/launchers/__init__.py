@@ -37,6 +37,15 @@ class Launcher(Protocol):
     name: str
     targets: bool = False
 
+    @classmethod
+    def preview(cls, options: Mapping[str, Any], *, jobs: int, results_dir: Path) -> str:
+        """What it would submit, for a dry run; "" where that is the jobs' commands.
+
+        Raises:
+            ConfigError: an option is wrong.
+        """
+        return ""
+
     def slots(self) -> list[str]:
         """Names of the slots that are known, for the screen."""
 
@@ -126,9 +135,18 @@ class LauncherKind:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     on_devices: bool = False
 
+    def preview(self, options: Mapping[str, Any], *, jobs: int, results_dir: Path) -> str:
+        """What such a launcher would submit (`Launcher.preview`)."""
+        return (
+            self._kind().preview(options, jobs=jobs, results_dir=results_dir) if self.place else ""
+        )
+
     def launcher(self, request: LauncherRequest) -> Launcher:
         """A launcher of this kind."""
-        return cast(Launcher, pkgutil.resolve_name(f"{__name__}.{self.place}")(request))
+        return cast(Launcher, self._kind()(request))
+
+    def _kind(self) -> Any:
+        return pkgutil.resolve_name(f"{__name__}.{self.place}")
 
 
 def key_and_value(text: str) -> tuple[str, str]:

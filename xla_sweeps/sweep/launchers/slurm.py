@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -37,7 +38,11 @@ MAX_ARRAY = 1000
 GONE_POLLS = 5
 """Polls in a row without the task in the queue and without its file before it counts as lost."""
 
-DEFAULTS = {"signal": "B:USR1@120", "ntasks": "1", "job-name": "xla-sweeps"}
+DEFAULTS = {
+    **{"signal": "B:USR1@120", "ntasks": "1", "job-name": "xla-sweeps"},
+    **{"cpus-per-task": "8", "mem": "16G", "time": "04:00:00"},
+}
+"""Options of sbatch; many sites give a task that asks for nothing one core and little memory."""
 
 _OPTION = re.compile(r"[a-z][a-z-]*")
 
@@ -84,13 +89,7 @@ class SlurmLauncher(Launcher):
                 raise ConfigError(
                     f"--launcher slurm: {tool} not found; run this on a login node of the cluster"
                 )
-        for key, value in self._options.items():
-            if not _OPTION.fullmatch(key):
-                raise ConfigError(
-                    f"--slurm {key}=…: expected a long option of sbatch, as in partition=gpu"
-                )
-            if not value.isprintable():
-                raise ConfigError(f"--slurm {key}={value!r}: holds a control character; remove it")
+        _check(self._options)
         stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
         parent = folder_below(request.results_dir.resolve(), "slurm")
         self._folder = parent / f"{stamp}-{os.getpid()}"
@@ -103,6 +102,16 @@ class SlurmLauncher(Launcher):
         self._closed = threading.Event()
         self._poller = threading.Thread(target=self._poll, name="slurm", daemon=True)
         self._poller.start()
+
+    @classmethod
+    def preview(cls, options: Mapping[str, Any], *, jobs: int, results_dir: Path) -> str:
+        """The batch script of the jobs that do not name an accelerator."""
+        chosen: dict[str, str] = dict(options.get("slurm", ()))
+        _check(chosen)
+        folder = results_dir.resolve() / "slurm" / "TIME-PID"
+        tasks = min(MAX_ARRAY, -(-jobs // int(options.get("chunk", 1))))
+        listed = folder / "000001.jobs.json"
+        return script_of(chosen, accelerator=None, tasks=tasks, jobs=listed, output=folder)
 
     def slots(self) -> list[str]:
         """The nodes that jobs run on now."""
@@ -262,6 +271,21 @@ class SlurmLauncher(Launcher):
             pending = self._jobs.pop(submitted.future, None)
         if pending is not None:
             submitted.future.set_result(ended)
+
+
+def _check(options: Mapping[str, str]) -> None:
+    """Refuse what is no option of sbatch.
+
+    Raises:
+        ConfigError: with what is expected.
+    """
+    for key, value in options.items():
+        if not _OPTION.fullmatch(key):
+            raise ConfigError(
+                f"--slurm {key}=…: expected a long option of sbatch, as in partition=gpu"
+            )
+        if not value.isprintable():
+            raise ConfigError(f"--slurm {key}={value!r}: holds a control character; remove it")
 
 
 def script_of(
