@@ -61,7 +61,7 @@ class RayLauncher(Launcher):
         try:
             ray.init(
                 address=address,
-                job_config=_no_current_folder(ray.JobConfig()),
+                job_config=_no_current_folder(ray.job_config.JobConfig()),
                 include_dashboard=False if address is None else None,
                 log_to_driver=False,
                 logging_level="ERROR",
