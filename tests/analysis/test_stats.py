@@ -95,6 +95,18 @@ def test_the_estimate_lies_in_its_interval(values: list[float]) -> None:
     assert interval.low <= interval.estimate <= interval.high
 
 
+def test_drawn_pairs_of_many_values_give_nearly_the_interval_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = np.random.default_rng(1).normal(0.3, 1.0, size=2001)
+    drawn = stats.signed_rank_interval(values)
+    monkeypatch.setattr(stats, "MAX_PAIRED", 3000)
+    every = stats.signed_rank_interval(values)
+    width = every.high - every.low
+    for name in ("estimate", "low", "high"):
+        assert abs(getattr(drawn, name) - getattr(every, name)) < width / 20
+
+
 @pytest.mark.parametrize("draw", ["gauss", "heavy", "uniform"])
 @pytest.mark.parametrize("count", [8, 20, 60])
 def test_the_interval_covers_the_truth_as_often_as_its_level(draw: str, count: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from xla_sweeps.errors import LockedError, StoreError
-from xla_sweeps.results.claim import claimed, is_claimed
+from xla_sweeps.results.claim import claimed, is_claimed, remove_left
 
 
 def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> None:
@@ -45,6 +45,13 @@ def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> 
     holder.communicate()
     with claimed(tmp_path, "abc"):
         pass
+
+
+def test_what_a_killed_process_left_is_removed_and_what_is_held_stays(tmp_path: Path) -> None:
+    with claimed(tmp_path, "held"):
+        (tmp_path / "claims" / "left.lock").write_text("")
+        remove_left(tmp_path, ["left", "held", "never"])
+        assert [path.name for path in (tmp_path / "claims").iterdir()] == ["held.lock"]
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling link", "hard link", "pipe", "folder"])

@@ -18,8 +18,10 @@ import pytest
 from factories import make_record
 
 from xla_sweeps.errors import StoreError
+from xla_sweeps.results import rows
 from xla_sweeps.results.store import Store, folder_below
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record, sealed
+from xla_sweeps.schema.trial import MAX_ROUNDS
 
 
 def save_many(results_dir: Path, count: int, note: str) -> None:
@@ -341,3 +343,24 @@ def test_replicates_of_several_trials_are_kept_apart(tmp_path: Path) -> None:
         "b" * 16: 1,
     }
     assert list(store.load("b" * 16).records) == ["b" * 16]
+
+
+def test_a_folder_whose_name_is_none_of_a_trial_is_left_alone(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    stored, _ = store.save(make_record())
+    strange = os.fsencode(store.records_dir) + b"/b\xff"
+    os.mkdir(strange)  # noqa: PTH102
+    (store.records_dir / "with a blank").mkdir()
+    assert [name for name, _ in store.folders()] == [stored.trial_id]
+    assert rows.load(tmp_path).records == rows.load(tmp_path).trials == 1
+    assert os.path.isdir(strange)  # noqa: PTH112
+
+
+def test_a_record_with_more_rounds_than_can_be_asked_for_is_none(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (measured,) = make_record().rounds[:1]
+    _, path = store.save(make_record(rounds=(measured,) * (MAX_ROUNDS + 1)))
+    loaded = store.load()
+    assert not loaded.records
+    assert "more than 20,000 rounds" in loaded.problems[0]
+    assert not path.exists()

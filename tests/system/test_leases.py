@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
+from pathlib import Path
 
 import pytest
 
 from xla_sweeps.system.devices import Device
-from xla_sweeps.system.leases import LEASES, Leases, lease_names, whole_replicate
+from xla_sweeps.system.leases import (
+    LEASES,
+    Leases,
+    lease_names,
+    whole_replicate,
+    without_leases,
+)
 
 ME = f"(pid {os.getpid()})"
 
@@ -74,4 +81,21 @@ def test_there_is_nothing_to_wait_for_where_no_temporary_folder_can_be_written(
     monkeypatch.delenv(LEASES)
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/nowhere")
     assert Leases(names, holder="a").take() == ""
+    assert without_leases().startswith("the leases of devices are off, so two commands may")
+
+
+def test_a_folder_that_somebody_else_made_turns_no_lease_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(LEASES)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "login"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / f"xla-sweeps-{os.getuid()}").write_text("theirs")
+    assert without_leases()
+    (tmp_path / "login").mkdir()
+    assert without_leases() == ""
+    with lease("a", "core-0") as first, lease("b", "core-0") as second:
+        assert first.take() == ""
+        assert second.take() == f"a {ME}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +18,10 @@ import msgspec
 from xla_sweeps.cli.arguments import add_results_dir, command_parser
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive, rows
-from xla_sweeps.results.store import RECORD_NAME, Store
+from xla_sweeps.results.store import RECORD_NAME, TRIAL_NAME, Store
 from xla_sweeps.schema.record import Record, RecordFormatError, build_of, newest
 from xla_sweeps.system.files import read_regular
 from xla_sweeps.system.text import counted, displayable
-
-_TRIAL = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
 def check_command(arguments: Sequence[str]) -> int:
@@ -91,7 +88,7 @@ def _trials(entries: Sequence[Path], findings: Findings) -> Iterator[tuple[str, 
             continue  # a temporary file, which the next trial removes
         if path.is_symlink():
             findings.problems.append(f"{path}: a link, which no reader follows")
-        elif not path.is_dir() or not _TRIAL.fullmatch(path.name):
+        elif not path.is_dir() or not TRIAL_NAME.fullmatch(path.name):
             findings.notes.append(f"{path}: not a trial's folder")
         else:
             findings.counts["trial"] += 1

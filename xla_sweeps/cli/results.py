@@ -149,6 +149,8 @@ def push_command(arguments: Sequence[str]) -> int:
         report = push.push(trials, log=log, force=options.force)
     except OSError as error:
         raise StoreError(f"cannot write {log}: {error.strerror or error}") from error
-    print(f"W&B: {report.sent} sent, {report.already} there already, {len(report.failed)} failed")
+    left = f", {report.not_tried} not tried" if report.not_tried else ""
+    failed = f"{len(report.failed)} failed{left}"
+    print(f"W&B: {report.sent} sent, {report.already} there already, {failed}")
     warn(*report.failed)
     return 1 if report.failed else 0

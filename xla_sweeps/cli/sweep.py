@@ -30,6 +30,7 @@ from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_plan, show_sweep
 from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.report.wandb.payload import SUMMARY_KEYS, run_summary
+from xla_sweeps.results.claim import remove_left
 from xla_sweeps.results.planned import keep
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store, folder_below
@@ -60,6 +61,7 @@ from xla_sweeps.sweep.plan import (
 from xla_sweeps.sweep.progress import time_left
 from xla_sweeps.sweep.search import Search
 from xla_sweeps.system.devices import gpu_problems
+from xla_sweeps.system.leases import without_leases
 from xla_sweeps.system.text import file_name
 
 _OF_MULTIRUN = ("hydra.sweep.", "hydra/launcher", "hydra.launcher.")
@@ -134,6 +136,8 @@ def measure(request: Request, plan: Plan) -> int:
     if options.dry_run:
         _show_plan(request, plan)
         return 0
+    if off := without_leases():
+        warn(off)
     request.store.check_writable()
     folder_below(request.store.results_dir, "logs", "sweeps")
     source = _source(request)
@@ -220,6 +224,11 @@ def _show_plan(request: Request, plan: Plan) -> None:
         left_s=time_left(left, past=plan.costs, slots=request.slot_count) if estimated else None,
         timed_s=sum(task.timed_s * task.wanted for task in wanted) / request.slot_count,
     )
+    options, jobs = request.options, sum(task.wanted for task in wanted)
+    if jobs:
+        folder = request.store.results_dir
+        script = options.kind.preview(options.launching, jobs=jobs, results_dir=folder)
+        print(script, end="", file=sys.stderr)
 
 
 def _source(request: Request) -> Search | None:
@@ -283,6 +292,7 @@ def _driver(
 def _conclude(request: Request, tasks: Sequence[Task], outcome: Outcome) -> int:
     """Show the results; the exit code says whether anything is left."""
     results_dir = request.store.results_dir
+    remove_left(results_dir, (trial for task in tasks for trial in task.trial_ids))
     show_sweep(
         request.sweep.name,
         rows=headline_rows(results_dir, tasks, warn=warn),
@@ -307,11 +317,11 @@ def _launch_agents(options: Options) -> int:
     Raises:
         XlaSweepsError: the definition is wrong, there is no key, or the server refused.
     """
+    sweep = load_sweep(options.file)
+    wandb_agents.command_of(options.file)
     require_login()
-    request = Request(options, load_sweep(options.file), slots_of(options))
+    request = Request(options, sweep, slots_of(options))
     plan_of(request)  # checks every trial that is known beforehand
-    if command := wandb_agents.other_command(options.file):
-        warn(f"{options.file}: the agents run its own command on every machine: {command}")
     results_dir = request.store.results_dir
     path = wandb_agents.create(options.file, override_values(options.overrides), results_dir)
     print(

@@ -46,6 +46,7 @@ from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.options import BY_NAME, LOGGED, RETIRED
 from xla_sweeps.schema.overrides import flattened, keys_of, overrides, repeating
 from xla_sweeps.system.environment import dropped_flags
+from xla_sweeps.system.leases import without_leases
 from xla_sweeps.system.process import Assignment
 
 if TYPE_CHECKING:  # the runner loads SciPy, for which a mistake in the request need not wait
@@ -223,7 +224,8 @@ def _check(jobs: Sequence[_Job], assignment: Assignment) -> None:
 
         for each in prepared:
             runner.check_free(each, assignment)
-    warn(*(line for job in jobs for line in remarks_of(job.document, job.settings.trial)))
+    remarks = (line for job in jobs for line in remarks_of(job.document, job.settings.trial))
+    warn(*remarks, *filter(None, [without_leases()]))
     if dropped := dropped_flags(os.environ):
         warn(f"ignored {' '.join(dropped)}: a trial's flags name no files and hold no secrets")
 
@@ -294,8 +296,7 @@ def _run_several(asked: argparse.Namespace, assignment: Assignment) -> int:
         return end
 
     os.environ["PYTHONSAFEPATH"] = "1"  # for the processes of a launcher of Hydra's
-    code = 0
-    words = [*map(full_key, asked.overrides), "hydra.mode=MULTIRUN"]
+    code, words = 0, [*map(full_key, asked.overrides), "hydra.mode=MULTIRUN"]
     try:
         with _hydra_output(asked, jobs), composing(asked.config_dir) as (own, further):
             batches = own.multirun("config", task, [*words, *further])

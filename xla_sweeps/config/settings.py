@@ -31,6 +31,7 @@ from xla_sweeps.schema import options
 from xla_sweeps.schema.backend import backend_named, backend_of
 from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import (
+    MAX_ROUNDS,
     Effort,
     ModelSpec,
     Precision,
@@ -323,8 +324,9 @@ def _effort(document: Mapping[str, Any]) -> Effort:
         if field.type == "bool":
             level[field.name] = values.boolean(given, key)
         elif field.type == "int":
-            least = 6 if field.name in ("rounds_min", "rounds_max", "side_rounds") else 1
-            level[field.name] = values.integer(given, key, at_least=least, at_most=MAX_COUNT)
+            rounds = field.name in ("rounds_min", "rounds_max", "side_rounds")
+            least, most = (6, MAX_ROUNDS) if rounds else (1, MAX_COUNT)
+            level[field.name] = values.integer(given, key, at_least=least, at_most=most)
         elif field.type == "float":
             level[field.name] = values.number(given, key, at_most=MAX_SECONDS)
     if level["rounds_max"] < level["rounds_min"]:

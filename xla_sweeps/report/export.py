@@ -97,6 +97,6 @@ def replace(output: Path, content: bytes) -> None:
 def _cell(value: object) -> str:
     if not isinstance(value, str):
         return "" if value is None else str(value)
-    text = f"'{value}" if value[:1] in ("=", "+", "-", "@") else value
+    text = f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
     quoted = text.replace('"', '""')
     return f'"{quoted}"' if set(text) & set(',;"\r\n') else text

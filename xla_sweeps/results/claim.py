@@ -9,7 +9,7 @@ import os
 import pwd
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,14 @@ def claimed(results_dir: Path, trial_id: str) -> Iterator[None]:
         sys.audit("xla_sweeps.claim.after")
         yield
         sys.audit("xla_sweeps.claim.release")
+
+
+def remove_left(results_dir: Path, trial_ids: Iterable[str]) -> None:
+    """Remove what is left of the claims of processes that were killed."""
+    for trial in trial_ids:
+        if (results_dir / "claims" / f"{trial}.lock").exists():
+            with contextlib.suppress(LockedError, StoreError), claimed(results_dir, trial):
+                pass
 
 
 @contextlib.contextmanager

@@ -32,6 +32,9 @@ _ATTEMPTS = 10_000
 RECORD_NAME = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
 """The name of a record's file; any other file of the folder is somebody else's."""
 
+TRIAL_NAME = re.compile(r"[0-9A-Za-z_-]{1,64}")
+"""The name of a trial's folder; any other folder is somebody else's."""
+
 _QUARANTINED = re.compile(r"(.+)-(0|[1-9][0-9]{0,8})\.json-[0-9a-f]{8}")
 
 _T = TypeVar("_T")
@@ -176,7 +179,7 @@ class Store:
         try:
             with os.scandir(self.records_dir) as entries:
                 for entry in entries:
-                    if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+                    if TRIAL_NAME.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
                         with contextlib.suppress(FileNotFoundError):  # removed meanwhile
                             yield entry.name, entry.stat().st_mtime_ns
         except FileNotFoundError:

@@ -28,7 +28,14 @@ from xla_sweeps.schema.measurement import (
     Status,
 )
 from xla_sweeps.schema.modes import SCENARIOS, baseline_of, headline_candidates, is_mode
-from xla_sweeps.schema.trial import EXAMPLE, ModelSpec, TrackerSettings, Trial, size_text
+from xla_sweeps.schema.trial import (
+    EXAMPLE,
+    MAX_ROUNDS,
+    ModelSpec,
+    TrackerSettings,
+    Trial,
+    size_text,
+)
 from xla_sweeps.schema.upgrade import UPGRADES
 
 SCHEMA_VERSION = 4
@@ -318,6 +325,8 @@ class _Environment(msgspec.Struct):
 
 def checked(record: Record) -> Record:
     """The record; its modes are known, and its environment has the types that readers rely on."""
+    if len(record.rounds) > MAX_ROUNDS:
+        raise RecordFormatError(f"not a valid record: more than {MAX_ROUNDS:,} rounds")
     labels = (*record.modes, *record.trial.modes)
     unknown = next((label for label in labels if not is_mode(label)), None)
     if unknown is not None:

@@ -94,6 +94,10 @@ def _described(text: str, **more: Any) -> Any:
     return field(metadata={"help": text}, **more)
 
 
+MAX_ROUNDS = 20_000
+"""Most rounds of a replicate; the statistics take time and memory for each."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
     """Length and precision of a measurement; the levels are the files of `conf/effort/`."""

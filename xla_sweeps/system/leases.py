@@ -60,6 +60,28 @@ def whole_replicate(device: Device) -> tuple[str, ...]:
     return tuple(f"use-{name}" for name in lease_names(device))
 
 
+def lease_folder() -> Path | None:
+    """The folder of the leases: the one that is set, else one below /tmp, else below /run/user.
+
+    /run/user is the second choice: it goes with the user's last login, and its leases with it.
+    """
+    if given := os.environ.get(LEASES):
+        return private_folder(given)
+    login = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
+    return private_folder() or private_folder(str(login / "xla-sweeps"))
+
+
+def without_leases() -> str:
+    """A warning, if processes of this user do not take turns on devices; else ""."""
+    if lease_folder():
+        return ""
+    place = os.environ.get(LEASES) or f"xla-sweeps-{os.getuid()} below the temporary folder"
+    return (
+        "the leases of devices are off, so two commands may measure on one at once: "
+        f"{place} cannot be used, or is somebody else's; set {LEASES} to a folder of your own"
+    )
+
+
 class Leases(AbstractContextManager["Leases"]):
     """Some leases, taken together; a context manager that gives them back.
 
@@ -84,7 +106,7 @@ class Leases(AbstractContextManager["Leases"]):
 
         What was taken is kept, so that many devices can be waited for.
         """
-        while self._missing and (folder := private_folder(os.environ.get(LEASES))):
+        while self._missing and (folder := lease_folder()):
             lease, following = (folder / f"{self._missing[0]}.{kind}" for kind in ("lock", "next"))
             try:
                 self._next = self._next or self._locked(following)

@@ -28,6 +28,7 @@ class PushReport:
     sent: int
     already: int
     failed: tuple[str, ...]
+    not_tried: int = 0
 
 
 def push(
@@ -64,7 +65,7 @@ def _push_all(
         for header, records, summary in trials
     ]
     waiting = [trial for trial in plan if trial[2]]
-    sent, already, failed = 0, len(plan) - len(waiting), list[str]()
+    sent, already, failed, not_tried = 0, len(plan) - len(waiting), list[str](), 0
     if not waiting:
         return PushReport(sent=0, already=already, failed=())
     helper = Helper(log)
@@ -74,12 +75,12 @@ def _push_all(
             sent += not problem
             if problem:
                 failed.append(f"{header.trial_id} ({header.name}): {problem}")
-            if not reachable and tried < len(waiting):
-                failed.append(f"{len(waiting) - tried} more not tried")
+            if not reachable:
+                not_tried = len(waiting) - tried
                 break
     finally:
         helper.end()
-    return PushReport(sent=sent, already=already, failed=tuple(failed))
+    return PushReport(sent=sent, already=already, failed=tuple(failed), not_tried=not_tried)
 
 
 def _push_trial(
