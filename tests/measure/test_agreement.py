@@ -238,3 +238,11 @@ def test_a_mode_may_miss_a_box_that_eager_misses_too_on_inputs_that_differ_by_ro
     assert not agreement.compare_detections(far, eager, eager, precision=Precision.FLOAT32).ok
     assert agreement.compare_detections(far, eager, far, precision=Precision.FLOAT32).ok
     assert not agreement.compare_detections(further, eager, far, precision=Precision.FLOAT32).ok
+
+
+def test_an_algorithm_of_a_gpu_that_loses_digits_is_no_error_and_a_wrong_result_is() -> None:
+    """Winograd's error beside an eager kernel without it: far above eager's own."""
+    noise = np.sign(RNG.normal(size=REFERENCE.shape)) * np.abs(EAGER).max()
+    assert not gate(EAGER + 3e-4 * noise).ok
+    assert gate(EAGER + 3e-4 * noise, gpu=True).ok
+    assert not gate(EAGER + 1e-3 * noise, gpu=True).ok

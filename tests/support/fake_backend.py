@@ -176,9 +176,8 @@ class FakeWork:
         return FakeModel(job)
 
 
-declare()
-
 if __name__ == "__main__":
+    declare()
     if sys.argv[1] == "--worker":
         del sys.argv[1]
         server.main(lambda channel: Replicate(FakeWork, channel.send, title=BACKEND.title).answer)

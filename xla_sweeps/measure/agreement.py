@@ -13,6 +13,13 @@ from xla_sweeps.schema.trial import Precision
 TOLERANCE = {Precision.FLOAT32: 1e-4, Precision.MIXED_FLOAT16: 1e-2, Precision.MIXED_BFLOAT16: 2e-2}
 """A difference from eager that always passes, relative to the largest absolute eager output."""
 
+GPU_TOLERANCE = 5e-4
+"""The same for float32 on a GPU.
+
+There each mode may choose other algorithms for a convolution or a product. Winograd's and split-K's
+lose digits that eager's own kernel keeps, and are no error. TF32's error of 1e-3 still fails.
+"""
+
 REFERENCE_FACTOR = {
     Precision.FLOAT32: 2.0,
     Precision.MIXED_FLOAT16: 3.0,
@@ -56,6 +63,7 @@ def compare(
     *,
     precision: Precision,
     classes: bool,
+    gpu: bool = False,
 ) -> Agreement:
     """Compare a mode's outputs with eager's, and both with a float64 reference where there is one.
 
@@ -71,7 +79,11 @@ def compare(
         reference: float64 outputs, likewise, for the first images of the batch.
         precision: the model's precision; sets the tolerances.
         classes: whether the last axis is classes, so that the largest logit is a prediction.
+        gpu: whether a GPU computed them, whose algorithms differ between modes.
     """
+    tolerance = TOLERANCE[precision]
+    if gpu:
+        tolerance = max(tolerance, GPU_TOLERANCE)
     if other_shapes := _other_shapes(outputs, eager):
         return other_shapes
     heads = [
@@ -80,6 +92,7 @@ def compare(
             eager[index],
             reference[index] if reference else None,
             precision,
+            tolerance,
             classes=classes,
         )
         for index, output in enumerate(outputs)
@@ -151,12 +164,13 @@ def _compare_head(
     eager: np.ndarray,
     reference: np.ndarray | None,
     precision: Precision,
+    tolerance: float,
     *,
     classes: bool,
 ) -> Agreement:
     if (refusal := _not_comparable(output, eager)) is not None:
         return refusal
-    scale, tolerance = _scale(eager), TOLERANCE[precision]
+    scale = _scale(eager)
     agreement = Agreement(rmse_rel=_rmse(output, eager) / scale, top1_match=None, ok=True)
     spread, margin = 0.0, tolerance * scale
     if reference is not None and reference.shape[1:] == eager.shape[1:]:
@@ -172,7 +186,7 @@ def _compare_head(
     agreement = replace(agreement, top1_match=matches)
     close = float(np.abs(output - eager).max()) <= tolerance * scale
     if not close:
-        agreement = _judged(agreement, precision, spread)
+        agreement = _judged(agreement, REFERENCE_FACTOR[precision], tolerance, spread)
     if agreement.ok and clear_mismatch and matches is not None:
         reason = f"the predicted class differs in {1 - matches:.0%} of the images"
         agreement = replace(agreement, ok=False, reason=reason)
@@ -194,15 +208,15 @@ def _not_comparable(output: np.ndarray, eager: np.ndarray) -> Agreement | None:
     return None
 
 
-def _judged(agreement: Agreement, precision: Precision, spread: float) -> Agreement:
+def _judged(agreement: Agreement, factor: float, tolerance: float, spread: float) -> Agreement:
     """The agreement of outputs that are not close to eager's: ok if they are as close to float64.
 
     Args:
         agreement: the differences from eager and from the reference.
-        precision: the model's precision; sets the tolerances.
+        factor: its error against the reference may be this many times eager's.
+        tolerance: the difference from eager that passes without a reference.
         spread: the error of a constant against the reference, as `rmse_ref_rel`.
     """
-    tolerance, factor = TOLERANCE[precision], REFERENCE_FACTOR[precision]
     error, eager_error = agreement.rmse_ref_rel, agreement.eager_rmse_ref_rel
     against = ""
     if error is not None and eager_error is not None:

@@ -113,10 +113,6 @@ class TrainBench(Bench):
         """True if a mode draws random numbers while training, and could draw others than eager."""
         return bool(self.trainer.random_layers) and mode is not Mode.EAGER
 
-    def add_reference(self, tell: Tell, position: int = 0) -> bool:
-        """Compute a reference, unless that was tried or nothing can be verified."""
-        return self.deterministic and super().add_reference(tell, position)
-
     def count_macs(self, tell: Tell, xla: modes.ModeExecutable | None = None) -> None:
         """Count multiply-accumulates of the model: a step has more than a forward pass."""
         if xla is None:
