@@ -149,6 +149,6 @@ def test_the_studys_two_tables_follow_from_the_published_rows() -> None:
     assert all(one.candidates == 1 for one in made)
     fastest, *rest = study.of_rows(rows)
     assert [table.key for table in (fastest, *rest)] == ["fastest"]
-    assert fastest.finding.startswith("The fastest model with XLA at 12 sizes: another one on")
+    assert fastest.finding.startswith("The fastest model with XLA in 12 settings: another one on")
     assert all("published" in cells[1] for cells in fastest.lines)
     assert {str(row.speedup.verdict) for row in rows} == {"none"}

@@ -134,6 +134,16 @@ def overall_answer(overview: Overview, devices: Mapping[str, Overview] | None = 
     return " ".join(filter(None, words))
 
 
+def folders_words(folders: Mapping[str, int]) -> str:
+    """A sentence on which of several results folders the answer counts; "" for one."""
+    if len(folders) < 2:
+        return ""
+    names = [
+        SENTENCES["of folder"].format(count=count, results=name) for name, count in folders.items()
+    ]
+    return SENTENCES["folders"].format(folders=listed(names)) + "."
+
+
 def device_words(devices: Mapping[str, Overview]) -> str:
     """A sentence with the word of each device; "" where all devices have the same."""
     groups: dict[str, list[str]] = {}

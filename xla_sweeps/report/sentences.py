@@ -31,6 +31,9 @@ SENTENCES: Mapping[str, str] = {
     "on": "{word} on {devices}",
     "device": "{device} ({speedup})",
     "more devices": "{count} more",
+    "folders": "A configuration that several folders have counts once, with the most replicates, "
+    "or else the newest: {folders}",
+    "of folder": "{count} of {results}",
     # of one pair
     str(Verdict.FASTER): "{candidate} is {speedup} faster than {baseline} (clear: {interval}); "
     "{advice}.",

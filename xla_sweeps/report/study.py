@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from xla_sweeps.analysis import overview, ranking
@@ -32,11 +32,13 @@ class Table:
     """The answer to a question, with its figures as text.
 
     Attributes:
+        scenario: that it is of; no table is of several.
         key: its name in `results --show`.
         finding: the answer in a sentence.
         note: how to read it.
     """
 
+    scenario: str
     key: str
     title: str
     finding: str
@@ -46,21 +48,21 @@ class Table:
 
 
 def tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
-    """The tables that have something to say, of the headline mode of the commonest scenario.
+    """The tables that have something to say, of each scenario's headline mode.
 
     Args:
         columns: `ranking.NEEDED`, of equal length, by name; a row of each question.
     """
-    scenario = next(iter(by_count(columns["scenario"])), "")
-    mode = headline_of(scenario)[1]
-    entries = [
-        entry
-        for entry in ranking.entries_of(columns)
-        if entry.place.setting[ranking.SETTING.index("scenario")] == scenario
-    ]
-    ranked = [entry for entry in entries if entry.mode == mode]
-    made = [_fastest(ranked, mode), _agreement(ranked), _podium(ranked), _inversions(entries, mode)]
-    return [table for table in made if table.lines]
+    made: list[Table] = []
+    every, place = ranking.entries_of(columns), ranking.SETTING.index("scenario")
+    for scenario in by_count(columns["scenario"]):
+        mode = headline_of(scenario)[1]
+        entries = [entry for entry in every if entry.place.setting[place] == scenario]
+        ranked = [entry for entry in entries if entry.mode == mode]
+        tables = [_fastest(ranked, mode), _agreement(ranked), _podium(ranked)]
+        tables.append(_inversions(entries, mode))
+        made += [replace(table, scenario=scenario) for table in tables if table.lines]
+    return made
 
 
 def _fastest(entries: Sequence[Entry], mode: str) -> Table:
@@ -68,9 +70,9 @@ def _fastest(entries: Sequence[Entry], mode: str) -> Table:
     same = {one.entry.place: one for one in ranking.fastest(ranking.same_models(entries))}
     sizes = {one.entry.place[:2]: one.differs for one in places}
     several = len({one.entry.place.device for one in places}) > 1
-    finding = f"The fastest model with {name_of(mode)} at {counted(len(sizes), 'size')}"
+    finding = f"The fastest model with {name_of(mode)} in {counted(len(sizes), 'setting')}"
     if several:
-        finding += f": another one on another device at {sum(sizes.values())} of them"
+        finding += f": another one on another device in {sum(sizes.values())} of them"
     lines = []
     for one in places:
         entry, fixed = one.entry, same.get(one.entry.place)
@@ -88,6 +90,7 @@ def _fastest(entries: Sequence[Entry], mode: str) -> Table:
             )
         )
     return Table(
+        "",
         "fastest",
         "The fastest model at each resolution",
         f"{finding}.",
@@ -113,6 +116,7 @@ def _agreement(entries: Sequence[Entry]) -> Table:
             f"{high.tau:.2f} at {high.resolution_px} px."
         )
     return Table(
+        "",
         "agreement",
         "Do devices rank models alike?",
         finding,
@@ -151,6 +155,7 @@ def _podium(entries: Sequence[Entry]) -> Table:
             )
     winners = {line[2].split()[1] for line in lines}
     return Table(
+        "",
         "podium",
         "Podiums",
         f"The first places of {counted(len(lines), 'ranking')}: {counted(len(winners), 'model')}.",
@@ -182,6 +187,7 @@ def _inversions(entries: Sequence[Entry], mode: str) -> Table:
         for one in result.each
     ]
     return Table(
+        "",
         "inversions",
         "Larger models that are faster",
         f"Pairs of a line in which the larger model is faster: {', '.join(said)}.",

@@ -144,7 +144,10 @@ def test_each_scenario_has_its_own_answers() -> None:
 def test_the_fastest_model_of_each_device_is_named_with_its_rate() -> None:
     rows = [pair(1, 4.0), pair(2, 3.9), pair(3, 1.5, device="B"), failed(4)]
     text = text_of("fastest", rows)
-    assert "**The fastest model at each resolution.** The fastest model with XLA at 1 size" in text
+    assert (
+        "**The fastest model at each resolution.** The fastest model with XLA in 1 setting: "
+        in text
+    )
     assert "| 224 px, batch 4 | Some | net1 \\* | 400.0 | 396.0–404.0 | 2 |" in text
     assert "| 224 px, batch 4 | B | net3 \\* | 150.0 |" in text
     assert "**Podiums.** The first places of 1 ranking: 1 model." in text

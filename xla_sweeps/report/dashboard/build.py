@@ -12,6 +12,7 @@ import datetime
 import gzip
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.table import joined, rows_of
 from xla_sweeps.schema.column import PAGE
+from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import by_scenario, is_aa_pair
 from xla_sweeps.schema.row import COLUMNS
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 MAX_ROWS = 200_000
+
+_PAIR = ("origin", "scenario", "baseline", "candidate")
 
 DEFAULT_NAME = "dashboard.html"
 
@@ -212,7 +216,12 @@ def sums(table: pyarrow.Table, *, baseline: str = "") -> overview.Overview:
 def answer(table: pyarrow.Table) -> str:
     """The answer of the commonest scenario, with a word for each device where they differ."""
     columns = _answers(table)
-    return advice.overall_answer(overview.overview_of(columns), overview.devices_of(columns))
+    whole = overview.overview_of(columns)
+    text = advice.overall_answer(whole, overview.devices_of(columns))
+    pairs = zip(*(columns[name] for name in _PAIR), columns["results"], strict=True)
+    wanted = (MEASURED, whole.scenario, whole.baseline, whole.candidate)
+    folders = Counter(folder for *pair, folder in pairs if tuple(pair) == wanted)
+    return f"{text} {advice.folders_words(folders)}".strip()
 
 
 def _trust(table: pyarrow.Table) -> dict[str, dict[str, Any]]:
@@ -232,7 +241,7 @@ def _answers(table: pyarrow.Table) -> dict[str, list[Any]]:
     """The columns that are summed, of one row of each question."""
     asked = {name: table[name].to_pylist() for name in overview.ASKED}
     table = table.take(overview.answering(asked))
-    return {name: table[name].to_pylist() for name in (*overview.SUMMED, "device")}
+    return {name: table[name].to_pylist() for name in (*overview.SUMMED, "device", "results")}
 
 
 def _finished(table: pyarrow.Table) -> tuple[pyarrow.Table, int]:

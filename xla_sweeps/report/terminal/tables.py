@@ -106,9 +106,11 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
 
 def show_tables(tables: Sequence[study.Table]) -> None:
     """Show answers to the study's questions, each with its finding and how to read it."""
+    several = len({table.scenario for table in tables}) > 1
     for table in tables:
         lines, note = study.limited(table)
-        say(table.title, "bold")
+        suffix = f", scenario={table.scenario}" if several else ""
+        say(displayable(f"{table.title}{suffix}"), "bold")
         paragraph(table.finding)
         pairs = range(0, len(table.columns), 2)
         cells = [tuple(line[place : place + 2] for place in pairs) for line in lines]

@@ -12,12 +12,20 @@ function answerSection() {
   addPanel(byId("answer-head"), (view) => {
     const { yes, text, more, command } = answerTo(view);
     fill(sentence, el("b", `${yes} `), text);
-    fill(sub, more && el("p", more), command && el("p", "Run: ", el("code", command)));
+    fill(sub, more && el("p", more), command && el("p", "Run: ", el("code", command)), otherScenarios(view));
     fill(behind, isOneModel(view) ? configurationCards(view) : deviceTable(view));
     terms.textContent = view.overview.pairs ? termsOf(view) : "";
   });
   byId("answer-charts").append(sortedChart());
   addPanel(byId("published"), published, { worth: (view) => view.alone.length > 0 });
+}
+
+/** Links to the scenarios that the file has too: no figure is of several. */
+function otherScenarios({ rows, index, state }) {
+  const others = scenariosOf(rows).filter(({ name }) => name !== state.scenario);
+  const choose = (name) => () => state.set({ scenario: name, ...pairFor(index, name, state.origin) });
+  const links = others.flatMap(({ name }) => [" ", linkButton(name, choose(name))]);
+  return links.length ? el("p.note", "Also measured, each by itself:", links) : null;
 }
 
 /** Whether all that is shown is of one model on one device. */
@@ -128,10 +136,10 @@ function caveatsOfMany(view, { contaminated, published: others, saved }, every) 
   const are = contaminated === 1 ? "is" : "are";
   const hidden = view.counted.length - view.shown.length;
   const folders = view.distinct("results");
-  const from = (name) => `${count(view.counted.filter(view.rows.is("results", name)).length)} of ${name}`;
+  const from = (results) => say("of folder", { count: count(view.counted.filter(view.rows.is("results", results)).length), results });
   return phrase([
     hidden && `The answer counts all ${count(view.counted.length)}; of single ones, the ${count(view.shown.length)} of your filter are shown.`,
-    folders.length > 1 && `Each configuration counts once, as the folder with more replicates has it, or else the newer one: ${allOf(folders.map(from))}.`,
+    folders.length > 1 && `${say("folders", { folders: allOf(folders.map(from)) })}.`,
     every && "Every measurement here is contaminated by other load on the machine: measure again.",
     tested?.untrusted && capitalized(tested.text),
     contaminated && !every && `${count(contaminated)} ${are} contaminated by other load on the machine.`,

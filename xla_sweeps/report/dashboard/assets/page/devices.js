@@ -8,7 +8,7 @@ const CARDS_SHOWN = 4;
 
 /** A row for each device: typical, shares of the verdicts, best, worst, spread. */
 function deviceTable(view) {
-  if (!view.overview.pairs) return null;
+  if (!view.overview.compared && !view.overview.failed) return null;
   const speedup = view.rows.number("speedup");
   const bestRows = view.sorted(ANY_OUTCOME);
   const ends = bestRows.length ? [bestRows[0], bestRows.at(-1)].map((row) => Math.log2(speedup[row])) : [0, 0];

@@ -67,17 +67,18 @@ function fastestSection(state) {
   addPanel(panel.parentElement, draw, { follows: ["tab", "place"], worth: (view) => view.ranked.length > 1 && view.counted.length > 0 });
 }
 
-/** The public study's questions, as the package answers them for the whole file. */
+/** The public study's questions, as the package answers them for the whole file, of the chosen scenario. */
 function studySection({ study = [] }) {
-  const parts = study.map(({ key, title, finding, columns, lines, note }) => {
+  const partOf = ({ key, title, finding, columns, lines, note }) => {
     const cells = columns.map((name, place) => [name, (line) => line[place]]);
     const text = `${note} Of the whole file, whatever the filters.`;
     const props = { open: ["fastest", "inversions"].includes(key) };
     return el("details", props, el("summary", title), el("p", finding), plainTable("", lines, cells), el("p.note", text));
-  });
-  const box = el("div.card", { id: "study-tables" }, parts);
+  };
+  const box = el("div.card", { id: "study-tables" });
+  const own = ({ state }) => study.filter(({ scenario }) => scenario === state.scenario);
   byId("podium").parentElement.after(box);
-  addPanel(box, () => {}, { worth: () => parts.length > 0 });
+  addPanel(box, (view) => fill(box, own(view).map(partOf)), { worth: (view) => own(view).length > 0 });
 }
 
 /** The best pairs of each device, at one resolution and batch size: by default at the commonest. */

@@ -52,14 +52,15 @@ function heatMap(view, theme, width) {
   const merged = across(whole) < 26 || !whole.lines.some(isSized);
   const cells = merged ? heatCells(view, true) : whole;
   const { name, columns, lines, devices, resolutions } = cells;
-  const cellWidth = across(cells);
+  const wide = Math.min(width, left + 16 + CELL_MOST * devices.length * resolutions.length);
+  const cellWidth = Math.min(CELL_MOST, across(cells));
   const items = lines.flatMap((line, y) =>
     columns.flatMap((column) => {
       const cell = line.cells.get(column.place);
       return cell ? { cell, line, y, column, dead: !cell.mean.n, doubt: view.doubtOfAll(cell.rows) } : [];
     }),
   );
-  const letters = Math.max(9, Math.floor((width - left) / devices.length / 7));
+  const letters = Math.max(9, Math.floor((wide - left) / devices.length / 7));
   const title = (y) => chartText(cutMiddle(lines[y].name, Math.floor(left / 6.4)));
   const colourOf = speedupColours(theme);
   return {
@@ -78,10 +79,10 @@ function heatMap(view, theme, width) {
       ...doubtLegend(items),
     ],
     plot: {
-      width: Math.min(width, left + 16 + CELL_MOST * devices.length * resolutions.length),
+      width: wide,
       height: lines.length * 23 + 84,
       ...margins(30, 16, 40, left),
-      fx: { axis: "top", label: null, padding: 0.02, tickFormat: (device) => chartText(cutMiddle(device, letters)) },
+      fx: { axis: "top", label: null, padding: 0.02, tickFormat: (device) => chartText(cutMiddle(shortDevice(view, device), letters)) },
       x: {
         ...WORDS,
         domain: resolutions,
