@@ -71,6 +71,11 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--resolution", "96"], "--resolution: write it without dashes: resolution=96"),
         (["model=vgg16", "--batch-size=8"], "--batch-size: write it without dashes: batch_size=8"),
         (["--effort.block_s", "1"], "--effort.block_s: write it without dashes: effort.block_s=1"),
+        (["=-1"], "'=-1': expected KEY=VALUE, as in model=resnet50"),
+        (
+            ["--config-dir", "d", "effort=mine"],
+            "Invalid defaults list in 'effort/mine', defaults mu",
+        ),
         (["--verson"], "unknown option '--verson'. Did you mean '--version'?"),
         (["sweep", "own"], "sweep own: a file is named in full: own.yaml"),
         (
@@ -145,7 +150,21 @@ def test_a_request_that_cannot_be_carried_out_says_what_is_allowed(
     for name in ("s.yaml", "own.yaml"):
         Path(name).write_text(SWEEP)
     os.mkfifo("pipe")
+    Path("d/effort").mkdir(parents=True)
+    Path("d/effort/mine.yaml").write_text("defaults: {a: b}\nblock_s: 0.1\n")
     assert refusal(arguments, capsys).startswith(line)
+
+
+@pytest.mark.parametrize("command", ["dashboard", "doctor", "model=vgg16"])
+def test_a_current_folder_that_was_removed_is_named(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("gone").mkdir()
+    os.chdir("gone")
+    Path("../gone").rmdir()
+    assert run([command]) == USAGE_CODE
+    line = "xla-sweeps: the current folder cannot be used: No such file or directory\n"
+    assert capsys.readouterr().err == line
 
 
 def test_the_bare_command_prints_its_usage_and_measures_nothing(

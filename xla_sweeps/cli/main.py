@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Sequence
+from pathlib import Path
 
 from xla_sweeps import __version__
 from xla_sweeps.cli import COMMANDS
@@ -27,6 +28,10 @@ def run(arguments: Sequence[str]) -> int:
         for word in arguments:
             if not word.isascii() and word != word.encode("utf-8", "replace").decode():
                 raise ConfigError(f"the argument {word!r} is not valid UTF-8")
+        try:
+            Path.cwd()
+        except OSError as error:
+            raise ConfigError(f"the current folder cannot be used: {error.strerror}") from error
         code = _run(list(arguments))
         lost = output_error()
         if lost:

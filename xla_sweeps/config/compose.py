@@ -117,7 +117,7 @@ def composing(config_dir: Path | None) -> Iterator[tuple[Hydra, list[str]]]:
         further = [f"hydra.searchpath={override_value([place])}"]
     GlobalHydra.instance().clear()
     with (
-        _one_line_errors(),
+        _one_line_errors(ValueError),  # Hydra raises it for what a file's defaults hold
         initialize_config_dir(str(catalog.conf_dir()), version_base="1.3", job_name="xla_sweeps"),
     ):
         _forget_resolvers()
@@ -127,13 +127,13 @@ def composing(config_dir: Path | None) -> Iterator[tuple[Hydra, list[str]]]:
 
 
 @contextlib.contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """Turn what Hydra, OmegaConf or YAML reports into one line."""
+def _one_line_errors(*more: type[Exception]) -> Iterator[None]:
+    """Turn what Hydra, OmegaConf or YAML reports, and these errors, into one line."""
     try:
         yield
     except yaml.YAMLError as error:
         raise ConfigError(yaml_message(error, catalog.conf_dir())) from error
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, *more) as error:
         raise _translated(error) from error
 
 
@@ -162,6 +162,8 @@ def check_overrides(overrides: Sequence[str]) -> None:
         override = parsed(text)
         _check_reach(override)
         key = override.key_or_group
+        if not str(key):
+            raise ConfigError(f"'{_cut(text)}': expected KEY=VALUE, as in model=resnet50")
         if key in seen and seen[key] != text:
             raise ConfigError(f"conflicting overrides: '{seen[key]}' and '{text}'; give {key} once")
         seen[key] = text
