@@ -47,7 +47,10 @@ from xla_sweeps.schema.row import ComparisonRow, Figure, ModeSummary
 HOST_BOUND_INDEX = 0.9
 
 _TOO_FEW_ROUNDS = Failure(
-    phase=Phase.MEASURE, kind="too_few_rounds", message="too few rounds were measured"
+    phase=Phase.MEASURE,
+    kind="too_few_rounds",
+    message="too few rounds were measured",
+    hint="measure fewer modes, as in modes=[graph,xla], or for longer: effort.mode_cap_s=S",
 )
 
 

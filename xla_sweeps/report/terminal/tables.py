@@ -70,6 +70,8 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
         if row.headline:
             style = f"bold {COLOURS[str(row.speedup.verdict)]}"
             paragraph(f"{advice.symbol(row)} {advice.answer(row)}", style)
+            if row.failure.hint and not row.failure.mode:
+                paragraph(f"  next: {row.failure.hint}", indent=8)
     for mode in summary.modes:
         if mode.failure and mode.status not in (Status.OK, Status.INTERRUPTED):
             hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
