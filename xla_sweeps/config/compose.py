@@ -129,11 +129,12 @@ def composing(config_dir: Path | None) -> Iterator[tuple[Hydra, list[str]]]:
 @contextlib.contextmanager
 def _one_line_errors(*more: type[Exception]) -> Iterator[None]:
     """Turn what Hydra, OmegaConf or YAML reports, and these errors, into one line."""
+    reported: tuple[type[Exception], ...] = (HydraException, OmegaConfBaseException, *more)
     try:
         yield
     except yaml.YAMLError as error:
         raise ConfigError(yaml_message(error, catalog.conf_dir())) from error
-    except (HydraException, OmegaConfBaseException, *more) as error:
+    except reported as error:
         raise _translated(error) from error
 
 
