@@ -47,7 +47,7 @@ def help_text(catalog: Mapping[str, CatalogEntry], commands: Iterable[tuple[str,
         "Should I turn XLA on for my Keras vision model, on my hardware, and what does",
         "it buy me?",
         "",
-        "usage: python -m xla_sweeps [key=value ...]  measure one trial",
+        "usage: python -m xla_sweeps key=value [...]  measure one trial",
         "       xla-sweeps COMMAND ...                the same program; COMMAND --help",
     ]
     for purpose, options in PURPOSES.items():
