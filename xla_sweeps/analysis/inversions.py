@@ -9,16 +9,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from xla_sweeps.analysis.ranking import Entry, Place
+from xla_sweeps.analysis.ranking import Entry
 
 _VERSION = re.compile(r"(?<=[A-Za-z])[_-]?(V\d+|RS)$")
-
-PRELIMINARY_BELOW = 2
-"""Replicates from which on an inversion is not preliminary: intervals are those between them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +24,6 @@ class Inversion:
 
     Attributes:
         ratio: of the throughputs.
-        preliminary: True if one of them has a single replicate.
     """
 
     larger: Entry
@@ -37,7 +33,7 @@ class Inversion:
     @property
     def preliminary(self) -> bool:
         """True if one of them has a single replicate."""
-        return min(self.larger.replicates, self.smaller.replicates) < PRELIMINARY_BELOW
+        return min(self.larger.replicates, self.smaller.replicates) < 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,42 +54,30 @@ def line_of(family: str) -> str:
     return _VERSION.sub("", family)
 
 
-def inversions(entries: Iterable[Entry], *, by: str = "params") -> Inversions:
+def inversions(entries: Iterable[Entry]) -> Inversions:
     """Compare the models of each line on one device in one setting and mode.
 
-    Published figures and others without an interval say nothing of this, and are left out.
-
-    Args:
-        entries: of any modes and places.
-        by: what makes a model the larger one, `params` or `macs`.
+    The larger model has more parameters. Published figures and others without an interval say
+    nothing of this, and are left out.
     """
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in entries:
-        if getattr(entry, by) and entry.low is not None and entry.high is not None:
+        if entry.params and entry.low is not None and entry.high is not None:
             key = (entry.place, entry.mode, line_of(entry.family))
             groups.setdefault(key, []).append(entry)
     pairs: Counter[tuple[str, str]] = Counter()
     inverted: list[Inversion] = []
     for (place, mode, _), own in groups.items():
-        for smaller, larger in _pairs(own, by):
+        ordered = sorted(own, key=lambda entry: entry.params or 0.0)
+        for smaller, larger in itertools.combinations(ordered, 2):
+            if larger.params == smaller.params:
+                continue
             pairs[place.device, mode] += 1
             if (larger.low or 0.0) > (smaller.high or 0.0):
                 ratio = larger.value / smaller.value
                 inverted.append(Inversion(larger=larger, smaller=smaller, ratio=ratio))
-    number = Counter((_place(one).device, one.larger.mode) for one in inverted)
+    number = Counter((one.larger.place.device, one.larger.mode) for one in inverted)
     return Inversions(
         each=tuple(sorted(inverted, key=lambda one: -one.ratio)),
         counts={key: (number[key], pairs[key]) for key in sorted(pairs)},
     )
-
-
-def _pairs(entries: Sequence[Entry], by: str) -> Iterable[tuple[Entry, Entry]]:
-    """Each two models of different size, the smaller one first."""
-    ordered = sorted(entries, key=lambda entry: float(getattr(entry, by)))
-    for smaller, larger in itertools.combinations(ordered, 2):
-        if getattr(smaller, by) < getattr(larger, by):
-            yield smaller, larger
-
-
-def _place(inversion: Inversion) -> Place:
-    return inversion.larger.place

@@ -30,7 +30,7 @@ SETTING = tuple(
 )
 """Columns that models ranked together share, beside device and resolution."""
 
-_MODEL = ("model", "family", "source", "params", "macs")
+_MODEL = ("model", "family", "source", "params")
 
 _RATE = ("throughput_samples_per_s", "throughput_low", "throughput_high")
 
@@ -61,7 +61,6 @@ class Entry:
     model: str
     family: str
     params: float | None
-    macs: float | None
     replicates: int
     value: float
     low: float | None
@@ -125,7 +124,6 @@ def entries_of(columns: Mapping[str, Sequence[Any]]) -> list[Entry]:
                     model=row["model"],
                     family=row["family"],
                     params=_number(row["params"]),
-                    macs=_number(row["macs"]),
                     replicates=int(row["replicates"]),
                     value=value,
                     low=low,

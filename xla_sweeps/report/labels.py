@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from xla_sweeps.schema.row import COLUMNS, QUESTION, ComparisonRow, value_of
 
@@ -18,12 +19,12 @@ TELLING = (
 )
 """Columns that distinguish trials of one model and size, the plainest first."""
 
-ID_CHARACTERS = 8
-
 DEVICE_CHARACTERS = 18
 
 CHARACTERS = 80
-"""Maximum length of any other value: the variables of a machine may fill pages."""
+"""Maximum length of a value: the variables of a machine may fill pages."""
+
+_CHARACTERS = {"trial_id": 8, "measured_at": 16}
 
 
 def number(value: float | None) -> str:
@@ -70,22 +71,43 @@ def distinctions(rows: Sequence[ComparisonRow], shown: Sequence[str]) -> list[st
         rows: rows of one table.
         shown: columns of the table.
     """
-    alike: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
-    for index, row in enumerate(rows):
-        alike[tuple(value_of(row, name) for name in shown)].append(index)
-    labels = [""] * len(rows)
-    for group in alike.values():
-        chosen: dict[int, tuple[str, ...]] = dict.fromkeys(group, ())
-        for name in TELLING:
-            end = ID_CHARACTERS if name == "trial_id" else CHARACTERS
-            values = {index: _written(rows[index], name)[:end] for index in group}
-            if len(set(chosen.values())) < len(group) and len(set(values.values())) > 1:
-                chosen = {index: (*chosen[index], values[index]) for index in group}
-        for index, facts in chosen.items():
-            labels[index] = " · ".join(filter(None, facts))
+    columns = {
+        name: [value_of(row, name) for row in rows] for name in dict.fromkeys((*shown, *TELLING))
+    }
+    return told_apart(columns, shown, TELLING)
+
+
+def told_apart(
+    columns: Mapping[str, Sequence[Any]], alike: Sequence[str], by: Sequence[str]
+) -> list[str]:
+    """For each row as much of some columns as tells it from others, such as `quick · xla`, or "".
+
+    Args:
+        columns: of equal length, by name.
+        alike: columns of which a row's others have the same values.
+        by: columns that tell them apart, the plainest first.
+    """
+    groups: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for place, key in enumerate(zip(*(columns[name] for name in alike), strict=True)):
+        groups[key].append(place)
+    labels = [""] * sum(map(len, groups.values()))
+    several = [group for group in groups.values() if len(group) > 1]
+    for name in by if several else ():
+        for group in several:
+            texts = {place: _written(name, columns[name][place]) for place in group}
+            met: defaultdict[str, set[str]] = defaultdict(set)
+            for place, text in texts.items():
+                met[labels[place]].add(text)
+            for place, text in texts.items():
+                if text and len(met[labels[place]]) > 1:
+                    labels[place] = " · ".join(filter(None, (labels[place], text)))
     return labels
 
 
-def _written(row: ComparisonRow, name: str) -> str:
-    asked, value = COLUMNS[name].asked, value_of(row, name)
-    return asked.write(value) if asked else str(value)
+def _written(name: str, value: Any) -> str:
+    if isinstance(value, float):
+        value = f"{value:g}"
+    asked = COLUMNS[name].asked if name in COLUMNS else None
+    text = asked.write(value) if asked else str(value or "")
+    text = text.replace("T", " ") if name == "measured_at" else text
+    return text[: _CHARACTERS.get(name, CHARACTERS)]

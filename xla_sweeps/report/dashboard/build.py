@@ -203,19 +203,9 @@ def _rounded(column: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
     return np.where(keep, rounded, np.uint32(0x7FC00000))
 
 
-def sums(table: pyarrow.Table, *, baseline: str = "") -> overview.Overview:
-    """The overview of the commonest scenario, of one row of each question.
-
-    Args:
-        table: of rows.
-        baseline: of the comparisons; "" for the scenario's own.
-    """
-    return overview.overview_of(_answers(table), baseline=baseline)
-
-
 def answer(table: pyarrow.Table) -> str:
     """The answer of the commonest scenario, with a word for each device where they differ."""
-    columns = _answers(table)
+    columns = answers(table)
     whole = overview.overview_of(columns)
     text = advice.overall_answer(whole, overview.devices_of(columns))
     pairs = zip(*(columns[name] for name in _PAIR), columns["results"], strict=True)
@@ -237,7 +227,7 @@ def _trust(table: pyarrow.Table) -> dict[str, dict[str, Any]]:
     }
 
 
-def _answers(table: pyarrow.Table) -> dict[str, list[Any]]:
+def answers(table: pyarrow.Table) -> dict[str, list[Any]]:
     """The columns that are summed, of one row of each question."""
     asked = {name: table[name].to_pylist() for name in overview.ASKED}
     table = table.take(overview.answering(asked))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xla_sweeps.report.labels import TELLING
+from xla_sweeps.report.labels import TELLING, told_apart
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.row import COLUMNS, QUESTION
+from xla_sweeps.schema.row import QUESTION
 
 if TYPE_CHECKING:
     import pyarrow
@@ -23,9 +21,6 @@ _NAMED_BY = (
 
 _TOLD_APART_BY = ("results", *TELLING[:-1], "measured_at", TELLING[-1])
 """Columns that tell rows of one name apart, the plainest first."""
-
-_CUT = {"measured_at": 16, "trial_id": 8}
-"""Characters that are shown of a column."""
 
 
 def with_derived(table: pyarrow.Table) -> pyarrow.Table:
@@ -47,35 +42,7 @@ def with_derived(table: pyarrow.Table) -> pyarrow.Table:
     table = table.append_column("break_even_images", pyarrow.array(needed))
     asked = [name for name in _TOLD_APART_BY if name in QUESTION]
     for column, by in (("suffix", _TOLD_APART_BY), ("suffix_asked", asked)):
-        texts = pyarrow.array(_suffixes(table, by), pyarrow.string())
-        table = table.append_column(column, texts)
+        values = {name: table[name].to_pylist() for name in (*_NAMED_BY, *by)}
+        told = [text and f" · {text}" for text in told_apart(values, _NAMED_BY, by)]
+        table = table.append_column(column, pyarrow.array(told, pyarrow.string()))
     return table
-
-
-def _suffixes(table: pyarrow.Table, by: Sequence[str]) -> list[str]:
-    """For each row as much of these columns as tells it from those of the same name."""
-    columns = {name: table[name].to_pylist() for name in _NAMED_BY}
-    groups: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for place, key in enumerate(zip(*columns.values(), strict=True)):
-        groups[key].append(place)
-    suffixes = [""] * table.num_rows
-    several = [group for group in groups.values() if len(group) > 1]
-    for name in by if several else ():
-        values = table[name].to_pylist()
-        for group in several:
-            alike: defaultdict[str, set[str]] = defaultdict(set)
-            texts = {place: _written(name, values[place]) for place in group}
-            for place, text in texts.items():
-                alike[suffixes[place]].add(text)
-            for place, text in texts.items():
-                if text and len(alike[suffixes[place]]) > 1:
-                    suffixes[place] += f" · {text}"
-    return suffixes
-
-
-def _written(name: str, value: Any) -> str:
-    if isinstance(value, float):
-        value = f"{value:g}"
-    asked = COLUMNS[name].asked if name in COLUMNS else None
-    text = asked.write(value) if asked else str(value or "")
-    return text.replace("T", " ")[: _CUT[name]] if name in _CUT else text

@@ -22,6 +22,7 @@ from dashboard_page import (
 )
 from synthetic_rows import DEVICES, base_row, compared
 
+from xla_sweeps.analysis.overview import overview_of
 from xla_sweeps.report.advice import overall_word, typically
 from xla_sweeps.report.dashboard import build
 
@@ -108,7 +109,7 @@ def test_a_row_for_each_device_has_its_own_figures(browser: Browser, study: Stud
             page.rows[place] for place in selected(page.rows, [("device", name)])
         )
         sums = page_oracle.overview(rows, "graph")
-        assert word == overall_word(build.sums(table_of(rows), baseline="graph"))
+        assert word == overall_word(overview_of(build.answers(table_of(rows))))
         assert float(typical.rstrip("×")) == pytest.approx(sums["geomean"], rel=0.006)
         for verdict in page_oracle.VERDICTS:
             said = [one for one in shares.splitlines() if one.endswith(f" {verdict}")]
@@ -272,7 +273,7 @@ def test_the_page_and_the_terminal_give_the_same_answer(
     ]
     page = write_page(tmp_path / "page.html", rows)
     visit(browser, page)
-    figures = build.sums(table_of(rows))
+    figures = overview_of(build.answers(table_of(rows)))
     word = browser.evaluate("document.querySelector('#answer-sentence b').innerText.trim()")
     assert word == overall_word(figures)
     said = browser.evaluate("document.getElementById('answer-sentence').innerText")

@@ -26,7 +26,7 @@ from dashboard_page import (
 )
 from synthetic_rows import DEVICES, NASTY_DEVICE, NASTY_MODEL, base_row, compared
 
-from xla_sweeps.analysis.overview import Overview
+from xla_sweeps.analysis.overview import Overview, overview_of
 from xla_sweeps.report.dashboard import build
 
 pytestmark = pytest.mark.browser
@@ -132,9 +132,9 @@ def test_unfiltered_figures_are_those_of_the_package(browser: Browser, study: St
     visit(browser, page)
     assert isinstance(browser.evaluate("xlaSweeps.version"), str)
     table = table_of(page.rows)
-    check_sums(browser, build.sums(table, baseline="graph"))
+    check_sums(browser, overview_of(build.answers(table), baseline="graph"))
     turn(browser, [("baseline", "eager")])
-    check_sums(browser, build.sums(table, baseline="eager"))
+    check_sums(browser, overview_of(build.answers(table), baseline="eager"))
 
 
 def check_sums(browser: Browser, sums: Overview) -> None:
