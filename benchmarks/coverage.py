@@ -1,6 +1,6 @@
 """Coverage of the published intervals, simulated through the project's own functions.
 
-    python -m benchmarks.coverage [--sweeps 100] [--only speedup]
+    python -m benchmarks.coverage [--sweeps 100] [--only speedup]      # or others, trust
 
 A sweep has 20 trials. A process adds its own deviation to all its rounds; rounds scatter beside it.
 The worlds:
@@ -16,6 +16,8 @@ Levels (throughput, compile time, latency) drift within a process (standard devi
 correlation 0.9 from round to round) and share an effect of the day. Their truth is the day's.
 `compare` measures the sweep on another day; both days have four anchors.
 
+`trust`: sweeps of some A/A pairs, whose copies are equal or really differ.
+
 Prints the tables of docs/measurement.md; takes some minutes of CPU.
 """
 
@@ -30,6 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.interval import (
     Bounds,
     Numbers,
@@ -45,8 +48,9 @@ from xla_sweeps.analysis.interval import (
     reach_of,
 )
 from xla_sweeps.analysis.overview import discoveries
-from xla_sweeps.analysis.pool import prior_of
+from xla_sweeps.analysis.pool import MIN_FLOOR, prior_of
 from xla_sweeps.analysis.stats import log_quantile, signed_rank_interval
+from xla_sweeps.analysis.trust import NOMINAL, UNTRUSTED_BELOW
 from xla_sweeps.schema.row import Figure
 
 SPREADS = (0.0, 0.005, 0.01, 0.02)
@@ -323,18 +327,49 @@ def print_others(sweeps: int) -> None:
                 )
 
 
+def untrusted(kind: str, replicates: int, pairs: int, apart: float, sweeps: int) -> float:
+    """The share of sweeps whose intervals are not trusted, by as many A/A pairs."""
+    source = np.random.default_rng((replicates, pairs, round(1e4 * apart), len(kind)))
+    judged = 0
+    for _ in range(sweeps):
+        worlds = [world_of(source, kind, 0.005) for _ in range(-(-pairs // TRIALS))]
+        figures = [one for world in worlds for one in ratios(world, counts(replicates))][:pairs]
+        learned = prior(figures)
+        reach = reach_of(*errors_of(figures, [learned] * pairs))
+        middles = np.array([one.mean for one in figures]) + apart
+        wrong = int((np.abs(middles) - reach > math.log1p(MIN_FLOOR)).sum())
+        judged += wrong > 0 and stats.special().bdtrc(wrong - 1, pairs, NOMINAL) < UNTRUSTED_BELOW
+    return judged / sweeps
+
+
+def print_trust(sweeps: int) -> None:
+    """The table of untrusted sweeps: processes differ by 0.5 %."""
+    numbers, differ = (8, 15, 20, 40), (0.0, 0.02, 0.03)
+    print(f"| trials | replicates | {' | '.join(f'{number} pairs' for number in numbers)} |")
+    print(f"|---|---|{'---|' * len(numbers)}")
+    for kind in ("even", "uneven", "heavy"):
+        for replicates in (1, 3):
+            cells = [
+                " / ".join(
+                    percent(untrusted(kind, replicates, number, apart, sweeps)) for apart in differ
+                )
+                for number in numbers
+            ]
+            print(f"| {kind} | {replicates} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--sweeps", type=int, default=100, help="of each kind (default 100)")
-    parser.add_argument("--only", choices=("speedup", "others"), help="one of the tables")
+    parser.add_argument("--only", choices=("speedup", "others", "trust"), help="one table")
     options = parser.parse_args()
-    if options.only != "others":
-        print_speedups(options.sweeps)
-    if options.only != "speedup":
-        print_others(options.sweeps)
+    tables = {"speedup": print_speedups, "others": print_others, "trust": print_trust}
+    for name, print_table in tables.items():
+        if options.only in (None, name):
+            print_table(options.sweeps)
 
 
 if __name__ == "__main__":

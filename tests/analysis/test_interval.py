@@ -74,15 +74,15 @@ def test_every_figure_has_an_interval_from_one_replicate_on(name: str) -> None:
 
 
 def test_contrasts_of_like_sides_have_welchs_interval() -> None:
-    """A prior that says what the sides say themselves counts as two more processes."""
+    """A prior that says what the sides say themselves counts as two more processes, once."""
     first, second = figure(0.0, 0.01, 0.02), figure(0.1, 0.11, 0.12)
     prior = Prior(0.01**2)
     result = contrast((first, prior), (second, prior), floor=0.01)
     error = 0.01 * math.sqrt(2 / 3)
-    reach = scipy.stats.t(8).ppf(0.975) * error
+    reach = scipy.stats.t(6).ppf(0.975) * error
     assert [result.interval.low, result.interval.high] == pytest.approx([0.1 - reach, 0.1 + reach])
     assert result.p_value == pytest.approx(
-        2 * scipy.stats.t(8).sf((0.1 - math.log(1.01)) / error), rel=1e-6
+        2 * scipy.stats.t(6).sf((0.1 - math.log(1.01)) / error), rel=1e-6
     )
 
 

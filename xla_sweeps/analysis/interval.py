@@ -220,10 +220,10 @@ def contrast(
         Variances Are Involved.
     """
     errors, freedoms = errors_of([first[0], second[0]], [first[1], second[1]])
-    parts = [*(errors**2).tolist(), shift[1] ** 2]
-    degrees = [*freedoms.tolist(), shift[2]]
-    shares = sum(part**2 / freedom for part, freedom in zip(parts, degrees, strict=True))
-    error, freedom = math.sqrt(sum(parts)), sum(parts) ** 2 / shares if shares else math.inf
+    variance, freedom = _sum_of((errors**2).tolist(), freedoms.tolist())
+    own = max(FREEDOM, freedom - FREEDOM)  # both sides' variances rest on one prior
+    variance, freedom = _sum_of([variance, shift[1] ** 2], [own, shift[2]])
+    error = math.sqrt(variance)
     middle = second[0].mean - first[0].mean - shift[0]
     interval, narrower = (
         stats.interval_about(middle, error, freedom=freedom, level=level)
@@ -234,6 +234,13 @@ def contrast(
     return Contrast(
         interval=interval, narrower=narrower, p_value=p_value, error=error, freedom=freedom
     )
+
+
+def _sum_of(variances: Sequence[float], freedoms: Sequence[float]) -> tuple[float, float]:
+    """Sum of independent variances, and the degrees of freedom of that (Welch-Satterthwaite)."""
+    total = sum(variances)
+    shares = sum(one**2 / freedom for one, freedom in zip(variances, freedoms, strict=True))
+    return total, total**2 / shares if shares else math.inf
 
 
 def verdict_of(interval: Interval, narrower: Interval, *, floor: float) -> Verdict:
