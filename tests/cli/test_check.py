@@ -97,6 +97,18 @@ def test_litter_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert last.endswith("0 problems")
 
 
+def test_a_thousand_notes_that_say_the_same_are_twenty_and_their_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder_with(tmp_path, GOLDEN.read_bytes())
+    for number in range(1000):
+        (tmp_path / "records" / f"stray-{number}.txt").write_text("")
+    assert main.run(["check", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("stray-" in line for line in lines) == 20
+    assert "note: and 980 more: not a trial's folder" in lines
+
+
 def test_what_one_process_measured_is_stored_once_and_on_one_machine(tmp_path: Path) -> None:
     record = make_record(noise=0.1)
     store = Store(tmp_path)

@@ -15,6 +15,7 @@ import pytest
 from commands import command, in_terminal
 from factories import failed_outcome, make_record
 
+from xla_sweeps.cli.main import run
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Status
@@ -38,6 +39,18 @@ def test_results_are_a_table_of_headline_rows_by_default(results: Path) -> None:
     assert re.search(r" xla +graph ", done.stdout)
     assert not re.search(r" graph +eager ", done.stdout)
     assert re.search(r" graph +eager ", command("results", "--all", cwd=results).stdout)
+
+
+def test_a_long_table_is_cut_and_says_where_the_rest_is(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("xla_sweeps.cli.results.ROWS_SHOWN", 1)
+    assert run(["results", str(results / "results")]) == 0
+    shown = capsys.readouterr().out
+    assert "1 more rows: --format csv, or --where EXPR\n" in shown
+    assert ("faster" in shown) != ("slower" in shown)
+    assert run(["results", str(results / "results"), "--format", "csv"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
 
 
 def test_a_row_without_figures_says_why_below_the_table(results: Path) -> None:

@@ -122,9 +122,10 @@ def read_trials(
     results_dir: Path, rows: Rows, *, only: Collection[str] | None = None
 ) -> tuple[Mapping[str, Sequence[Record]], Mapping[str, TrialSummary]]:
     """Records and summaries by trial, as `results.rows.summaries`; warns of unreadable ones."""
-    from xla_sweeps.report.terminal.console import warn
+    from xla_sweeps.report.terminal.console import progress_bar, warn
     from xla_sweeps.results.rows import summaries
 
-    records, by_trial, problems = summaries(results_dir, rows, only=only)
+    with progress_bar(f"reading {results_dir}") as advance:
+        records, by_trial, problems = summaries(results_dir, rows, only=only, advance=advance)
     warn(*rows.problems, *problems)
     return records, by_trial

@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,11 +17,15 @@ import msgspec
 
 from xla_sweeps.cli.arguments import add_results_dir, command_parser
 from xla_sweeps.errors import StoreError
+from xla_sweeps.report.terminal.console import progress_bar
 from xla_sweeps.results import derive, rows
 from xla_sweeps.results.store import RECORD_NAME, TRIAL_NAME, Store
 from xla_sweeps.schema.record import Record, RecordFormatError, build_of, newest
 from xla_sweeps.system.files import read_regular
 from xla_sweeps.system.text import counted, displayable
+
+ALIKE_SHOWN = 20
+"""Most lines that say the same of different files."""
 
 
 def check_command(arguments: Sequence[str]) -> int:
@@ -34,7 +38,8 @@ def check_command(arguments: Sequence[str]) -> int:
     if not (options.dir / "records").exists():
         raise StoreError(f"{options.dir} holds no records")
     findings = examined(options.dir)
-    for line in (*findings.problems, *(f"note: {note}" for note in findings.notes)):
+    notes = (f"note: {note}" for note in _bounded(findings.notes))
+    for line in (*_bounded(findings.problems), *notes):
         print(displayable(line))
     counts = ", ".join(
         counted(count, word) if word in ("trial", "record") else f"{count} {word}"
@@ -43,6 +48,19 @@ def check_command(arguments: Sequence[str]) -> int:
     problems = counted(len(findings.problems), "problem")
     print(f"{displayable(options.dir)}: {counts}; {problems}")
     return 1 if findings.problems else 0
+
+
+def _bounded(lines: Sequence[str]) -> Iterator[str]:
+    """The first lines that say the same of different files, and how many more there are."""
+    alike: collections.Counter[str] = collections.Counter()
+    for line in lines:
+        what = line.partition(": ")[2]
+        alike[what] += 1
+        if alike[what] <= ALIKE_SHOWN:
+            yield line
+    for what, count in alike.items():
+        if count > ALIKE_SHOWN:
+            yield f"and {count - ALIKE_SHOWN:,} more: {what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +85,9 @@ def examined(results_dir: Path) -> Findings:
     except OSError as error:
         raise StoreError(f"{folder} cannot be read: {error.strerror or error}") from error
     store = Store(results_dir)
-    trials = _trials(entries, findings)
-    read = derive.summarized(store, ((name, records, ()) for name, records in trials))
+    with progress_bar("checking records") as advance:
+        trials = _trials(entries, findings, advance)
+        read = derive.summarized(store, ((name, records, ()) for name, records in trials))
     findings.problems.extend((*read.problems, *rows.unlike_records(results_dir, read)))
     contaminated = findings.counts["contaminated"]
     if contaminated:
@@ -80,10 +99,13 @@ def examined(results_dir: Path) -> Findings:
     return findings
 
 
-def _trials(entries: Sequence[Path], findings: Findings) -> Iterator[tuple[str, list[Record]]]:
+def _trials(
+    entries: Sequence[Path], findings: Findings, advance: Callable[[int, int], None]
+) -> Iterator[tuple[str, list[Record]]]:
     """The readable records of each trial; problems and notes go to `findings`."""
     seen: dict[str, Path] = {}
-    for path in entries:
+    for done, path in enumerate(entries, start=1):
+        advance(done, len(entries))
         if path.name.startswith("."):
             continue  # a temporary file, which the next trial removes
         if path.is_symlink():

@@ -15,6 +15,7 @@ from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import LEFT_CODE, StoreError, unknown_name
 from xla_sweeps.report import export
 from xla_sweeps.report.terminal.changes import show_difference, show_failures
+from xla_sweeps.report.terminal.console import progress_bar
 from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.store import Store
@@ -111,7 +112,8 @@ def between(
     chosen = [[parse_filter(text) for text in (where, own) if text is not None] for own in each]
     sides = []
     for folder, other, filters in zip((first, second), (second, first), chosen, strict=True):
-        rows = load(folder)
+        with progress_bar(f"reading {folder}") as advance:
+            rows = load(folder, advance=advance)
         trials = None
         if filters:
             table = functools.reduce(matching, filters, rows.table)

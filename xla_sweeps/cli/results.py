@@ -18,12 +18,15 @@ from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import study
 from xla_sweeps.report.export import csv_text, write_json, write_parquet, write_text
-from xla_sweeps.report.terminal.console import warn
+from xla_sweeps.report.terminal.console import progress_bar, warn
 from xla_sweeps.report.terminal.tables import show_reasons, show_rows, show_tables
 from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load, require
 from xla_sweeps.results.store import guarded
 from xla_sweeps.results.table import rows_of
+
+ROWS_SHOWN = 300
+"""Most rows of a table in the terminal, which takes 4 s for each thousand."""
 
 
 def results_command(arguments: Sequence[str]) -> int:
@@ -61,7 +64,8 @@ def results_command(arguments: Sequence[str]) -> int:
     if form == "parquet" and output is None:
         raise ConfigError("results: --format parquet needs a file: -o rows.parquet")
     chosen = parse_filter(options.where) if options.where is not None else None
-    rows = load(options.dir, published=options.with_published)
+    with progress_bar("reading records") as advance:
+        rows = load(options.dir, advance=advance, published=options.with_published)
     warn(*rows.problems)
     require(options.dir, rows)
     table = (
@@ -79,9 +83,11 @@ def results_command(arguments: Sequence[str]) -> int:
             print("nothing to show: no comparable models were measured", file=sys.stderr)
     elif form == "table" and output is None:
         if table.num_rows:
-            rows_shown = rows_of(table)
+            rows_shown = rows_of(table.slice(0, ROWS_SHOWN))
             show_rows(rows_shown)
             show_reasons(rows_shown)
+        if table.num_rows > ROWS_SHOWN:
+            print(f"{table.num_rows - ROWS_SHOWN:,} more rows: --format csv, or --where EXPR")
     elif form == "parquet":
         write_parquet(table, output)
     elif form == "json":

@@ -156,7 +156,11 @@ def require(results_dir: Path, rows: Rows) -> None:
 
 
 def summaries(
-    results_dir: Path, rows: Rows, *, only: Collection[str] | None = None
+    results_dir: Path,
+    rows: Rows,
+    *,
+    only: Collection[str] | None = None,
+    advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[dict[str, list[Record]], dict[str, TrialSummary], tuple[str, ...]]:
     """Records and summaries by trial, for what needs more than rows; lines that rows do not have.
 
@@ -164,6 +168,7 @@ def summaries(
         results_dir: the results folder.
         rows: of the folder; the summaries have them.
         only: these trials (default: all).
+        advance: called with (trials read, trials to read) after each.
 
     Raises:
         StoreError: there is no readable record.
@@ -176,7 +181,9 @@ def summaries(
     records: dict[str, list[Record]] = {}
     by_trial: dict[str, TrialSummary] = {}
     problems: list[str] = []
-    for trial in sorted(dict(store.folders()) if only is None else only):
+    names = sorted(dict(store.folders()) if only is None else only)
+    for done, trial in enumerate(names, start=1):
+        advance(done, len(names))
         loaded = store.load(trial)
         problems += loaded.problems
         if trial in loaded.records:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from xla_sweeps.errors import BUG_CODE, ConfigError
+from xla_sweeps.report.terminal import console
 from xla_sweeps.report.terminal.console import (
     complain,
     duration,
@@ -101,3 +102,14 @@ def test_an_error_of_our_own_is_one_line_where_nothing_can_be_written(
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])
     assert complain(KeyError("x")) == BUG_CODE
     assert capsys.readouterr().err.endswith("'x'; its traceback could not be written\n")
+
+
+def test_long_work_says_how_far_it_is_where_there_is_no_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with progress_bar("reading") as advance:
+        advance(1, 3000)
+        monkeypatch.setattr(console, "SILENT_S", -1.0)
+        advance(2000, 3000)
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "reading: 2,000 of 3,000\n")

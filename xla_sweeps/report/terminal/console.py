@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import textwrap
+import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -80,17 +81,33 @@ def _console(stream: TextIO, plain_width: int = PLAIN_WIDTH) -> Console:
     return Console(file=stream, highlight=False, width=width, emoji=False, markup=False)
 
 
+SILENT_S = 10.0
+"""Seconds between two lines on work that takes long, where there is no bar."""
+
+
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on standard error, where that is a terminal; it is removed when the work has ended.
+
+    Elsewhere a line now and then, if it takes long.
 
     Yields:
         What shows that so many steps of so many are done.
     """
     from rich.progress import Progress
 
-    hidden = ui_mode("auto") != "live"
-    with Progress(console=progress_console(), transient=True, disable=hidden) as progress:
+    if ui_mode("auto") != "live":
+        said = time.monotonic()
+
+        def advance(done: int, total: int) -> None:
+            nonlocal said
+            if time.monotonic() > said + SILENT_S:
+                said = time.monotonic()
+                say(f"{title}: {done:,} of {total:,}", console=progress_console())
+
+        yield advance
+        return
+    with Progress(console=progress_console(), transient=True) as progress:
         task = progress.add_task(title, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
