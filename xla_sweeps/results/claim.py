@@ -70,8 +70,9 @@ def claimed(results_dir: Path, trial_id: str) -> Iterator[None]:
 def remove_left(results_dir: Path, trial_ids: Iterable[str]) -> None:
     """Remove what is left of the claims of processes that were killed."""
     for trial in trial_ids:
-        if (results_dir / "claims" / f"{trial}.lock").exists():
-            with contextlib.suppress(LockedError, StoreError), claimed(results_dir, trial):
+        path = results_dir / "claims" / f"{trial}.lock"
+        if path.exists():
+            with contextlib.suppress(OSError), locked(path):
                 pass
 
 

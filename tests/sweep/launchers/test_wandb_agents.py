@@ -61,7 +61,7 @@ def environment(server: WandbServer, folder: Path, worker: str = "") -> dict[str
     (folder / "quick" / "sitecustomize.py").write_text(QUICK_AGENT)
     return {
         **kept,
-        "PYTHONPATH": str(folder / "quick"),
+        "PYTHONPATH": f"{folder / 'quick'}{os.pathsep}{SUPPORT}",  # not a script's folder
         **server.environment(HOME=str(folder / "home")),
         "FAKE_WORKER": worker,
         "WANDB_AGENT_REPORT_INTERVAL": "1",
