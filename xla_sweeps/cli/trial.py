@@ -28,13 +28,7 @@ from xla_sweeps.cli import COMMANDS
 from xla_sweeps.cli.mistakes import unknown_option
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import choices
-from xla_sweeps.config.compose import (
-    check_overrides,
-    compose_config,
-    composed,
-    composing,
-    full_key,
-)
+from xla_sweeps.config.compose import check_overrides, compose_config, composed, composing, full_key
 from xla_sweeps.config.foreign import check_size, check_value, may_set
 from xla_sweeps.config.scenario import remarks_of
 from xla_sweeps.config.settings import Settings, settings_of
