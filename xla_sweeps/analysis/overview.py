@@ -119,24 +119,15 @@ def by_device(rows: Sequence[ComparisonRow]) -> dict[str, Overview]:
     return devices_of({name: [value_of(row, name) for row in rows] for name in (*SUMMED, "device")})
 
 
-def devices_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "") -> dict[str, Overview]:
-    """The overview of each device with a pair (`overview_of`), by its name.
-
-    Args:
-        columns: `SUMMED` and `device`, of equal length, by name.
-        baseline: of the comparisons; "" for the scenario's own.
-    """
-    whole = overview_of(columns, baseline=baseline)
+def devices_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, Overview]:
+    """The overview of each device with a pair, of `SUMMED` and `device` by name, by its name."""
+    scenario = overview_of(columns).scenario
     places: dict[str, list[int]] = {}
-    for place, (device, scenario) in enumerate(
-        zip(columns["device"], columns["scenario"], strict=True)
-    ):
-        if scenario == whole.scenario:
+    for place, device in enumerate(columns["device"]):
+        if columns["scenario"][place] == scenario:
             places.setdefault(device, []).append(place)
     overviews = {
-        device: overview_of(
-            {name: [columns[name][place] for place in own] for name in SUMMED}, baseline=baseline
-        )
+        device: overview_of({name: [columns[name][place] for place in own] for name in SUMMED})
         for device, own in sorted(places.items())
     }
     return {device: each for device, each in overviews.items() if each.pairs}

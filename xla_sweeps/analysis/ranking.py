@@ -89,9 +89,7 @@ class Fastest:
 class Agreement:
     """Kendall's tau-b between the rankings of two devices of the same models, with 95 %."""
 
-    resolution_px: int
-    setting: tuple[Any, ...]
-    devices: tuple[str, str]
+    places: tuple[Place, Place]
     models: int
     tau: float
     low: float
@@ -197,28 +195,20 @@ def ranks(figures: Sequence[tuple[float, float | None, float | None]]) -> list[i
 
 def agreements(entries: Iterable[Entry]) -> list[Agreement]:
     """How the rankings of each two devices agree at a resolution, of entries of one mode."""
-    groups: dict[tuple[Any, ...], dict[str, dict[str, float]]] = {}
+    groups: dict[tuple[Any, ...], dict[Place, dict[str, float]]] = {}
     for place, own in at_places(entries).items():
         rates = {entry.model: entry.value for entry in own}
-        groups.setdefault((place.resolution_px, place.setting), {})[_device(place)] = rates
+        groups.setdefault(place[:2], {})[place] = rates
     made = []
-    for (size, setting), devices in groups.items():
-        for (one, first), (other, second) in itertools.combinations(sorted(devices.items()), 2):
+    for devices in groups.values():
+        for (one, first), (other, second) in itertools.combinations(devices.items(), 2):
             shared = sorted(first.keys() & second.keys())
             if len(shared) < MIN_FOR_TAU:
                 continue
             tau = kendall([first[name] for name in shared], [second[name] for name in shared])
             low, high = _tau_interval(tau, len(shared))
             made.append(
-                Agreement(
-                    resolution_px=size,
-                    setting=setting,
-                    devices=(one, other),
-                    models=len(shared),
-                    tau=tau,
-                    low=low,
-                    high=high,
-                )
+                Agreement(places=(one, other), models=len(shared), tau=tau, low=low, high=high)
             )
     return made
 
@@ -236,10 +226,6 @@ def _tau_interval(tau: float, models: int) -> tuple[float, float]:
     reach = 1.96 * math.sqrt(0.437 / (models - 4))
     centre = math.atanh(max(-0.999, min(0.999, tau)))
     return math.tanh(centre - reach), max(tau, math.tanh(centre + reach))
-
-
-def _device(place: Place) -> str:
-    return f"{place.device} (published)" if place.published else place.device
 
 
 def _reaches(other: Entry, first: Entry) -> bool:

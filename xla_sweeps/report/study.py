@@ -112,8 +112,8 @@ def _agreement(entries: Sequence[Entry]) -> Table:
     if every:
         low, high = ends[0], ends[-1]
         finding = (
-            f"Kendall's tau between devices: {low.tau:.2f} at {low.resolution_px} px to "
-            f"{high.tau:.2f} at {high.resolution_px} px."
+            f"Kendall's tau between devices: {low.tau:.2f} at {low.places[0].resolution_px} px to "
+            f"{high.tau:.2f} at {high.places[0].resolution_px} px."
         )
     return Table(
         "",
@@ -123,8 +123,8 @@ def _agreement(entries: Sequence[Entry]) -> Table:
         ("at", "devices", "models", "tau", "95 %"),
         tuple(
             (
-                _sizes(one.resolution_px, one.setting),
-                " and ".join(map(short_device, one.devices)),
+                _at(one.places[0]),
+                " and ".join(map(_device, one.places)),
                 str(one.models),
                 f"{one.tau:.2f}",
                 f"{one.low:.2f} to {one.high:.2f}",
@@ -225,13 +225,9 @@ def _device(place: Place) -> str:
 
 
 def _at(place: Place) -> str:
-    return _sizes(place.resolution_px, place.setting)
-
-
-def _sizes(resolution_px: int, setting: Sequence[Any]) -> str:
     """Resolution, batch size and the rest of a setting that does not go without saying."""
-    words = [f"{resolution_px} px"]
-    for name, value in zip(ranking.SETTING, setting, strict=True):
+    words = [f"{place.resolution_px} px"]
+    for name, value in zip(ranking.SETTING, place.setting, strict=True):
         asked = COLUMNS[name].asked
         if asked and name != "scenario" and str(value) != asked.usual:
             words.append(f"batch {value}" if name == "batch_size" else asked.write(value))

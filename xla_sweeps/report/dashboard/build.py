@@ -219,11 +219,10 @@ def _trust(table: pyarrow.Table) -> dict[str, dict[str, Any]]:
     sides = (table[name].to_pylist() for name in ("baseline", "candidate"))
     twins = rows_of(table.filter([is_aa_pair(*pair) for pair in zip(*sides, strict=True)]))
     groups = by_scenario(twins, key=lambda row: row.trial.scenario)
-    tested = {scenario: trust(rows) for scenario, rows in groups.items()}
     return {
         scenario: {"text": advice.trust_words(test), "untrusted": test.untrusted}
-        for scenario, test in tested.items()
-        if test
+        for scenario, rows in groups.items()
+        if (test := trust(rows))
     }
 
 

@@ -13,10 +13,7 @@ const PODIUMS = {
     title: "Absolute speedup",
     unit: "img/s more",
     write: (value) => `${signed(value)} img/s`,
-    of: (row) => {
-      const baseline = row.baseline_throughput_samples_per_s;
-      return ratios(row).map((ratio) => baseline * (ratio - 1));
-    },
+    of: (row) => ratios(row).map((ratio) => row.baseline_throughput_samples_per_s * (ratio - 1)),
   },
   percent: {
     title: "Speedup percent",

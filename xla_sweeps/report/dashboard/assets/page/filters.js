@@ -45,7 +45,7 @@ function filterBar(index, state) {
     more.hidden = rest.every(({ element }) => element.hidden);
     reset.disabled = !state.filtering;
     const again = view.pairs.length - view.shown.length;
-    const shownText = `${count(view.shown.length)} of ${plural(view.everyPair, "configuration")}`;
+    const shownText = `${count(view.shown.length)} of ${plural(view.study.length, "configuration")}`;
     shown.textContent = phrase([shownText, again && `${count(again)} measured again`], ", ");
     fill(tokens, activeTokens(view, state));
   };

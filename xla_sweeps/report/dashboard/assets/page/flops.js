@@ -24,18 +24,18 @@ function flopsSection(state) {
 function flopsOf(view) {
   const place = view.ranked.length && view.counted.length ? placeOf(view) : { key: "", rows: [] };
   return view.once(`flops ${place.key}`, () => {
-    const rows = place.rows.map((row) => ({ row, ...shownOf(view, row) })).filter(({ throughput }) => throughput > 0);
+    const rows = place.rows
+      .map((row) => {
+        const { device, model: name, throughput_samples_per_s: throughput, macs, params } = view.at(row);
+        return { row, device, name, throughput, flops: (2 * macs) / 1e9, params: params || 0, doubt: view.doubt(row) };
+      })
+      .filter(({ throughput }) => throughput > 0);
     const points = rows.filter(({ flops }) => flops > 0);
     const on = (name) => points.filter(({ device }) => device === name);
     const devices = view.distinct("device").map((name) => ({ name, points: on(name), trend: trendOf(on(name)) }));
     const differ = ({ points: own }) => new Set(own.map(({ flops }) => flops)).size > 2;
     return { place, unknown: rows.length - points.length, devices: devices.filter(differ) };
   });
-}
-
-function shownOf(view, row) {
-  const { device, model: name, throughput_samples_per_s: throughput, macs, params } = view.at(row);
-  return { device, name, throughput, flops: (2 * macs) / 1e9, params: params || 0, doubt: view.doubt(row) };
 }
 
 /** Throughput as a power of operations, by least squares of the logarithms; null for fewer than five models. */
@@ -72,13 +72,13 @@ function flopsScatter(view, theme, width) {
   const all = own.flatMap(({ points }) => points);
   const most = Math.max(1, ...all.map(({ params }) => params));
   const size = ({ params }) => 2.5 + 5 * Math.sqrt(params / most);
-  const points = own.flatMap((each) => sampled(each.points, FLOPS_POINTS)).map((point) => ({ ...point, size: size(point) }));
-  const named = own.flatMap((each) => namedOf(view, each).slice(0, FLOPS_NAMED)).map((point) => ({ ...point, size: size(point) }));
+  const points = own.flatMap((each) => sampled(each.points, FLOPS_POINTS));
+  const named = own.flatMap((each) => namedOf(view, each).slice(0, FLOPS_NAMED));
   const ends = own.flatMap(({ name, points: each, trend }) =>
     trend ? extent(each.map(({ flops }) => flops)).map((x) => ({ device: name, x, y: trend.expected(x) })) : [],
   );
   const channels = { ...panels.facet, x: "flops", y: "throughput" };
-  const dots = { ...channels, r: "size", fillOpacity: all.length > 400 ? 0.35 : 0.6, strokeWidth: 0.8 };
+  const dots = { ...channels, r: size, fillOpacity: all.length > 400 ? 0.35 : 0.6, strokeWidth: 0.8 };
   const label = { ...channels, text: ({ name }) => chartText(name), dy: -10, stroke: theme.panel, fill: theme.text };
   return {
     finding: flopsFinding(view, own),

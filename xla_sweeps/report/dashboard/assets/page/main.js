@@ -13,12 +13,12 @@ function pageHeader(index) {
   if (lines.length) byId("measured").after(el("details.problems", summary, el("ul", lines)));
   const scenarios = scenariosOf(rows).length;
   const [software, when] = [listed(measuredTexts(rows, "software"), 2), days(measuredTexts(rows, "measured_at"))];
-  return ({ state, study, everyPair }) => {
+  return ({ state, study }) => {
     const { scenario, candidate, baseline } = state;
     const scenarioSuffix = scenario === "call" && scenarios < 2 ? "" : ` in ${scenario}`;
     const [models, where] = ["model", "device"].map((name) => oneOrMany(rows.textsOf(name, study), name));
     byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}${scenarioSuffix}: ${models} on ${where}`;
-    const facts = [meta.title, software, when, plural(everyPair, "configuration")];
+    const facts = [meta.title, software, when, plural(study.length, "configuration")];
     byId("study").textContent = dotted(...facts);
   };
 }

@@ -42,10 +42,7 @@ class State {
 
   #sidesOf;
 
-  /**
-   * @param {object} defaults of the single values, from the data.
-   * @param {(scenario: string, origin: string) => object} sidesOf the baseline and candidate that a scenario begins with.
-   */
+  /** `defaults` of the single values, from the data; `sidesOf` a scenario and origin: the sides they begin with. */
   constructor(defaults, sidesOf) {
     this.defaults = { ...SINGLE, ...LOOKS, ...defaults };
     this.#sidesOf = sidesOf;

@@ -273,14 +273,10 @@ class View {
     return rows.length && rows.every(this.#contaminated) ? "~" : "";
   }
 
-  /** The rows of this scenario, baseline, candidate and origin, whatever the other filters. */
+  /** One row for each question of this scenario, baseline, candidate and origin, whatever the other filters. */
   get study() {
-    return this.once("study", () => this.#where(IN_PAIRS | IN_ORIGIN));
-  }
-
-  /** How many pairs there are among them. */
-  get everyPair() {
-    return this.once("every pair", () => new Set(this.study.map((row) => this.index.question[row])).size);
+    const { question } = this.index;
+    return this.once("study", () => [...new Map(Array.from(this.#where(IN_PAIRS | IN_ORIGIN), (row) => [question[row], row])).values()]);
   }
 }
 
