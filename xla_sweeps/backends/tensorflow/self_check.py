@@ -76,7 +76,7 @@ def measure(kind: str, peak: float) -> Iterator[Checked]:
     yield from _precision(sizes)
     yield _harness(sizes)
     yield _memory(sizes, devices.tf_device(kind))
-    yield from _planted(sizes)
+    yield from _planted(sizes, gpu=kind == "gpu")
 
 
 def first_calls(kind: str, labels: list[str]) -> dict[str, float]:
@@ -200,7 +200,7 @@ def _memory(sizes: Sizes, device: str) -> Checked:
     )
 
 
-def _planted(sizes: Sizes) -> Iterator[Checked]:
+def _planted(sizes: Sizes, *, gpu: bool) -> Iterator[Checked]:
     """Show a wrong model, and a right one, to the check of outputs."""
     call, inputs = _small_model(sizes.layer)
     eager = ModeExecutable.bind(call, Mode.EAGER, inputs).outputs()
@@ -214,7 +214,9 @@ def _planted(sizes: Sizes) -> Iterator[Checked]:
         for planted in (wrong, call):
             outputs = ModeExecutable.bind(planted, mode, inputs).outputs()
             told.append(
-                agreement.compare(outputs, eager, precision=Precision.FLOAT32, classes=False)
+                agreement.compare(
+                    outputs, eager, precision=Precision.FLOAT32, classes=False, gpu=gpu
+                )
             )
         caught, passed = not told[0].ok, told[1].ok
         yield judged(
