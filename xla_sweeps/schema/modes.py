@@ -236,6 +236,7 @@ class ScenarioFacts:
         jit: the candidate of each value of `jit` in lower case, as Hydra, W&B and people write it.
             Those of `false` and `true` are what the scenario's headline compares.
         call: what people call one timed call.
+        write: what a Keras user writes, and where, with `jit_compile={switch}` in it.
         named_by: the ways of calling that tell the scenario by their name.
         trains: whether it changes the weights.
         takes_batches: whether one call may take several batches.
@@ -247,6 +248,7 @@ class ScenarioFacts:
     default: tuple[Mode, ...]
     jit: Mapping[str, Mode]
     call: str = "call"
+    write: str = "tf.function(model, jit_compile={switch}), called instead of model(x)"
     named_by: tuple[Entry, ...] = ()
     trains: bool = False
     takes_batches: bool = False
@@ -267,7 +269,9 @@ _FORWARD = ScenarioFacts(
 SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
     Scenario.CALL: _FORWARD,
     Scenario.DETECT: replace(
-        _FORWARD, meaning="a detector's forward pass, decoding and non-max suppression"
+        _FORWARD,
+        meaning="a detector's forward pass, decoding and non-max suppression",
+        write="tf.function(jit_compile={switch}) on the function that calls and decodes",
     ),
     Scenario.PREDICT: ScenarioFacts(
         meaning="Keras's predict, and what people call instead",
@@ -289,6 +293,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
             null=_M.PREDICT_AUTO,
             auto=_M.PREDICT_AUTO,
         ),
+        write="model.compile(jit_compile={switch}) before model.predict",
         named_by=(Entry.PREDICT, Entry.PREDICT_ON_BATCH),
         takes_batches=True,
     ),
@@ -306,6 +311,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
             auto=_M.TRAIN_ON_BATCH_AUTO,
         ),
         call="step",
+        write="model.compile(..., jit_compile={switch}), or @tf.function on your own step",
         trains=True,
     ),
     Scenario.FIT: ScenarioFacts(
@@ -318,6 +324,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
         default=(_M.INPUT, _M.GRAPH, _M.XLA, _M.FIT_GRAPH, _M.FIT_XLA),
         jit=_jit(true=_M.FIT_XLA, false=_M.FIT_GRAPH, null=_M.FIT_AUTO, auto=_M.FIT_AUTO),
         call="epoch",
+        write="model.compile(..., jit_compile={switch}) before model.fit",
         named_by=(Entry.FIT, Entry.FIT_NUMPY),
         trains=True,
         takes_batches=True,

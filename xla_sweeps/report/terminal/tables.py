@@ -13,6 +13,7 @@ from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice, sentences, study
 from xla_sweeps.report.labels import NONE, distinctions, interval, number, times
+from xla_sweeps.report.next_steps import next_steps
 from xla_sweeps.report.terminal.console import (
     COLOURS,
     empty_table,
@@ -72,14 +73,26 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
             paragraph(f"{advice.symbol(row)} {advice.answer(row)}", style)
             if row.failure.hint and not row.failure.mode:
                 paragraph(f"  next: {row.failure.hint}", indent=8)
+            for name, step in next_steps(row):
+                paragraph(f"{name:<7} {displayable(step)}", indent=8)
     for mode in summary.modes:
         if mode.failure and mode.status not in (Status.OK, Status.INTERRUPTED):
             hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
             paragraph(f"✕ {mode.label}: {mode.status}: {mode.failure.message}{hint}", "magenta")
-    for word, rest in _shown_flags(summary).items():
-        details = f" ({rest})" if rest else ""
-        paragraph(f"! {word}: {advice.FLAG_TEXTS.get(word, word)}{details}", "yellow")
+    _show_caveat(_shown_flags(summary))
     _print_places(places)
+
+
+def _show_caveat(flags: Mapping[str, str]) -> None:
+    """Show the flag that matters most in words, and the names of the others."""
+    if not flags:
+        return
+    order = [word for word in advice.FLAG_TEXTS if word in flags]
+    first = next((word for word in ("contaminated", *order) if word in flags), next(iter(flags)))
+    details = f" ({flags[first]})" if flags[first] else ""
+    others = ", ".join(word for word in flags if word != first)
+    also = f"; also {others}" if others else ""
+    paragraph(f"! {first}: {advice.FLAG_TEXTS.get(first, first)}{details}{also}", "yellow")
 
 
 def show_rows(rows: Sequence[ComparisonRow]) -> None:

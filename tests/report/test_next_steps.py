@@ -1,0 +1,77 @@
+"""The end of a trial: the line to write, the command that says why, the one that settles it."""
+
+from __future__ import annotations
+
+import pytest
+from factories import make_record
+
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.report.next_steps import explain_command, next_steps
+from xla_sweeps.report.terminal.tables import show_trial
+from xla_sweeps.schema.measurement import Flagged
+from xla_sweeps.schema.modes import SCENARIOS
+from xla_sweeps.schema.row import ComparisonRow
+
+
+def headline(**call_s: float) -> ComparisonRow:
+    summary = summarize([make_record(call_s, noise=0.02)])
+    return next(row for row in summary.comparisons if row.headline)
+
+
+@pytest.mark.parametrize(("xla", "switch"), [(0.05, "True"), (0.9, "False")])
+def test_a_clear_answer_names_the_line_to_write_and_the_command_that_says_why(
+    xla: float, switch: str
+) -> None:
+    assert dict(next_steps(headline(graph=0.2, xla=xla))) == {
+        "write": f"tf.function(model, jit_compile={switch}), called instead of model(x)",
+        "why": "xla-sweeps explain model=resnet50 source=applications resolution=224",
+    }
+
+
+def test_an_open_answer_names_the_command_that_settles_it_and_nothing_to_write() -> None:
+    steps = dict(next_steps(headline(graph=0.2, xla=0.198)))
+    assert list(steps) == ["next"]
+    assert steps["next"].startswith("python -m xla_sweeps model=resnet50 ")
+    assert "effort.replicates=" in steps["next"]
+
+
+@pytest.mark.parametrize("pair", [{"graph": 0.2, "graph_2": 0.1}, {"eager": 0.4, "graph": 0.1}])
+def test_what_is_no_choice_of_xla_has_nothing_to_write(pair: dict[str, float]) -> None:
+    assert "write" not in dict(next_steps(headline(**pair)))
+
+
+def test_every_scenario_says_what_to_write() -> None:
+    for facts in SCENARIOS.values():
+        assert "jit_compile={switch}" in facts.write or "@tf.function" in facts.write
+
+
+def test_only_the_words_of_the_model_are_explained() -> None:
+    command = "python -m xla_sweeps model=local 'path=my model.keras' jit=true effort=standard"
+    assert explain_command(command) == "xla-sweeps explain model=local 'path=my model.keras'"
+    assert explain_command("") == ""
+
+
+def test_a_trial_has_one_caveat_and_names_the_other_flags(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flags = (
+        Flagged("host_bound"),
+        Flagged("no_reference"),
+        Flagged("warmup_not_stationary", "xla"),
+    )
+    show_trial(summarize([make_record({"graph": 0.2, "xla": 0.1}, flags=flags)]), places={})
+    caveats = [line for line in capsys.readouterr().out.splitlines() if line.startswith("! ")]
+    assert len(caveats) == 1
+    assert caveats[0].startswith("! warmup_not_stationary: ")
+
+
+def test_the_end_of_a_trial_has_at_most_15_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    record = make_record(
+        {"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01, flags=(Flagged("no_reference"),)
+    )
+    show_trial(summarize([record]), places={"record": "results/records/0.json", "table": "x"})
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert len(lines) <= 15, lines

@@ -1,0 +1,54 @@
+"""What to do after a trial: what to write in Keras, why, and what to run next. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from xla_sweeps.analysis.interval import MOST_TO_SETTLE
+from xla_sweeps.schema.columns import IMPORTED, Verdict
+from xla_sweeps.schema.modes import Execution, facts_of, is_aa_pair, mode_of
+from xla_sweeps.schema.row import ComparisonRow
+
+_OF_THE_MODEL = frozenset(
+    ("model", "source", "resolution", "batch_size", "path", "import", "trust_code", "precision")
+)
+
+_SWITCH = {Verdict.FASTER: True, Verdict.SLOWER: False}
+
+_PROGRAM = "python -m xla_sweeps "
+
+
+def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
+    """The next steps after a comparison of XLA with the same execution without it, by their names.
+
+    Nothing for other pairs, published rows and failures, whose hints are shown elsewhere.
+    """
+    baseline, candidate = row.baseline.mode, row.candidate.mode
+    if row.provenance.origin == IMPORTED or not baseline or is_aa_pair(baseline, candidate):
+        return
+    executions = (mode_of(baseline).execution, mode_of(candidate).execution)
+    verdict = row.speedup.verdict
+    if executions == (Execution.GRAPH, Execution.XLA) and verdict in _SWITCH:
+        switch = _SWITCH[verdict]
+        yield "write", facts_of(row.trial.scenario).write.format(switch=switch)
+        if explained := explain_command(row.provenance.command):
+            yield "why", explained
+    more = row.speedup.replicates_to_settle
+    if verdict is Verdict.AMBIGUOUS and more and more <= MOST_TO_SETTLE and row.provenance.command:
+        yield "next", _again(row.provenance.command, int(more))
+
+
+def explain_command(command: str) -> str:
+    """The command that says why, of the same model as a trial's command; "" for another program."""
+    if not command.startswith(_PROGRAM):
+        return ""
+    words = shlex.split(command.removeprefix(_PROGRAM))
+    kept = [word for word in words if word.partition("=")[0] in _OF_THE_MODEL]
+    return shlex.join(["xla-sweeps", "explain", *kept])
+
+
+def _again(command: str, replicates: int) -> str:
+    """The same command with so many further replicates."""
+    words = [word for word in shlex.split(command) if not word.startswith("effort.replicates=")]
+    return shlex.join([*words, f"effort.replicates={replicates}"])
