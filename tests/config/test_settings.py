@@ -272,7 +272,7 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         (["timeouts.compile=-1"], "timeouts.compile=-1: expected a number above 0"),
         (["device=tpu"], "device=tpu: allowed are auto, cpu, gpu and gpu:N; this machine has "),
         (["device=gpu:99"], "device=gpu:99: this machine has "),
-        (["ui=fancy"], "unknown ui 'fancy'. Allowed: auto, live, plain, quiet."),
+        (["ui=fancy"], "unknown ui 'fancy'. Allowed: auto, live, plain, quiet, json."),
         (["seed=-1"], "seed=-1: must be at least 0"),
         (["memory_limit_gib=0"], "memory_limit_gib=0: expected a number above 0"),
         (["bach_size=4"], "unknown option 'bach_size'. Did you mean 'batch_size'?"),

@@ -130,3 +130,17 @@ def test_the_input_pipeline_of_another_backend_has_its_share(tmp_path: Path) -> 
     _, shown = measured_in("fit", *modes, cwd=tmp_path)
     assert "Its input pipeline alone gives" in shown
     assert "This pipeline only hands over batches of drawn values from memory" in shown
+
+
+def test_ui_json_writes_an_object_a_line_and_ends_with_the_result(tmp_path: Path) -> None:
+    done = run("modes=[fake_xla,fake_graph]", *TRIAL, "ui=json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    names = [event["event"] for event in events]
+    assert (names[0], names[-1]) == ("start", "end")
+    assert {"stage", "rounds", "saved"} <= set(names)
+    end = events[-1]
+    assert end["exit_code"] == 0
+    assert [Path(path).is_file() for path in end["records"]] == [True]
+    assert "replicate" in end["text"]
+    assert [mode["label"] for mode in end["summary"]["modes"]]

@@ -354,11 +354,13 @@ def _measure(job: _Job, assignment: Assignment, part: str) -> _End:
     """Run one trial, and show its result."""
     from xla_sweeps.measure import runner
     from xla_sweeps.measure.tracking import tracker_named
+    from xla_sweeps.report.json_progress import JsonProgress
     from xla_sweeps.report.terminal.tables import show_trial
     from xla_sweeps.report.terminal.trial_progress import TrialProgress
 
     settings = job.settings
-    with TrialProgress(ui=settings.ui, part=part) as screen:
+    told = JsonProgress(part=part) if settings.ui == "json" else None
+    with told or TrialProgress(ui=settings.ui, part=part) as screen:
         result = runner.run_trial(
             settings,
             screen=screen,
@@ -373,8 +375,22 @@ def _measure(job: _Job, assignment: Assignment, part: str) -> _End:
     if assignment.recorded:
         with Path(assignment.recorded).open("a", encoding="utf-8") as handle:
             handle.writelines(f"{path.resolve()}\n" for path in result.paths)
-    if result.summary is not None:
-        show_trial(result.summary, places=_places(result, settings))
+
+    def show() -> None:
+        if result.summary is not None:
+            show_trial(result.summary, places=_places(result, settings))
+
+    if told is None:
+        show()
+    else:
+        told.end(
+            exit_code=result.exit_code,
+            trial_id=result.trial_id,
+            records=result.paths,
+            logs=result.logs,
+            summary=result.summary,
+            show=show,
+        )
     return result.exit_code, result.trial_id if result.summary else ""
 
 

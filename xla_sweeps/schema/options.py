@@ -332,6 +332,7 @@ ENVIRONMENT = (
             "live": "",
             "plain": "a line per event",
             "quiet": "results and warnings only",
+            "json": "an object per line on standard output, for programs",
         },
     ),
     Option(

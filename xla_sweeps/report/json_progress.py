@@ -1,0 +1,94 @@
+"""Progress of a trial for programs: one JSON object a line on standard output.
+
+docs/python.md has the table of events. Nothing is written while a block is timed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from xla_sweeps.measure.rounds import Progress
+from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.system.text import displayable, redacted
+
+
+class JsonProgress:
+    """Follow one trial; a context manager.
+
+    Args:
+        part: the trial's number among several, such as `2 of 5`, or "".
+    """
+
+    def __init__(self, *, part: str = "") -> None:
+        self._part = part
+        self._output = sys.stdout
+
+    def __enter__(self) -> JsonProgress:
+        return self
+
+    def __exit__(self, *ended: object) -> None: ...
+
+    def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
+        """A trial begins; the libraries' output goes to the log."""
+        self._tell("start", title=title, part=self._part, replicates=replicates, log=str(log))
+
+    def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
+        """A stage begins."""
+        self._tell("stage", replicate=replicate, stage=stage, mode=mode, detail=detail)
+
+    def round_done(self, replicate: int, progress: Progress) -> None:
+        """A Williams design is measured."""
+        self._tell("rounds", replicate=replicate, **msgspec.to_builtins(progress))
+
+    def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
+        """A replicate ended and is saved."""
+        self._tell("saved", replicate=replicate, status=status, message=message)
+
+    def warn(self, message: str) -> None:
+        """Something a person should know now."""
+        self._tell("warning", message=displayable(redacted(message)))
+
+    def end(
+        self,
+        *,
+        exit_code: int,
+        trial_id: str,
+        records: Sequence[Path],
+        logs: Sequence[Path],
+        summary: TrialSummary | None,
+        show: Callable[[], None],
+    ) -> None:
+        """A trial ended.
+
+        Args:
+            exit_code: of the command.
+            trial_id: the folder of its records.
+            records: those written now.
+            logs: of its replicates.
+            summary: over all its records.
+            show: prints the result for people.
+        """
+        with contextlib.redirect_stdout(io.StringIO()) as text:
+            if summary is not None:
+                show()
+        self._tell(
+            "end",
+            exit_code=exit_code,
+            trial_id=trial_id,
+            records=[str(path.resolve()) for path in records],
+            logs=[str(path.resolve()) for path in logs],
+            text=text.getvalue().strip("\n"),
+            summary=msgspec.to_builtins(summary),
+        )
+
+    def _tell(self, event: str, **facts: Any) -> None:
+        line = msgspec.json.encode({"event": event, **facts})
+        with contextlib.suppress(OSError):  # a reader that left never stops a measurement
+            print(line.decode(), file=self._output, flush=True)
