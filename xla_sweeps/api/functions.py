@@ -1,0 +1,212 @@
+"""`measure`, `results`, `compare`, `sweep` and `explain`, each by the command line."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xla_sweeps.api import shipping, supervisor
+from xla_sweeps.api.progress import CHOICES, follower
+from xla_sweeps.api.table import SHOWN, Table, of_rows
+from xla_sweeps.api.trial import Trial, explanation_of
+from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
+from xla_sweeps.schema.options import LOCAL, NAMES
+from xla_sweeps.schema.overrides import flattened, overrides
+
+if TYPE_CHECKING:  # loads what only an explanation needs
+    from xla_sweeps.schema.explanation import Explanation
+
+_OWN = {"ui": "use progress=", "model": "it is the first argument", "path": "give it as the model"}
+
+
+def measure(
+    model: Any,
+    inputs: Any = None,
+    *,
+    modes: list[str] | None = None,
+    scenario: str = "call",
+    batch_size: int | None = None,
+    effort: str = "quick",
+    results_dir: str | Path = "results",
+    progress: str = "auto",
+    **options: Any,
+) -> Trial:
+    """Measure a model in several modes, in a process of its own.
+
+    Args:
+        model: a name of the catalog; a `.keras` file, a SavedModel or `module:function` (with
+            `trust_code=True`); a Keras model in memory; or a function without arguments that builds
+            one.
+        inputs: an array, a tensor, or a list or dict of them, of one batch: shapes, dtypes, ranges
+            and the batch size are read from it. Default: as the model declares them.
+        modes: such as `["eager", "graph", "xla"]`; default: as the scenario has them.
+        scenario: what is measured: docs/options.md.
+        batch_size: default: that of `inputs`, else 4.
+        effort: `quick`, `standard` or `publish`.
+        results_dir: the folder of all records.
+        progress: `auto` or `none`.
+        options: the command line's, by name; `**{"effort.replicates": 3}` where a name has a dot.
+
+    Raises:
+        ConfigError: the request cannot be carried out. What fails in a mode is a result.
+        KeyboardInterrupt: after what was measured is saved.
+    """
+    if progress not in CHOICES:
+        raise unknown_name("progress", progress, CHOICES)
+    given = _given(options, scenario=scenario, effort=effort, results_dir=str(results_dir))
+    given.setdefault("tracker", "none")
+    if modes is not None:
+        given["modes"] = list(modes)
+    given |= shipping.asked(model, inputs, batch_size, results_dir=Path(results_dir))
+    words = tuple(overrides(given))
+    return _measured(words, progress)
+
+
+def _measured(words: tuple[str, ...], progress: str) -> Trial:
+    warnings: list[str] = []
+    ends: list[dict[str, Any]] = []
+    show = follower(progress)
+
+    def follow(event: dict[str, Any]) -> None:
+        if event["event"] == "end":
+            ends.append(event)
+        elif event["event"] == "warning":
+            warnings.append(event["message"])
+        show(event)
+
+    code, _ = supervisor.run((*words, "ui=json"), follow=follow)
+    if not ends or ends[-1]["summary"] is None:
+        raise XlaSweepsError(f"nothing was recorded; the command ended with code {code}")
+    end = ends[-1]
+    return Trial(
+        trial_id=end["trial_id"],
+        text=end["text"],
+        words=words,
+        exit_code=end["exit_code"],
+        records=tuple(map(Path, end["records"])),
+        logs=tuple(map(Path, end["logs"])),
+        document=end["summary"],
+        warnings=tuple(warnings),
+    )
+
+
+def results(
+    results_dir: str | Path = "results", where: str | None = None, *, baselines: str = "headline"
+) -> Table:
+    """Comparison rows of a results folder.
+
+    Args:
+        results_dir: the folder.
+        where: only these rows, as in `results --where`: `verdict=faster and resolution>=224`.
+        baselines: `headline` for the main comparison of each trial, or `all`.
+
+    Raises:
+        ConfigError: the filter is wrong.
+        StoreError: there is nothing in the folder.
+    """
+    from xla_sweeps.results.filter import matching, parse_filter
+    from xla_sweeps.results.rows import load, require
+
+    if baselines not in ("headline", "all"):
+        raise unknown_name("baselines", baselines, ("headline", "all"))
+    chosen = parse_filter(where) if where is not None else None
+    folder = Path(results_dir).expanduser()
+    rows = load(folder)
+    require(folder, rows)
+    table = rows.table if baselines == "all" else rows.table.filter(rows.table["headline"])
+    return Table(matching(table, chosen), SHOWN, rows.problems)
+
+
+def compare(a: str | Path, b: str | Path, *, where: str | None = None) -> Table:
+    """Changes from one results folder to another: a row for each trial and quantity.
+
+    Args:
+        a: the baseline's folder.
+        b: the candidate's folder.
+        where: only these trials.
+
+    Raises:
+        XlaSweepsError: a folder has no records, or none match.
+    """
+    chosen = ["--where", where] if where is not None else []
+    command = ["compare", str(a), str(b), "--format", "json", *chosen]
+    document = json.loads(supervisor.run(command)[1])
+    return of_rows(document["rows"], document["notes"])
+
+
+def sweep(
+    definition: Mapping[str, Any] | str | Path,
+    *,
+    results_dir: str | Path = "results",
+    **options: Any,
+) -> Table:
+    """Run or resume a sweep on this machine; returns the folder's rows.
+
+    Args:
+        definition: a file, a shipped sweep's name, or what such a file holds; a mapping of options
+            to lists of values is a grid over them.
+        results_dir: the folder of all records.
+        options: further options of every trial.
+
+    Raises:
+        ConfigError: the request cannot be carried out.
+    """
+    given = _given(options, results_dir=str(results_dir))
+    given.setdefault("tracker", "none")
+    with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
+        if isinstance(definition, Mapping):
+            file = Path(folder, "sweep.yaml")
+            file.write_text(json.dumps(_grid(definition)), encoding="utf-8")
+            definition = file
+        supervisor.run(["sweep", str(definition), *overrides(given)])
+    return results(results_dir)
+
+
+def explain(model: Any, inputs: Any = None, **options: Any) -> Explanation:
+    """How XLA compiles a model, and why it gains or loses; nothing is recorded.
+
+    Args:
+        model: as of `measure`.
+        inputs: as of `measure`.
+        options: the command line's, by name.
+
+    Raises:
+        ConfigError: the request cannot be carried out.
+    """
+    given = _given(options)
+    folder = Path(given.get("results_dir", "results"))
+    given |= shipping.asked(model, inputs, given.pop("batch_size", None), results_dir=folder)
+    return explanation_of(tuple(overrides(given)))
+
+
+def _given(options: Mapping[str, Any], **named: Any) -> dict[str, Any]:
+    """Options by name, flat.
+
+    Raises:
+        ConfigError: a name is unknown, or is not an option here.
+    """
+    for name in options:
+        if name in _OWN:
+            raise ConfigError(f"{name}: {_OWN[name]}")
+        if name.partition(".")[0] not in NAMES and not name.startswith("model."):
+            raise unknown_name("option", name, NAMES, listed=len(NAMES))
+    flat = flattened({**named, **options})
+    return {name: list(one) if isinstance(one, tuple) else one for name, one in flat.items()}
+
+
+def _grid(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A definition; of options alone, the grid over their values."""
+    if "parameters" in definition:
+        return definition
+    if LOCAL in (definition.get("model"), *_values(definition.get("model"))):
+        raise ConfigError("model=local: a sweep's file cannot name your own code; call measure()")
+    _given({name: values for name, values in definition.items() if name != "model"})
+    parameters = {name: {"values": _values(values)} for name, values in definition.items()}
+    return {"method": "grid", "parameters": parameters}
+
+
+def _values(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, (list, tuple, range)) else [values]

@@ -1,0 +1,89 @@
+"""Progress of a trial for a person in a notebook, or on standard error elsewhere.
+
+A notebook's line is drawn at most twice a second, and never while a block is timed.
+"""
+
+from __future__ import annotations
+
+import html
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+PAUSE_S = 0.5
+
+CHOICES = ("auto", "none")
+
+
+def follower(progress: str) -> Callable[[Mapping[str, Any]], None]:
+    """A function that shows events of `ui=json`.
+
+    Args:
+        progress: one of `CHOICES`; `auto` is a line in a notebook, and else stages on a terminal.
+    """
+    if progress == "none":
+        return lambda event: None
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is not None and hasattr(shell, "kernel"):
+        from IPython.display import display
+
+        return Line(display)
+    return _print_stage if sys.stderr.isatty() else lambda event: None
+
+
+class Line:
+    """A line of a notebook that is drawn again.
+
+    Args:
+        display: IPython's.
+        clock: seconds that only grow.
+    """
+
+    def __init__(
+        self, display: Callable[..., Any], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._display, self._clock = display, clock
+        self._handle: Any = None
+        self._title, self._drawn = "", -PAUSE_S
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        """Show an event; those between timed blocks are not shown."""
+        kind = event["event"]
+        if kind == "start":
+            self._title = str(event["title"])
+        if kind in ("rounds", "warning"):
+            return
+        now = self._clock()
+        if now - self._drawn < PAUSE_S and kind != "end":
+            return
+        self._drawn = now
+        text = "" if kind == "end" else f"{self._title} · {_stage_of(event)}"
+        shown = _Html(text)
+        if self._handle is None:
+            self._handle = self._display(shown, display_id=True)
+        else:
+            self._handle.update(shown)
+
+
+class _Html:
+    """A line as text and as HTML."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def _repr_html_(self) -> str:
+        return f"<small>{html.escape(self._text)}</small>" if self._text else "<span></span>"
+
+
+def _stage_of(event: Mapping[str, Any]) -> str:
+    words = (event.get(key) for key in ("stage", "mode", "status", "detail"))
+    return " ".join(str(word) for word in words if word) or "starting"
+
+
+def _print_stage(event: Mapping[str, Any]) -> None:
+    if event["event"] == "stage":
+        print(f"xla-sweeps: {_stage_of(event)}", file=sys.stderr)

@@ -1,0 +1,324 @@
+"""Ship a model to the measuring process: options of the command line that name it.
+
+A model in memory is saved below the results folder with the code of its classes and functions, with
+an example of its inputs and its outputs for it. The measuring process refuses it if it computes
+something else there (`backends.tensorflow.sources.shipped`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import pickle
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xla_sweeps.config.catalog import names
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.options import BY_NAME, LOCAL
+
+SOURCE = '''"""A model that xla_sweeps.measure saved here; content {digest}."""
+from pathlib import Path
+
+from xla_sweeps.backends.tensorflow.sources import shipped
+
+
+def build():
+    return shipped.load(Path(__file__).parent)
+'''
+
+_BUILDER = "give a function that builds it instead: measure(lambda: MyModel(...), inputs)"
+
+_PLAIN = (int, float, complex, str, bytes, bool, type(None))
+
+
+def asked(model: Any, inputs: Any, batch_size: int | None, *, results_dir: Path) -> dict[str, Any]:
+    """Options that ask for a model and its inputs.
+
+    Raises:
+        ConfigError: it cannot be shipped; the message says what to do instead.
+    """
+    arrays = _arrays(inputs)
+    if isinstance(model, (str, Path)):
+        named = _named(model)
+    elif _is_keras(model):
+        named = _saved(model, inputs, arrays, results_dir)
+    elif callable(model):
+        named = _built(model, results_dir)
+    else:
+        raise ConfigError(
+            f"model: expected a name, a path, a Keras model or a function that builds one, not a "
+            f"{type(model).__name__}"
+        )
+    if arrays and "path" not in named:
+        raise ConfigError("inputs: a model of the catalog has its own; use resolution=")
+    if arrays:
+        named["input_spec"] = [array.spec for array in arrays]
+        sizes = {array.batch for array in arrays} | ({batch_size} if batch_size else set())
+        if len(sizes) > 1:
+            raise ConfigError(f"inputs: different batch sizes: {', '.join(map(str, sizes))}")
+        batch_size = sizes.pop()
+    named["batch_size"] = BY_NAME["batch_size"].default if batch_size is None else batch_size
+    return named
+
+
+@dataclass(frozen=True)
+class _Array:
+    """One input: its values for a batch, and how the command line asks for such."""
+
+    values: Any
+    name: str
+
+    @property
+    def batch(self) -> int:
+        """The number of samples."""
+        return int(self.values.shape[0])
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """Shape without the batch, dtype and range."""
+        low, high = float(self.values.min()), float(self.values.max())
+        if self.values.dtype.kind in "iub":  # drawn below `high`
+            high += 1
+        spec = {"shape": list(self.values.shape[1:]), "dtype": str(self.values.dtype)}
+        spec |= {"low": low, "high": high if high > low else low + 1}
+        return spec | ({"name": self.name} if self.name else {})
+
+
+def _arrays(inputs: Any) -> list[_Array]:
+    """The inputs in their order, by name if they are named."""
+    if inputs is None:
+        return []
+    import numpy as np
+
+    named = isinstance(inputs, Mapping)
+    several = inputs if named or isinstance(inputs, (list, tuple)) else [inputs]
+    parts = several.items() if isinstance(several, Mapping) else [("", part) for part in several]
+    arrays = []
+    for name, part in parts:
+        try:
+            values = np.asarray(part)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"inputs {name}: not an array: {error}") from error
+        if values.dtype == np.float64 and not hasattr(part, "dtype"):
+            values = values.astype(np.float32)
+        if values.dtype.kind not in "fiub" or not values.size or not values.ndim:
+            raise ConfigError(
+                f"inputs {name}: expected numbers with the batch as first dimension, not "
+                f"{values.dtype} of shape {values.shape}"
+            )
+        arrays.append(_Array(values, str(name)))
+    return arrays
+
+
+def _named(model: str | Path) -> dict[str, Any]:
+    text = str(model)
+    is_path = isinstance(model, Path) or re.search(r"[/:]|\.(keras|h5|hdf5|py)$", text)
+    if text not in names() and (is_path or Path(text).expanduser().exists()):
+        return {"model": LOCAL, "path": text}
+    return {"model": text}
+
+
+def _is_keras(model: Any) -> bool:
+    """True for an instance of Keras's or tf_keras's Model, without importing them."""
+    return any(
+        base.__name__ == "Model" and "keras" in base.__module__ for base in type(model).__mro__
+    )
+
+
+def _built(builder: Callable[[], Any], results_dir: Path) -> dict[str, Any]:
+    """Ship a function that builds the model."""
+    label = str(getattr(builder, "__name__", type(builder).__name__))
+    digest = _digest([_text_of(builder)])
+    files = {"code.pickle": _pickled({"builder": builder}, label)}
+    return _written(results_dir, digest, files, "model" if label == "<lambda>" else label)
+
+
+def _saved(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> dict[str, Any]:
+    """Ship a model in memory, with what it computes."""
+    import numpy as np
+
+    if not arrays and not getattr(model, "inputs", None):
+        raise ConfigError("model: its inputs are unknown; give a batch: measure(model, inputs)")
+    example = _example(model) if inputs is None else inputs
+    outputs = _flat(model(example, training=False))  # creates the variables of a subclass
+    objects = dict(_objects(model))
+    path = results_dir.expanduser() / "models" / f".{id(model):x}.keras"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        model.save(path)
+        saved = path.read_bytes()
+        config = json.dumps(_canonical(model.get_config()), sort_keys=True, default=str)
+    except Exception as error:
+        line = str(error).strip().partition("\n")[0][:200]
+        raise ConfigError(f"model: Keras cannot save it ({line}); {_BUILDER}") from error
+    finally:
+        path.unlink(missing_ok=True)
+    weights = [np.ascontiguousarray(weight).tobytes() for weight in model.get_weights()]
+    content = [config, *map(_text_of, objects.values()), *weights, type(model).__name__]
+    code = {
+        "objects": objects,
+        "legacy": any(base.__module__.startswith("tf_keras") for base in type(model).__mro__),
+        "example": _plain_arrays(example),
+        "outputs": [np.asarray(output) for output in outputs],
+    }
+    files = {"model.keras": saved, "code.pickle": _pickled(code, type(model).__name__)}
+    return _written(results_dir, _digest(content), files, _stable(model.name))
+
+
+def _example(model: Any) -> Any:
+    """A batch of one as the model declares its inputs, of small numbers."""
+    import numpy as np
+
+    def drawn(tensor: Any) -> Any:
+        shape = [size or 16 for size in tensor.shape[1:]]
+        kind = np.dtype("float32" if "float" in str(tensor.dtype) else str(tensor.dtype))
+        rng = np.random.default_rng(0)
+        return rng.random((tensor.shape[0] or 1, *shape)).astype(kind)
+
+    struct = getattr(model, "_inputs_struct", None)
+    if isinstance(struct, Mapping):
+        return {name: drawn(tensor) for name, tensor in struct.items()}
+    several = [drawn(tensor) for tensor in model.inputs]
+    return several if isinstance(struct, (list, tuple)) or len(several) > 1 else several[0]
+
+
+def _plain_arrays(inputs: Any) -> Any:
+    import numpy as np
+
+    if isinstance(inputs, Mapping):
+        return {name: np.asarray(part) for name, part in inputs.items()}
+    if isinstance(inputs, (list, tuple)):
+        return type(inputs)(np.asarray(part) for part in inputs)
+    return np.asarray(inputs)
+
+
+def _flat(outputs: Any) -> list[Any]:
+    if isinstance(outputs, Mapping):
+        return [each for key in sorted(outputs) for each in _flat(outputs[key])]
+    if isinstance(outputs, (list, tuple)):
+        return [each for part in outputs for each in _flat(part)]
+    return [outputs]
+
+
+def _objects(model: Any) -> Iterator[tuple[str, Any]]:
+    """Classes of the model and its layers that are not Keras's, and functions that they hold."""
+    layers = [model, *model._flatten_layers(include_self=False, recursive=True)]
+    for layer in layers:
+        for base in type(layer).__mro__:
+            if base is not object and base.__module__.partition(".")[0] not in _LIBRARIES:
+                yield base.__name__, base
+        for value in list(vars(layer).values()):
+            if inspect.isfunction(value) and not hasattr(value, "__wrapped__"):
+                library = (value.__module__ or "").partition(".")[0]
+                if library not in _LIBRARIES:
+                    lambda_of = type(layer).__name__ == "Lambda"
+                    yield (f"Lambda:{layer.name}" if lambda_of else value.__name__), value
+
+
+_LIBRARIES = (
+    "keras",
+    "tf_keras",
+    "tensorflow",
+    "builtins",
+    "abc",
+    "typing",
+    "keras_hub",
+    "keras_cv",
+)
+
+
+def _canonical(config: Any) -> Any:
+    """A configuration without names and numbers that a session counts."""
+    renamed: dict[str, str] = {}
+    counts: dict[str, int] = {}
+
+    def collect(part: Any) -> None:
+        if isinstance(part, Mapping):
+            name = part.get("name")
+            if isinstance(name, str) and name not in renamed:
+                stem = _stable(name)
+                counts[stem] = counts.get(stem, 0) + 1
+                renamed[name] = f"{stem}#{counts[stem]}"
+        for each in part.values() if isinstance(part, Mapping) else part:
+            if isinstance(each, (Mapping, list, tuple)):
+                collect(each)
+
+    def replaced(part: Any) -> Any:
+        if isinstance(part, Mapping):
+            kept = (key for key in part if key not in ("shared_object_id", "date_saved"))
+            return {str(key): replaced(part[key]) for key in kept}
+        if isinstance(part, (list, tuple)):
+            return [replaced(each) for each in part]
+        return renamed.get(part, part) if isinstance(part, str) else part
+
+    collect(config)
+    return replaced(config)
+
+
+def _stable(name: str) -> str:
+    """A name without the number that a session gave it."""
+    return re.sub(r"_\d+$", "", name)
+
+
+def _text_of(code: Any) -> str:
+    """The source of a class or function, with the plain values that it reads."""
+    try:
+        text = inspect.getsource(code)
+    except (OSError, TypeError):
+        compiled = getattr(code, "__code__", None)
+        text = f"{compiled.co_code!r}{compiled.co_names}" if compiled else repr(type(code))
+    functions = vars(code).values() if inspect.isclass(code) else [code]
+    for function in filter(inspect.isfunction, functions):
+        reads = inspect.getclosurevars(function)
+        values = {**reads.globals, **reads.nonlocals}.items()
+        text += repr(sorted((name, one) for name, one in values if isinstance(one, _PLAIN)))
+        text += repr([one for one in (function.__defaults__ or ()) if isinstance(one, _PLAIN)])
+    return text
+
+
+def _pickled(content: Mapping[str, Any], label: str) -> bytes:
+    import cloudpickle
+
+    try:
+        packed: bytes = cloudpickle.dumps(content, protocol=5)
+    except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+        line = str(error).partition("\n")[0][:200]
+        raise ConfigError(
+            f"model {label}: its code cannot be shipped ({line}); {_BUILDER}"
+        ) from error
+    return packed
+
+
+def _digest(parts: list[Any]) -> str:
+    digest = hashlib.sha256(f"{sys.version_info[:2]}".encode())
+    for part in parts:
+        data = part if isinstance(part, bytes) else str(part).encode()
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()[:16]
+
+
+def _written(
+    results_dir: Path, digest: str, files: Mapping[str, bytes], label: str
+) -> dict[str, Any]:
+    """Keep the files at `models/DIGEST`, so that the trial's command works later."""
+    folder = results_dir.expanduser() / "models" / digest
+    folder.mkdir(parents=True, exist_ok=True)
+    places = json.dumps([place or str(Path.cwd()) for place in sys.path])
+    source = SOURCE.format(digest=digest)
+    own = {"path.json": places.encode(), "model.py": source.encode()}
+    for name, data in {**files, **own}.items():
+        part = folder / f".{name}.part"
+        part.write_bytes(data)
+        part.replace(folder / name)
+    return {
+        "model": LOCAL,
+        "path": f"{folder / 'model.py'}:build",
+        "trust_code": True,
+        "model.variant": re.sub(r"\W", "_", label),
+    }

@@ -1,0 +1,116 @@
+"""Run the command line in a process of its own, from a program, a notebook or a thread.
+
+The measurement is never in the caller's process: it would take signals, children and memory over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xla_sweeps.errors import BUG_CODE, LOCKED_CODE, ConfigError, LockedError, XlaSweepsError
+from xla_sweeps.system.process import Assignment, kill_tree, python_command, signal_group
+
+SAVING_S = 120.0
+"""Longest wait for what was measured to be saved after an interrupt."""
+
+ENDING_S = 2.0
+
+_COLOURS = ("FORCE_COLOR", "CLICOLOR_FORCE")
+"""Variables that a notebook sets, and that put codes of colours into captured text."""
+
+_COLUMNS = "120"
+
+
+def run(
+    words: Sequence[str], *, follow: Callable[[dict[str, Any]], None] | None = None
+) -> tuple[int, str]:
+    """Run a command to its end; returns its exit code and standard output.
+
+    Args:
+        words: its arguments.
+        follow: gets each line of standard output as the object that it is, instead of the caller.
+
+    Raises:
+        XlaSweepsError: the request cannot be carried out; in the command line's words.
+        KeyboardInterrupt: after what was measured is saved; a second one kills the command.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in _COLOURS}
+    environment |= {"COLUMNS": _COLUMNS, **Assignment(parent=os.getpid()).environment()}
+    output: list[str] = []
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            python_command("xla_sweeps", *words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment,
+            start_new_session=True,  # a notebook interrupts its whole process group
+        )
+
+        def take(line: str) -> None:
+            if follow is None:
+                output.append(line)
+            elif line.startswith("{"):
+                follow(json.loads(line))
+
+        try:
+            _read(process, take)
+        finally:
+            _end(process)
+        code = process.wait()
+        errors.seek(0)
+        complaint = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
+    if code == LOCKED_CODE:
+        raise LockedError(_message(complaint))
+    if code < 0 or code in (ConfigError.exit_code, BUG_CODE):
+        kind = ConfigError if code == ConfigError.exit_code else XlaSweepsError
+        raise kind(_message(complaint) or f"the command ended with code {code}")
+    return code, "".join(output)
+
+
+def _read(process: subprocess.Popen[bytes], take: Callable[[str], None]) -> None:
+    """Take lines of standard output until its end; a Ctrl-C is passed on, and raised at the end."""
+    assert process.stdout is not None
+    descriptor, pending = process.stdout.fileno(), b""
+    deadline: float | None = None
+    while True:
+        try:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not select.select([descriptor], [], [], left)[0]:
+                break
+            chunk = os.read(descriptor, 1 << 16)
+            if not chunk:
+                break
+            *complete, pending = (pending + chunk).split(b"\n")
+            for line in complete:
+                take(f"{line.decode(errors='replace')}\n")
+        except KeyboardInterrupt:
+            if deadline is not None:
+                raise
+            deadline = time.monotonic() + SAVING_S
+            signal_group(process.pid, signal.SIGINT)
+    if deadline is not None:
+        raise KeyboardInterrupt
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Give a process that nobody reads some time to end, then kill it and what it started."""
+    if process.stdout is not None:
+        process.stdout.close()
+    try:
+        process.wait(ENDING_S)
+    except subprocess.TimeoutExpired:
+        kill_tree(process.pid)
+        process.wait()
+
+
+def _message(line: str) -> str:
+    return line.removeprefix("xla-sweeps: ")

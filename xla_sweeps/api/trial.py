@@ -1,0 +1,213 @@
+"""The result of `measure`: a typed, frozen value that shows itself as text and as HTML."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xla_sweeps.api import supervisor
+from xla_sweeps.api.table import SHOWN, STYLE, Table, table_html, text_of
+
+if TYPE_CHECKING:  # loaded when the result is looked at
+    from xla_sweeps.schema.explanation import Explanation
+    from xla_sweeps.schema.measurement import Failure, Status
+    from xla_sweeps.schema.row import ComparisonRow, ModeSummary, TrialSummary
+
+
+@dataclass(frozen=True, repr=False)
+class Trial:
+    """A measured trial, over all its replicates. A failure is a value too: see `status`.
+
+    Attributes:
+        trial_id: the folder of its records.
+        text: what the terminal shows.
+        words: the command line's arguments.
+        exit_code: of the command: 0, or 1 where a candidate could not be measured.
+        records: the files written now.
+        logs: of the libraries' output, one a replicate.
+        document: modes and comparisons as plain data.
+        warnings: lines that were shown while it was measured.
+    """
+
+    trial_id: str
+    text: str
+    words: tuple[str, ...]
+    exit_code: int
+    records: tuple[Path, ...]
+    logs: tuple[Path, ...]
+    document: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def summary(self) -> TrialSummary:
+        """Modes and comparisons, typed."""
+        import msgspec
+
+        from xla_sweeps.schema.row import TrialSummary
+
+        return msgspec.convert(self.document, TrialSummary)
+
+    @property
+    def rows(self) -> tuple[ComparisonRow, ...]:
+        """Each candidate against each baseline, the headline first."""
+        return self.summary.comparisons
+
+    @property
+    def headline(self) -> ComparisonRow | None:
+        """The main comparison; None where nothing was compared."""
+        return next((row for row in self.rows if row.headline), None)
+
+    @property
+    def modes(self) -> dict[str, ModeSummary]:
+        """Each mode's throughput, compile time, status and failure."""
+        return {mode.label: mode for mode in self.summary.modes}
+
+    @property
+    def sentence(self) -> str:
+        """The answer."""
+        from xla_sweeps.report import advice
+
+        return advice.answer(self.headline) if self.headline else "Nothing was compared."
+
+    @property
+    def verdict(self) -> str:
+        """`faster`, `slower`, `equivalent`, `ambiguous`, `failed` or `none`."""
+        return str(self.headline.speedup.verdict) if self.headline else "none"
+
+    @property
+    def speedup(self) -> float | None:
+        """Of the main comparison: above 1 the candidate is faster."""
+        return self.headline.speedup.value if self.headline else None
+
+    @property
+    def interval(self) -> tuple[float | None, float | None]:
+        """The speedup's 95 % interval."""
+        row = self.headline
+        return (row.speedup.low, row.speedup.high) if row else (None, None)
+
+    @property
+    def status(self) -> Status | None:
+        """`ok`, `contaminated`, or why there is no number."""
+        return self.headline.status if self.headline else None
+
+    @property
+    def failures(self) -> dict[str, Failure]:
+        """What went wrong, by mode."""
+        return {mode.label: mode.failure for mode in self.summary.modes if mode.failure}
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Caveats."""
+        return self.summary.flags
+
+    @property
+    def command(self) -> str:
+        """The command that measures it again."""
+        return shlex.join(("xla-sweeps", *self.words))
+
+    @property
+    def log(self) -> Path | None:
+        """The latest replicate's log."""
+        return self.logs[-1] if self.logs else None
+
+    @property
+    def table(self) -> Table:
+        """The comparisons as a table, for data frames."""
+        from xla_sweeps.results.table import table_of
+
+        return Table(table_of(self.rows), SHOWN)
+
+    def explain(self) -> Explanation:
+        """Why: what XLA makes of the model, and where the time goes; it takes some minutes."""
+        return explanation_of(self.words)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a Trial is neither true nor false: use .verdict, .speedup or .status")
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": self.text, "text/html": self._html()}
+
+    def _html(self) -> str:
+        """Sentence, table and a picture of the intervals; no script, nothing from elsewhere."""
+        cells = [
+            [
+                mode.label,
+                text_of(mode.columns.throughput_samples_per_s),
+                text_of(mode.columns.call_ms),
+                text_of(mode.compile_s),
+                str(mode.status),
+            ]
+            for mode in self.summary.modes[:20]
+        ]
+        head = ("mode", "samples/s", "ms a call", "compile s", "status")
+        reasons = "".join(
+            f"<p>{html.escape(f'{label}: {failure.message}'[:500])}</p>"
+            for label, failure in list(self.failures.items())[:8]
+        )
+        flags = " ".join(self.flags)[:500]
+        return (
+            f"{STYLE}<div class=xlasw><p><b>{html.escape(self.sentence[:2000])}</b></p>"
+            f"{table_html(head, cells)}{_picture(self.rows[:12])}{reasons}"
+            f"<p class=dim>{html.escape(flags)}</p></div>"
+        )
+
+
+def explanation_of(words: tuple[str, ...]) -> Explanation:
+    """The explanation of a trial with these overrides; `explanation_text` shows it."""
+    import msgspec
+
+    from xla_sweeps.schema.explanation import Explanation
+
+    document = json.loads(supervisor.run(["explain", "--format", "json", *words])[1])
+    return msgspec.convert(document, Explanation)
+
+
+def _picture(rows: tuple[ComparisonRow, ...]) -> str:
+    """An SVG of each speedup with its interval, on a logarithmic axis around 1."""
+    drawn = [row for row in rows if row.speedup.value and row.baseline.mode]
+    if not drawn:
+        return ""
+    ends = [end for row in drawn for end in _ends(row)]
+    reach = max(0.02, *(abs(math.log(end)) for end in ends)) * 1.1
+
+    def place(value: float) -> float:
+        return 190 + 150 + 150 * math.log(value) / reach
+
+    height = 20 * len(drawn) + 22
+    parts = [
+        f'<line x1="340" x2="340" y1="0" y2="{height - 18}" stroke="var(--line)"/>',
+        f'<text x="340" y="{height - 4}" text-anchor="middle" fill="var(--dim)">1×</text>',
+    ]
+    for number, row in enumerate(drawn):
+        value, (low, high), y = row.speedup.value or 1.0, _ends(row), 20 * number + 12
+        colour = {"faster": "var(--up)", "slower": "var(--down)"}.get(
+            str(row.speedup.verdict), "var(--dim)"
+        )
+        name = html.escape(f"{row.candidate.mode} / {row.baseline.mode}"[:32])
+        parts += [
+            f'<text x="0" y="{y + 4}" fill="var(--ink)">{name}</text>',
+            f'<line x1="{place(low):.1f}" x2="{place(high):.1f}" y1="{y}" y2="{y}" '
+            f'stroke="{colour}" stroke-width="3"/>',
+            f'<circle cx="{place(value):.1f}" cy="{y}" r="4" fill="{colour}"/>',
+            f'<text x="500" y="{y + 4}" fill="var(--ink)">{value:.2f}×</text>',
+        ]
+    return (
+        f'<svg width="550" height="{height}" role="img" font-size="12" '
+        f'aria-label="speedups with 95 % intervals">{"".join(parts)}</svg>'
+    )
+
+
+def _ends(row: ComparisonRow) -> tuple[float, float]:
+    """The interval, or the value alone where there is none."""
+    value = row.speedup.value or 1.0
+    return row.speedup.low or value, row.speedup.high or value

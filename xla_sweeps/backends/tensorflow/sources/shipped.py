@@ -1,0 +1,113 @@
+"""Load a model that `api.shipping` saved, and refuse it if it computes something else."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import pickle
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xla_sweeps.errors import XlaSweepsError
+
+TOLERANCE = 1e-3
+"""Largest difference of an output, relative to the largest value of it."""
+
+TOLERANCE_HALF = 3e-2
+
+
+def load(folder: Path) -> Any:
+    """The model in a folder; a function's is built, which nothing can be compared with.
+
+    Raises:
+        XlaSweepsError: its code cannot be loaded, or its outputs differ from those that it had.
+    """
+    code = _code(folder)
+    if "builder" in code:
+        return code["builder"]()
+    library = importlib.import_module("tf_keras" if code["legacy"] else "keras")
+    lambdas = {name: value for name, value in code["objects"].items() if name.startswith("Lambda:")}
+    custom = {
+        name: _tolerant(value) for name, value in code["objects"].items() if name not in lambdas
+    }
+    if lambdas:
+        custom["Lambda"] = _lambda_class(library, lambdas)
+    model = library.models.load_model(
+        folder / "model.keras", custom_objects=custom, compile=False, safe_mode=False
+    )
+    _compare(model(code["example"], training=False), code["outputs"])
+    return model
+
+
+def _code(folder: Path) -> Any:
+    """Classes, functions and arrays, found where the caller's process imports from."""
+    places = json.loads((folder / "path.json").read_bytes())
+    sys.path += [place for place in places if place not in sys.path]
+    try:
+        return pickle.loads((folder / "code.pickle").read_bytes())
+    except (ImportError, AttributeError) as error:
+        raise XlaSweepsError(f"the model's code cannot be loaded here: {error}") from error
+
+
+def _tolerant(given: Any) -> Any:
+    """A class whose `from_config` leaves out what its own `__init__` does not take."""
+    if not isinstance(given, type) or "from_config" in vars(given):
+        return given
+    taken = inspect.signature(given.__init__).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in taken.values()):
+        return given
+
+    def from_config(cls: Any, config: Any, **more: Any) -> Any:
+        return cls(**{name: value for name, value in config.items() if name in taken})
+
+    given.from_config = classmethod(from_config)  # type: ignore[attr-defined]
+    return given
+
+
+def _lambda_class(library: Any, functions: Any) -> Any:
+    """Keras's Lambda, which takes its function by the layer's name."""
+
+    class Lambda(library.layers.Lambda):  # type: ignore[misc]
+        @classmethod
+        def from_config(cls, config: Any, *more: Any, **named: Any) -> Any:
+            function = functions.get(f"Lambda:{config['name']}")
+            if function is None:
+                return super().from_config(config, *more, **named)
+            kept = {name: config[name] for name in ("name", "dtype", "arguments") if name in config}
+            return cls(function, **kept)
+
+    return Lambda
+
+
+def _compare(outputs: Any, expected: list[Any]) -> None:
+    """Raise where the outputs are not those that the caller's process had."""
+    computed = [np.asarray(each) for each in flat(outputs)]
+    if [each.shape for each in computed] != [each.shape for each in expected]:
+        raise XlaSweepsError(
+            "the shipped model has outputs of other shapes; give a function that builds it"
+        )
+    for here, there in zip(computed, expected, strict=True):
+        if there.dtype.kind not in "fV":
+            continue
+        half = there.dtype.itemsize < 4
+        here, there = here.astype(np.float64), there.astype(np.float64)
+        limit = (TOLERANCE_HALF if half else TOLERANCE) * max(1e-6, float(np.abs(there).max()))
+        if not float(np.abs(here - there).max()) <= limit:
+            raise XlaSweepsError(
+                "the shipped model computes something else than in your process; give a function "
+                "that builds it: measure(lambda: MyModel(...), inputs)"
+            )
+
+
+def flat(outputs: Any) -> list[Any]:
+    """Outputs in one order, whatever their nesting; those of a dict by key."""
+    if isinstance(outputs, Mapping):
+        return [each for key in sorted(outputs) for each in flat(outputs[key])]
+    if isinstance(outputs, (list, tuple)):
+        return [each for part in outputs for each in flat(part)]
+    return [outputs]
