@@ -9,7 +9,13 @@ from __future__ import annotations
 import importlib
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xla_sweeps.api.functions import compare, explain, measure, results, sweep
+    from xla_sweeps.api.table import Table
+    from xla_sweeps.api.trial import Trial
+    from xla_sweeps.errors import ConfigError, XlaSweepsError
 
 __version__ = "0.1.0"
 
@@ -22,7 +28,17 @@ _FUNCTIONS = dict.fromkeys((*_PACKAGES, "compare", "explain"), "xla_sweeps.api.f
     "XlaSweepsError": "xla_sweeps.errors",
 }
 
-__all__ = ["__version__", *_FUNCTIONS]
+__all__ = [
+    "ConfigError",
+    "Table",
+    "Trial",
+    "XlaSweepsError",
+    "compare",
+    "explain",
+    "measure",
+    "results",
+    "sweep",
+]
 
 
 class _Package(ModuleType):

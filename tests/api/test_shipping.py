@@ -1,0 +1,140 @@
+"""Models in memory, shipped to a fresh process: loaded there, or refused in one line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from paths import ROOT
+
+CELLS = """
+import json, sys
+import numpy as np
+import keras
+from keras import layers
+from xla_sweeps.api import shipping
+from xla_sweeps.errors import ConfigError
+from pathlib import Path
+
+FACTOR = 3.0
+class Scale(layers.Layer):
+    def __init__(self, by=1.0, **more):
+        super().__init__(**more)
+        self.by = by
+    def call(self, x):
+        return x * self.by * FACTOR
+    def get_config(self):
+        return {**super().get_config(), "by": self.by}
+class Plain(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = layers.Dense(3)
+    def call(self, x, training=False):
+        return self.dense(x)
+class Sized(keras.Model):
+    def __init__(self, size):
+        super().__init__()
+        self.dense = layers.Dense(size)
+        self.activation = lambda x: x
+    def call(self, x):
+        return self.dense(x)
+class Trained(keras.Model):
+    def train_step(self, data):
+        return {"loss": 0.0}
+def functional(middle):
+    given = keras.Input((4,))
+    return keras.Model(given, middle(given))
+def tied():
+    given = keras.Input((4,))
+    shared = layers.Dense(4)
+    return keras.Model(given, shared(shared(given)))
+def named():
+    one, two = keras.Input((4,), name="one"), keras.Input((4,), name="two")
+    return keras.Model({"one": one, "two": two}, layers.Dense(2)(layers.Add()([one, two])))
+def mixed():
+    return keras.Sequential([keras.Input((4,)), layers.Dense(3, dtype="mixed_bfloat16")])
+def trained():
+    given = keras.Input((4,))
+    return Trained(given, layers.Dense(2)(given))
+batch = np.linspace(-1, 1, 8, dtype="float32").reshape(2, 4)
+CASES = {
+    "functional": (functional(layers.Dense(3)), None),
+    "sequential": (keras.Sequential([keras.Input((4,)), layers.Dense(3)]), None),
+    "custom layer": (functional(lambda x: Scale(2.0)(layers.Dense(2)(x))), None),
+    "lambda with a global": (functional(layers.Lambda(lambda x: x * FACTOR)), None),
+    "subclassed": (Plain(), batch),
+    "tied": (tied(), None),
+    "dict": (named(), {"one": batch, "two": batch}),
+    "mixed": (mixed(), None),
+    "train_step": (trained(), None),
+    "builder": (lambda: functional(layers.Dense(3)), None),
+}
+"""
+
+SHIP = (
+    CELLS
+    + """
+folders = {}
+for name, (model, inputs) in CASES.items():
+    words = shipping.asked(model, inputs, None, results_dir=Path("results"))
+    again = shipping.asked(model, inputs, None, results_dir=Path("results"))
+    assert again == words, name
+    folders[name] = words["path"]
+twin = functional(layers.Dense(3))
+twin.set_weights(CASES["functional"][0].get_weights())
+same = shipping.asked(twin, None, None, results_dir=Path("results"))["path"]
+assert same == folders["functional"], "another name of the session"
+try:
+    shipping.asked(Sized(2), batch, None, results_dir=Path("results"))
+except ConfigError as error:
+    print(error, file=sys.stderr)
+print(json.dumps(folders))
+"""
+)
+
+LOAD = """
+import json, pickle, sys
+from pathlib import Path
+from xla_sweeps.backends.tensorflow.sources import shipped
+outcome = {}
+folders = json.loads(sys.argv[1])
+for name, path in folders.items():
+    try:
+        outcome[name] = type(shipped.load(Path(path).parent)).__name__
+    except Exception as error:
+        outcome[name] = f"failed: {error!r}"[:300]
+folder = Path(folders["sequential"]).parent
+code = pickle.loads((folder / "code.pickle").read_bytes())
+code["outputs"] = [each + 1 for each in code["outputs"]]
+(folder / "code.pickle").write_bytes(pickle.dumps(code))
+try:
+    shipped.load(folder)
+except Exception as error:
+    outcome["other outputs"] = str(error)
+print(json.dumps(outcome))
+"""
+
+
+def run(code: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    file = cwd / "cells.py"
+    file.write_text(code)
+    command = [sys.executable, str(file), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=500)
+
+
+def test_models_of_all_kinds_compute_the_same_in_a_fresh_process(tmp_path: Path) -> None:
+
+    shipped = run(SHIP, cwd=tmp_path)
+    assert shipped.returncode == 0, shipped.stderr
+    assert "give a function that builds it" in shipped.stderr
+    folders = shipped.stdout.splitlines()[-1]
+    loaded = run(LOAD, folders, cwd=tmp_path)
+    assert loaded.returncode == 0, loaded.stderr
+    outcome = json.loads(loaded.stdout.splitlines()[-1])
+    assert "computes something else" in outcome.pop("other outputs")
+    assert {name: each for name, each in outcome.items() if each.startswith("failed")} == {}
+    assert outcome["subclassed"] == "Plain"
+    assert outcome["train_step"] == "Trained"
+    assert str(ROOT) not in folders
