@@ -85,7 +85,10 @@ class _Array:
         low, high = float(self.values.min()), float(self.values.max())
         if self.values.dtype.kind in "iub":  # drawn below `high`
             high += 1
-        spec = {"shape": list(self.values.shape[1:]), "dtype": str(self.values.dtype)}
+        spec: dict[str, Any] = {
+            "shape": list(self.values.shape[1:]),
+            "dtype": str(self.values.dtype),
+        }
         spec |= {"low": low, "high": high if high > low else low + 1}
         return spec | ({"name": self.name} if self.name else {})
 

@@ -58,14 +58,14 @@ def _tolerant(given: Any) -> Any:
     """A class whose `from_config` leaves out what its own `__init__` does not take."""
     if not isinstance(given, type) or "from_config" in vars(given):
         return given
-    taken = inspect.signature(given.__init__).parameters
+    taken = inspect.signature(given).parameters
     if any(each.kind is each.VAR_KEYWORD for each in taken.values()):
         return given
 
-    def from_config(cls: Any, config: Any, **more: Any) -> Any:
+    def from_config(cls: Any, /, config: Any, **more: Any) -> Any:
         return cls(**{name: value for name, value in config.items() if name in taken})
 
-    given.from_config = classmethod(from_config)  # type: ignore[attr-defined]
+    setattr(given, "from_config", classmethod(from_config))  # noqa: B010
     return given
 
 
