@@ -67,13 +67,6 @@ def test_a_trial_in_a_thread_is_a_value_that_shows_itself() -> None:
         bool(trial)
     with pytest.raises(AttributeError):
         trial.text = ""  # type: ignore[misc]
-    page = trial._repr_mimebundle_()["text/html"]
-    assert len(page) < 20_000
-    assert "<script" not in page
-    assert "://" not in page
-    rows = xs.results()
-    assert len(rows) == 1
-    assert rows[0]["candidate"] == "fake_xla"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import math
 import pickle
 import re
 import sys
@@ -85,6 +86,8 @@ class _Array:
         low, high = float(self.values.min()), float(self.values.max())
         if self.values.dtype.kind in "iub":  # drawn below `high`
             high += 1
+        else:  # another batch of the same data asks for the same trial
+            low, high = -_rounded_up(-low), _rounded_up(high)
         spec: dict[str, Any] = {
             "shape": list(self.values.shape[1:]),
             "dtype": str(self.values.dtype),
@@ -117,6 +120,13 @@ def _arrays(inputs: Any) -> list[_Array]:
             )
         arrays.append(_Array(values, str(name)))
     return arrays
+
+
+def _rounded_up(bound: float) -> float:
+    """Zero, 255, or else the power of two at or above."""
+    if bound <= 0:
+        return 0.0
+    return 255.0 if 128 < bound <= 255 else 2.0 ** math.ceil(math.log2(bound))
 
 
 def _named(model: str | Path) -> dict[str, Any]:

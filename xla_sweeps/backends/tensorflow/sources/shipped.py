@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import json
 import pickle
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,10 @@ def load(folder: Path) -> Any:
     custom = {
         name: _tolerant(value) for name, value in code["objects"].items() if name not in lambdas
     }
-    if lambdas:
-        custom["Lambda"] = _lambda_class(library, lambdas)
-    model = library.models.load_model(
-        folder / "model.keras", custom_objects=custom, compile=False, safe_mode=False
-    )
+    with _lambdas_of(library.layers.Lambda, lambdas):
+        model = library.models.load_model(
+            folder / "model.keras", custom_objects=custom, compile=False, safe_mode=False
+        )
     _compare(model(code["example"], training=False), code["outputs"])
     return model
 
@@ -69,19 +69,22 @@ def _tolerant(given: Any) -> Any:
     return given
 
 
-def _lambda_class(library: Any, functions: Any) -> Any:
-    """Keras's Lambda, which takes its function by the layer's name."""
+@contextlib.contextmanager
+def _lambdas_of(layer: Any, functions: Mapping[str, Any]) -> Iterator[None]:
+    """Let Keras's Lambda take its function by the layer's name, for a `with` block."""
+    earlier = vars(layer)["from_config"]
 
-    class Lambda(library.layers.Lambda):  # type: ignore[misc]
-        @classmethod
-        def from_config(cls, config: Any, *more: Any, **named: Any) -> Any:
-            function = functions.get(f"Lambda:{config['name']}")
-            if function is None:
-                return super().from_config(config, *more, **named)
-            kept = {name: config[name] for name in ("name", "dtype", "arguments") if name in config}
-            return cls(function, **kept)
+    def from_config(cls: Any, /, config: Any, *more: Any, **named: Any) -> Any:
+        function = functions.get(f"Lambda:{config['name']}")
+        if function is None:
+            return earlier.__func__(cls, config, *more, **named)
+        return cls(function, **{name: config[name] for name in ("name", "dtype") if name in config})
 
-    return Lambda
+    layer.from_config = classmethod(from_config)
+    try:
+        yield
+    finally:
+        layer.from_config = earlier
 
 
 def _compare(outputs: Any, expected: list[Any]) -> None:

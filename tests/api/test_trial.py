@@ -1,0 +1,123 @@
+"""The result of `measure` and tables, from stored records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow
+import pytest
+from factories import failed_outcome, make_record
+
+import xla_sweeps as xs
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.api.progress import Line
+from xla_sweeps.api.shipping import _arrays, _canonical
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record
+
+RECORD = make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01)
+
+
+def trial_of(record: Record, text: str = "as the terminal has it") -> xs.Trial:
+    return xs.Trial(
+        trial_id=record.trial_id,
+        text=text,
+        words=("model=mobilenet_v2",),
+        exit_code=0,
+        records=(),
+        logs=(Path("a.log"),),
+        document=msgspec.json.decode(msgspec.json.encode(summarize([record]))),
+    )
+
+
+def test_a_trial_says_what_its_record_says() -> None:
+    trial = trial_of(RECORD)
+    row = summarize([RECORD]).comparisons[0]
+    assert trial.summary == summarize([RECORD])
+    assert (trial.verdict, trial.speedup) == ("faster", row.speedup.value)
+    assert trial.interval == (row.speedup.low, row.speedup.high)
+    assert "faster" in trial.sentence
+    assert list(trial.modes) == ["eager", "graph", "xla"]
+    assert trial.command == "xla-sweeps model=mobilenet_v2"
+    assert len(trial.table) == len(trial.rows)
+
+
+def test_a_notebook_gets_text_and_html_without_scripts_or_addresses() -> None:
+    bundle = trial_of(RECORD)._repr_mimebundle_()
+    page = bundle["text/html"]
+    assert bundle["text/plain"] == "as the terminal has it"
+    assert page.count("<svg") == 1
+    assert len(page.encode()) < 20_000
+    assert "<script" not in page
+    assert "://" not in page
+
+
+def test_a_failure_is_a_value_and_its_text_is_escaped() -> None:
+    failure = failed_outcome(Status.COMPILE_ERROR, "<img onerror=x>" * 5000)
+    trial = trial_of(replace(RECORD, modes={**RECORD.modes, "xla": failure}))
+    assert trial.failures["xla"].message.startswith("<img")
+    page = trial._repr_mimebundle_()["text/html"]
+    assert "<img" not in page
+    assert len(page.encode()) < 20_000
+
+
+def test_tables_are_read_by_data_frames(tmp_path: Path) -> None:
+    Store(tmp_path).save(RECORD)
+    table = xs.results(tmp_path)
+    assert pyarrow.table(table).num_rows == len(table) == 1
+    assert table[0]["candidate"] == "xla"
+    assert "mobilenet" in repr(table).lower()
+    assert len(xs.results(tmp_path, "verdict=slower")) == 0
+    with pytest.raises(xs.ConfigError, match="speedupp"):
+        xs.results(tmp_path, "speedupp>1")
+    with pytest.raises(xs.XlaSweepsError, match="nowhere"):
+        xs.results(tmp_path / "nowhere")
+
+
+def test_a_notebook_s_line_is_drawn_twice_a_second_and_not_between_timed_blocks() -> None:
+    drawn: list[Any] = []
+
+    class Handle:
+        def update(self, shown: object) -> None:
+            drawn.append(shown)
+
+    def display(shown: object, display_id: bool) -> Handle:
+        drawn.append(shown)
+        return Handle()
+
+    now = [0.0]
+    line = Line(display, lambda: now[0])
+    line({"event": "start", "title": "<b>"})
+    for step in range(20):
+        now[0] += 0.1
+        line({"event": "stage", "stage": "compile", "mode": f"m{step}", "detail": ""})
+    assert len(drawn) <= 5
+    assert "<b>" not in drawn[0]._repr_html_()
+    before = len(drawn)
+    now[0] += 10
+    line({"event": "rounds"})
+    assert len(drawn) == before
+
+
+def test_the_session_s_numbers_do_not_count_in_a_configuration() -> None:
+    def config(number: int) -> dict[str, Any]:
+        layer = {"name": f"dense_{number}", "shared_object_id": number}
+        return {"layers": [layer, {"name": "head"}], "inputs": [[f"dense_{number}", 0, 0]]}
+
+    assert _canonical(config(3)) == _canonical(config(7))
+    assert _canonical(config(3)) != _canonical({**config(3), "inputs": [["head", 0, 0]]})
+
+
+def test_inputs_give_shapes_dtypes_and_ranges() -> None:
+    rng = np.random.default_rng(0)
+    one, two = _arrays({"a": rng.random((4, 3), np.float32), "b": np.array([[0], [9]])})
+    assert one.spec == {"shape": [3], "dtype": "float32", "low": 0, "high": 1, "name": "a"}
+    assert two.spec == {"shape": [1], "dtype": "int64", "low": 0, "high": 10, "name": "b"}
+    assert _arrays([[0.5, 2.0]])[0].values.dtype == np.float32
+    with pytest.raises(xs.ConfigError, match="expected numbers"):
+        _arrays(["text"])
