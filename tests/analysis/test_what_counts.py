@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,8 @@ from factories import (
 )
 from headline_rows import TIMES, headline
 
-from xla_sweeps.analysis.summary import headline_failed, summarize
+from xla_sweeps.analysis.interval import LOAD, MOST_TO_SETTLE
+from xla_sweeps.analysis.summary import headline_clear, headline_failed, summarize
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Flagged, Status
 from xla_sweeps.schema.record import Record
@@ -35,6 +37,44 @@ def test_contaminated_rounds_are_excluded_while_enough_others_remain() -> None:
     assert row.speedup.raw < 1.6
     few = replace(record, rounds=rounds[4:])
     assert headline([few]).speedup.rounds == 12
+
+
+def loaded(xla_s: float, *, replicates: int = 1) -> list[Record]:
+    """Replicates of contaminated rounds only, that agree well."""
+    times = {"graph": 0.1, "xla": xla_s}
+    return [
+        make_record(
+            replicate=number,
+            rounds=make_rounds(times, noise=0.02, seed=number, dirty=range(12)),
+            status=Status.CONTAMINATED,
+        )
+        for number in range(replicates)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("xla_s", "verdict"),
+    [(0.02, Verdict.FASTER), (0.5, Verdict.SLOWER), (0.1 / 1.03, Verdict.AMBIGUOUS)],
+)
+def test_a_machine_that_is_never_quiet_settles_a_factor_of_five_and_not_3_percent(
+    xla_s: float, verdict: Verdict
+) -> None:
+    records = loaded(xla_s)
+    speedup = headline(records).speedup
+    assert speedup.value == pytest.approx(0.1 / xla_s, rel=0.05)
+    assert speedup.verdict is verdict
+    assert headline_clear(records) is verdict.is_clear
+    if not verdict.is_clear:
+        assert speedup.replicates_to_settle == MOST_TO_SETTLE + 1, "a quieter machine does"
+
+
+def test_what_load_adds_shrinks_with_neither_rounds_nor_replicates() -> None:
+    few, many = (headline(loaded(0.05, replicates=count)).speedup for count in (1, 20))
+    assert few.high
+    assert many.high
+    assert few.value
+    assert many.value
+    assert math.log(few.high / few.value) > math.log(many.high / many.value) > 1.9 * LOAD
 
 
 def replicates(*, clean: int, contaminated: int) -> list[Record]:

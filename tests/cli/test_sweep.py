@@ -90,7 +90,7 @@ def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> No
         "smoke: 3 trials; 0 done, 3 to measure (3 replicates)\n"
         "timing takes at most 4 min 36 s in all, by the limits of the effort; building and "
         "compiling come on top (no records of these models yet)\n"
-        "a contaminated trial first waits for a quiet machine, at most 60 s\n"
+        "contaminated and open trials first wait for a quiet machine, at most 60 s\n"
     )
     assert list(tmp_path.iterdir()) == []
 

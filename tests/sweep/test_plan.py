@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factories import MODEL, make_record
+from factories import MODEL, make_record, make_rounds
 
 from xla_sweeps.results.derive import record_facts
 from xla_sweeps.results.rows import Runs, load_runs
@@ -70,6 +70,22 @@ def test_replicates_of_an_earlier_build_are_measured_again(tmp_path: Path) -> No
         store.save(built(params))
         assign_records([task], load_runs(store), software={}, retry=())
         assert task.wanted == wanted
+
+
+@pytest.mark.parametrize(("factor", "wanted"), [(5.0, 0), (1.5, 1)])
+def test_a_contaminated_trial_is_measured_again_only_where_its_answer_is_open(
+    factor: float, wanted: int
+) -> None:
+    times = {"graph": 0.1 * factor, "xla": 0.1}
+    rounds = make_rounds(times, noise=0.02, dirty=range(12))
+    record = make_record(times, status=Status.CONTAMINATED, rounds=rounds)
+    task = Task(words=(), key="", model="", effort="", replicates=1, request_id="")
+    task.trial_ids = (record.trial_id,)
+    runs = Runs({record.trial_id: [record_facts(record)]})
+    assign_records([task], runs, software={}, retry=())
+    assert (task.wanted, task.clear) == (wanted, not wanted)
+    assign_records([task], runs, software={}, retry=[Status.CONTAMINATED])
+    assert task.wanted == 1
 
 
 def tasks(count: int, **facts: Any) -> list[Task]:

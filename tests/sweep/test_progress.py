@@ -29,13 +29,13 @@ def test_the_number_of_trials_is_shown_before_the_first_ends(tmp_path: Path) -> 
 def test_contaminated_trials_are_told_with_what_follows(tmp_path: Path) -> None:
     _, notes = drive(tmp_path, "a=contaminated", "b=ok", slots=1)
     assert [word for _, word in notes.ends].count("contaminated") == 4
-    hint = "measured up to 4 times; --accept-contaminated keeps them"
+    hint = "open ones measured up to 4 times; --accept-contaminated keeps them"
     assert notes.busy_with[-1] == f"1 of 2 contaminated; {hint}"
 
 
 STEAL = "the hypervisor took 15% of the CPU"
 
-AGAIN = "; measured up to 4 times; --accept-contaminated keeps them"
+AGAIN = "; open ones measured up to 4 times; --accept-contaminated keeps them"
 
 
 @pytest.mark.parametrize(

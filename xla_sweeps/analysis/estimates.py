@@ -66,7 +66,13 @@ def figure(name: str, samples: Sequence[Samples], *labels: str) -> Figure | None
     if not within:
         return None
     values, errors = [one.estimate for one in within], list(map(error_within, within))
-    return figure_of(name, labels, values, errors, contaminated=contaminated)
+    loaded = len(labels) > 1 and is_loaded(samples, *labels)
+    return figure_of(name, labels, values, errors, contaminated=contaminated, loaded=loaded)
+
+
+def is_loaded(samples: Sequence[Samples], *labels: str) -> bool:
+    """True if no replicate has enough clean rounds, so that contaminated ones count."""
+    return all(len(replicate.call_s(*labels)) < stats.MIN_PAIRS for replicate in samples)
 
 
 def as_rates(call_s: Seconds, inputs: npt.NDArray[np.int64]) -> Seconds:

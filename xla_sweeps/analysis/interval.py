@@ -48,6 +48,13 @@ More makes the intervals of even sweeps narrower, and those of the noisiest tria
 
 LEVEL = 0.95
 
+LOAD = 0.3
+"""Standard deviation of the log that other load adds to a ratio of contaminated rounds.
+
+It slows both modes, though not alike, and much the same in every round and replicate: so it shrinks
+with the number of neither (measured by `benchmarks/loaded.py`).
+"""
+
 LEAST = 1e-12
 """The least variance of logs that is taken for one: rounds that happen to agree exactly."""
 
@@ -110,6 +117,7 @@ def figure_of(
     errors: Sequence[float] = (),
     *,
     contaminated: bool = False,
+    loaded: bool = False,
 ) -> Figure:
     """A figure from its replicates.
 
@@ -119,6 +127,7 @@ def figure_of(
         values: the log that each replicate gives, at least one.
         errors: the standard error of each, from its own rounds; none where it is not known.
         contaminated: whether all that counts is contaminated.
+        loaded: whether contaminated rounds count.
     """
     return Figure(
         name=name,
@@ -128,6 +137,7 @@ def figure_of(
         within=statistics.fmean(error**2 for error in errors) if errors else 0.0,
         between=statistics.variance(values) if len(values) > 1 else 0.0,
         contaminated=contaminated,
+        loaded=loaded,
     )
 
 
@@ -140,7 +150,7 @@ def errors_of(figures: Sequence[Figure], priors: Sequence[Prior]) -> tuple[Numbe
     """Standard errors of the figures' means, each from its replicates and its prior.
 
     The variance is moderated: the mean of the prior's and the replicates' own, weighted by their
-    degrees of freedom.
+    degrees of freedom. A loaded figure has `LOAD` on top.
 
     Returns:
         Standard errors, and degrees of freedom of Student's t; shape (n,) each.
@@ -151,7 +161,8 @@ def errors_of(figures: Sequence[Figure], priors: Sequence[Prior]) -> tuple[Numbe
     freedom = FREEDOM + replicates - 1
     expected = scale * (spread * (np.maximum(within, LEAST) / typical) ** slope + within)
     variance = (FREEDOM * expected + (replicates - 1) * between) / freedom
-    return np.sqrt(variance / replicates), freedom
+    load = LOAD * np.array([one.loaded for one in figures])
+    return np.hypot(np.sqrt(variance / replicates), load), freedom
 
 
 def reach_of(error: Numbers, freedom: Numbers, *, level: float = LEVEL) -> Numbers:
@@ -296,6 +307,7 @@ def judge(figures: Sequence[Figure], priors: Sequence[Prior], floor: Numbers) ->
     is_clear = np.array([verdict.is_clear for verdict in verdicts], dtype=bool)
     replicates = np.array([one.replicates for one in figures], dtype=float)
     more = _replicates_to_settle(replicates, error, np.abs(logs) - bound)
+    more[[one.loaded for one in figures]] = MOST_TO_SETTLE + 1
     return {
         "verdict": verdicts,
         "excluded_above": np.expm1(np.abs(logs) + narrow),

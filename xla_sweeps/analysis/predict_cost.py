@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xla_sweeps.analysis.estimates import Samples, counting, figure
+from xla_sweeps.analysis.estimates import Samples, counting, figure, is_loaded
 from xla_sweeps.analysis.interval import error_within, figure_of, interval_of
 from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval
@@ -67,11 +67,13 @@ class Size:
         The two do not depend on each other where both ways vary alike.
         """
         call_s, contaminated = counting(self.samples, one, other)
-        parts = []
+        loaded, parts = is_loaded(self.samples, one, other), []
         for name, factors in (("call", (0.5, 0.5)), ("speedup", (-1.0, 1.0))):
             within = [signed_rank_interval(np.log(rounds) @ np.array(factors)) for rounds in call_s]
             values, errors = [each.estimate for each in within], list(map(error_within, within))
-            part = figure_of(name, (other, one), values, errors, contaminated=contaminated)
+            part = figure_of(
+                name, (other, one), values, errors, contaminated=contaminated, loaded=loaded
+            )
             parts.append(interval_of(part, self.pool.prior(part)))
         return parts[0], parts[1]
 

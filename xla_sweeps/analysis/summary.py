@@ -411,6 +411,12 @@ def headline_failed(records: Sequence[Record]) -> bool:
     )
 
 
+def headline_clear(records: Sequence[Record]) -> bool:
+    """True if these records of a trial settle every comparison of the headline."""
+    rows = [row for row in summarize(records).comparisons if row.headline]
+    return bool(rows) and all(row.speedup.verdict.is_clear for row in rows)
+
+
 def _median(values: Iterable[float | None]) -> float | None:
     present = _present(values)
     return statistics.median(present) if present else None

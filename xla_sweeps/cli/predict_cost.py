@@ -94,7 +94,7 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     settings = request.composer.settings(plan.tasks[0].words)
     text = _answer(plan, settings, samples=options.samples, form=options.format)
     export.write_text(text, options.output)
-    failed = any(final_outcome(task.outcomes) not in asked.accepted for task in plan.tasks)
+    failed = any(final_outcome(task.outcomes) not in task.counted for task in plan.tasks)
     return 1 if code or failed else 0
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.analysis.summary import headline_failed
+from xla_sweeps.analysis.summary import headline_clear, headline_failed
 from xla_sweeps.config.settings import Settings, identify
 from xla_sweeps.errors import LockedError, StoreError
 from xla_sweeps.measure import conductor, monitor
@@ -255,14 +255,15 @@ def _conducted(session: _Session, job: ReplicateJob, log: Path) -> ReplicateResu
 
 
 def _was_contaminated(session: _Session) -> bool:
-    """True if the trial's latest replicate is contaminated, so that the next waits for quiet."""
+    """True if the next replicate waits for quiet: the latest is contaminated, the answer open."""
     trial_id, replicates = session.result.trial_id, session.result.records
     if not replicates:
         loaded = session.store.load(trial_id)
         replicates = loaded.records.get(trial_id, [])
         for problem in loaded.problems:  # a damaged record is moved away, and named only now
             session.screen.warn(problem)
-    return bool(replicates) and replicates[-1].status is Status.CONTAMINATED
+    busy = bool(replicates) and replicates[-1].status is Status.CONTAMINATED
+    return busy and not headline_clear(replicates)
 
 
 def _conclude(session: _Session) -> TrialResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from xla_sweeps.analysis import noise
 from xla_sweeps.analysis.judging import NEEDED, judged
 from xla_sweeps.analysis.pool import Evidence, Pool, pool_of
-from xla_sweeps.analysis.summary import summarize, with_rows
+from xla_sweeps.analysis.summary import headline_clear, summarize, with_rows
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
 from xla_sweeps.schema.backend import Backend, backend_of
@@ -44,6 +45,7 @@ class RecordFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
         cost_s: wall time of the replicate.
         build: `schema.record.build_of`.
         level: the anchor's `noise.level_of`.
+        clear: whether it is contaminated and yet settles every comparison of its headline.
     """
 
     trial_id: str
@@ -59,6 +61,7 @@ class RecordFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     build: dict[str, str]
     anchor: bool
     level: Figure | None = None
+    clear: bool = False
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -115,7 +118,13 @@ def record_facts(record: Record) -> RecordFacts:
         build=build_of(record),
         anchor=anchor,
         level=noise.level_of(record) if anchor else None,
+        clear=record.status is Status.CONTAMINATED and _is_clear(record),
     )
+
+
+def _is_clear(record: Record) -> bool:
+    """True if a record settles every comparison of its headline; False if it is damaged."""
+    return bool(guarded(Path(record.trial_id), lambda: headline_clear([record]))[0])
 
 
 def software_identity(environment: Mapping[str, Any], backend: Backend) -> str:

@@ -41,6 +41,7 @@ class Figure(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
         within: variance of one of them, from its own rounds; 0 where that is not known.
         between: variance of these numbers; 0 for a single one.
         contaminated: whether all that counts is contaminated.
+        loaded: whether contaminated rounds count, for want of others.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Figure(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
     within: float
     between: float
     contaminated: bool = False
+    loaded: bool = False
 
 
 class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):

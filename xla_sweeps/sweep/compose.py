@@ -60,6 +60,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         seen: trial and replicate number of each known record, whether it counts or not.
         builds: the newest `schema.record.Build` by trial id; only its records are in `outcomes`.
         accepted: statuses of the replicates that count as measured.
+        clear: whether a contaminated replicate settles it, so that such ones count as measured.
         wanted: replicates that are still to be measured.
         timed_s: the most seconds that a replicate is timed, by the limits of its effort.
         duplicates: one in so many trials of one replicate is measured twice; 0 for none.
@@ -81,12 +82,18 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     seen: Known = frozenset()
     builds: dict[str, dict[str, str]] = {}
     accepted: tuple[Status, ...] = (Status.OK,)
+    clear: bool = False
     wanted: int = 0
     silent_s: float = math.inf
     timed_s: float = 0.0
     duplicates: int = 0
     twice: bool = False
     backend: str = DEFAULT_BACKEND
+
+    @property
+    def counted(self) -> tuple[Status, ...]:
+        """Statuses of the replicates that count as measured."""
+        return (*self.accepted, Status.CONTAMINATED) if self.clear else self.accepted
 
     def stored(self, store: Store) -> Known:
         """Its records in the store, unread, where its trial ids are known."""

@@ -174,12 +174,13 @@ class Judge:
         for run in map(record_facts, fresh):
             build = task.builds.get(run.trial_id, {})
             if differ(build, run.build):
-                task.outcomes, build = [], {}
+                task.outcomes, task.clear, build = [], False, {}
                 self._changes[task.key] += 1
             task.builds[run.trial_id] = {**build, **run.build}
             task.outcomes = [*task.outcomes, run.outcome]
+            task.clear |= run.clear
         if not self._backlog.is_anchor(task):
-            task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.accepted)
+            task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.counted)
 
     def judge(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
         """Act on how a job ended, as `settled`, and on its new records; returns one word for it."""

@@ -88,7 +88,7 @@ def want_again(
     requests = {run.request_id for trial in wanted for run in runs.by_trial.get(trial, ())}
     for task in tasks:
         if wanted & set(task.trial_ids) or (not task.trial_ids and task.request_id in requests):
-            task.outcomes = [status for status in task.outcomes if status in task.accepted]
+            task.outcomes = [status for status in task.outcomes if status in task.counted]
             task.replicates = max(task.replicates, len(task.outcomes) + 1)
             task.wanted = max(task.wanted, 1)
 
@@ -184,12 +184,13 @@ def assign_records(
             ]
         task.seen = frozenset((run.trial_id, run.replicate) for run in measured)
         task.builds = {}
-        outcomes = []
+        outcomes, task.clear = [], False
         for identifier, group in itertools.groupby(measured, key=lambda run: run.trial_id):
             kept, task.builds[identifier] = newest(list(group), lambda run: run.build)
             outcomes += [run.outcome for run in kept]
-        task.outcomes = counting(outcomes, retry, accepted=task.accepted)
-        task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.accepted)
+            task.clear |= any(run.clear for run in kept)
+        task.outcomes = counting(outcomes, retry, accepted=task.counted)
+        task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.counted)
 
 
 INCONCLUSIVE = (Status.CONTAMINATED, Status.INFRA, Status.INTERRUPTED)

@@ -24,6 +24,9 @@ from xla_sweeps.sweep.plan import ATTEMPTS, INCONCLUSIVE, final_outcome
 
 DRAW_S = 1.0
 
+CLEAR = "contaminated but clear"
+"""Outcome of a trial that other load did not keep from an answer: not measured again."""
+
 _RECENT = 50
 
 _ENOUGH = 4
@@ -101,7 +104,9 @@ class Progress:
         if any(Status.CONTAMINATED in task.accepted for task in self._backlog.tasks[:1]):
             return text
         attempts = ATTEMPTS[Status.CONTAMINATED]
-        return f"{text}; measured up to {attempts} times; --accept-contaminated keeps them"
+        return (
+            f"{text}; open ones measured up to {attempts} times; --accept-contaminated keeps them"
+        )
 
     def counts(self) -> dict[str, int]:
         """Number of trials by final status, or `refused`, `died`, `infra` or `missing`."""
@@ -110,7 +115,8 @@ class Progress:
             outcome = final_outcome(task.outcomes)
             given_up, _ = self._judge.gave_up.get(task.key, ("", ""))
             if outcome is not None and (not task.wanted or given_up or outcome in INCONCLUSIVE):
-                words[str(outcome)] += 1
+                clear = task.clear and outcome is Status.CONTAMINATED
+                words[CLEAR if clear else str(outcome)] += 1
             else:
                 words[given_up or "missing"] += 1
         return dict(words)
@@ -160,7 +166,7 @@ def _expected(task: Task, contaminated: float) -> float:
         contaminated: share of the replicates of this run that were contaminated.
     """
     attempts = 0
-    if Status.CONTAMINATED not in task.accepted:
+    if Status.CONTAMINATED not in task.counted:
         attempts = ATTEMPTS[Status.CONTAMINATED] - task.outcomes.count(Status.CONTAMINATED)
     return max(1, task.wanted) + sum(contaminated**again for again in range(1, attempts))
 

@@ -96,7 +96,9 @@ def show_plan(
     if twice:
         text = f"measured twice, to learn how processes differ: {counted(twice, 'trial')}"
         say(f"{text} (effort.duplicates=0 for none)", "dim", console=console)
-    wait = f"a contaminated trial first waits for a quiet machine, at most {WAIT_LIMIT_S:g} s"
+    wait = (
+        f"contaminated and open trials first wait for a quiet machine, at most {WAIT_LIMIT_S:g} s"
+    )
     say(wait, "dim", console=console)
 
 
