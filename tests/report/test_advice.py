@@ -96,14 +96,14 @@ ROW = with_columns(
         (
             {"status": Status.CONTAMINATED, "speedup_raw": 1.3},
             "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); its 12.3 s "
-            "of compilation pay back after 5,400 calls (4,900–6,000). The measurement is "
-            "contaminated: repeat it before you rely on it (all rounds: 1.300×).",
+            "of compilation pay back after 5,400 calls (4,900–6,000). Measured "
+            "beside other load: rely on the ratio, not on the times (all rounds: 1.300×).",
         ),
         (
             {"status": Status.CONTAMINATED, "speedup_raw": 1.381, "break_even_calls": 0.5},
             "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); "
-            "preparation takes no longer. The measurement is contaminated: repeat it before you "
-            "rely on it.",
+            "preparation takes no longer. Measured beside other load: rely on the ratio, not on "
+            "the times.",
         ),
         (
             {"host_bound": True, "break_even_calls": 0.5},

@@ -28,9 +28,10 @@ from xla_sweeps.config.settings import MAX_BATCH, Settings
 from xla_sweeps.config.values import integer_from
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import export
-from xla_sweeps.report.advice import throughput_unit
+from xla_sweeps.report.advice import busy_words, throughput_unit
 from xla_sweeps.report.terminal.predict_cost import cost_text, json_of
 from xla_sweeps.results import rows
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import key_of
 from xla_sweeps.schema.trial import Precision
 from xla_sweeps.sweep.definition import Parameter, Sweep, load_sweep
@@ -183,4 +184,9 @@ def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -
     facts += [f"Keras {keras}"] if (keras := spec.keras) else []
     facts += [precision] if (precision := settings.trial.precision) is not Precision.FLOAT32 else []
     title = " · ".join([*facts, settings.device.name or settings.device.label])
-    return cost_text(sizes, labels, copies, title=title, unit=unit, samples=samples)
+    text = cost_text(sizes, labels, copies, title=title, unit=unit, samples=samples)
+    words = busy_words(
+        Status.CONTAMINATED if str(Status.CONTAMINATED) in summary.flags else Status.OK
+        for summary in summaries.values()
+    )
+    return f"{text}\n{words}\n" if words else text

@@ -88,6 +88,7 @@ def explain(
                     sampler.add(worker.pid, worker.memory.request)
                     request = protocol.Explain(job=job, trace=trace)
                     worker.request(request, protocol.Finished, deadline_s=trial.timeouts.build_s)
+                    explained = replace(explained, others=sampler.others())
         except (workers.RequestFailed, WorkerLost) as error:
             why = error.failure.message
     if signals.number:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.measure.gpu import GpuWatch
-from xla_sweeps.measure.neighbours import FOREIGN, busiest, in_words, spending
+from xla_sweeps.measure.neighbours import FOREIGN, busiest, disturbance_of, in_words, spending
 from xla_sweeps.schema.measurement import Load, Round
 from xla_sweeps.system.devices import Device, read_or_empty, usable_cores
 from xla_sweeps.system.process import descendants
@@ -160,6 +160,12 @@ class Sampler(AbstractContextManager["Sampler"]):
             "peak_rss_bytes": max(max(sample.rss_bytes.values(), default=0) for sample in samples),
         }
         return facts | (self.gpu.facts() if self.gpu else {})
+
+    def others(self) -> str:
+        """Contamination of the whole time in words, with the busiest others; "" for none."""
+        self._samples.append(self.read())
+        cause = contamination(list(self._samples), cores=self._cores)
+        return disturbance_of(self.summary()) if cause.startswith(FOREIGN) else cause
 
     def read(self) -> Sample:
         """One sample, now."""

@@ -6,7 +6,7 @@ The sentences are in `report.sentences`, which the page shares.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.analysis.overview import Overview
@@ -255,6 +255,13 @@ def symbol(row: ComparisonRow) -> str:
     return SYMBOLS[str(row.speedup.verdict)]
 
 
+def busy_words(statuses: Iterable[str]) -> str:
+    """How many results are contaminated, as sweep, dashboard, W&B and predict-cost say it."""
+    words = list(map(str, statuses))
+    count = words.count(Status.CONTAMINATED)
+    return f"~ {SENTENCES['busy'].format(count=count, all=len(words))}." if count else ""
+
+
 def name_of(label: str) -> str:
     """A mode's readable name; a second copy is named as such."""
     mode, copy = parse(label)
@@ -392,7 +399,8 @@ def _caveats(row: ComparisonRow) -> str:
         value, raw = row.speedup.value, row.speedup.raw
         apart = value and raw and abs(raw / value - 1) > SAME
         also = f" (all rounds: {raw:.3f}×)" if apart else ""
-        text += f" {SENTENCES['contaminated']}{also}."
+        clear = "contaminated but clear" if row.speedup.verdict.is_clear else "contaminated"
+        text += f" {SENTENCES[clear]}{also}."
     if ratio := disagreement(row):
         text += f" {SENTENCES['disagree'].format(ratio=times(ratio))}."
     if row.speedup.host_bound:

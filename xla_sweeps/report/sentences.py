@@ -53,6 +53,8 @@ SENTENCES: Mapping[str, str] = {
     "many": "more than {count} replicates, or a quieter machine (`xla-sweeps doctor`),",
     "published": "published, not measured here: {candidate} {speedup} {direction} than {baseline}, "
     "from single measurements, so the uncertainty is unknown.",
+    "busy": "{count} of {all} contaminated by other load: only their clear differences count",
+    "contaminated but clear": "Measured beside other load: rely on the ratio, not on the times",
     "contaminated": "The measurement is contaminated: repeat it before you rely on it",
     "fastest way": "The fastest way to run it here is {mode}: {speedup} as fast as {baseline}",
     "disagree": "The throughputs alone say {ratio}: the speedup compares modes round by round, so "

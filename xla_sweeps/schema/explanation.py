@@ -358,6 +358,7 @@ class Explanation:
         hlo_operations: of the program that XLA compiles, before its optimizer.
         traps: one for each name once the process has finished.
         missing: why a part is not available, by its name here.
+        others: other processes' load while it was timed, in words; "" where the machine was quiet.
     """
 
     model: str
@@ -376,6 +377,7 @@ class Explanation:
     time: Time | None = None
     traps: tuple[Trap, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
+    others: str = ""
 
     def completed(self, why: str) -> Explanation:
         """The explanation with a reason for whatever is not available."""

@@ -35,6 +35,13 @@ def test_no_line_is_wider_than_eighty_columns_and_the_worst_comes_first() -> Non
     assert text.index("! dropped_checks: gone") < text.index("✓ other_shape")
 
 
+def test_a_bound_beside_other_load_is_marked_with_who_it_was() -> None:
+    busy = " ".join(explanation_text(replace(KNOWN, others="others use 1.4 of 2 cores")).split())
+    assert "~ contaminated: others use 1.4 of 2 cores." in busy
+    assert "~ other load slowed the peaks too" in busy
+    assert "contaminated" not in explanation_text(KNOWN)
+
+
 def test_a_trace_that_slows_a_mode_much_makes_its_losses_doubtful() -> None:
     assert KNOWN.time
     graph, xla = KNOWN.time.modes

@@ -211,7 +211,8 @@ def answer(table: pyarrow.Table) -> str:
     pairs = zip(*(columns[name] for name in _PAIR), columns["results"], strict=True)
     wanted = (MEASURED, whole.scenario, whole.baseline, whole.candidate)
     folders = Counter(folder for *pair, folder in pairs if tuple(pair) == wanted)
-    return f"{text} {advice.folders_words(folders)}".strip()
+    busy = advice.busy_words(table["status"].to_pylist())
+    return " ".join(filter(None, (text, busy, advice.folders_words(folders))))
 
 
 def _trust(table: pyarrow.Table) -> dict[str, dict[str, Any]]:

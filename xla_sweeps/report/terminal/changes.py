@@ -34,7 +34,7 @@ def show_difference(difference: Difference) -> None:
     a, b = displayable(difference.title_a), displayable(difference.title_b)
     console.print(
         Text(f"{b} against {a}", style="bold").append(
-            ": above 1×, the second is faster", style="default"
+            ": ratios are B / A: above 1×, B is faster", style="default"
         )
     )
     console.print()

@@ -55,6 +55,10 @@ def explanation_text(explanation: Explanation) -> str:
         facts.append(f"{explanation.operations:,} operations traced")
     lines = [explanation.model, *wrapped(" · ".join(filter(None, facts)), 0)]
     lines += wrapped(result(explanation))
+    if explanation.others:
+        lines += wrapped(
+            f"~ contaminated: {explanation.others}. Explain it again on a quiet machine."
+        )
     sections = {
         "What XLA refuses": _refused,
         "Silent traps": _traps,
@@ -186,6 +190,8 @@ def _roofline(explanation: Explanation) -> Iterator[str]:
         yield from _missing(explanation, "roofline", "its bound")
         return
     work = roofline.work
+    if explanation.others:
+        yield from _line("~ other load slowed the peaks too, so this bound is no bound:")
     yield from _line(verdict(roofline))
     yield from _line(
         f"a call: {'at least ' if work.macs_at_least else ''}{scaled(work.macs).rstrip()} "

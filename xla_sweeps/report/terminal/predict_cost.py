@@ -21,6 +21,9 @@ from xla_sweeps.report.terminal.explanation import aligned, wrapped
 from xla_sweeps.schema.modes import Entry, mode_of
 from xla_sweeps.system.text import counted
 
+TOO_LITTLE = "too little to tell"
+"""Instead of a figure whose interval contains 0."""
+
 
 def cost_text(
     sizes: Sequence[Size],
@@ -75,7 +78,9 @@ def answers(
         if mode_of(name).entry is not Entry.PREDICT:
             continue
         singles = [
-            cost for cost in costs if cost.label == name and cost.batches == 1 and cost.overhead
+            cost
+            for cost in costs
+            if cost.label == name and cost.batches == 1 and cost.overhead and cost.overhead.low > 0
         ]
         if singles:
             ends = [f"{_ms(cost.overhead)} ms at batch {cost.batch_size:,}" for cost in singles]
@@ -92,9 +97,11 @@ def _of_all(
     """Sentences on the way that takes least for all samples, and on what that leaves out."""
     whole = counted(samples, unit)
     first, *others = ranked
-    yield f"{_called(first.label)} is the fastest for {whole}: {_ms(first.best.seconds)} ms."
     if near := [way.label for way in others if way.may_be_fastest]:
-        yield f"Possibly as fast: {', '.join(near)}."
+        names = ", ".join([first.label, *near])
+        yield f"Too little to tell which way is the fastest for {whole}: {names}."
+    else:
+        yield f"{_called(first.label)} is the fastest for {whole}: {_ms(first.best.seconds)} ms."
     for way in others:
         if not way.may_be_fastest and mode_of(way.label).entry is Entry.PREDICT:
             yield f"{way.label} takes {_ms(way.behind)} ms longer."
@@ -161,6 +168,8 @@ def _size(meets: Crossing, measured: Sequence[int]) -> str:
 def _ms(interval: Interval | None) -> str:
     if interval is None:
         return "—"
+    if interval.low <= 0 <= interval.high:
+        return TOO_LITTLE
     value, low, high = (
         _figure(1e3 * seconds) for seconds in (interval.estimate, interval.low, interval.high)
     )

@@ -14,9 +14,9 @@ from xla_sweeps.analysis.overview import geometric_mean, spread
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.measure.monitor import WAIT_LIMIT_S
 from xla_sweeps.report.advice import (
-    CONTAMINATED,
     SYMBOLS,
     UNFINISHED_SYMBOL,
+    busy_words,
     spread_words,
     trust_words,
 )
@@ -131,20 +131,20 @@ def show_sweep(
     show_headlines(rows, results_dir)
     for group in scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
         _show_sums(group, planned)
-    contaminated = sum(row.status is Status.CONTAMINATED for row in rows)
-    if contaminated and len(rows) > ROWS_SHOWN:
-        say(f"{contaminated} of {len(rows)} comparisons: {CONTAMINATED}", "dim")
+    if busy := busy_words([row.status for row in rows]):
+        say(busy, "yellow")
     _show_failures(rows, gave_up)
     if stopped:
         say(f"stopped: {displayable(stopped)}", "red")
     say(f"records {results_dir}/records   logs {results_dir}/logs")
     say(f"results xla-sweeps results {results_dir}")
-    busy = 0 if kept else counts.get(str(Status.CONTAMINATED), 0)
-    if busy:
-        text = f"{busy} contaminated: measured again on resume; --accept-contaminated keeps them"
+    left_busy = 0 if kept else counts.get(str(Status.CONTAMINATED), 0)
+    if left_busy:
+        text = f"{left_busy} contaminated: measured again on resume; "
+        text += "--accept-contaminated keeps them"
         say(text, "yellow")
     left = stopped is not None or gave_up or counts.get("missing")
-    if left or busy:
+    if left or left_busy:
         say(f"resume with: {displayable(again)}", "bold")
 
 
@@ -183,13 +183,19 @@ def _show_verdicts(rows: Sequence[ComparisonRow]) -> None:
         for row in rows
         if row.baseline.mode and not is_aa_pair(row.baseline.mode, row.candidate.mode)
     ]
-    verdicts = Counter(str(row.speedup.verdict) for row in apart if row.status not in UNFINISHED)
+    verdicts = Counter(
+        str(row.speedup.verdict)
+        for row in apart
+        if row.status not in (*UNFINISHED, Status.CONTAMINATED)
+    )
     words = [
         (f"{SYMBOLS[verdict]} {verdicts[verdict]} {verdict}   ", COLOURS[verdict])
         for verdict in map(str, Verdict)
         if verdicts[verdict]
     ]
-    if unfinished := len(apart) - verdicts.total():
+    if contaminated := sum(row.status is Status.CONTAMINATED for row in apart):
+        words.append((f"~ {contaminated} contaminated   ", COLOURS["ambiguous"]))
+    if unfinished := len(apart) - verdicts.total() - contaminated:
         words.append((f"{UNFINISHED_SYMBOL} {unfinished} interrupted   ", COLOURS["ambiguous"]))
     if words:
         results_console().print(Text.assemble(*words))

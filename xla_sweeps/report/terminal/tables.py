@@ -50,8 +50,16 @@ _HEADINGS = (
 """Of a comparison row; those of a group are stacked where they do not fit."""
 
 
-def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> None:
-    """Show a trial: its modes, the steps between them, the answer, caveats and paths."""
+def show_trial(
+    summary: TrialSummary, *, places: Mapping[str, str | Path], others: str = ""
+) -> None:
+    """Show a trial: its modes, the steps between them, the answer, caveats and paths.
+
+    Args:
+        summary: of the trial.
+        places: where its files are.
+        others: what other processes used meanwhile (`neighbours.disturbance_of`).
+    """
     console = results_console()
     console.print()
     console.print(_title(summary))
@@ -69,8 +77,9 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
     console.print()
     for row in summary.comparisons:
         if row.headline:
-            style = f"bold {COLOURS[str(row.speedup.verdict)]}"
-            paragraph(f"{advice.symbol(row)} {advice.answer(row)}", style)
+            mark, weight = ("~", "") if row.status is Status.CONTAMINATED else ("", "bold ")
+            style = f"{weight}{COLOURS[str(row.speedup.verdict)]}"
+            paragraph(f"{mark}{advice.symbol(row)} {advice.answer(row)}", style)
             if row.failure.hint and not row.failure.mode:
                 paragraph(f"  next: {row.failure.hint}", indent=8)
             for name, step in next_steps(row):
@@ -79,7 +88,10 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
         if mode.failure and mode.status not in (Status.OK, Status.INTERRUPTED):
             hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
             paragraph(f"✕ {mode.label}: {mode.status}: {mode.failure.message}{hint}", "magenta")
-    _show_caveat(_shown_flags(summary))
+    flags = _shown_flags(summary)
+    if str(Status.CONTAMINATED) in flags:
+        flags[str(Status.CONTAMINATED)] = displayable(others)
+    _show_caveat(flags)
     _print_places(places)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from xla_sweeps.analysis.overview import answers, by_device, geometric_mean, overview
 from xla_sweeps.report import study
-from xla_sweeps.report.advice import overall_answer, overall_counts, typically
+from xla_sweeps.report.advice import busy_words, overall_answer, overall_counts, typically
 from xla_sweeps.report.labels import NONE, times
 from xla_sweeps.schema.column import Part
 from xla_sweeps.schema.columns import MEASURED
@@ -222,7 +222,8 @@ def _answer(scenario: str, pairs: Sequence[ComparisonRow]) -> str:
 def _headline(pairs: Sequence[ComparisonRow]) -> str:
     """The page's answer; with several settings, one mean for each device."""
     if len(by_setting(pairs)) < 2:
-        return overall_answer(overview(pairs))
+        text = overall_answer(overview(pairs)), busy_words([row.status for row in pairs])
+        return " ".join(filter(None, text))
     means = [
         f"- {escape(setting_title(setting))}: {typically(overview(rows)) or NONE}"
         for setting, rows in commonest(pairs).items()
