@@ -14,6 +14,7 @@ from xla_sweeps.cli.predict_cost import predict_cost_command
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import identify, settings_of
 from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.results import derive
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.system import environment
@@ -211,8 +212,9 @@ def test_a_size_without_a_record_makes_the_exit_code_1(
 
 
 def test_contaminated_sizes_are_kept_on_request(
-    measured: Path, capsys: pytest.CaptureFixture[str]
+    measured: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(derive, "_is_clear", lambda record: False)
     busy = measured / "busy"
     for (record,) in Store(measured).load().records.values():
         Store(busy).save(replace(record, status=Status.CONTAMINATED))
@@ -220,7 +222,9 @@ def test_contaminated_sizes_are_kept_on_request(
     assert ask(busy, *asked, "--dry-run") == 0
     assert len(capsys.readouterr().out.splitlines()) == 4
     assert ask(busy, *asked, "--accept-contaminated") == 0
-    assert "predict takes longer than graph_host" in " ".join(capsys.readouterr().out.split())
+    said = " ".join(capsys.readouterr().out.split())
+    assert "predict takes longer than graph_host" in said
+    assert said.endswith("~ 4 of 4 contaminated by other load: only their clear differences count.")
 
 
 def test_an_interrupted_sweep_gives_no_answer(
