@@ -305,7 +305,8 @@ def problems(case: Case, ended: Ended) -> Iterator[str]:
         yield f"exit code {ended.code}"
     said = [line for line in ended.stderr.splitlines() if not line.startswith("warning: ")]
     if ended.code == USAGE_CODE:
-        if len(said) != 1 or not said[0].startswith("xla-sweeps: "):
+        usage = said[:1] and said[0].startswith("usage: xla-sweeps ")  # of the bare command
+        if not usage and (len(said) != 1 or not said[0].startswith("xla-sweeps: ")):
             yield f"refused in {len(said)} lines"
         written = [name for name in ended.written if not ALLOWED_WRITING.match(name)]
         if written:
