@@ -373,9 +373,9 @@ def test_a_reader_of_an_import_that_is_being_replaced_sees_all_of_the_old_one(
 ) -> None:
     path = imported.add(SAMPLE, tmp_path).path
     old = path.read_text(encoding="utf-8")
-    (tmp_path / "published_sample.csv").write_text(text(line("vgg16")))
+    (tmp_path / SAMPLE.name).write_text(text(line("vgg16")))
     with path.open(encoding="utf-8") as handle:
-        assert imported.add(tmp_path / "published_sample.csv", tmp_path).replaced
+        assert imported.add(tmp_path / SAMPLE.name, tmp_path).replaced
         assert handle.read() == old
     new = path.read_text(encoding="utf-8")
 
