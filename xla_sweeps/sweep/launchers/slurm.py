@@ -40,9 +40,13 @@ GONE_POLLS = 5
 
 DEFAULTS = {
     **{"signal": "B:USR1@120", "ntasks": "1", "job-name": "xla-sweeps"},
-    **{"cpus-per-task": "8", "mem": "16G", "time": "04:00:00"},
+    **{"cpus-per-task": "8", "mem": "16G"},
 }
-"""Options of sbatch; many sites give a task that asks for nothing one core and little memory."""
+"""Options of sbatch; many sites give a task that asks for nothing one core and little memory.
+
+No time: a job that asks for more than its partition allows waits forever, and partitions have a
+default.
+"""
 
 _OPTION = re.compile(r"[a-z][a-z-]*")
 
