@@ -102,18 +102,25 @@ def test_constraints_name_versions_and_no_hosts() -> None:
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines)
 
 
-def test_no_code_evaluates_pickles_or_calls_a_shell() -> None:
+SHIPPED = {"api/shipping.py": 4, "backends/tensorflow/sources/shipped.py": 2}
+"""Lines with a model's own code from `measure` to its measuring process, read with trust_code."""
+
+
+def test_no_code_evaluates_pickles_or_calls_a_shell_but_for_what_measure_ships() -> None:
     forbidden = re.compile(
         r"\b(pickle|marshal|dill)\b|\beval\(|\bexec\(|shell=True|os\.system\(|yaml\.load\((?!.*loader)|mktemp\("
     )
+    found: dict[str, int] = {}
     for path in tracked_files():
         if (
             path.suffix == ".py"
             and "xla_sweeps" in path.parts
             and "tests" not in path.relative_to(ROOT).parts
         ):
-            for line in path.read_text().splitlines():
-                assert not forbidden.search(line), f"{path}: {line}"
+            hits = sum(map(bool, map(forbidden.search, path.read_text().splitlines())))
+            if hits:
+                found[str(path.relative_to(ROOT / "xla_sweeps"))] = hits
+    assert found == SHIPPED
 
 
 def test_every_extra_that_a_hint_or_a_document_names_exists_as_every_pip_spells_it() -> None:

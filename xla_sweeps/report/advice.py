@@ -58,6 +58,8 @@ UNFINISHED_SYMBOL = "‖"
 """Shown where a measurement was stopped before its end: nothing failed."""
 
 FLAG_TEXTS: dict[str, str] = {
+    Flag.BUILD_CHANGED: "earlier replicates are left out: they measured another model or other "
+    "libraries under the same name",
     Flag.NOT_CONVERGED: "rounds or time ran out before the interval was as narrow as required",
     Flag.WARMUP_NOT_STATIONARY: "the speed was still changing when warm-up ended",
     Flag.HOST_BOUND: "the device waits for the host",
@@ -86,8 +88,6 @@ FLAG_TEXTS: dict[str, str] = {
     "longer may be slower",
     Flag.NO_GPU_TELEMETRY: "the driver does not say whether heat or power slowed the GPU",
     Flag.CUT_SHORT: "the measuring process ended early; its finished rounds are kept",
-    Flag.BUILD_CHANGED: "earlier replicates are left out: they measured another model or other "
-    "libraries under the same name",
     IMPORTED: "published by others: single measurements without an interval, one mode after the "
     "other",
     Status.CONTAMINATED: "more than a fifth of the rounds were contaminated by other load on the "
