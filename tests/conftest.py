@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 from zlib import crc32
 
 import pytest
@@ -33,6 +34,13 @@ settings.load_profile("tests")
 for number in (signal.SIGHUP, signal.SIGQUIT):  # ignored under nohup and in a shell's background
     signal.signal(number, signal.SIG_DFL)
 os.environ.pop("COLUMNS", None)  # a caller's width; what is tested at a width says so itself
+
+
+@pytest.fixture(autouse=True)
+def environment_restored() -> Iterator[None]:
+    """What a command sets in this process for its own children is gone before the next test."""
+    with mock.patch.dict(os.environ):
+        yield
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByGroup:
