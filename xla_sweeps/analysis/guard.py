@@ -1,0 +1,147 @@
+"""Verdicts on a change from pairs of processes, one of each side. Pure.
+
+Each pair of fresh processes, which took turns, gives one number for each mode:
+
+    log(after / before) = change + order + pair
+
+Orders alternate, and what the second process loses or gains is estimated with the change. Student's
+t over the pairs' own variance gives the interval: how much processes differ on a machine that never
+measured before is unknown, and a prior that is too small finds differences between equal sides. The
+pairs are looked at after numbers that are fixed before the first: a look after every pair finds one
+in every fourth guard.
+
+References:
+    Pocock (1977), Group Sequential Methods in the Design and Analysis of Clinical Trials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from xla_sweeps.analysis.interval import LEAST, Numbers, reach_of
+from xla_sweeps.schema.columns import Verdict
+
+LOOK = 4
+"""Pairs between two looks."""
+
+LEVELS = (0.05, 0.0262, 0.0188, 0.0152, 0.013, 0.0116)
+"""Significance level of each look by the number of looks: at most 5 % over all of them.
+
+The modes that are judged share it. Simulated by `benchmarks/guard.py`.
+"""
+
+MAX_PAIRS = LOOK * len(LEVELS)
+
+
+class Pair(NamedTuple):
+    """One pair of processes.
+
+    Attributes:
+        before_first: whether before's process started first.
+        ratios: log(after / before) of seconds a call, by mode.
+    """
+
+    before_first: bool
+    ratios: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Change of one mode.
+
+    Attributes:
+        change: relative change of the time of a call: 0.03 is 3 % slower.
+        low: lower bound of its interval, at `confidence`; `high` likewise.
+        missed: the relative difference that would have been missed half the time.
+        pairs: how many it rests on.
+        confidence: of the interval at this look.
+        spread: standard deviation of one pair's ratio.
+    """
+
+    mode: str
+    verdict: Verdict
+    change: float
+    low: float
+    high: float
+    missed: float
+    pairs: int
+    confidence: float
+    spread: float
+
+
+def looks_within(pairs: float) -> int:
+    """The number of looks that so many pairs allow, at most."""
+    return min(len(LEVELS), int(pairs // LOOK))
+
+
+def is_settled(changes: Sequence[Change]) -> bool:
+    """True if no further pair is needed: every mode has a verdict."""
+    return all(change.verdict is not Verdict.AMBIGUOUS for change in changes)
+
+
+def judge(pairs: Sequence[Pair], mode: str, *, looks: int, modes: int, detect: float) -> Change:
+    """The verdict on a mode at a look.
+
+    It is `equivalent` where the interval lies within the difference to detect, else faster or
+    slower where the interval has one sign.
+
+    Args:
+        pairs: at least three that measured the mode, in both orders.
+        mode: its label.
+        looks: how many looks were planned.
+        modes: how many modes are judged, which share the level.
+        detect: the smallest relative difference that matters.
+    """
+    measured = [pair for pair in pairs if mode in pair.ratios]
+    ratios = np.array([pair.ratios[mode] for pair in measured])
+    middle, error, freedom, spread = fit(ratios, [pair.before_first for pair in measured])
+    level = 1 - LEVELS[looks - 1] / modes
+    reach = float(reach_of(error, freedom, level=level))
+    low, high = float(middle) - reach, float(middle) + reach
+    bound = math.log1p(detect)
+    verdict = (
+        Verdict.EQUIVALENT
+        if -bound < low and high < bound
+        else Verdict.SLOWER
+        if low > 0
+        else Verdict.FASTER
+        if high < 0
+        else Verdict.AMBIGUOUS
+    )
+    return Change(
+        mode=mode,
+        verdict=verdict,
+        change=math.expm1(middle),
+        low=math.expm1(low),
+        high=math.expm1(high),
+        missed=math.expm1(reach),
+        pairs=len(measured),
+        confidence=level,
+        spread=float(spread),
+    )
+
+
+def fit(ratios: Numbers, before_first: Sequence[bool]) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """The change and the effect of the order, by least squares.
+
+    Args:
+        ratios: log ratios of pairs, shape (..., n), n at least 3.
+        before_first: the order of each pair, both of them among these; shape (n,).
+
+    Returns:
+        The change, its standard error, the degrees of freedom of that, and the standard deviation
+        of one pair; shape (...) each.
+    """
+    design = np.column_stack([np.ones(len(before_first)), np.where(before_first, 1.0, -1.0)])
+    coefficients = ratios @ np.linalg.pinv(design).T
+    left = len(before_first) - design.shape[1]
+    squares = np.square(ratios - coefficients @ design.T).sum(axis=-1)
+    variance = np.maximum(squares / left, LEAST)
+    scale = np.linalg.inv(design.T @ design)[0, 0]
+    freedom = np.full(variance.shape, float(left))
+    return coefficients[..., 0], np.sqrt(variance * scale), freedom, np.sqrt(variance)
