@@ -10,11 +10,17 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from explanations import KNOWN
+from factories import make_record
 from paths import ROOT, SUPPORT
 
 import xla_sweeps as xs
 from xla_sweeps.api import supervisor
+from xla_sweeps.results.store import Store
+
+RECORD = make_record({"graph": 0.2, "xla": 0.1}, noise=0.01)
 
 QUICK: dict[str, Any] = {
     "resolution": 32,
@@ -31,8 +37,13 @@ QUICK: dict[str, Any] = {
 def without_tensorflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    program = (sys.executable, str(SUPPORT / "fake_backend.py"))
-    monkeypatch.setattr(supervisor, "python_command", lambda module, *words: (*program, *words))
+    run_by("fake_backend.py", monkeypatch)
+
+
+def run_by(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have functions run a program of `tests/support` instead of the command line."""
+    command = (sys.executable, str(SUPPORT / program))
+    monkeypatch.setattr(supervisor, "python_command", lambda module, *words: (*command, *words))
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
@@ -101,6 +112,7 @@ import sys, signal, os
 sys.path.insert(0, {str(SUPPORT)!r})
 import xla_sweeps as xs
 from xla_sweeps.api import supervisor
+from xla_sweeps.results.store import Store
 program = (sys.executable, {str(SUPPORT / "fake_backend.py")!r})
 supervisor.python_command = lambda module, *words: (*program, *words)
 sent = []
@@ -121,3 +133,56 @@ except KeyboardInterrupt:
     assert done.stdout.strip() == "alive", done.stderr
     (path,) = (tmp_path / "results" / "records").glob("*/*.json")
     assert json.loads(path.read_bytes())["rounds"]
+
+
+def test_a_sweep_gives_the_rows_of_its_own_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_by("fake_sweep.py", monkeypatch)
+    Store(Path("results")).save(RECORD)
+    grid = {"model": "mobilenet_v2", "modes": [["graph", "xla"]], "effort.duplicates": 0}
+    monkeypatch.setenv("FAKE_WORKER", "")
+    good = xs.sweep({**grid, "batch_size": [1, 4]}, effort="quick", device="cpu")
+    assert [row["batch_size"] for row in good] == [1, 4]
+    assert {row["status"] for row in good} == {"ok"}
+    assert good.notes == ("trials: 2 ok",)
+    monkeypatch.setenv("FAKE_WORKER", "raise:xla")
+    more = xs.sweep({**grid, "batch_size": [4, 8]}, effort="quick", device="cpu")
+    assert [(row["batch_size"], row["verdict"]) for row in more][1] == (8, "failed")
+    assert "1 ok" in more.notes[0]
+    assert len(more) == 2
+    assert len(xs.results()) == 4
+
+
+def test_a_sweep_that_cannot_be_carried_out_raises() -> None:
+    with pytest.raises(xs.ConfigError, match="Did you mean 'mobilenet_v2'"):
+        xs.sweep({"model": "mobilenet_v22"})
+    with pytest.raises(xs.ConfigError, match="unknown option 'batch_sise'"):
+        xs.sweep({"model": "mobilenet_v2", "batch_sise": [1]})
+    with pytest.raises(xs.ConfigError, match=r"call measure\(\)"):
+        xs.sweep({"model": "local"})
+    with pytest.raises(xs.ConfigError, match="nowhere"):
+        xs.sweep("nowhere.yaml")
+
+
+def test_changes_between_folders_are_a_table() -> None:
+    Store(Path("before")).save(RECORD)
+    Store(Path("after")).save(RECORD)
+    changes = xs.compare("before", "after")
+    assert len(changes) > 1
+    assert {row["verdict"] for row in changes} <= {"equivalent", "ambiguous"}
+    with pytest.raises(xs.XlaSweepsError, match="nowhere"):
+        xs.compare("before", "nowhere")
+
+
+def test_an_explanation_is_asked_for_by_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def run(words: Any, **more: Any) -> tuple[int, str]:
+        asked.append(words)
+        return 0, msgspec.json.encode(KNOWN).decode()
+
+    monkeypatch.setattr(supervisor, "run", run)
+    assert xs.explain("mobilenet_v1", batch_size=2, resolution=32) == KNOWN
+    assert asked[0][:3] == ["explain", "--format", "json"]
+    assert {"model=mobilenet_v1", "batch_size=2", "resolution=32"} <= set(asked[0])
+    with pytest.raises(xs.ConfigError, match="Did you mean 'resolution'"):
+        xs.explain("mobilenet_v1", resolutoin=32)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xla_sweeps.api import shipping, supervisor
-from xla_sweeps.api.progress import CHOICES, follower
+from xla_sweeps.api.progress import follower
 from xla_sweeps.api.table import SHOWN, Table, of_rows
 from xla_sweeps.api.trial import Trial, explanation_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
@@ -54,33 +54,16 @@ def measure(
         ConfigError: the request cannot be carried out. What fails in a mode is a result.
         KeyboardInterrupt: after what was measured is saved.
     """
-    if progress not in CHOICES:
-        raise unknown_name("progress", progress, CHOICES)
+    show = follower(progress)
     given = _given(options, scenario=scenario, effort=effort, results_dir=str(results_dir))
     given.setdefault("tracker", "none")
     if modes is not None:
         given["modes"] = list(modes)
     given |= shipping.asked(model, inputs, batch_size, results_dir=Path(results_dir))
     words = tuple(overrides(given))
-    return _measured(words, progress)
-
-
-def _measured(words: tuple[str, ...], progress: str) -> Trial:
-    warnings: list[str] = []
-    ends: list[dict[str, Any]] = []
-    show = follower(progress)
-
-    def follow(event: dict[str, Any]) -> None:
-        if event["event"] == "end":
-            ends.append(event)
-        elif event["event"] == "warning":
-            warnings.append(event["message"])
-        show(event)
-
-    code, _ = supervisor.run((*words, "ui=json"), follow=follow)
-    if not ends or ends[-1]["summary"] is None:
-        raise XlaSweepsError(f"nothing was recorded; the command ended with code {code}")
-    end = ends[-1]
+    end, warnings = _followed((*words, "ui=json"), show)
+    if end["summary"] is None:
+        raise _unrecorded(end["exit_code"])
     return Trial(
         trial_id=end["trial_id"],
         text=end["text"],
@@ -89,8 +72,32 @@ def _measured(words: tuple[str, ...], progress: str) -> Trial:
         records=tuple(map(Path, end["records"])),
         logs=tuple(map(Path, end["logs"])),
         document=end["summary"],
-        warnings=tuple(warnings),
+        warnings=warnings,
     )
+
+
+def _followed(
+    words: Sequence[str], show: Callable[[dict[str, Any]], None]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Run a command that writes events; its last one, and its warnings."""
+    warnings: list[str] = []
+    ends: list[dict[str, Any]] = []
+
+    def follow(event: dict[str, Any]) -> None:
+        if event["event"] == "end":
+            ends.append(event)
+        elif event["event"] == "warning":
+            warnings.append(event["message"])
+        show(event)
+
+    code, _ = supervisor.run(words, follow=follow)
+    if not ends:
+        raise _unrecorded(code)
+    return ends[-1], tuple(warnings)
+
+
+def _unrecorded(code: int) -> XlaSweepsError:
+    return XlaSweepsError(f"nothing was recorded; the command ended with code {code}")
 
 
 def results(
@@ -141,19 +148,28 @@ def sweep(
     definition: Mapping[str, Any] | str | Path,
     *,
     results_dir: str | Path = "results",
+    progress: str = "auto",
     **options: Any,
 ) -> Table:
-    """Run or resume a sweep on this machine; returns the folder's rows.
+    """Run or resume a sweep on this machine; returns the main comparison of each of its trials.
+
+    A trial that failed is a row too; the table's notes say why others have none.
 
     Args:
         definition: a file, a shipped sweep's name, or what such a file holds; a mapping of options
             to lists of values is a grid over them.
         results_dir: the folder of all records.
+        progress: `auto` or `none`.
         options: further options of every trial.
 
     Raises:
         ConfigError: the request cannot be carried out.
+        KeyboardInterrupt: after what was measured is saved; the same call resumes it.
     """
+    from xla_sweeps.results.derive import only
+    from xla_sweeps.results.rows import load
+
+    show = follower(progress)
     given = _given(options, results_dir=str(results_dir))
     given.setdefault("tracker", "none")
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
@@ -161,8 +177,13 @@ def sweep(
             file = Path(folder, "sweep.yaml")
             file.write_text(json.dumps(_grid(definition)), encoding="utf-8")
             definition = file
-        supervisor.run(["sweep", str(definition), *overrides(given)])
-    return results(results_dir)
+        words = ["sweep", str(definition), *overrides(given), "ui=json"]
+        end, warnings = _followed(words, show)
+    rows = load(Path(results_dir).expanduser())
+    table = only(rows.table.filter(rows.table["headline"]), end["trials"])
+    counts = "trials: " + ", ".join(f"{count} {word}" for word, count in end["counts"].items())
+    left = ["call it again to measure what is left"] if end["exit_code"] else []
+    return Table(table, SHOWN, (counts, *end["reasons"], *warnings, *left))
 
 
 def explain(model: Any, inputs: Any = None, **options: Any) -> Explanation:

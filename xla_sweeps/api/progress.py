@@ -1,4 +1,4 @@
-"""Progress of a trial for a person in a notebook, or on standard error elsewhere.
+"""Progress of a trial or a sweep for a person in a notebook, or on standard error elsewhere.
 
 A notebook's line is drawn at most twice a second, and never while a block is timed.
 """
@@ -11,9 +11,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from xla_sweeps.errors import unknown_name
+
 PAUSE_S = 0.5
 
 CHOICES = ("auto", "none")
+
+SHOWN = ("start", "stage", "running", "saved", "end")
+"""Events that are drawn: none that come between timed blocks."""
 
 
 def follower(progress: str) -> Callable[[Mapping[str, Any]], None]:
@@ -21,7 +26,12 @@ def follower(progress: str) -> Callable[[Mapping[str, Any]], None]:
 
     Args:
         progress: one of `CHOICES`; `auto` is a line in a notebook, and else stages on a terminal.
+
+    Raises:
+        ConfigError: it is none of them.
     """
+    if progress not in CHOICES:
+        raise unknown_name("progress", progress, CHOICES)
     if progress == "none":
         return lambda event: None
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
@@ -52,13 +62,15 @@ class Line:
         kind = event["event"]
         if kind == "start":
             self._title = str(event["title"])
-        if kind in ("rounds", "warning"):
+        elif kind == "progress":
+            self._title = f"{event['done']} of {event['total']} trials"
+        if kind not in SHOWN:
             return
         now = self._clock()
         if now - self._drawn < PAUSE_S and kind != "end":
             return
         self._drawn = now
-        text = "" if kind == "end" else f"{self._title} · {_stage_of(event)}"
+        text = "" if kind == "end" else " · ".join(filter(None, (self._title, _stage_of(event))))
         shown = _Html(text)
         if self._handle is None:
             self._handle = self._display(shown, display_id=True)
@@ -80,10 +92,10 @@ class _Html:
 
 
 def _stage_of(event: Mapping[str, Any]) -> str:
-    words = (event.get(key) for key in ("stage", "mode", "status", "detail"))
+    words = (event.get(key) for key in ("stage", "mode", "trial", "status", "detail"))
     return " ".join(str(word) for word in words if word) or "starting"
 
 
 def _print_stage(event: Mapping[str, Any]) -> None:
-    if event["event"] == "stage":
+    if event["event"] in ("stage", "running"):
         print(f"xla-sweeps: {_stage_of(event)}", file=sys.stderr)

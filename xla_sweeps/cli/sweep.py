@@ -11,7 +11,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ from xla_sweeps.config.compose import override_values
 from xla_sweeps.config.values import folder_of, text
 from xla_sweeps.errors import LEFT_CODE, ConfigError
 from xla_sweeps.measure.recording import record_death
+from xla_sweeps.report.json_progress import JsonSweep
 from xla_sweeps.report.terminal.console import paragraph, warn
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_plan, show_sweep
@@ -42,7 +43,7 @@ from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Composer, Task, compose_all
 from xla_sweeps.sweep.definition import Sweep, load_sweep
 from xla_sweeps.sweep.driver import Driver
-from xla_sweeps.sweep.launchers import Launcher, LauncherRequest, wandb_agents
+from xla_sweeps.sweep.launchers import Launcher, LauncherRequest, Screen, wandb_agents
 from xla_sweeps.sweep.launchers.slots import Slot, slots_for
 from xla_sweeps.sweep.outcomes import Outcome
 from xla_sweeps.sweep.plan import (
@@ -144,6 +145,7 @@ def measure(request: Request, plan: Plan) -> int:
     if source is None:  # a search does not know its trials beforehand
         keep(request.store.results_dir, sweep.name, (task.request_id for task in plan.tasks))
     ui = str(request.composer.base()["ui"])
+    told = JsonSweep() if ui == "json" else None
     launcher_request = LauncherRequest(
         options=options.launching,
         results_dir=request.store.results_dir,
@@ -152,10 +154,11 @@ def measure(request: Request, plan: Plan) -> int:
     )
     with (
         contextlib.closing(options.kind.launcher(launcher_request)) as launcher,
-        SweepProgress(sweep.name, launcher.slots(), ui=ui) as board,
+        told or SweepProgress(sweep.name, launcher.slots(), ui=ui) as board,
     ):
         outcome = _driver(request, plan, launcher, board, source).run(plan.tasks)
-    return _conclude(request, [*plan.tasks, *(source.tasks if source else ())], outcome)
+    tasks = [*plan.tasks, *(source.tasks if source else ())]
+    return _conclude(request, tasks, outcome, told=told)
 
 
 def _loaded(options: Options) -> Sweep:
@@ -253,7 +256,7 @@ def _driver(
     request: Request,
     plan: Plan,
     launcher: Launcher,
-    board: SweepProgress,
+    board: Screen,
     source: Search | None,
 ) -> Driver:
     """The driver, with the anchors that the sweep needs; slots that interfere take turns."""
@@ -289,13 +292,17 @@ def _driver(
     )
 
 
-def _conclude(request: Request, tasks: Sequence[Task], outcome: Outcome) -> int:
+def _conclude(
+    request: Request, tasks: Sequence[Task], outcome: Outcome, *, told: JsonSweep | None
+) -> int:
     """Show the results; the exit code says whether anything is left."""
     results_dir = request.store.results_dir
     remove_left(results_dir, (trial for task in tasks for trial in task.trial_ids))
-    show_sweep(
+    rows = headline_rows(results_dir, tasks, warn=warn)
+    show = partial(
+        show_sweep,
         request.sweep.name,
-        rows=headline_rows(results_dir, tasks, warn=warn),
+        rows=rows,
         counts=outcome.counts,
         gave_up=outcome.gave_up,
         stopped=outcome.broken if outcome.broken or outcome.signal_number else None,
@@ -304,9 +311,24 @@ def _conclude(request: Request, tasks: Sequence[Task], outcome: Outcome) -> int:
         again=shlex.join(request.again),
         kept=request.options.accept_contaminated,
     )
+    code = _code_of(outcome, request.options)
+    if told is None:
+        show()
+    else:
+        told.end(
+            exit_code=code,
+            show=show,
+            trials=list(dict.fromkeys(row.trial.trial_id for row in rows)),
+            counts=outcome.counts,
+            reasons=[*outcome.gave_up.values(), *filter(None, [outcome.broken])],
+        )
+    return code
+
+
+def _code_of(outcome: Outcome, options: Options) -> int:
     if outcome.signal_number:
         return 128 + outcome.signal_number
-    open_words = {*map(str, INCONCLUSIVE), "missing"} - {*map(str, request.options.accepted)}
+    open_words = {*map(str, INCONCLUSIVE), "missing"} - {*map(str, options.accepted)}
     inconclusive = any(outcome.counts.get(word) for word in open_words)
     return LEFT_CODE if outcome.left or outcome.gave_up or outcome.broken or inconclusive else 0
 

@@ -1,4 +1,4 @@
-"""Progress of a trial for programs: one JSON object a line on standard output.
+"""Progress of a trial or a sweep for programs: one JSON object a line on standard output.
 
 docs/python.md has the table of events. Nothing is written while a block is timed.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import io
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from xla_sweeps.measure.rounds import Progress
+from xla_sweeps.report.terminal.sweep_progress import trial_name
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.system.text import displayable, redacted
 
@@ -28,7 +28,6 @@ class JsonProgress:
 
     def __init__(self, *, part: str = "") -> None:
         self._part = part
-        self._output = sys.stdout
 
     def __enter__(self) -> JsonProgress:
         return self
@@ -37,23 +36,23 @@ class JsonProgress:
 
     def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
         """A trial begins; the libraries' output goes to the log."""
-        self._tell("start", title=title, part=self._part, replicates=replicates, log=str(log))
+        _tell("start", title=title, part=self._part, replicates=replicates, log=str(log))
 
     def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
         """A stage begins."""
-        self._tell("stage", replicate=replicate, stage=stage, mode=mode, detail=detail)
+        _tell("stage", replicate=replicate, stage=stage, mode=mode, detail=detail)
 
     def round_done(self, replicate: int, progress: Progress) -> None:
         """A Williams design is measured."""
-        self._tell("rounds", replicate=replicate, **msgspec.to_builtins(progress))
+        _tell("rounds", replicate=replicate, **msgspec.to_builtins(progress))
 
     def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
         """A replicate ended and is saved."""
-        self._tell("saved", replicate=replicate, status=status, message=message)
+        _tell("saved", replicate=replicate, status=status, message=message)
 
     def warn(self, message: str) -> None:
         """Something a person should know now."""
-        self._tell("warning", message=displayable(redacted(message)))
+        _tell("warning", message=displayable(redacted(message)))
 
     def end(
         self,
@@ -75,20 +74,63 @@ class JsonProgress:
             summary: over all its records.
             show: prints the result for people.
         """
-        with contextlib.redirect_stdout(io.StringIO()) as text:
-            if summary is not None:
-                show()
-        self._tell(
+        _tell(
             "end",
             exit_code=exit_code,
             trial_id=trial_id,
             records=[str(path.resolve()) for path in records],
             logs=[str(path.resolve()) for path in logs],
-            text=text.getvalue().strip("\n"),
+            text=_shown(show) if summary is not None else "",
             summary=msgspec.to_builtins(summary),
         )
 
-    def _tell(self, event: str, **facts: Any) -> None:
-        line = msgspec.json.encode({"event": event, **facts})
-        with contextlib.suppress(OSError):  # a reader that left never stops a measurement
-            print(line.decode(), file=self._output, flush=True)
+
+class JsonSweep:
+    """Follow one sweep; a context manager."""
+
+    def __enter__(self) -> JsonSweep:
+        return self
+
+    def __exit__(self, *ended: object) -> None: ...
+
+    def running(self, slot: str, what: str, log: Path) -> None:
+        """A replicate starts on a slot."""
+        _tell("running", slot=slot, trial=trial_name(what), log=str(log))
+
+    def ended(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
+        """A replicate ended."""
+        facts = {"outcome": outcome, "detail": displayable(detail), "figure": figure}
+        _tell("ended", slot=slot, trial=trial_name(what), **facts)
+
+    def progress(
+        self,
+        done: int,
+        total: int,
+        counts: Mapping[str, int],
+        *,
+        left_s: tuple[float, float] | None,
+        busy: str = "",
+    ) -> None:
+        """The number of finished trials, by outcome too, and the time left."""
+        _tell("progress", done=done, total=total, counts=counts, left_s=left_s, busy=busy)
+
+    def warn(self, *messages: str) -> None:
+        """Something a person should know now."""
+        for message in messages:
+            _tell("warning", message=displayable(redacted(message)))
+
+    def end(self, *, exit_code: int, show: Callable[[], None], **facts: Any) -> None:
+        """The sweep ended; `show` prints its results for people."""
+        _tell("end", exit_code=exit_code, **facts, text=_shown(show))
+
+
+def _shown(show: Callable[[], None]) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        show()
+    return text.getvalue().strip("\n")
+
+
+def _tell(event: str, **facts: Any) -> None:
+    line = msgspec.json.encode({"event": event, **facts})
+    with contextlib.suppress(OSError):  # a reader that left never stops a measurement
+        print(line.decode(), flush=True)
