@@ -35,6 +35,7 @@ from xla_sweeps.results.claim import remove_left
 from xla_sweeps.results.planned import keep
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store, folder_below
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.overrides import key_of, override_value
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep import search
@@ -77,6 +78,7 @@ class Request:
         slots: the devices of this machine; None on a cluster.
         more: further definitions whose trials belong to the same sweep.
         again: the command that resumes it.
+        compares: whether speedups are its answer; else only failed ones are shown.
     """
 
     options: Options
@@ -84,6 +86,7 @@ class Request:
     slots: Sequence[Slot] | None
     more: tuple[Sweep, ...] = ()
     again: tuple[str, ...] = ()
+    compares: bool = True
 
     @cached_property
     def composer(self) -> Composer:
@@ -302,7 +305,7 @@ def _conclude(
     show = partial(
         show_sweep,
         request.sweep.name,
-        rows=rows,
+        rows=[row for row in rows if request.compares or row.speedup.verdict is Verdict.FAILED],
         counts=outcome.counts,
         gave_up=outcome.gave_up,
         stopped=outcome.broken if outcome.broken or outcome.signal_number else None,
