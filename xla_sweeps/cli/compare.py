@@ -132,4 +132,5 @@ def between(
     if not any(side.summaries for side in sides):
         asked = " and ".join(text for text in (where, *each) if text) or None
         raise StoreError(f"compare: {no_match(asked)} in {first} or {second}")
-    return changes.difference_of(*sides, accept_contaminated=accept_contaminated)
+    with progress_bar("comparing"):
+        return changes.difference_of(*sides, accept_contaminated=accept_contaminated)

@@ -62,7 +62,7 @@ def dashboard_command(arguments: Sequence[str]) -> int:
     target = options.output or dirs[0] / build.DEFAULT_NAME
     if options.output is None and target.is_symlink():
         raise StoreError(f"{target} is a link: name the file with -o, or remove the link")
-    with progress_bar("reading records") as advance:
+    with progress_bar("making the page") as advance:
         written = build.write_page(
             dirs,
             target,
@@ -117,25 +117,30 @@ def report_command(arguments: Sequence[str]) -> int:
     rows = load(options.dir)
     records, summaries = read_trials(options.dir, rows)
     entity, project = publish.place(records, options.entity, options.project)
-    unsent = 0 if options.dry_run else publish.unsent_trials(options.dir, records, entity, project)
-    plan = publish.plan_document(
-        records, summaries, entity=entity or "", project=project, unsent=unsent
-    )
+    with progress_bar("making the report"):
+        unsent = 0
+        if not options.dry_run:
+            unsent = publish.unsent_trials(options.dir, records, entity, project)
+        plan = publish.plan_document(
+            records, summaries, entity=entity or "", project=project, unsent=unsent
+        )
     if options.dry_run:
         # Not below the results, which may be read-only; it stays if there is an error.
         log = Path(tempfile.mkdtemp(prefix="xla-sweeps-"), "report.log")
-        spec = publish.spec(plan, log=log)
+        with progress_bar("making the report"):
+            spec = publish.spec(plan, log=log)
         shutil.rmtree(log.parent)
         export.write_json(spec, options.output)
         return 0
     log = options.dir / "wandb" / "report.log"
     try:
-        run, report = publish.publish(
-            plan,
-            table=publish.table_rows(summaries),
-            log=log,
-            attachments=publish.attachments(options.dir, rows, log.parent, warn=warn),
-        )
+        with progress_bar("sending the report"):
+            run, report = publish.publish(
+                plan,
+                table=publish.table_rows(summaries),
+                log=log,
+                attachments=publish.attachments(options.dir, rows, log.parent, warn=warn),
+            )
     except OSError as error:
         raise StoreError(f"cannot write {log.parent}: {error.strerror or error}") from error
     print(f"report     {report['url']} ({'updated' if report['updated'] else 'new'})")

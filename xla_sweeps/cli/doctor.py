@@ -23,6 +23,7 @@ from xla_sweeps.measure.checked import Verdict
 from xla_sweeps.measure.monitor import FOREIGN_CORES, STEAL_SHARE, Sampler
 from xla_sweeps.measure.neighbours import in_words
 from xla_sweeps.report.self_check import page
+from xla_sweeps.report.terminal.console import Heartbeat, duration, progress_bar
 from xla_sweeps.report.terminal.tables import show_findings
 from xla_sweeps.report.wandb.credentials import login
 from xla_sweeps.results.store import Store
@@ -54,7 +55,8 @@ def doctor_command(arguments: Sequence[str]) -> int:
     device = None
     if options.device is not None or options.full:
         device = devices.resolve_device(options.device or "auto")
-    findings = diagnose(options.dir, seconds=options.seconds, device=device)
+    with progress_bar("checking the machine"):
+        findings = diagnose(options.dir, seconds=options.seconds, device=device)
     show_findings(findings, _next(findings))
     trusted = _check_fully(device) if options.full and device else True
     return 1 if not trusted or any(finding.level == "bad" for finding in findings) else 0
@@ -254,7 +256,8 @@ def _check_fully(device: devices.Device) -> bool:
     from xla_sweeps.measure import self_check  # the runner loads SciPy
 
     began, checks = time.monotonic(), []
-    with contextlib.redirect_stdout(sys.stderr):
+    heart = Heartbeat(lambda: _say(f"… {duration(time.monotonic() - began)} so far"))
+    with contextlib.redirect_stdout(sys.stderr), heart:
         print()
         for checked in self_check.check(device, default_backend(), _say):
             checks.append(checked)

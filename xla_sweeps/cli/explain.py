@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,21 +58,28 @@ def explain_command(arguments: Sequence[str]) -> int:
             f"explain: scenario={scenario} is not explained; remove it to explain the forward pass"
         )
     from xla_sweeps.measure import explaining, protocol
-    from xla_sweeps.report.terminal.console import progress_console
+    from xla_sweeps.report.terminal.console import Heartbeat, duration, progress_console
     from xla_sweeps.report.terminal.explanation import explanation_text, stage_line, verdict
 
-    console = progress_console()
+    console, began = progress_console(), time.monotonic()
+
+    def tell(line: str) -> None:
+        if settings.ui != "quiet":
+            console.print(line, style="dim")
+        heart.told()
+
+    heart = Heartbeat(lambda: tell(f"{duration(time.monotonic() - began)} so far"))
 
     def follow(stage: protocol.Stage) -> None:
-        if settings.ui != "quiet":
-            console.print(stage_line(str(stage.phase), stage.mode or stage.detail), style="dim")
+        tell(stage_line(str(stage.phase), stage.mode or stage.detail))
 
-    explanation, finished = explaining.explain(
-        settings,
-        trace=not options.no_trace,
-        on_stage=follow,
-        on_wait=lambda holder: console.print(f"waiting for {displayable(holder)}", style="dim"),
-    )
+    with heart:
+        explanation, finished = explaining.explain(
+            settings,
+            trace=not options.no_trace,
+            on_stage=follow,
+            on_wait=lambda holder: console.print(f"waiting for {displayable(holder)}", style="dim"),
+        )
     if form == "json":
         document: dict[str, Any] = msgspec.to_builtins(explanation)
         if explanation.clustering is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import queue
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from xla_sweeps.errors import BUG_CODE, ConfigError
 from xla_sweeps.report.terminal import console
 from xla_sweeps.report.terminal.console import (
+    Heartbeat,
     complain,
     duration,
     progress_bar,
@@ -104,12 +106,30 @@ def test_an_error_of_our_own_is_one_line_where_nothing_can_be_written(
     assert capsys.readouterr().err.endswith("'x'; its traceback could not be written\n")
 
 
-def test_long_work_says_how_far_it_is_where_there_is_no_bar(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_heartbeat_tells_when_nothing_was_told_for_ten_seconds() -> None:
+    now, told = [0.0], []
+    heart = Heartbeat(lambda: told.append(now[0]), clock=lambda: now[0])
+    for now[0], left in ((9.0, 1.0), (10.0, 10.0), (12.0, 8.0)):
+        assert heart.left_s() == left
+    heart.told()
+    for now[0] in (20.0, 22.0, 40.0):
+        heart.left_s()
+    assert told == [10.0, 22.0, 40.0]
+
+
+@pytest.mark.parametrize(
+    ("steps", "line"),
+    [([(2000, 3000)], "2,000 of 3,000"), ([], "s so far"), ([(3, 3)], "s so far")],
+)
+def test_slow_work_says_how_far_it_is_where_there_is_no_bar(
+    steps: list[tuple[int, int]], line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lines: queue.Queue[str] = queue.Queue()
+    monkeypatch.setattr(console, "say", lambda text, **_: lines.put(text))
+    monkeypatch.setattr(console, "SILENT_S", 0.01)
     with progress_bar("reading") as advance:
-        advance(1, 3000)
-        monkeypatch.setattr(console, "SILENT_S", -1.0)
-        advance(2000, 3000)
-    shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("", "reading: 2,000 of 3,000\n")
+        for step in steps:
+            advance(*step)
+        heard = [lines.get(timeout=50), lines.get(timeout=50)]
+    assert heard[-1].startswith("reading: ")
+    assert heard[-1].endswith(line)

@@ -82,3 +82,12 @@ def shown(board: SweepProgress, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
     Console(width=80).print(board.block())
     return capsys.readouterr().out
+
+
+def test_a_sweep_that_waits_says_what_runs_and_in_which_stage(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("12:00:01 compile  xla\n")
+    board = SweepProgress("mine", ["cpu"], ui="quiet")
+    assert board._still() == ("still", "idle")
+    board.running("cpu", "model=resnet50 batch_size=4", log)
+    assert board._still() == ("still", "cpu  resnet50 b4  compile  xla")

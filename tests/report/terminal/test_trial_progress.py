@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,6 +43,16 @@ def test_plain_progress_is_one_line_per_event_on_standard_error(
         "rounds   24 measured, 3 clean of 24  half-width ±1.23% (target ±1.00%)  eta 4.0 s to 75 s",
         "saved    replicate 1  ok",
     ]
+
+
+def test_a_long_stage_says_how_long_it_takes_but_not_while_calls_are_timed() -> None:
+    screen = TrialProgress(ui="quiet")
+    screen.stage(0, "compile", "xla")
+    event, text = screen._still() or ("", "")
+    assert event == "compile"
+    assert re.fullmatch(r"xla  .* s so far", text)
+    screen.stage(0, "measure", None)
+    assert screen._still() is None
 
 
 def test_quiet_shows_warnings_only(capsys: pytest.CaptureFixture[str]) -> None:

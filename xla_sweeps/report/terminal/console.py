@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -85,6 +86,47 @@ SILENT_S = 10.0
 """Seconds between two lines on work that takes long, where there is no bar."""
 
 
+class Heartbeat:
+    """Tell where the work stands whenever nothing was told for `SILENT_S`; a context manager.
+
+    Args:
+        tell: prints a line, called in a thread of its own.
+        clock: seconds that pass.
+    """
+
+    def __init__(
+        self, tell: Callable[[], None], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._tell, self._clock = tell, clock
+        self._told = clock()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def __enter__(self) -> Heartbeat:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self._closed.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def told(self) -> None:
+        """Something was told just now."""
+        self._told = self._clock()
+
+    def left_s(self) -> float:
+        """Seconds until it is time for a line; tells it if it is time now."""
+        if self._clock() >= self._told + SILENT_S:
+            self.told()
+            self._tell()
+        return self._told + SILENT_S - self._clock()
+
+    def _run(self) -> None:
+        while not self._closed.wait(max(0.0, self.left_s())):
+            pass
+
+
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on standard error, where that is a terminal; it is removed when the work has ended.
@@ -97,15 +139,18 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     from rich.progress import Progress
 
     if ui_mode("auto") != "live":
-        said = time.monotonic()
+        began, place = time.monotonic(), ""
 
         def advance(done: int, total: int) -> None:
-            nonlocal said
-            if time.monotonic() > said + SILENT_S:
-                said = time.monotonic()
-                say(f"{title}: {done:,} of {total:,}", console=progress_console())
+            nonlocal place
+            place = f"{done:,} of {total:,}" if done < total else ""
 
-        yield advance
+        def tell() -> None:
+            so_far = place or f"{duration(time.monotonic() - began)} so far"
+            say(f"{title}: {so_far}", console=progress_console())
+
+        with Heartbeat(tell):
+            yield advance
         return
     with Progress(console=progress_console(), transient=True) as progress:
         task = progress.add_task(title, total=None)

@@ -21,14 +21,21 @@ class LiveBlock:
         ui: `auto`, `live`, `plain` or `quiet` (warnings only).
         draw: makes the block as it is now; only used where it is live.
         per_second: how often it is drawn in a thread of its own; 0: by `redraw` only.
+        still: the event and text of a line for when there was none for long; None for no line.
     """
 
     def __init__(
-        self, ui: str, draw: Callable[[], RenderableType], *, per_second: float = 0
+        self,
+        ui: str,
+        draw: Callable[[], RenderableType],
+        *,
+        still: Callable[[], tuple[str, str] | None],
+        per_second: float = 0,
     ) -> None:
         self._mode = console.ui_mode(ui)
         self._console = console.progress_console()
-        self._draw = draw
+        self._draw, self._still = draw, still
+        self._heart = console.Heartbeat(self._beat)
         self._live = Live(
             self,
             console=self._console,
@@ -44,6 +51,8 @@ class LiveBlock:
         """Show the block; returns whether it is live."""
         if self._mode == "live":
             self._live.start(refresh=True)
+        elif self._mode == "plain":
+            self._heart.__enter__()
         return self._live.is_started
 
     def redraw(self) -> None:
@@ -53,13 +62,19 @@ class LiveBlock:
 
     def stop(self) -> None:
         """Remove the block."""
+        self._heart.__exit__()
         self._live.stop()
 
     def line(self, event: str, text: str) -> None:
         """Print an event as a line with the time, where progress is plain."""
+        self._heart.told()
         if self._mode == "plain":
             stamp = time.strftime("%H:%M:%S")
             console.say(f"{stamp} {event:<8} {text}".rstrip(), console=self._console)
+
+    def _beat(self) -> None:
+        if still := self._still():
+            self.line(*still)
 
     def warn(self, *messages: str) -> None:
         """Print warnings, in every mode."""

@@ -40,7 +40,7 @@ class SweepProgress:
     """
 
     def __init__(self, title: str, lanes: Sequence[str], *, ui: str = "auto") -> None:
-        self._block = LiveBlock(ui, self.block, per_second=1)
+        self._block = LiveBlock(ui, self.block, still=self._still, per_second=1)
         self._title = displayable(title)
         self._started = time.monotonic()
         self._jobs: dict[str, tuple[str, Path, float] | None] = dict.fromkeys(lanes)
@@ -95,6 +95,15 @@ class SweepProgress:
         if busy != self._busy:
             self._block.line("busy", displayable(busy) or "no longer")
         self._busy = busy
+
+    def _still(self) -> tuple[str, str]:
+        """What runs on each device, its stage, and the time left."""
+        jobs = [
+            f"{lane}  {job[0]}  {displayable(_stage(job[1]))}"
+            for lane, job in list(self._jobs.items())
+            if job is not None
+        ]
+        return "still", ("; ".join(jobs[:4]) or self._busy or "idle") + self._eta()
 
     def warn(self, *messages: str) -> None:
         """Print warnings, in every mode."""

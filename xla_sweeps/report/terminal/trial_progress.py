@@ -44,7 +44,7 @@ class TrialProgress:
 
     def __init__(self, *, ui: str = "auto", part: str = "") -> None:
         self._part = f"{part}  " if part else ""
-        self._block = LiveBlock(ui, self.block)
+        self._block = LiveBlock(ui, self.block, still=self._still)
         self._started = self._stage_started = time.monotonic()
         self._title, self._log, self._replicates, self._replicate = "", "", 1, 0
         self._stage, self._subject = "", ""
@@ -107,6 +107,13 @@ class TrialProgress:
         while not self._closed.wait(REDRAW_S):
             if not self._timed.is_set():
                 self._block.redraw()
+
+    def _still(self) -> tuple[str, str] | None:
+        """The stage and how long it takes already; None while calls are timed."""
+        if self._timed.is_set():
+            return None
+        since = duration(time.monotonic() - self._stage_started)
+        return self._stage or "start", f"{self._subject}  {since} so far".lstrip()
 
     def block(self) -> Group:
         """The block, as it is now."""
