@@ -32,7 +32,7 @@ ROW = with_columns(
     [
         (
             {},
-            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); its 12.3 s "
+            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); its 12 s "
             "of compilation pay back after 5,400 calls (4,900–6,000).",
         ),
         (
@@ -95,7 +95,7 @@ ROW = with_columns(
         ),
         (
             {"status": Status.CONTAMINATED, "speedup_raw": 1.3},
-            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); its 12.3 s "
+            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); its 12 s "
             "of compilation pay back after 5,400 calls (4,900–6,000). Measured "
             "beside other load: rely on the ratio, not on the times (all rounds: 1.300×).",
         ),
@@ -149,7 +149,7 @@ PREDICT = {"scenario": "predict", "candidate": "predict_xla", "baseline": "predi
         (
             {},
             "model.predict with XLA is 1.38× faster than without XLA (clear: 95 % 1.34–1.42, 1 "
-            "replicate); use compile(jit_compile=True); its 12.3 s of compilation pay back after "
+            "replicate); use compile(jit_compile=True); its 12 s of compilation pay back after "
             "5,400 calls (4,900–6,000).",
         ),
         (
@@ -176,13 +176,13 @@ PREDICT = {"scenario": "predict", "candidate": "predict_xla", "baseline": "predi
         ),
         (
             {"scenario": "train_step", "candidate": "xla", "baseline": "graph"},
-            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); its 12.3 s "
+            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); its 12 s "
             "of compilation pay back after 5,400 steps (4,900–6,000).",
         ),
         (
             {"scenario": "fit", "candidate": "fit_auto", "baseline": "fit_graph"},
             'model.fit after compile(jit_compile="auto") is 1.38× faster than without XLA (clear: '
-            '95 % 1.34–1.42, 1 replicate); use compile(jit_compile="auto"); its 12.3 s '
+            '95 % 1.34–1.42, 1 replicate); use compile(jit_compile="auto"); its 12 s '
             "of compilation pay back after 5,400 epochs (4,900–6,000).",
         ),
     ],

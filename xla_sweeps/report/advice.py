@@ -13,7 +13,7 @@ from xla_sweeps.analysis.overview import Overview
 from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.analysis.speedup import disagreement
 from xla_sweeps.analysis.trust import Trust
-from xla_sweeps.report.labels import listed, short_device, times
+from xla_sweeps.report.labels import duration, listed, short_device, times
 from xla_sweeps.report.sentences import (
     DEVICES_NAMED,
     FAILURES,
@@ -241,7 +241,7 @@ def _costs(overview: Overview) -> str:
         return ""
     if extra <= 0:
         return SENTENCES["no longer"] + "."
-    text = SENTENCES["compiling"].format(seconds=f"{extra:.1f} s")
+    text = SENTENCES["compiling"].format(seconds=duration(extra))
     if calls is None:
         return f"{text}{SENTENCES['most']}."
     text += SENTENCES["half"].format(amount=f"{_count(calls)} {facts_of(overview.scenario).call}s")
@@ -298,7 +298,7 @@ def _pays_back(row: ComparisonRow) -> str:
     low, high = row.speedup.break_even_low, row.speedup.break_even_high
     amount = f"{_count(calls)} {facts_of(row.trial.scenario).call}s"
     amount += "" if low is None or high is None else f" ({_count(low)}–{_count(high)})"
-    return told + SENTENCES["pays back"].format(seconds=f"{extra:.1f} s", amount=amount)
+    return told + SENTENCES["pays back"].format(seconds=duration(extra), amount=amount)
 
 
 def _open(row: ComparisonRow) -> str:
@@ -310,7 +310,7 @@ def _open(row: ComparisonRow) -> str:
         replicates = SENTENCES["more"].format(
             replicates=counted(int(more), "more replicate"),
             count=int(more),
-            time=_time(more * (row.provenance.replicate_s or 0.0)),
+            time=duration(more * (row.provenance.replicate_s or 0.0)),
         )
     return SENTENCES["open"].format(
         excluded=_excluded(row), replicates=replicates, floor=f"{row.speedup.floor:.1%}"
@@ -422,13 +422,6 @@ def _count(number: float) -> str:
         return f"{number:.0f}"
     step = 10 ** (len(f"{number:.0f}") - 2)
     return f"{round(number / step) * step:,.0f}"
-
-
-def _time(seconds: float) -> str:
-    """An estimated duration: `40 s`, `25 min`, `2.1 h`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _capitalized(text: str) -> str:

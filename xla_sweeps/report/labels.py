@@ -38,6 +38,21 @@ def number(value: float | None) -> str:
     return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3g}"
 
 
+def duration(seconds: float) -> str:
+    """Seconds with two significant digits, as the page writes them: `0.96 s`, `25 min`, `2.1 h`."""
+    size = abs(seconds)
+    unit, word = next(
+        ((unit, word) for least, unit, word in _UNITS if size >= least), (0.001, "ms")
+    )
+    value = seconds / unit
+    places = max(0, 1 - math.floor(math.log10(abs(value)))) if value else 0
+    text = f"{value:.{places}f}"
+    return f"{text.rstrip('0').rstrip('.') if places else text} {word}"
+
+
+_UNITS = ((5400, 3600, "h"), (180, 60, "min"), (0.1, 1, "s"))
+
+
 def times(value: float | None) -> str:
     """A ratio, such as a speedup."""
     return NONE if value is None else f"{value:.2f}×"
