@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow
 import pytest
 from changed_rows import with_columns
 from hypothesis import given
@@ -11,7 +12,11 @@ from report_rows import FACTS, failed, pair, text_of
 
 from xla_sweeps.analysis.overview import overview
 from xla_sweeps.report.advice import overall_answer
+from xla_sweeps.report.dashboard import build
+from xla_sweeps.report.terminal.sweep_summary import show_verdicts
 from xla_sweeps.report.wandb_report.text import environment, escape, sections
+from xla_sweeps.results.table import table_of
+from xla_sweeps.schema.measurement import Status
 
 HOSTILE = [
     "a | b",
@@ -114,6 +119,27 @@ def test_the_answer_is_that_of_the_overview() -> None:
     text = text_of("answer", rows)
     assert text.startswith(overall_answer(figures))
     assert "most in Other (4.00×), least in ResNetV1 (1.00×)" in text_of("where", rows)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_contaminated_pairs_are_counted_in_the_same_words_by_report_page_and_sweep(
+    devices: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    statuses = [Status.CONTAMINATED, Status.CONTAMINATED, Status.OK, Status.OK]
+    rows = [
+        pair(number, device=f"GPU {number % devices}", status=status)
+        for number, status in enumerate(statuses)
+    ]
+    twin = with_columns(rows[0], candidate="graph_2")
+    other = with_columns(rows[0], baseline="eager")
+    words = "~ 2 of 4 contaminated by other load: only their clear differences count."
+    assert words in text_of("answer", rows)
+    table = table_of([*rows, twin, other])
+    labels = pyarrow.array(["r"] * table.num_rows)
+    assert words in build.answer(table.append_column("results", labels))
+    show_verdicts([*rows, twin])
+    out = " ".join(capsys.readouterr().out.split())
+    assert out == f"▲ 4 faster {words}"
 
 
 def test_each_scenario_has_its_own_answers() -> None:

@@ -208,10 +208,11 @@ def answer(table: pyarrow.Table) -> str:
     columns = answers(table)
     whole = overview.overview_of(columns)
     text = advice.overall_answer(whole, overview.devices_of(columns))
-    pairs = zip(*(columns[name] for name in _PAIR), columns["results"], strict=True)
     wanted = (MEASURED, whole.scenario, whole.baseline, whole.candidate)
-    folders = Counter(folder for *pair, folder in pairs if tuple(pair) == wanted)
-    busy = advice.busy_words(table["status"].to_pylist())
+    pairs = zip(*(columns[name] for name in _PAIR), strict=True)
+    places = [place for place, pair in enumerate(pairs) if pair == wanted]
+    folders = Counter(columns["results"][place] for place in places)
+    busy = advice.busy_words(columns["status"][place] for place in places)
     return " ".join(filter(None, (text, busy, advice.folders_words(folders))))
 
 
@@ -231,7 +232,9 @@ def answers(table: pyarrow.Table) -> dict[str, list[Any]]:
     """The columns that are summed, of one row of each question."""
     asked = {name: table[name].to_pylist() for name in overview.ASKED}
     table = table.take(overview.answering(asked))
-    return {name: table[name].to_pylist() for name in (*overview.SUMMED, "device", "results")}
+    return {
+        name: table[name].to_pylist() for name in (*overview.SUMMED, "status", "device", "results")
+    }
 
 
 def _finished(table: pyarrow.Table) -> tuple[pyarrow.Table, int]:

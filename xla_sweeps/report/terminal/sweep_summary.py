@@ -131,8 +131,6 @@ def show_sweep(
     show_headlines(rows, results_dir)
     for group in scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
         _show_sums(group, planned)
-    if busy := busy_words([row.status for row in rows]):
-        say(busy, "yellow")
     _show_failures(rows, gave_up)
     if stopped:
         say(f"stopped: {displayable(stopped)}", "red")
@@ -158,7 +156,7 @@ def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
 
 def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
     """Show one scenario's verdicts, each pair's geometric mean (A/A pairs too) and the A/A test."""
-    _show_verdicts(rows)
+    show_verdicts(rows)
     pairs: dict[str, list[ComparisonRow]] = {}
     for row in rows:
         if row.speedup.value:
@@ -176,29 +174,26 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
         say(trust_words(aa_test), "bold red" if aa_test.untrusted else "dim")
 
 
-def _show_verdicts(rows: Sequence[ComparisonRow]) -> None:
-    """Show the number of comparisons by verdict, and of interrupted ones."""
+def show_verdicts(rows: Sequence[ComparisonRow]) -> None:
+    """Show the number of comparisons by verdict, of interrupted and of contaminated ones."""
     apart = [
         row
         for row in rows
         if row.baseline.mode and not is_aa_pair(row.baseline.mode, row.candidate.mode)
     ]
-    verdicts = Counter(
-        str(row.speedup.verdict)
-        for row in apart
-        if row.status not in (*UNFINISHED, Status.CONTAMINATED)
-    )
+    ended = [row for row in apart if row.status not in UNFINISHED]
+    verdicts = Counter(str(row.speedup.verdict) for row in ended)
     words = [
         (f"{SYMBOLS[verdict]} {verdicts[verdict]} {verdict}   ", COLOURS[verdict])
         for verdict in map(str, Verdict)
         if verdicts[verdict]
     ]
-    if contaminated := sum(row.status is Status.CONTAMINATED for row in apart):
-        words.append((f"~ {contaminated} contaminated   ", COLOURS["ambiguous"]))
-    if unfinished := len(apart) - verdicts.total() - contaminated:
+    if unfinished := len(apart) - len(ended):
         words.append((f"{UNFINISHED_SYMBOL} {unfinished} interrupted   ", COLOURS["ambiguous"]))
     if words:
         results_console().print(Text.assemble(*words))
+    if busy := busy_words(row.status for row in ended):
+        say(busy, "yellow")
 
 
 def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) -> None:

@@ -221,14 +221,15 @@ def _answer(scenario: str, pairs: Sequence[ComparisonRow]) -> str:
 
 def _headline(pairs: Sequence[ComparisonRow]) -> str:
     """The page's answer; with several settings, one mean for each device."""
+    busy = busy_words(row.status for row in pairs)
     if len(by_setting(pairs)) < 2:
-        text = overall_answer(overview(pairs)), busy_words([row.status for row in pairs])
-        return " ".join(filter(None, text))
+        return " ".join(filter(None, (overall_answer(overview(pairs)), busy)))
     means = [
         f"- {escape(setting_title(setting))}: {typically(overview(rows)) or NONE}"
         for setting, rows in commonest(pairs).items()
     ]
-    return "\n".join([overall_counts(overview(pairs), by_device(pairs)), "", *means])
+    counts = overall_counts(overview(pairs), by_device(pairs))
+    return "\n".join([" ".join(filter(None, (counts, busy))), "", *means])
 
 
 def _by_device(pairs: Sequence[ComparisonRow], write: Callable[[Pairs], str]) -> str:

@@ -133,16 +133,14 @@ function costs({ overview, state }) {
 function caveatsOfMany(view, { contaminated, published: others, saved }, every) {
   const { pairs, failed } = view.overview;
   const tested = ownOf(view.rows.meta.trust, view.state.scenario);
-  const are = contaminated === 1 ? "is" : "are";
   const hidden = view.counted.length - view.shown.length;
   const folders = view.distinct("results");
   const from = (results) => say("of folder", { count: count(view.counted.filter(view.rows.is("results", results)).length), results });
   return phrase([
     hidden && `The answer counts all ${count(view.counted.length)}; of single ones, the ${count(view.shown.length)} of your filter are shown.`,
     folders.length > 1 && `${say("folders", { folders: allOf(folders.map(from)) })}.`,
-    every && "Every measurement here is contaminated by other load on the machine: measure again.",
     tested?.untrusted && capitalized(tested.text),
-    contaminated && !every && `${count(contaminated)} ${are} contaminated by other load on the machine.`,
+    contaminated && `~ ${say("busy", { count: count(contaminated), all: count(pairs) })}.${every ? " Measure again." : ""}`,
     others && `${count(others)} are published single measurements without an interval, hence “ambiguous”.`,
     view.state.baseline === "eager" && saved && `In ${count(saved)} the model is a saved graph, whose eager calls run that graph.`,
     failed === pairs
