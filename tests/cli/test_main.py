@@ -85,7 +85,7 @@ def test_the_version_is_shown(tmp_path: Path) -> None:
         (
             ["resuls"],
             "xla-sweeps: unknown command 'resuls'. Did you mean 'results'? Allowed: results, "
-            "dashboard, import, compare, sweep, agents, explain, predict-cost, models, "
+            "dashboard, import, compare, guard, sweep, agents, explain, predict-cost, models, "
             "hub-replicas, make-data, doctor, push, report, check, help.",
         ),
         (

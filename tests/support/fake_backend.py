@@ -1,7 +1,9 @@
 """A backend without any framework: a whole trial of it by the real command line.
 
 Started as `python fake_backend.py ARGUMENTS`, it is xla-sweeps with one backend and six modes more.
-$FAKE_FAULT is what goes wrong in a mode: `fake_xla:wrong`, `fake_xla:absent` or `fake_xla:crash`.
+$FAKE_FAULT, or a file `fault` of the current folder, is what goes wrong in a mode:
+`fake_xla:wrong`, `fake_xla:absent` or `fake_xla:crash`. A file `repeat` says how often a call
+computes.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,6 +70,12 @@ def declare() -> None:
                 modes.SCENARIOS[scenario] = more  # type: ignore[index]
 
 
+def _own(name: str, default: str) -> str:
+    """The content of a file in the current folder, as a model's code may have it."""
+    file = Path(name)
+    return file.read_text().strip() if file.is_file() else default
+
+
 @dataclass
 class FakeExecutable:
     """A product of matrices."""
@@ -76,15 +85,17 @@ class FakeExecutable:
     inputs: np.ndarray
     trace_s: float | None = 0.01
     position: int = 0
+    repeat: int = field(default_factory=lambda: int(_own("repeat", "1")))
     result: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def is_to(self, fault: str) -> bool:
-        return os.environ.get("FAKE_FAULT") == f"{self.mode}:{fault}"
+        return f"{self.mode}:{fault}" in (os.environ.get("FAKE_FAULT"), _own("fault", ""))
 
     def prepare(self) -> None: ...
 
     def step(self) -> None:
-        self.result = self.inputs @ self.weights
+        for _ in range(self.repeat):
+            self.result = self.inputs @ self.weights
 
     def synchronize(self) -> None: ...
 

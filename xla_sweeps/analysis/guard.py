@@ -76,7 +76,7 @@ class Change:
 
 def looks_within(pairs: float) -> int:
     """The number of looks that so many pairs allow, at most."""
-    return min(len(LEVELS), int(pairs // LOOK))
+    return max(0, min(len(LEVELS), int(pairs // LOOK)))
 
 
 def is_settled(changes: Sequence[Change]) -> bool:

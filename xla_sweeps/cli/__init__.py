@@ -33,6 +33,10 @@ COMMANDS = {
         module="results",
     ),
     "compare": Command("A B", "changes between two results folders: versions, drivers, machines"),
+    "guard": Command(
+        "model=…",
+        "did a change make the model slower? Two environments measured in turn",
+    ),
     "sweep": Command("FILE", "run or resume a sweep: on this machine, Ray, Slurm or by W&B agents"),
     "agents": Command("SWEEP", "join a W&B sweep: one real `wandb agent` on each device"),
     "explain": Command(

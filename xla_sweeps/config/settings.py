@@ -299,14 +299,18 @@ def _check_memory(trial: Trial, device: devices.Device) -> None:
 
     What else they need is not known before they are built: out of memory is then their outcome.
     """
-    count, params = len(trial.workers), trial.model.published_params or 0.0
-    needed, available = count * (CONTEXT_BYTES + 4 * params), device.memory_bytes
-    if count > 1 and 0 < available < needed:
+    count, needed = len(trial.workers), least_memory_bytes(trial)
+    if count > 1 and 0 < device.memory_bytes < needed:
         raise ConfigError(
             f"copies=apart: {count} processes with the weights of {trial.model.name} need at least "
-            f"{needed / 2**30:.1f} GiB, {device.label} has {available / 2**30:.1f} GiB; use "
-            "copies=together"
+            f"{needed / 2**30:.1f} GiB, {device.label} has {device.memory_bytes / 2**30:.1f} GiB; "
+            "use copies=together"
         )
+
+
+def least_memory_bytes(trial: Trial) -> float:
+    """The device memory that the processes of a trial need for contexts and weights alone."""
+    return len(trial.workers) * (CONTEXT_BYTES + 4 * (trial.model.published_params or 0.0))
 
 
 def _effort(document: Mapping[str, Any]) -> Effort:

@@ -146,6 +146,14 @@ class _Conductor:
             labels=tuple(self.labels[index]),
             trial=self.job.trial,
         )
+        if setting.places:
+            place = setting.places[index]
+            command = replace(
+                command,
+                environment=place.environment,
+                python=place.python,
+                folder=place.folder,
+            )
         sys.audit("xla_sweeps.spawn.before")
         worker = workers.start(
             command, mark=self.mark, stop=setting.stop, on_event=partial(self._take, index)
@@ -164,13 +172,16 @@ class _Conductor:
                 self._show(phase, mode, detail)
             case protocol.Loaded(environment=environment) if index == 0:
                 self.result.environment = dict(environment)
-            case protocol.Built(model=model) if index == 0 or self.result.model is None:
-                self.result.model = model
+            case protocol.Built(model=model):
+                self.result.built[index] = model
+                self.result.model = self.result.built[min(self.result.built)]
             case protocol.Caveat(flagged=flagged):
                 self.result.flag(flagged)
 
     def _set_up(self, worker: Worker, index: int) -> None:
         job = replace(self.job, modes=tuple(self.labels[index]))
+        if self.setting.places:
+            job = replace(job, trial=self.setting.places[index].trial)
         limit_s = self.job.trial.timeouts.build_s
         ready = worker.request(protocol.SetUp(job=job), protocol.Ready, deadline_s=limit_s)
         self.result.sync = self.result.sync or dict(ready.sync)

@@ -24,6 +24,7 @@ from xla_sweeps.schema.measurement import (
     Status,
 )
 from xla_sweeps.schema.record import GpuSpan, ModelFacts
+from xla_sweeps.schema.trial import Trial
 from xla_sweeps.system.leases import Leases
 
 CLOCK_TOLERANCE = 0.05
@@ -56,6 +57,23 @@ class Screen(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Place of one worker, where workers differ.
+
+    Attributes:
+        python: its interpreter.
+        folder: the current folder, where the model's code is looked for.
+        environment: the complete environment.
+        trial: what it builds; modes, effort and device are those of the replicate.
+    """
+
+    python: str
+    folder: Path
+    environment: Mapping[str, str]
+    trial: Trial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """Place and surroundings of a replicate.
 
@@ -69,6 +87,7 @@ class Setting:
         screen: shows how far it is, between blocks.
         tracker: gets the rounds, between blocks.
         quiet_s: how long to wait for a quiet machine before anything is timed.
+        places: of each worker, in the order of `Trial.workers`; empty where all are alike.
     """
 
     backend: Backend
@@ -80,6 +99,7 @@ class Setting:
     screen: Screen
     tracker: Tracker
     quiet_s: float = 0.0
+    places: tuple[Place, ...] = ()
 
 
 @dataclass
@@ -89,12 +109,14 @@ class ReplicateResult:
     Attributes:
         status: `ok` where it was measured to the end; otherwise why not.
         finished: whether it was measured to the end, with at least one mode.
+        built: the model of each worker that built one.
     """
 
     status: Status = Status.OK
     failure: Failure | None = None
     finished: bool = False
     model: ModelFacts | None = None
+    built: dict[int, ModelFacts] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     modes: dict[str, ModeOutcome] = field(default_factory=dict)
     rounds: list[Round] = field(default_factory=list)

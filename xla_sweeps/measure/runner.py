@@ -9,6 +9,7 @@ import datetime
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from xla_sweeps.config.settings import Settings, identify
 from xla_sweeps.errors import LockedError, StoreError
 from xla_sweeps.measure import conductor, monitor
 from xla_sweeps.measure.recording import make_record, now, save, take_in
-from xla_sweeps.measure.replicate import WAITING, ReplicateResult, Screen, Setting
+from xla_sweeps.measure.replicate import WAITING, Place, ReplicateResult, Screen, Setting
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
 from xla_sweeps.measure.workers import Stop, worker_environment
 from xla_sweeps.results.claim import claimed
@@ -132,7 +133,7 @@ def run_trial(
     store, identifier, facts = prepared.store, prepared.trial_id, prepared.facts
     assignment = assignment or Assignment()
     replicates = 1 if assignment.known_records is not None else settings.trial.effort.replicates
-    with claimed(settings.results_dir, identifier), Stop() as stop, _stop_signals(stop) as signals:
+    with claimed(settings.results_dir, identifier), Stop() as stop, stop_signals(stop) as signals:
         take_in(store, warn=screen.warn)
         _require_unmeasured(assignment, store, identifier)
         header = run_header(
@@ -201,7 +202,19 @@ def _run_replicate(session: _Session) -> None:
         device, warn = trial.device, session.screen.warn
         whole.wait(session.stop, lambda who: warn(WAITING.format(device=device, holder=who)))
         started_at = now()
-        result = _conducted(session, job, log)
+        result = conduct(
+            settings,
+            job,
+            log,
+            stop=session.stop,
+            screen=session.screen,
+            tracker=session.tracker,
+            holder=session.title,
+            together=session.assignment.together,
+            quiet_s=monitor.WAIT_LIMIT_S if _was_contaminated(session) else 0.0,
+        )
+    if session.assignment.together and result.rounds:
+        result.flag(Flagged(Flag.TOOK_TURNS))
     record = make_record(
         session.settings, session.result.trial_id, number, result, session.environment
     )
@@ -220,38 +233,62 @@ def _run_replicate(session: _Session) -> None:
     )
 
 
-def _conducted(session: _Session, job: ReplicateJob, log: Path) -> ReplicateResult:
-    """Have the replicate measured while its device is leased."""
-    settings, together = session.settings, session.assignment.together
-    names = {*lease_names(settings.device), *together}
+def conduct(
+    settings: Settings,
+    job: ReplicateJob,
+    log: Path,
+    *,
+    stop: Stop,
+    screen: Screen,
+    tracker: Tracker,
+    holder: str,
+    together: Iterable[str] = (),
+    quiet_s: float = 0.0,
+    places: tuple[Place, ...] = (),
+) -> ReplicateResult:
+    """Have a replicate measured while its device is leased.
+
+    Args:
+        settings: of the device.
+        job: what to measure.
+        log: file for the output of its processes.
+        stop: as in `Setting`, like `screen`, `tracker`, `quiet_s` and `places`.
+        screen: shows how far it is.
+        tracker: gets the rounds.
+        holder: name that others who wait for the device see.
+        together: leases of devices that it must not be measured beside.
+        quiet_s: how long to wait for a quiet machine.
+        places: of each worker, where they differ.
+
+    Raises:
+        StoreError: a process cannot be started with its log.
+    """
     watch = partial(
         monitor.Sampler,
         device=settings.device,
         memory_limit_bytes=job.trial.memory_limit_bytes,
     )
     try:
-        with Leases(names, holder=session.title) as leases:
-            result = conductor.measure(
+        with Leases({*lease_names(settings.device), *together}, holder=holder) as leases:
+            return conductor.measure(
                 job,
                 Setting(
                     backend=backend_of(job.trial),
                     environment=worker_environment(job.trial, settings.device),
                     log=log,
                     watch=watch,
-                    stop=session.stop,
+                    stop=stop,
                     leases=leases,
-                    screen=session.screen,
-                    tracker=session.tracker,
-                    quiet_s=monitor.WAIT_LIMIT_S if _was_contaminated(session) else 0.0,
+                    screen=screen,
+                    tracker=tracker,
+                    quiet_s=quiet_s,
+                    places=places,
                 ),
             )
     except OSError as error:
         raise StoreError(
             f"cannot start the measuring process with its log {log}: {error.strerror or error}"
         ) from error
-    if together and result.rounds:
-        result.flag(Flagged(Flag.TOOK_TURNS))
-    return result
 
 
 def _was_contaminated(session: _Session) -> bool:
@@ -290,7 +327,7 @@ def _log_path(session: _Session, number: int) -> Path:
     return folder / f"{number}-{stamp}-{os.getpid()}.log"
 
 
-def _stop_signals(stop: Stop) -> StopSignals:
+def stop_signals(stop: Stop) -> StopSignals:
     """A signal ends the measuring process and saves; a Ctrl-C after it kills."""
 
     def kill() -> None:

@@ -119,6 +119,8 @@ class WorkerCommand:
         log: file that its output is appended to.
         labels: the modes that it measures.
         trial: sets the limits of its stages and its memory.
+        python: another interpreter than the backend's; "" for that.
+        folder: to start it in; None for the current one.
     """
 
     backend: Backend
@@ -126,6 +128,8 @@ class WorkerCommand:
     log: Path
     labels: tuple[str, ...]
     trial: Trial
+    python: str = ""
+    folder: Path | None = None
 
 
 class Worker(AbstractContextManager["Worker"]):
@@ -321,12 +325,14 @@ def start(
     if stop.requested:
         return None
     command.log.parent.mkdir(parents=True, exist_ok=True)
+    python, *program = command.backend.command("worker")
     read_end, write_end = os.pipe()
     channel = os.fdopen(read_end, "rb", buffering=0)
     try:
         with command.log.open("ab", buffering=0) as output:
             process = subprocess.Popen(
-                [*command.backend.command("worker"), str(os.getpid()), str(write_end)],
+                [command.python or python, *program, str(os.getpid()), str(write_end)],
+                cwd=command.folder,
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,

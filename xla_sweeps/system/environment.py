@@ -316,9 +316,16 @@ def git_state() -> str:
     "" outside one.
     """
     root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():
-        return ""
-    describe = ["git", "-C", str(root), "describe", "--always", "--exclude=*", "--abbrev=12"]
+    return commit_of(root) if (root / ".git").exists() else ""
+
+
+def commit_of(folder: Path) -> str:
+    """Commit of the checkout that a folder is in, `+dirty` where it has changes.
+
+    "" outside one. It runs no program that the checkout names.
+    """
+    git = ["git", "-c", "core.fsmonitor=false", "-C", str(folder)]
+    describe = [*git, "describe", "--always", "--exclude=*", "--abbrev=12"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
             [*describe, "--dirty=+dirty"], capture_output=True, text=True, check=True, timeout=5

@@ -40,9 +40,11 @@ class TrialProgress:
     Args:
         ui: `auto`, `live`, `plain` or `quiet` (warnings only).
         part: the trial's number among several, such as `2 of 5`, or "".
+        brief: whether plain progress is a line for each replicate, which says its own number.
     """
 
-    def __init__(self, *, ui: str = "auto", part: str = "") -> None:
+    def __init__(self, *, ui: str = "auto", part: str = "", brief: bool = False) -> None:
+        self._brief = brief
         self._part = f"{part}  " if part else ""
         self._block = LiveBlock(ui, self.block, still=self._still)
         self._started = self._stage_started = time.monotonic()
@@ -81,20 +83,23 @@ class TrialProgress:
             self._timed.set()
         else:
             self._timed.clear()
-        self._block.line(stage, self._subject)
+        if not self._brief:
+            self._block.line(stage, self._subject)
         self._block.redraw()
 
     def round_done(self, replicate: int, progress: Progress) -> None:
         """A Williams design is measured."""
         self._replicate, self._rounds = replicate, progress
-        self._block.line("rounds", f"{_counted(progress)}  {_width(progress)}{_eta(progress)}")
+        if not self._brief:
+            self._block.line("rounds", f"{_counted(progress)}  {_width(progress)}{_eta(progress)}")
         self._block.redraw()
 
     def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
         """A replicate ended and is saved."""
         self._timed.clear()
-        text = f"replicate {replicate + 1}  {status}  {displayable(message)}".rstrip()
-        self._block.line("saved", text)
+        number = "" if self._brief else f"replicate {replicate + 1}  "
+        text = f"{number}{status}  {displayable(message)}".rstrip()
+        self._block.line("measured" if self._brief else "saved", text)
         self._stage, self._subject, self._rounds = "record", text, None
         self._block.redraw()
 

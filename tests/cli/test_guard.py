@@ -1,0 +1,173 @@
+"""`xla-sweeps guard`: what it refuses, and whole guards by a backend without a framework."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paths import ROOT, SUPPORT
+
+from xla_sweeps import __version__
+from xla_sweeps.cli.guard import guard_command
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.report.guard import MARKER, MOST_CHARACTERS, markdown_of
+
+PYTHON = sys.executable
+
+MODEL = ("model=mobilenet_v2", "resolution=32", "device=cpu")
+
+
+def script(path: Path, *lines: str) -> str:
+    """An interpreter that only says this."""
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture
+def nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("xla_sweeps.cli.guard.run_guard")
+
+
+def refusal(*words: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        guard_command(words)
+    line = str(caught.value)
+    assert "\n" not in line
+    return line
+
+
+@pytest.mark.usefixtures("nothing_is_measured")
+def test_an_environment_that_cannot_measure_is_refused_in_a_line(tmp_path: Path) -> None:
+    facts = json.dumps({"search": [], "packages": {"numpy": "2"}, "python": "3.11", "git": ""})
+    lines = {
+        f"{tmp_path}": "no interpreter there",
+        f"{tmp_path / 'nothing'}": "no interpreter there",
+        f"{PYTHON}@{tmp_path / 'nothing'}": "there is no folder",
+        f"{PYTHON}@": "there is no folder",
+        script(
+            tmp_path / "bare", "echo \"ModuleNotFoundError: No module named 'xla_sweeps'\" >&2"
+        ): "xla_sweeps is not installed there",
+        script(tmp_path / "old", "echo 0.0.1"): f"has xla_sweeps 0.0.1, this is {__version__}",
+        script(tmp_path / "broken", "echo oh no >&2", "exit 3"): "cannot load xla_sweeps: oh no",
+        script(
+            tmp_path / "without", f"echo {__version__}", f"echo '{facts}'"
+        ): "TensorFlow is not installed there",
+    }
+    for text, says in lines.items():
+        line = refusal("--before", text, "--after", PYTHON, *MODEL)
+        assert says in line, text
+        assert line.startswith(f"--before {text}: ")
+
+
+@pytest.mark.usefixtures("nothing_is_measured")
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--budget", "20"), "expected a time such as 90s or 20min"),
+        (("--detect", "0%"), "expected 0.1% to 100%"),
+        (("--fail-on", "slow"), "Did you mean 'slower'?"),
+        (("modes=[graph,graph]",), "name each once; guard measures it on both sides"),
+        (("--after-with", "batch_size=2"), "batch_size: both sides need the same"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused_in_a_line(
+    words: tuple[str, ...], says: str
+) -> None:
+    assert says in refusal("--before", PYTHON, "--after", PYTHON, *MODEL, *words)
+
+
+@pytest.mark.usefixtures("nothing_is_measured")
+def test_a_guard_needs_a_model() -> None:
+    assert "name a model" in refusal("--before", PYTHON, "--after", PYTHON)
+
+
+TRIAL = (
+    *("model=mobilenet_v1", "resolution=32", "device=cpu", "ui=plain"),
+    *("effort.block_s=0.002", "effort.warmup_s=0.05"),
+)
+
+
+def guard(
+    cwd: Path, *words: str, modes: str = "fake_graph,fake_xla"
+) -> subprocess.CompletedProcess[str]:
+    """A guard of the folders `a` and `b`."""
+    sides = ("--before", f"{PYTHON}@a", "--after", f"{PYTHON}@b")
+    return subprocess.run(
+        [
+            PYTHON,
+            str(SUPPORT / "fake_backend.py"),
+            "guard",
+            *sides,
+            *TRIAL,
+            f"modes=[{modes}]",
+            *words,
+        ],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(cwd)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def test_a_slower_folder_is_found_and_fails_the_guard(folders: Path) -> None:
+    (folders / "b" / "repeat").write_text("500")
+    done = guard(folders, "--fail-on", "slower,broke", "--format", "json", "-o", "out.json")
+    assert done.returncode == 1, done.stderr
+    document: dict[str, Any] = json.loads((folders / "out.json").read_bytes())
+    assert document["verdict"] == "slower"
+    assert [mode["verdict"] for mode in document["modes"]] == ["slower", "slower"]
+    assert all(mode["low"] > 0 for mode in document["modes"])
+    orders = [pair["before_first"] for pair in document["pairs"]]
+    assert orders == [True, False] * (len(orders) // 2)
+    assert document["took_turns"]
+    assert "one pair of processes that does not count" in done.stderr
+    assert "pair 4 of at most" in done.stderr
+    assert not list(folders.glob("*/results"))
+
+
+def test_a_mode_that_breaks_fails_the_guard_and_the_others_are_judged(folders: Path) -> None:
+    (folders / "b" / "fault").write_text("fake_xla:crash")
+    done = guard(folders, "--fail-on=broke", "--format", "md", "--detect", "100%")
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith(MARKER)
+    assert "| fake_xla | broke | — | — |" in done.stdout
+    assert "fake_xla: after fails: " in done.stdout
+    assert "| fake_graph | broke" not in done.stdout
+    assert "nothing known differs" in done.stdout
+
+
+def test_a_side_that_never_ran_leaves_nothing_to_judge(folders: Path) -> None:
+    (folders / "a" / "fault").write_text("fake_xla:crash")
+    done = guard(folders, "--fail-on=slower", "--fail-on=broke", modes="fake_xla")
+    assert done.returncode == 3, done.stderr
+    assert "Nothing could be judged." in done.stdout
+    assert "fake_xla: before fails" in done.stdout
+
+
+def test_a_budget_below_one_look_is_refused_with_what_is_needed(folders: Path) -> None:
+    done = guard(folders, "--budget", "0.01s")
+    assert done.returncode == 2, done.stderr
+    assert "a verdict needs 4 after one that does not count: at least" in done.stderr
+
+
+def test_a_report_fits_a_comment() -> None:
+    document = {
+        **{"model": "m", "device": "d", "verdict": "broke", "detect": 0.05, "differences": {}},
+        "modes": [{"mode": "xla", "verdict": "broke", "failures": {"after": "x|" * 50_000}}],
+        **{"pairs": [], "contaminated_pairs": 0, "took_turns": True, "command": "c"},
+    }
+    assert len(markdown_of(document)) < MOST_CHARACTERS + 10

@@ -1,0 +1,166 @@
+"""The command `guard`: did a pull request, a version or a flag make the model slower?"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import re
+import shlex
+from collections.abc import Sequence
+
+from xla_sweeps.analysis.guard import LOOK, MAX_PAIRS
+from xla_sweeps.cli.arguments import add_config_dir, add_output, command_parser, require_model
+from xla_sweeps.errors import LEFT_CODE, unknown_name
+from xla_sweeps.measure.guard import GuardResult, Plan, judged_modes, run_guard
+from xla_sweeps.measure.sides import Side, require_comparable, side_of
+from xla_sweeps.report import export
+from xla_sweeps.report.guard import document_of, markdown_of, text_of
+from xla_sweeps.report.terminal.console import duration, progress_console, say, warn
+from xla_sweeps.report.terminal.trial_progress import TrialProgress
+from xla_sweeps.results.store import folder_below
+from xla_sweeps.schema.overrides import keys_of
+
+FAIL_ON = ("slower", "faster", "broke")
+
+_UNITS = {"s": 1, "min": 60, "h": 3600}
+
+
+def guard_command(arguments: Sequence[str]) -> int:
+    """Measure both sides in turns; exit code 1 if --fail-on is met, 3 if nothing was judged."""
+    options = _parser().parse_intermixed_args(list(arguments))
+    conditions = [word for text in options.fail_on for word in text.split(",") if word]
+    for condition in conditions:
+        if condition not in FAIL_ON:
+            raise unknown_name("condition of --fail-on", condition, FAIL_ON)
+    if options.output is not None:
+        export.require_writable(options.output)
+    require_model("guard", options.overrides)
+    before, after = (
+        side_of(name, text, options.overrides, own, config_dir=options.config_dir)
+        for name, text, own in (
+            ("before", options.before, options.before_with),
+            ("after", options.after, options.after_with),
+        )
+    )
+    require_comparable(before, after)
+    plan = _plan(before, after, options)
+    _announce(plan)
+    with TrialProgress(ui=before.settings.ui, brief=True) as screen:
+        result = run_guard(plan, screen=screen)
+    if result.stopped:
+        warn(f"stopped after {len(result.pairs)} pairs; no verdict, as the looks are fixed")
+        return 128 + result.stopped
+    document = document_of(result, shlex.join(["xla-sweeps", "guard", *arguments]))
+    if options.format == "json":
+        export.write_json(document, options.output)
+    else:
+        write = markdown_of if options.format == "md" else text_of
+        export.write_text(write(document), options.output)
+    return _exit_code(result, conditions)
+
+
+def _exit_code(result: GuardResult, conditions: Sequence[str]) -> int:
+    verdicts = {str(change.verdict) for change in result.changes}
+    met = verdicts & {*conditions} or ("broke" in conditions and result.broken)
+    return 1 if met else 0 if result.changes or result.broken else LEFT_CODE
+
+
+def _plan(before: Side, after: Side, options: argparse.Namespace) -> Plan:
+    trial = before.settings.trial
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
+    logs = folder_below(before.settings.results_dir, "logs", "guard") / f"{stamp}-{os.getpid()}"
+    chosen = bool({"modes", "jit"} & keys_of(options.overrides))
+    return Plan(
+        before=before,
+        after=after,
+        modes=judged_modes(trial, chosen=chosen),
+        budget_s=options.budget,
+        detect=options.detect,
+        logs=logs.absolute(),
+    )
+
+
+def _announce(plan: Plan) -> None:
+    """Say what is going to happen, before it does."""
+    console = progress_console()
+    for side in (plan.before, plan.after):
+        own = f"  {' '.join(side.own)}" if side.own else ""
+        say(f"{side.name:6}  {side.python}  in {side.folder}{own}", console=console)
+    say(
+        f"modes   {', '.join(plan.modes)}; one pair of processes that does not count, then {LOOK} "
+        f"to {MAX_PAIRS} pairs, at most {duration(plan.budget_s)} in all",
+        console=console,
+    )
+    if len({(side.python, side.folder, side.own) for side in (plan.before, plan.after)}) == 1:
+        warn("both sides are the same: an A/A check, which finds no change if all is well")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser(
+        "guard",
+        "Measures two environments in pairs of fresh processes that take turns block by block. "
+        "Exit code 0 if no condition of --fail-on is met, 1 if one is, 2 if the request cannot be "
+        "carried out, 3 if nothing could be judged.",
+    )
+    parser.add_argument(
+        "overrides", nargs="*", metavar="KEY=VALUE", help="options of a trial, of both sides"
+    )
+    for name in ("before", "after"):
+        parser.add_argument(
+            f"--{name}",
+            required=True,
+            metavar="ENV[@DIR]",
+            help="a python, or the folder of a virtual environment; DIR is the folder that the "
+            "model's code is in (default: the current one)",
+        )
+        parser.add_argument(
+            f"--{name}-with",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="an option of this side alone, such as a flag (repeatable)",
+        )
+    parser.add_argument(
+        "--budget",
+        type=_seconds,
+        default=1200.0,
+        metavar="TIME",
+        help="time for all pairs, such as 90s, 20min or 1h (default: 20min)",
+    )
+    parser.add_argument(
+        "--detect",
+        type=_share,
+        default=0.05,
+        metavar="PERCENT",
+        help="the smallest change that matters: within it the sides are equivalent (default: 5%%)",
+    )
+    parser.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help=f"{', '.join(FAIL_ON)}: exit with 1 if any mode is (repeatable)",
+    )
+    parser.add_argument(
+        "--format", choices=("text", "md", "json"), default="text", help="(default: text)"
+    )
+    add_output(parser)
+    add_config_dir(parser)
+    return parser
+
+
+def _seconds(text: str) -> float:
+    """A type of an option: a length of time."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|min|h)", text)
+    if not match or not float(match[1]):
+        raise argparse.ArgumentTypeError(f"expected a time such as 90s or 20min, got {text!r}")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def _share(text: str) -> float:
+    """A type of an option: a percentage."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?%?", text)
+    if not match or not 0.1 <= float(match[1]) <= 100:
+        raise argparse.ArgumentTypeError(f"expected 0.1% to 100%, got {text!r}")
+    return float(match[1]) / 100
