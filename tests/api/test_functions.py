@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -18,6 +20,8 @@ from paths import ROOT, SUPPORT
 
 import xla_sweeps as xs
 from xla_sweeps.api import supervisor
+from xla_sweeps.api.kernel import require_free_gpus
+from xla_sweeps.report.terminal.explanation import explanation_text
 from xla_sweeps.results.store import Store
 
 RECORD = make_record({"graph": 0.2, "xla": 0.1}, noise=0.01)
@@ -105,34 +109,81 @@ def test_an_unknown_model_raises_with_the_nearest() -> None:
         xs.measure("mobilenet_v11", **QUICK)
 
 
-def test_an_interrupt_saves_what_was_measured(tmp_path: Path) -> None:
-    request = {**QUICK, "effort.rounds_max": 20_000, "effort.rounds_min": 20_000}
-    code = f"""
-import sys, signal, os
+LONG = {**QUICK, "effort.rounds_max": 20_000, "effort.rounds_min": 20_000}
+
+INTERRUPTED = f"""
+import os, signal, sys
 sys.path.insert(0, {str(SUPPORT)!r})
 import xla_sweeps as xs
-from xla_sweeps.api import supervisor
-from xla_sweeps.results.store import Store
-program = (sys.executable, {str(SUPPORT / "fake_backend.py")!r})
-supervisor.python_command = lambda module, *words: (*program, *words)
-sent = []
+from xla_sweeps.api import functions, supervisor
+program, signals = sys.argv[1], sys.argv[2:]
+supervisor.python_command = lambda module, *words: (sys.executable, program, *words)
 def follow(event):
-    if event["event"] == "rounds" and not sent:
-        sent.append(1)
+    if signals and event["event"] == signals[0]:
+        del signals[0]
         os.kill(os.getpid(), signal.SIGINT)
-import xla_sweeps.api.functions as functions
 functions.follower = lambda progress: follow
 try:
-    xs.measure("mobilenet_v1", **{request!r})
+    xs.measure("mobilenet_v1", **{LONG!r})
 except KeyboardInterrupt:
     print("alive")
 """
+
+STUBBORN = """
+import os, signal, time
+def told(*ignored):
+    print('{"event": "saved"}', flush=True)
+signal.signal(signal.SIGINT, told)
+open("pid", "w").write(str(os.getpid()))
+print('{"event": "rounds"}', flush=True)
+while True:
+    time.sleep(1)
+"""
+
+
+def interrupted(program: Path, *events: str, cwd: Path) -> None:
+    """Measure in a process that gets a Ctrl-C at each of these events; it must go on after them."""
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=300
+        [sys.executable, "-c", INTERRUPTED, str(program), *events],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=300,
     )
     assert done.stdout.strip() == "alive", done.stderr
+
+
+@pytest.mark.parametrize("events", [("rounds",), ("rounds", "saved")])
+def test_interrupts_save_what_was_measured(events: tuple[str, ...], tmp_path: Path) -> None:
+    interrupted(SUPPORT / "fake_backend.py", *events, cwd=tmp_path)
     (path,) = (tmp_path / "results" / "records").glob("*/*.json")
     assert json.loads(path.read_bytes())["rounds"]
+
+
+def test_a_second_interrupt_ends_a_command_that_does_not_end(tmp_path: Path) -> None:
+    program = tmp_path / "stubborn.py"
+    program.write_text(STUBBORN)
+    interrupted(program, "rounds", "saved", cwd=tmp_path)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_a_gpu_that_this_process_holds_is_refused_with_both_ways_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held = SimpleNamespace(name="/job:localhost/replica:0/task:0/device:GPU:0")
+    context = SimpleNamespace(_initialized=True, list_logical_devices=lambda kind: [held])
+    module = SimpleNamespace(context_safe=lambda: context)
+    monkeypatch.setitem(sys.modules, "tensorflow.python.eager.context", module)
+    asked = {name: value for name, value in QUICK.items() if name != "device"}
+    for call in (xs.measure, xs.explain):
+        with pytest.raises(xs.XlaSweepsError, match=r"holds GPU:0 .*set_visible_devices") as error:
+            call("mobilenet_v1", **({} if call is xs.explain else asked))
+        assert "\n" not in str(error.value)
+        assert "device='cpu'" in str(error.value)
+    require_free_gpus("cpu")
+    context._initialized = False
+    require_free_gpus(None)
 
 
 def test_a_sweep_gives_the_rows_of_its_own_trials(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +232,9 @@ def test_an_explanation_is_asked_for_by_the_options(monkeypatch: pytest.MonkeyPa
         return 0, msgspec.json.encode(KNOWN).decode()
 
     monkeypatch.setattr(supervisor, "run", run)
-    assert xs.explain("mobilenet_v1", batch_size=2, resolution=32) == KNOWN
+    why = xs.explain("mobilenet_v1", batch_size=2, resolution=32)
+    assert why.traps == KNOWN.traps
+    assert repr(why) == explanation_text(KNOWN).rstrip()
     assert asked[0][:3] == ["explain", "--format", "json"]
     assert {"model=mobilenet_v1", "batch_size=2", "resolution=32"} <= set(asked[0])
     with pytest.raises(xs.ConfigError, match="Did you mean 'resolution'"):

@@ -86,6 +86,9 @@ twin = functional(layers.Dense(3))
 twin.set_weights(CASES["functional"][0].get_weights())
 same = shipping.asked(twin, None, None, results_dir=Path("results"))["path"]
 assert same == folders["functional"], "another name of the session"
+from tensorflow.python.eager import context
+from xla_sweeps.api.kernel import gpus_held
+assert context.context_safe()._initialized and gpus_held() == []
 try:
     shipping.asked(Sized(2), batch, None, results_dir=Path("results"))
 except ConfigError as error:

@@ -72,6 +72,9 @@ def test_tables_are_read_by_data_frames(tmp_path: Path) -> None:
     assert pyarrow.table(table).num_rows == len(table) == 1
     assert table[0]["candidate"] == "xla"
     assert "resnet50" in repr(table)
+    page = table._repr_mimebundle_()["text/html"]
+    assert page.count("<svg") == page.count("<circle") == 1
+    assert len(page.encode()) < 20_000
     assert len(xs.results(tmp_path, "verdict=slower")) == 0
     with pytest.raises(xs.ConfigError, match="speedupp"):
         xs.results(tmp_path, "speedupp>1")

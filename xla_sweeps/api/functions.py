@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xla_sweeps.api import shipping, supervisor
+from xla_sweeps.api.kernel import require_free_gpus
 from xla_sweeps.api.progress import follower
 from xla_sweeps.api.table import SHOWN, Table, of_rows
-from xla_sweeps.api.trial import Trial, explanation_of
+from xla_sweeps.api.trial import Trial
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.options import LOCAL, NAMES
 from xla_sweeps.schema.overrides import flattened, overrides
 
 if TYPE_CHECKING:  # loads what only an explanation needs
-    from xla_sweeps.schema.explanation import Explanation
+    from xla_sweeps.api.explained import Explained
 
 _OWN = {"ui": "use progress=", "model": "it is the first argument", "path": "give it as the model"}
 
@@ -52,11 +53,13 @@ def measure(
 
     Raises:
         ConfigError: the request cannot be carried out. What fails in a mode is a result.
+        DeviceError: this process holds the GPU; the message says what to do.
         KeyboardInterrupt: after what was measured is saved.
     """
     show = follower(progress)
     given = _given(options, scenario=scenario, effort=effort, results_dir=str(results_dir))
     given.setdefault("tracker", "none")
+    require_free_gpus(given.get("device"))
     if modes is not None:
         given["modes"] = list(modes)
     given |= shipping.asked(model, inputs, batch_size, results_dir=Path(results_dir))
@@ -172,6 +175,7 @@ def sweep(
     show = follower(progress)
     given = _given(options, results_dir=str(results_dir))
     given.setdefault("tracker", "none")
+    require_free_gpus(given.get("device"))
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
         if isinstance(definition, Mapping):
             file = Path(folder, "sweep.yaml")
@@ -186,7 +190,7 @@ def sweep(
     return Table(table, SHOWN, (counts, *end["reasons"], *warnings, *left))
 
 
-def explain(model: Any, inputs: Any = None, **options: Any) -> Explanation:
+def explain(model: Any, inputs: Any = None, **options: Any) -> Explained:
     """How XLA compiles a model, and why it gains or loses; nothing is recorded.
 
     Args:
@@ -197,7 +201,10 @@ def explain(model: Any, inputs: Any = None, **options: Any) -> Explanation:
     Raises:
         ConfigError: the request cannot be carried out.
     """
+    from xla_sweeps.api.explained import explanation_of
+
     given = _given(options)
+    require_free_gpus(given.get("device"))
     folder = Path(given.get("results_dir", "results"))
     given |= shipping.asked(model, inputs, given.pop("batch_size", None), results_dir=folder)
     return explanation_of(tuple(overrides(given)))

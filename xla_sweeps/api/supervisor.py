@@ -5,6 +5,7 @@ The measurement is never in the caller's process: it would take signals, childre
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -21,7 +22,8 @@ from xla_sweeps.system.process import Assignment, kill_tree, python_command, sig
 SAVING_S = 120.0
 """Longest wait for what was measured to be saved after an interrupt."""
 
-ENDING_S = 2.0
+ENDING_S = 5.0
+"""Longest wait after a second interrupt."""
 
 _COLOURS = ("FORCE_COLOR", "CLICOLOR_FORCE")
 """Variables that a notebook sets, and that put codes of colours into captured text."""
@@ -40,7 +42,7 @@ def run(
 
     Raises:
         XlaSweepsError: the request cannot be carried out; in the command line's words.
-        KeyboardInterrupt: after what was measured is saved; a second one kills the command.
+        KeyboardInterrupt: after what was measured is saved; a second one waits less long for it.
     """
     environment = {name: value for name, value in os.environ.items() if name not in _COLOURS}
     environment |= {"COLUMNS": _COLUMNS, **Assignment(parent=os.getpid()).environment()}
@@ -106,10 +108,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.stdout is not None:
         process.stdout.close()
     try:
-        process.wait(ENDING_S)
-    except subprocess.TimeoutExpired:
-        kill_tree(process.pid)
-        process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(ENDING_S)
+    finally:  # one more Ctrl-C leaves nothing running either
+        if process.poll() is None:
+            kill_tree(process.pid)
+            process.wait()
 
 
 def _message(line: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:  # slow to import
     import pyarrow
@@ -16,7 +17,9 @@ SHOWN = (
 )
 """Columns of rows that are shown; a data frame has all."""
 
-SHOWN_ROWS = 60
+SHOWN_ROWS = 40
+
+DRAWN_ROWS = 16
 
 STYLE = (
     "<style>.xlasw{--ink:#1b1b1b;--dim:#666;--line:#ccc;--up:#1a7f37;--down:#c62828;color:var(--ink);"
@@ -29,6 +32,22 @@ STYLE = (
     ".xlasw td:first-child{text-align:left}.xlasw .dim{color:var(--dim)}</style>"
 )
 """Styles below one class; dark as the notebook is, not as the system is."""
+
+
+class Mark(NamedTuple):
+    """One speedup in a picture; values above 1 are faster, None where nothing was measured."""
+
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    verdict: str
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The interval, or the value alone where there is none."""
+        value = self.value or 1.0
+        return self.low or value, self.high or value
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -79,7 +98,8 @@ class Table:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         head, *cells = self._cells()
         notes = "".join(f"<p class=dim>{html.escape(line)}</p>" for line in self._footnotes())
-        text = f"{STYLE}<div class=xlasw>{table_html(head, cells)}{notes}</div>"
+        drawn = picture([_mark(row) for row in self.arrow.slice(0, DRAWN_ROWS).to_pylist()])
+        text = f"{STYLE}<div class=xlasw>{table_html(head, cells)}{drawn}{notes}</div>"
         return {"text/plain": repr(self), "text/html": text}
 
     def _cells(self) -> list[list[str]]:
@@ -113,3 +133,43 @@ def text_of(value: object) -> str:
     if value is None:
         return "—"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _mark(row: Mapping[str, Any]) -> Mark:
+    """A row of comparisons as a mark; any other row has no value."""
+    asked = f"{row.get('model')} {row.get('resolution_px')} px b{row.get('batch_size')}"
+    ends = (row.get("speedup_low"), row.get("speedup_high"))
+    name = f"{asked} {row.get('candidate')}"
+    return Mark(name, row.get("speedup"), *ends, str(row.get("verdict")))
+
+
+def picture(marks: Sequence[Mark]) -> str:
+    """An SVG of each speedup with its interval, on a logarithmic axis around 1."""
+    drawn = [mark for mark in marks if mark.value]
+    if not drawn:
+        return ""
+    reach = max(0.02, *(abs(math.log(end)) for mark in drawn for end in mark.ends)) * 1.1
+
+    def place(value: float) -> float:
+        return 390 + 150 * math.log(value) / reach
+
+    height = 20 * len(drawn) + 22
+    parts = [
+        f'<line x1="390" x2="390" y1="0" y2="{height - 18}" stroke="var(--line)"/>',
+        f'<text x="390" y="{height - 4}" text-anchor="middle" fill="var(--dim)">1×</text>',
+    ]
+    colours = {"faster": "var(--up)", "slower": "var(--down)"}
+    for number, mark in enumerate(drawn):
+        (low, high), y = mark.ends, 20 * number + 12
+        colour = colours.get(mark.verdict, "var(--dim)")
+        parts += [
+            f'<text x="0" y="{y + 4}" fill="var(--ink)">{html.escape(mark.name[:36])}</text>',
+            f'<line x1="{place(low):.1f}" x2="{place(high):.1f}" y1="{y}" y2="{y}" '
+            f'stroke="{colour}" stroke-width="3"/>',
+            f'<circle cx="{place(mark.value or 1):.1f}" cy="{y}" r="4" fill="{colour}"/>',
+            f'<text x="550" y="{y + 4}" fill="var(--ink)">{mark.value:.2f}×</text>',
+        ]
+    return (
+        f'<svg width="600" height="{height}" role="img" font-size="12" '
+        f'aria-label="speedups with 95 % intervals">{"".join(parts)}</svg>'
+    )

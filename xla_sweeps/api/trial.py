@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
-import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,11 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xla_sweeps.api import supervisor
-from xla_sweeps.api.table import SHOWN, STYLE, Table, table_html, text_of
+from xla_sweeps.api.table import SHOWN, STYLE, Mark, Table, picture, table_html, text_of
 
 if TYPE_CHECKING:  # loaded when the result is looked at
-    from xla_sweeps.schema.explanation import Explanation
+    from xla_sweeps.api.explained import Explained
     from xla_sweeps.schema.measurement import Failure, Status
     from xla_sweeps.schema.row import ComparisonRow, ModeSummary, TrialSummary
 
@@ -124,8 +121,10 @@ class Trial:
 
         return Table(table_of(self.rows), SHOWN)
 
-    def explain(self) -> Explanation:
+    def explain(self) -> Explained:
         """Why: what XLA makes of the model, and where the time goes; it takes some minutes."""
+        from xla_sweeps.api.explained import explanation_of
+
         return explanation_of(self.words)
 
     def __bool__(self) -> bool:
@@ -157,57 +156,12 @@ class Trial:
         flags = " ".join(self.flags)[:500]
         return (
             f"{STYLE}<div class=xlasw><p><b>{html.escape(self.sentence[:2000])}</b></p>"
-            f"{table_html(head, cells)}{_picture(self.rows[:12])}{reasons}"
+            f"{table_html(head, cells)}{picture([_mark(row) for row in self.rows[:12]])}{reasons}"
             f"<p class=dim>{html.escape(flags)}</p></div>"
         )
 
 
-def explanation_of(words: tuple[str, ...]) -> Explanation:
-    """The explanation of a trial with these overrides; `explanation_text` shows it."""
-    import msgspec
-
-    from xla_sweeps.schema.explanation import Explanation
-
-    document = json.loads(supervisor.run(["explain", "--format", "json", *words])[1])
-    return msgspec.convert(document, Explanation)
-
-
-def _picture(rows: tuple[ComparisonRow, ...]) -> str:
-    """An SVG of each speedup with its interval, on a logarithmic axis around 1."""
-    drawn = [row for row in rows if row.speedup.value and row.baseline.mode]
-    if not drawn:
-        return ""
-    ends = [end for row in drawn for end in _ends(row)]
-    reach = max(0.02, *(abs(math.log(end)) for end in ends)) * 1.1
-
-    def place(value: float) -> float:
-        return 190 + 150 + 150 * math.log(value) / reach
-
-    height = 20 * len(drawn) + 22
-    parts = [
-        f'<line x1="340" x2="340" y1="0" y2="{height - 18}" stroke="var(--line)"/>',
-        f'<text x="340" y="{height - 4}" text-anchor="middle" fill="var(--dim)">1×</text>',
-    ]
-    for number, row in enumerate(drawn):
-        value, (low, high), y = row.speedup.value or 1.0, _ends(row), 20 * number + 12
-        colour = {"faster": "var(--up)", "slower": "var(--down)"}.get(
-            str(row.speedup.verdict), "var(--dim)"
-        )
-        name = html.escape(f"{row.candidate.mode} / {row.baseline.mode}"[:32])
-        parts += [
-            f'<text x="0" y="{y + 4}" fill="var(--ink)">{name}</text>',
-            f'<line x1="{place(low):.1f}" x2="{place(high):.1f}" y1="{y}" y2="{y}" '
-            f'stroke="{colour}" stroke-width="3"/>',
-            f'<circle cx="{place(value):.1f}" cy="{y}" r="4" fill="{colour}"/>',
-            f'<text x="500" y="{y + 4}" fill="var(--ink)">{value:.2f}×</text>',
-        ]
-    return (
-        f'<svg width="550" height="{height}" role="img" font-size="12" '
-        f'aria-label="speedups with 95 % intervals">{"".join(parts)}</svg>'
-    )
-
-
-def _ends(row: ComparisonRow) -> tuple[float, float]:
-    """The interval, or the value alone where there is none."""
-    value = row.speedup.value or 1.0
-    return row.speedup.low or value, row.speedup.high or value
+def _mark(row: ComparisonRow) -> Mark:
+    speedup = row.speedup
+    name = f"{row.candidate.mode} / {row.baseline.mode}"
+    return Mark(name, speedup.value, speedup.low, speedup.high, str(speedup.verdict))
