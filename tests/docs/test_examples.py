@@ -14,9 +14,13 @@ import yaml
 from commands import forked
 from paths import ROOT
 
+from xla_sweeps.cli import COMMANDS
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
+from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.sweep.definition import load_sweep
 
 
 @pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/models.md"])
@@ -86,3 +90,23 @@ def test_the_recipe_for_ci_passes_and_fails_as_described(tmp_path: Path) -> None
     code, said = ended([word.replace("new", "broken") for word in compare])
     assert code == 1
     assert "--fail-on broke: 2, as " in said
+
+
+def test_every_command_of_the_tutorial_can_be_typed(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
+    commands = [shlex.split(line) for line in re.findall(r"(?m)^(?:\$ )?xla-sweeps (.*)$", text)]
+    assert len(commands) >= 7
+    definition = re.findall(r"```yaml\n(.*?)```", text, flags=re.S)
+    (tmp_path / "three.yaml").write_text(definition[0])
+    for first, *words in commands:
+        if "=" not in first:
+            assert first in COMMANDS
+        if first == "sweep":
+            assert list(load_sweep(tmp_path / words[0]).parameters)
+        elif first.startswith("model=") and first != "model=local":
+            settings_of(compose_config([first, *words, "device=cpu"]))
+
+
+def test_the_glossary_has_every_verdict_and_status() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+    assert [str(word) for word in (*Verdict, *Status) if str(word) not in text] == []
