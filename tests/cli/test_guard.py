@@ -143,7 +143,7 @@ def test_a_mode_that_breaks_fails_the_guard_and_the_others_are_judged(folders: P
     (folders / "b" / "fault").write_text("fake_xla:crash")
     done = guard(folders, "--fail-on=broke", "--format", "md", "--detect", "100%")
     assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith(MARKER)
+    assert done.stdout.startswith(MARKER.format(verdict="broke"))
     assert "| fake_xla | broke | — | — |" in done.stdout
     assert "fake_xla: after fails: " in done.stdout
     assert "| fake_graph | broke" not in done.stdout

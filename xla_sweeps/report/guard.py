@@ -10,8 +10,8 @@ from xla_sweeps.measure.guard import NO_TURNS, GuardResult
 from xla_sweeps.measure.sides import Side, differences
 from xla_sweeps.schema.columns import Verdict
 
-MARKER = "<!-- xla-sweeps-guard -->"
-"""First line of the Markdown, by which a comment is found again."""
+MARKER = "<!-- xla-sweeps-guard verdict={verdict} -->"
+"""First line of the Markdown, by which the action finds verdict and earlier comment."""
 
 MOST_CHARACTERS = 60_000
 """Of the Markdown: a comment on GitHub takes 65,536."""
@@ -103,7 +103,13 @@ def text_of(document: dict[str, Any]) -> str:
 def markdown_of(document: dict[str, Any]) -> str:
     """The report as Markdown, for a job's summary or a comment."""
     title = f"### `{document['model']}` on {document['device']}"
-    lines = [MARKER, title, "", f"**{answer_of(document)}**", ""]
+    lines = [
+        MARKER.format(verdict=document["verdict"]),
+        title,
+        "",
+        f"**{answer_of(document)}**",
+        "",
+    ]
     lines += _table(
         ("mode", "verdict", "time per call", "interval"), map(_cells, document["modes"])
     )
