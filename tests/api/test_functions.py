@@ -69,9 +69,12 @@ def test_a_package_of_a_function_s_name_can_be_called_however_it_was_imported() 
 
 def test_a_trial_in_a_thread_is_a_value_that_shows_itself() -> None:
     done: list[xs.Trial] = []
-    worker = threading.Thread(target=lambda: done.append(xs.measure("mobilenet_v1", **QUICK)))
-    worker.start()
-    worker.join()
+    with subprocess.Popen(["sleep", "600"]) as child:
+        worker = threading.Thread(target=lambda: done.append(xs.measure("mobilenet_v1", **QUICK)))
+        worker.start()
+        worker.join()
+        assert child.poll() is None, "the caller's own children live"
+        child.kill()
     (trial,) = done
     assert repr(trial).startswith("MobileNet 32 px")
     assert "\x1b" not in repr(trial)
@@ -91,6 +94,8 @@ def test_a_trial_in_a_thread_is_a_value_that_shows_itself() -> None:
         ({"ui": "live"}, "use progress="),
         ({"progress": "bar"}, "unknown progress 'bar'"),
         ({"batch_size": 0}, "batch_size=0"),
+        ({"modes": "fake_xlb"}, "unknown execution mode 'fake_xlb'"),
+        ({"inputs": "text"}, "inputs: expected numbers"),
         ({"inputs": [[1.0]]}, "inputs: a model of the catalog has its own"),
     ],
 )
@@ -208,8 +213,9 @@ def test_a_sweep_that_cannot_be_carried_out_raises() -> None:
         xs.sweep({"model": "mobilenet_v22"})
     with pytest.raises(xs.ConfigError, match="unknown option 'batch_sise'"):
         xs.sweep({"model": "mobilenet_v2", "batch_sise": [1]})
-    with pytest.raises(xs.ConfigError, match=r"call measure\(\)"):
-        xs.sweep({"model": "local"})
+    for own in ("local", [object()]):
+        with pytest.raises(xs.ConfigError, match=r"call measure\(\)"):
+            xs.sweep({"model": own})
     with pytest.raises(xs.ConfigError, match="nowhere"):
         xs.sweep("nowhere.yaml")
 

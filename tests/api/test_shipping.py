@@ -93,6 +93,10 @@ try:
     shipping.asked(Sized(2), batch, None, results_dir=Path("results"))
 except ConfigError as error:
     print(error, file=sys.stderr)
+try:
+    shipping.asked(twin, batch[:, :3], None, results_dir=Path("results"))
+except ConfigError as error:
+    print(error, file=sys.stderr)
 print(json.dumps(folders))
 """
 )
@@ -132,6 +136,7 @@ def test_models_of_all_kinds_compute_the_same_in_a_fresh_process(tmp_path: Path)
     shipped = run(SHIP, cwd=tmp_path)
     assert shipped.returncode == 0, shipped.stderr
     assert "give a function that builds it" in shipped.stderr
+    assert "cannot be called on these inputs" in shipped.stderr
     folders = shipped.stdout.splitlines()[-1]
     loaded = run(LOAD, folders, cwd=tmp_path)
     assert loaded.returncode == 0, loaded.stderr

@@ -27,7 +27,7 @@ def measure(
     model: Any,
     inputs: Any = None,
     *,
-    modes: list[str] | None = None,
+    modes: Sequence[str] | None = None,
     scenario: str = "call",
     batch_size: int | None = None,
     effort: str = "quick",
@@ -61,7 +61,7 @@ def measure(
     given.setdefault("tracker", "none")
     require_free_gpus(given.get("device"))
     if modes is not None:
-        given["modes"] = list(modes)
+        given["modes"] = [modes] if isinstance(modes, str) else list(modes)
     given |= shipping.asked(model, inputs, batch_size, results_dir=Path(results_dir))
     words = tuple(overrides(given))
     end, warnings = _followed((*words, "ui=json"), show)
@@ -229,8 +229,9 @@ def _grid(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     """A definition; of options alone, the grid over their values."""
     if "parameters" in definition:
         return definition
-    if LOCAL in (definition.get("model"), *_values(definition.get("model"))):
-        raise ConfigError("model=local: a sweep's file cannot name your own code; call measure()")
+    models = _values(definition.get("model", ""))
+    if LOCAL in models or not all(isinstance(model, str) for model in models):
+        raise ConfigError("model: a sweep names models of the catalog; call measure() for your own")
     _given({name: values for name, values in definition.items() if name != "model"})
     parameters = {name: {"values": _values(values)} for name, values in definition.items()}
     return {"method": "grid", "parameters": parameters}

@@ -107,15 +107,16 @@ def _arrays(inputs: Any) -> list[_Array]:
     parts = several.items() if isinstance(several, Mapping) else [("", part) for part in several]
     arrays = []
     for name, part in parts:
+        where = f"inputs {name}".rstrip()
         try:
             values = np.asarray(part)
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"inputs {name}: not an array: {error}") from error
+            raise ConfigError(f"{where}: not an array: {error}") from error
         if values.dtype == np.float64 and not hasattr(part, "dtype"):
             values = values.astype(np.float32)
         if values.dtype.kind not in "fiub" or not values.size or not values.ndim:
             raise ConfigError(
-                f"inputs {name}: expected numbers with the batch as first dimension, not "
+                f"{where}: expected numbers with the batch as first dimension, not "
                 f"{values.dtype} of shape {values.shape}"
             )
         arrays.append(_Array(values, str(name)))
@@ -159,7 +160,7 @@ def _saved(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> 
     if not arrays and not getattr(model, "inputs", None):
         raise ConfigError("model: its inputs are unknown; give a batch: measure(model, inputs)")
     example = _example(model) if inputs is None else inputs
-    outputs = _flat(model(example, training=False))  # creates the variables of a subclass
+    outputs = _outputs(model, example)  # creates the variables of a subclass
     objects = dict(_objects(model))
     path = results_dir.expanduser() / "models" / f".{id(model):x}.keras"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -182,6 +183,14 @@ def _saved(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> 
     }
     files = {"model.keras": saved, "code.pickle": _pickled(code, type(model).__name__)}
     return _written(results_dir, _digest(content), files, _stable(model.name))
+
+
+def _outputs(model: Any, example: Any) -> list[Any]:
+    try:
+        return _flat(model(example, training=False))
+    except Exception as error:
+        line = str(error).strip().partition("\n")[0][:300]
+        raise ConfigError(f"model: it cannot be called on these inputs ({line})") from error
 
 
 def _example(model: Any) -> Any:
