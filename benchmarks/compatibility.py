@@ -27,7 +27,7 @@ from xla_sweeps.measure import conductor
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.replicate import Setting
 from xla_sweeps.measure.workers import Stop
-from xla_sweeps.schema.backend import backend_of
+from xla_sweeps.schema.backend import backends_of
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import devices, environment
 from xla_sweeps.system.leases import Leases
@@ -80,7 +80,7 @@ def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
     effort = replace(settings.trial.effort, rounds_min=1, rounds_max=1, warmup_cap_calls=1)
     trial = replace(settings.trial, effort=effort)
     job = ReplicateJob(trial=trial, replicate=0, modes=MODES, order_seed=0)
-    backend = backend_of(settings.trial)
+    backend = backends_of(settings.trial)[0]
     limit = settings.trial.memory_limit_bytes
     with tempfile.TemporaryDirectory() as folder, Stop() as stop:
         attempt = conductor.measure(

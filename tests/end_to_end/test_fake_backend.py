@@ -103,7 +103,10 @@ def test_what_goes_wrong_in_a_mode_of_another_backend_is_its_outcome(
             ("modes=[fake_graph]", "xla_flags.xla_a=1"),
             "xla_flags: FakeWork has no such option; leave it out",
         ),
-        (("modes=[graph,fake_xla]",), "they belong to different frameworks: graph to TensorFlow"),
+        (
+            ("modes=[graph,fake_xla]", "threads.intra=1"),
+            "threads.intra: FakeWork has no such option; leave it out",
+        ),
     ],
 )
 def test_what_a_backend_does_not_have_is_refused_in_a_line(
@@ -113,6 +116,40 @@ def test_what_a_backend_does_not_have_is_refused_in_a_line(
     assert done.returncode == 2
     assert says in done.stderr
     assert not (tmp_path / "results").exists()
+
+
+def test_backends_of_one_trial_take_turns_each_in_a_process_of_its_own(tmp_path: Path) -> None:
+    stages, _ = measured_in("call", "fake_graph", "fake_xla", "other_xla", cwd=tmp_path)
+    assert stages.count("import   FakeWork") == stages.count("import   OtherWork") == 1
+    (path,) = (tmp_path / "results" / "records").glob("*/*.json")
+    record = json.loads(path.read_bytes())
+    assert {name: outcome["status"] for name, outcome in record["modes"].items()} == dict.fromkeys(
+        ("fake_graph", "fake_xla", "other_xla"), "ok"
+    )
+    assert record["environment"]["loaded"] == {
+        **{"fake": "1.2", "variable": "numpy"},
+        **{"other": "1.2", "other.variable": "other"},
+    }
+    rounds = record["rounds"]
+    assert len(rounds) >= 10
+    assert all(len(round_["blocks"]) == 3 for round_ in rounds)
+    shown = run("results", "results", "--format", "json", cwd=tmp_path)
+    rows = {row["candidate"]: row for row in json.loads(shown.stdout)}
+    assert rows.keys() == {"fake_xla", "other_xla"}
+    assert {row["baseline"] for row in rows.values()} == {"fake_graph"}
+    assert {row["software"] for row in rows.values()} == {"FakeWork 1.2, OtherWork 1.2"}
+
+
+def test_a_backend_that_dies_ends_its_own_modes_only(tmp_path: Path) -> None:
+    asked = "modes=[fake_graph,fake_xla,other_xla]"
+    done = run(asked, *TRIAL, "ui=plain", cwd=tmp_path, fault="other_xla:crash")
+    assert done.returncode == 1, done.stderr
+    (path,) = (tmp_path / "results" / "records").glob("*/*.json")
+    record = json.loads(path.read_bytes())
+    assert {name: outcome["status"] for name, outcome in record["modes"].items()} == {
+        **{"fake_graph": "ok", "fake_xla": "ok"},
+        "other_xla": "crashed",
+    }
 
 
 def test_the_roles_of_its_modes_tell_steps_and_caveats_of_another_backend(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def run(
     known_records: int | None = None,
     ui: str = "quiet",
 ) -> tuple[TrialResult, Notes]:
-    monkeypatch.setattr(runner, "backend_of", lambda trial: scripted(*script))
+    monkeypatch.setattr(runner, "backends_of", lambda trial: (scripted(*script),))
     notes = Notes()
     with TrialProgress(ui=ui) as screen:
         result = run_trial(

@@ -1,9 +1,9 @@
-"""A backend without any framework: a whole trial of it by the real command line.
+"""Two backends without any framework: a whole trial of them by the real command line.
 
-Started as `python fake_backend.py ARGUMENTS`, it is xla-sweeps with one backend and six modes more.
-$FAKE_FAULT, or a file `fault` of the current folder, is what goes wrong in a mode:
-`fake_xla:wrong`, `fake_xla:absent` or `fake_xla:crash`. A file `repeat` says how often a call
-computes.
+Started as `python fake_backend.py ARGUMENTS`, it is xla-sweeps with two backends more, each of six
+modes: `fake_xla`, `other_xla`. $FAKE_FAULT, or a file `fault` of the current folder, is what goes
+wrong in a mode: `fake_xla:wrong`, `fake_xla:absent` or `fake_xla:crash`. A file `repeat` says how
+often a call computes.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from xla_sweeps.worker import server
 from xla_sweeps.worker.backend import Tell
 from xla_sweeps.worker.replicate import Replicate
 
-BACKEND = Backend(
+FAKE = Backend(
     name="fake",
     title="FakeWork",
-    programs={"worker": (sys.executable, __file__, "--worker")},
+    programs={"worker": (sys.executable, __file__, "--worker", "FakeWork")},
     packages={"numpy": ("numpy",)},
     identity=("numpy",),
     shown={"fake": "FakeWork"},
@@ -53,17 +53,31 @@ BACKEND = Backend(
     ),
 )
 
+OTHER = replace(
+    FAKE,
+    name="other",
+    title="OtherWork",
+    programs={"worker": (sys.executable, __file__, "--worker", "OtherWork")},
+    shown={"other": "OtherWork"},
+    variables={"FAKE_BACKEND": "other"},
+)
+
 
 def declare() -> None:
-    """Declare a new backend in `schema.backend` and `schema.modes`."""
-    BACKENDS["fake"] = f"{__name__}:BACKEND"
+    """Declare the backends in `schema.backend` and `schema.modes`."""
+    for name in ("fake", "other"):
+        BACKENDS[name] = f"{__name__}:{name.upper()}"
+        _declare_modes(name)
+
+
+def _declare_modes(backend: str) -> None:
     twins = (Mode.EAGER, Mode.GRAPH, Mode.XLA, Mode.INPUT, Mode.FIT_GRAPH, Mode.FIT_XLA)
     for twin in twins:
-        mode = str.__new__(Mode, f"fake_{twin}")
-        mode._name_ = mode._value_ = f"fake_{twin}"
-        mode.entry, mode.execution, mode.steps, mode.backend = *twin.role, "fake"
+        mode = str.__new__(Mode, f"{backend}_{twin}")
+        mode._name_ = mode._value_ = f"{backend}_{twin}"
+        mode.entry, mode.execution, mode.steps, mode.backend = *twin.role, backend
         modes.MODES[str(mode)] = mode  # type: ignore[index]
-        modes._WORDS[mode] = (f"fake {twin}", f"fake({twin})")  # type: ignore[index]
+        modes._WORDS[mode] = (f"{backend} {twin}", f"{backend}({twin})")  # type: ignore[index]
         for scenario, facts in modes.SCENARIOS.items():
             if twin in facts.modes:
                 more = replace(facts, modes=(*facts.modes, mode))
@@ -172,13 +186,16 @@ class FakeModel:
         return None
 
 
+@dataclass(frozen=True)
 class FakeWork:
-    """The framework, loaded."""
+    """A framework, loaded."""
+
+    name: str = "fake"
 
     def configure(self, trial: Trial) -> None: ...
 
     def environment(self) -> Mapping[str, Any]:
-        return {"fake": "1.2", "variable": os.environ["FAKE_BACKEND"]}
+        return {self.name: "1.2", "variable": os.environ["FAKE_BACKEND"]}
 
     def device(self, trial: Trial) -> contextlib.AbstractContextManager[object]:
         return contextlib.nullcontext()
@@ -190,8 +207,10 @@ class FakeWork:
 if __name__ == "__main__":
     declare()
     if sys.argv[1] == "--worker":
-        del sys.argv[1]
-        server.main(lambda channel: Replicate(FakeWork, channel.send, title=BACKEND.title).answer)
+        title = sys.argv[2]
+        del sys.argv[1:3]
+        load = partial(FakeWork, title.removesuffix("Work").lower())
+        server.main(lambda channel: Replicate(load, channel.send, title=title).answer)
     from xla_sweeps.__main__ import main
     from xla_sweeps.measure import monitor, replicate
 

@@ -102,6 +102,16 @@ def test_the_environment_is_recorded_without_the_hosts_name() -> None:
     assert len(facts["host"]) == 8
 
 
+def test_the_identity_of_a_trial_of_one_backend_is_as_in_earlier_versions() -> None:
+    facts = {
+        "packages": {"tensorflow": "2.21.0", "keras": "3.15.1", "numpy": "2.4.0", "wandb": "0.22"},
+        "cpu": {"model": "family 25", "instruction_sets": "avx2", "cores": 2},
+        "driver": {},
+        "flags": {"XLA_FLAGS": "--xla_something"},
+    }
+    assert environment_id(CPU, facts, TENSORFLOW) == "794d3a79"
+
+
 def test_the_environments_identity_is_device_software_and_flags(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from xla_sweeps.schema.backend import backend_of, backends, is_harmless
+from xla_sweeps.schema.backend import backends, backends_of, is_harmless
 from xla_sweeps.schema.options import BY_NAME
 from xla_sweeps.schema.overrides import agree, repeats, words_of
 from xla_sweeps.schema.record import Record
@@ -37,7 +37,8 @@ def software_of(record: Record) -> str:
         **(record.environment.get("packages") or {}),
         **(record.environment.get("loaded") or {}),
     }
-    names = {**backend_of(record.trial).shown, **_GPU}
+    names = {key: name for each in backends_of(record.trial) for key, name in each.shown.items()}
+    names |= _GPU
     if record.device.get("kind") != "gpu":
         names = {key: name for key, name in names.items() if key not in _GPU}
     return ", ".join(f"{name} {loaded[key]}" for key, name in names.items() if loaded.get(key))

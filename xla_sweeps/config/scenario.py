@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 from xla_sweeps.config import catalog, values
 from xla_sweeps.errors import ConfigError, unknown_name
-from xla_sweeps.schema.backend import backend_named
 from xla_sweeps.schema.modes import (
     JIT_CANDIDATES,
     MODES,
@@ -102,12 +101,6 @@ def modes_of(
         if name not in names:
             _refuse_mode(str(name), scenario)
         modes.append(MODES[name])
-    if len({mode.backend for mode in modes}) > 1:
-        raise ConfigError(
-            f"modes=[{','.join(modes)}]: they belong to different frameworks: "
-            f"{', '.join(f'{mode} to {backend_named(mode.backend).title}' for mode in modes)}; "
-            "give those of one"
-        )
     if len(modes) > MAX_MODES:
         raise ConfigError(f"modes: {len(modes):,} of them; a trial compares at most {MAX_MODES}")
     if "jit" in explicit and "modes" in explicit and candidate not in modes:

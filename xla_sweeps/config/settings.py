@@ -28,8 +28,8 @@ from xla_sweeps.config.scenario import (
 )
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.schema import options
-from xla_sweeps.schema.backend import backend_named, backend_of
-from xla_sweeps.schema.modes import mode_of
+from xla_sweeps.schema.backend import backend_named, backends_of
+from xla_sweeps.schema.modes import by_backend
 from xla_sweeps.schema.trial import (
     MAX_ROUNDS,
     Effort,
@@ -137,7 +137,7 @@ def identify(settings: Settings, facts: Mapping[str, Any], *, cores: int | None 
     package = catalog.SOURCES[settings.trial.model.source].package
     also = (package,) if package else ()
     identity = environment.identity(
-        settings.device, facts, backend_of(settings.trial), also=also, cores=cores
+        settings.device, facts, *backends_of(settings.trial), also=also, cores=cores
     )
     return trial_id(settings.trial, identity)
 
@@ -161,6 +161,9 @@ def _to_trial(
     steps = steps_per_execution_of(document, scenario, modes, batches=batches)
     check_predict(spec, scenario, modes, batches=batches)
     check_fit(modes, data)
+    runtime, *_ = [  # all backends must have what is asked of one
+        check_runtime(document, environ, backend_named(name)) for name in by_backend(modes)
+    ]
     return Trial(
         copies=copies_of(document, modes),
         model=spec,
@@ -179,7 +182,7 @@ def _to_trial(
         memory_limit_bytes=devices.memory_limit_default()
         if limit_gib is None
         else round(limit_gib * 2**30),
-        runtime=check_runtime(document, environ, backend_named(mode_of(modes[0]).backend)),
+        runtime=runtime,
     )
 
 

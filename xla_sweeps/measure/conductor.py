@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from xla_sweeps.measure import idle, protocol, rounds, timing, workers
 from xla_sweeps.measure.failures import WorkerLost
@@ -31,6 +32,7 @@ from xla_sweeps.schema.measurement import (
     Status,
     Trend,
 )
+from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.process import adopting_orphans
 
@@ -69,6 +71,8 @@ class _Conductor:
     alive: dict[int, Worker] = field(default_factory=dict)
     warm: dict[str, protocol.Warmed] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
+    loaded: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    syncs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     losses: list[WorkerLost] = field(default_factory=list)
     until: float = math.inf
     """Time when measuring must be over, monotonic."""
@@ -138,10 +142,11 @@ class _Conductor:
                 self.alive[index] = worker
 
     def _start(self, index: int) -> Worker:
-        setting = self.setting
+        setting, usual = self.setting, (self.setting.backend, self.setting.environment)
+        backend, environment = setting.others.get(self._backend(index), usual)
         command = WorkerCommand(
-            backend=setting.backend,
-            environment=setting.environment,
+            backend=backend,
+            environment=environment,
             log=setting.log,
             labels=tuple(self.labels[index]),
             trial=self.job.trial,
@@ -165,13 +170,23 @@ class _Conductor:
         self.watcher.add(worker.pid, worker.memory.request)
         return worker
 
+    def _backend(self, index: int) -> str:
+        """The backend of a worker, by its name."""
+        return mode_of(self.job.trial.workers[index][0]).backend
+
+    def _leads(self, index: int) -> bool:
+        """True for the first worker of its backend: what it tells of the backend is recorded."""
+        backends = [mode_of(labels[0]).backend for labels in self.job.trial.workers]
+        return backends.index(backends[index]) == index
+
     def _take(self, index: int, event: protocol.Event) -> None:
         """Take in an event of a worker; facts that all workers share are the first one's."""
         match event:
             case protocol.Stage(phase=phase, mode=mode, detail=detail):
                 self._show(phase, mode, detail)
-            case protocol.Loaded(environment=environment) if index == 0:
-                self.result.environment = dict(environment)
+            case protocol.Loaded(environment=environment) if self._leads(index):
+                self.loaded[self._backend(index)] = environment
+                self.result.environment = _together(self.loaded)
             case protocol.Built(model=model):
                 self.result.built[index] = model
                 self.result.model = self.result.built[min(self.result.built)]
@@ -184,7 +199,9 @@ class _Conductor:
             job = replace(job, trial=self.setting.places[index].trial)
         limit_s = self.job.trial.timeouts.build_s
         ready = worker.request(protocol.SetUp(job=job), protocol.Ready, deadline_s=limit_s)
-        self.result.sync = self.result.sync or dict(ready.sync)
+        if self._leads(index):
+            self.syncs[self._backend(index)] = ready.sync
+            self.result.sync = _together(self.syncs)
         self.result.seconds = {**ready.seconds, **self.result.seconds}
 
     def _prepare(self, worker: Worker, label: str, index: int) -> None:
@@ -477,3 +494,17 @@ class _Conductor:
             outcome = self.result.modes.get(label, ModeOutcome(status=Status.OK))
             if outcome.status is Status.OK:
                 self.result.fail(label, lost.status, lost.failure)
+
+
+def _together(told: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The values of all backends; where one differs from an earlier one's, its name says whose.
+
+    Args:
+        told: by backend, the first one's first.
+    """
+    together: dict[str, Any] = {}
+    for backend, values in told.items():
+        for key, value in values.items():
+            differs = key in together and together[key] != value
+            together[f"{backend}.{key}" if differs else key] = value
+    return together

@@ -18,7 +18,7 @@ from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure import protocol, workers
 from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.measure.monitor import Sampler
-from xla_sweeps.schema.backend import backend_of, default_backend
+from xla_sweeps.schema.backend import backends_of, default_backend
 from xla_sweeps.schema.explanation import Explanation, OpList
 from xla_sweeps.schema.modes import Mode, mode_in
 from xla_sweeps.schema.trial import ReplicateJob
@@ -51,7 +51,7 @@ def explain(
     Raises:
         KeyboardInterrupt: a signal ended it.
     """
-    backend = backend_of(settings.trial)
+    backend = backends_of(settings.trial)[0]
     modes = tuple(str(mode) for role in ROLES if (mode := mode_in(backend.name, role)))
     trial = replace(settings.trial, modes=modes)
     job = ReplicateJob(trial=trial, replicate=1, modes=modes, order_seed=0)

@@ -23,7 +23,7 @@ from xla_sweeps.errors import StoreError
 from xla_sweeps.measure.replicate import ReplicateResult
 from xla_sweeps.measure.workers import Stop
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.backend import backend_of
+from xla_sweeps.schema.backend import backends_of
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import ModelFacts, Record, RecordFormatError
 from xla_sweeps.schema.trial import request_id
@@ -57,7 +57,7 @@ def make_record(
         model=result.model or ModelFacts.of(trial.model),
         environment={
             **facts,
-            "id": environment.environment_id(device, facts, backend_of(trial)),
+            "id": environment.environment_id(device, facts, *backends_of(trial)),
             "loaded": result.environment,
         },
         device=_facts_of(device),

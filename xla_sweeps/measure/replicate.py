@@ -79,7 +79,8 @@ class Setting:
 
     Attributes:
         backend: the framework that runs the trial; its `worker` is started.
-        environment: the complete environment of every worker.
+        environment: the complete environment of its workers.
+        others: further backends of the trial by name, each with its workers' environment.
         log: file for a worker's output.
         watch: starts the watcher of the machine.
         stop: ends the replicate early.
@@ -100,6 +101,7 @@ class Setting:
     tracker: Tracker
     quiet_s: float = 0.0
     places: tuple[Place, ...] = ()
+    others: Mapping[str, tuple[Backend, Mapping[str, str]]] = field(default_factory=dict)
 
 
 @dataclass

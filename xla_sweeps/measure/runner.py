@@ -26,7 +26,7 @@ from xla_sweeps.measure.workers import Stop, worker_environment
 from xla_sweeps.results.claim import claimed
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store, folder_below
-from xla_sweeps.schema.backend import backend_of
+from xla_sweeps.schema.backend import backends_of
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
@@ -263,6 +263,10 @@ def conduct(
     Raises:
         StoreError: a process cannot be started with its log.
     """
+    (backend, environment), *others = [
+        (each, worker_environment(job.trial, settings.device, each))
+        for each in backends_of(job.trial)
+    ]
     watch = partial(
         monitor.Sampler,
         device=settings.device,
@@ -273,8 +277,9 @@ def conduct(
             return conductor.measure(
                 job,
                 Setting(
-                    backend=backend_of(job.trial),
-                    environment=worker_environment(job.trial, settings.device),
+                    backend=backend,
+                    environment=environment,
+                    others={each.name: (each, variables) for each, variables in others},
                     log=log,
                     watch=watch,
                     stop=stop,

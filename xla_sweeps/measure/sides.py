@@ -18,7 +18,7 @@ from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure.replicate import Place
 from xla_sweeps.measure.workers import worker_environment
-from xla_sweeps.schema.backend import backend_of, default_backend
+from xla_sweeps.schema.backend import backends_of, default_backend
 from xla_sweeps.schema.modes import parse
 from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.schema.record import ModelFacts
@@ -101,7 +101,7 @@ def side_of(
     with contextlib.chdir(folder), _searching(facts["search"]):
         document = compose_config(all_words, config_dir=config_dir and config_dir.absolute())
         settings = settings_of(document, explicit=keys_of(all_words))
-    backend = backend_of(settings.trial)
+    backend = backends_of(settings.trial)[0]
     library = next(iter(backend.packages))
     if library not in facts["packages"]:
         raise ConfigError(f"{where}: {backend.title} is not installed there ({python})")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from xla_sweeps.schema.backend import Backend, backend_of
+from xla_sweeps.schema.backend import Backend, backends_of
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.modes import headline_candidates, headline_of, is_told_by, mode_of
 from xla_sweeps.schema.options import TRACKERS
@@ -74,7 +74,7 @@ def run_header(
             "xla": candidate == headline_of(scenario)[1],
             "accelerator": device_name,
             "device_kind": device_kind,
-            **_environment_scalars(environment, backend_of(trial)),
+            **_environment_scalars(environment, *backends_of(trial)),
         },
         tags=(model.family, model.source, device_kind, *tracker.tags),
         results_dir=results_dir,
@@ -109,13 +109,17 @@ def _trial_scalars(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _environment_scalars(environment: Mapping[str, Any], backend: Backend) -> dict[str, Any]:
+def _environment_scalars(environment: Mapping[str, Any], *measured: Backend) -> dict[str, Any]:
     """Environment of the trial; "" for what is missing or unknown."""
     packages, driver, flags = (
         environment.get(key) or {} for key in ("packages", "driver", "flags")
     )
     return {
-        **{key: packages.get(name, "") for key, name in backend.tracked.items()},
+        **{
+            key: packages.get(name, "")
+            for backend in measured
+            for key, name in backend.tracked.items()
+        },
         **{name: driver.get(name, "") for name in ("driver", "cuda")},
         **{name: environment.get(name, "") for name in ("host", "python", "xla_sweeps", "git")},
         "flags": " ".join(f"{name}={value}" for name, value in sorted(flags.items())),

@@ -28,7 +28,7 @@ from xla_sweeps.measure.failures import (
     diagnose_exception,
     timeout_key,
 )
-from xla_sweeps.schema.backend import Backend, backend_of
+from xla_sweeps.schema.backend import Backend, backends_of
 from xla_sweeps.schema.measurement import Phase, Status
 from xla_sweeps.schema.trial import Timeouts, Trial
 from xla_sweeps.system.devices import Device
@@ -102,9 +102,11 @@ class RequestFailed(Exception):
         super().__init__(self.failure.message)
 
 
-def worker_environment(trial: Trial, device: Device) -> dict[str, str]:
-    """The complete environment of a worker."""
-    backend = backend_of(trial)
+def worker_environment(
+    trial: Trial, device: Device, backend: Backend | None = None
+) -> dict[str, str]:
+    """The complete environment of a worker; default: of the trial's first backend."""
+    backend = backend or backends_of(trial)[0]
     variables = child_environment(os.environ, device=device, backend=backend)
     return variables | dict(backend.environment(trial, variables))
 

@@ -16,7 +16,7 @@ from xla_sweeps.analysis.pool import Evidence, Pool, pool_of
 from xla_sweeps.analysis.summary import headline_clear, summarize, with_rows
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
-from xla_sweeps.schema.backend import Backend, backend_of
+from xla_sweeps.schema.backend import Backend, backends_of
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.record import Record, build_of, outcome_of, wall_s
 from xla_sweeps.schema.row import ComparisonRow, Figure, TrialSummary, value_of
@@ -111,7 +111,7 @@ def record_facts(record: Record) -> RecordFacts:
         request_id=record.request_id,
         device=noise.device_of(record),
         device_name=str(record.device.get("name", "")),
-        software=software_identity(record.environment, backend_of(record.trial)),
+        software=software_identity(record.environment, *backends_of(record.trial)),
         model=record.model.name,
         cost_s=wall_s(record),
         started_at=record.started_at,
@@ -127,10 +127,11 @@ def _is_clear(record: Record) -> bool:
     return bool(guarded(Path(record.trial_id), lambda: headline_clear([record]))[0])
 
 
-def software_identity(environment: Mapping[str, Any], backend: Backend) -> str:
+def software_identity(environment: Mapping[str, Any], *measured: Backend) -> str:
     """The versions that make records of different machines comparable."""
     packages = environment.get("packages") or {}
-    return " ".join(str(packages.get(name, "")) for name in backend.identity)
+    names = (name for backend in measured for name in backend.identity)
+    return " ".join(str(packages.get(name, "")) for name in names)
 
 
 def read_trials(

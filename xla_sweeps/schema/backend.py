@@ -11,7 +11,7 @@ from typing import Any
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import DEFAULT_BACKEND, mode_of
+from xla_sweeps.schema.modes import DEFAULT_BACKEND, by_backend
 from xla_sweeps.schema.trial import Trial
 
 BACKENDS: dict[str, str] = {
@@ -103,9 +103,9 @@ def backend_named(name: str) -> Backend:
     return declared
 
 
-def backend_of(trial: Trial) -> Backend:
-    """The backend that runs a trial; its modes have one in common."""
-    return backend_named(mode_of(trial.modes[0]).backend)
+def backends_of(trial: Trial) -> tuple[Backend, ...]:
+    """The backends that run a trial; the first one's worker leads."""
+    return tuple(map(backend_named, by_backend(trial.modes)))
 
 
 def default_backend() -> Backend:

@@ -462,9 +462,19 @@ def baseline_of(modes: Sequence[str]) -> str:
     return next((labels[role] for role in _BASELINES if role in labels), str(modes[0]))
 
 
+def by_backend(modes: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The labels of each backend, in the order given; the default backend's first."""
+    groups: dict[str, tuple[str, ...]] = {}
+    for label in modes:
+        backend = mode_of(label).backend
+        groups[backend] = (*groups.get(backend, ()), label)
+    return dict(sorted(groups.items(), key=lambda group: group[0] != DEFAULT_BACKEND))
+
+
 def by_role(modes: Iterable[str]) -> dict[Role, str]:
-    """The labels that are no further copies, by what their modes are."""
-    labels = [(label, *parse(label)) for label in modes if is_mode(label)]
+    """The labels of the first backend that are no further copies, by what their modes are."""
+    first = next(iter(by_backend(filter(is_mode, modes)).values()), ())
+    labels = [(label, *parse(label)) for label in first]
     return {mode.role: str(label) for label, mode, copy in labels if copy == 1}
 
 
@@ -503,16 +513,18 @@ def comparison_pairs(modes: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """(baseline, candidate) of every comparison: the headline's first.
 
     Then the other modes with the headline baseline, XLA with graph mode of each way of calling, and
-    every mode with eager.
+    every mode with eager of its backend.
     """
     if len(modes) < 2:
         return ()
-    baseline, eager = baseline_of(modes), by_role(modes).get(_EAGER, "")
+    baseline = baseline_of(modes)
+    eagers = [by_role(labels).get(_EAGER, "") for labels in by_backend(modes).values()]
     pairs = list(headline_pairs(modes))
-    pairs += [(baseline, label) for label in modes if label not in (baseline, eager)]
+    pairs += [(baseline, label) for label in modes if label not in (baseline, *eagers)]
     for label in modes:
         mode, copy = parse(label)
         if mode.without_xla and (graph := label_of(mode.without_xla, copy)) in modes:
             pairs.append((graph, label))
-    pairs += [(eager, label) for label in modes if eager in modes and label != eager]
+    for eager, labels in zip(eagers, by_backend(modes).values(), strict=True):
+        pairs += [(eager, label) for label in labels if eager and label != eager]
     return tuple(dict.fromkeys(pairs))

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from xla_sweeps.schema.modes import Scenario, baseline_of, parse
+from xla_sweeps.schema.modes import Scenario, baseline_of, by_backend, parse
 
 
 class Precision(StrEnum):
@@ -282,13 +282,17 @@ class Trial:
 
     @property
     def workers(self) -> tuple[tuple[str, ...], ...]:
-        """The labels that each measuring process measures: all in one, unless copies are apart."""
+        """The labels that each measuring process measures: a backend's, or one copy of each."""
+        groups = tuple(by_backend(self.modes).values())
         if self.copies == "together":
-            return (self.modes,)
+            return groups
         numbers = sorted({parse(label)[1] for label in self.modes})
-        return tuple(
-            tuple(label for label in self.modes if parse(label)[1] == number) for number in numbers
+        split = (
+            tuple(label for label in labels if parse(label)[1] == number)
+            for number in numbers
+            for labels in groups
         )
+        return tuple(filter(None, split))
 
     @property
     def samples(self) -> int:

@@ -24,7 +24,7 @@ from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.results.derive import software_identity
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema import options
-from xla_sweeps.schema.backend import backend_of, backends
+from xla_sweeps.schema.backend import backends, backends_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import DEFAULT_BACKEND
 from xla_sweeps.schema.overrides import flattened, keys_of, overrides, repeating
@@ -66,7 +66,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         duplicates: one in so many trials of one replicate is measured twice; 0 for none.
         twice: whether it is one of these.
         silent_s: seconds without a line of output after which its command has hung.
-        backend: the framework that runs it.
+        backends: the frameworks that run it.
     """
 
     words: tuple[str, ...]
@@ -88,7 +88,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     timed_s: float = 0.0
     duplicates: int = 0
     twice: bool = False
-    backend: str = DEFAULT_BACKEND
+    backends: tuple[str, ...] = (DEFAULT_BACKEND,)
 
     @property
     def counted(self) -> tuple[Status, ...]:
@@ -211,7 +211,7 @@ class Composer:
             silent_s=trial.timeouts.total_s + SILENT_MARGIN_S,
             timed_s=trial.effort.timed_s(len(trial.modes)),
             duplicates=trial.effort.duplicates,
-            backend=backend_of(trial).name,
+            backends=tuple(backend.name for backend in backends_of(trial)),
         )
 
     def _matching(self, accelerator: str | None) -> list[Slot]:

@@ -176,7 +176,7 @@ def assign_records(
             measured = [
                 run
                 for run in by_request.get(task.request_id, ())
-                if run.software == software.get(task.backend)
+                if run.software == " ".join(software[name] for name in task.backends)
                 and (
                     task.accelerator is None
                     or devices.is_accelerator(run.device_name, task.accelerator)

@@ -128,8 +128,7 @@ def environment() -> dict[str, Any]:
 def identity(
     device: Device,
     facts: Mapping[str, Any],
-    backend: Backend,
-    *,
+    *measured: Backend,
     also: Sequence[str] = (),
     cores: int | None = None,
 ) -> dict[str, Any]:
@@ -138,7 +137,7 @@ def identity(
     Args:
         device: what is measured on.
         facts: `environment()`.
-        backend: the framework that is measured.
+        measured: the frameworks that are measured.
         also: further packages whose versions count.
         cores: how many the trial may use; default: as in the facts.
     """
@@ -146,6 +145,7 @@ def identity(
     set_w, enforced_w = device.settings.power_limit_set_w, device.settings.power_limit_w
     libraries = [name for name in packages if name.startswith("nvidia-")]
     also = (*also, *libraries) if device.kind == "gpu" else also
+    names = [name for backend in measured for name in backend.identity]
     return {
         "device": device.name,
         "cpu": [cpu["model"], cpu["instruction_sets"]],
@@ -153,14 +153,14 @@ def identity(
         "cores": cpu["cores"] if cores is None else cores,
         "driver": facts["driver"].get("driver", "") if device.kind == "gpu" else "",
         **({"power_limit_w": set_w or enforced_w} if device.kind == "gpu" else {}),
-        **{name: packages.get(name, "") for name in (*backend.identity, *also)},
+        **{name: packages.get(name, "") for name in (*names, *also)},
         **facts["flags"],
     }
 
 
-def environment_id(device: Device, facts: Mapping[str, Any], backend: Backend) -> str:
+def environment_id(device: Device, facts: Mapping[str, Any], *measured: Backend) -> str:
     """Eight hex digits of `identity`, for all trials of a machine, software and flags."""
-    document = json.dumps(identity(device, facts, backend), sort_keys=True)
+    document = json.dumps(identity(device, facts, *measured), sort_keys=True)
     return hashlib.sha256(document.encode()).hexdigest()[:8]
 
 
