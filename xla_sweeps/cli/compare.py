@@ -118,7 +118,7 @@ def between(
         if filters:
             table = functools.reduce(matching, filters, rows.table)
             trials = table["trial_id"].unique().to_pylist()
-        records, summaries = read_trials(folder, rows, only=trials)
+        records, summaries = read_trials(folder, rows, only=trials, raw=False)
         store = Store(folder)
         anchors = {name: store.load(name).records.get(name, []) for name in rows.anchors}
         summaries = {name: one for name, one in summaries.items() if name not in anchors}

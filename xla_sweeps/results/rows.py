@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from xla_sweeps.analysis.pool import Pool
+from xla_sweeps.analysis.pool import NOTHING, Pool
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive
@@ -160,6 +160,7 @@ def summaries(
     rows: Rows,
     *,
     only: Collection[str] | None = None,
+    raw: bool = True,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[dict[str, list[Record]], dict[str, TrialSummary], tuple[str, ...]]:
     """Records and summaries by trial, for what needs more than rows; lines that rows do not have.
@@ -168,6 +169,7 @@ def summaries(
         results_dir: the results folder.
         rows: of the folder; the summaries have them.
         only: these trials (default: all).
+        raw: False for records without their timings, most of the memory that many need.
         advance: called with (trials read, trials to read) after each.
 
     Raises:
@@ -187,12 +189,16 @@ def summaries(
         loaded = store.load(trial)
         problems += loaded.problems
         if trial in loaded.records:
-            make = partial(summarize, loaded.records[trial])
+            own = rows_by_trial.get(trial, ())
+            make = partial(summarize, loaded.records[trial], pool=None if own else NOTHING)
             summary, unusable = guarded(store.records_dir / trial, make)
             problems += unusable
             if summary is not None:
-                records[trial] = loaded.records[trial]
-                by_trial[trial] = derive.among_others(summary, rows_by_trial.get(trial, ()))
+                records[trial] = [
+                    one if raw else replace(one, modes={}, rounds=(), gpu=())
+                    for one in loaded.records[trial]
+                ]
+                by_trial[trial] = derive.among_others(summary, own)
     if only is None and not by_trial:
         raise StoreError(f"{results_dir} holds no readable record")
     return records, by_trial, tuple(line for line in problems if line not in rows.problems)

@@ -106,6 +106,16 @@ def test_an_error_of_our_own_is_one_line_where_nothing_can_be_written(
     assert capsys.readouterr().err.endswith("'x'; its traceback could not be written\n")
 
 
+def test_a_machine_without_a_temporary_folder_is_no_defect(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = "No usable temporary directory found in ['/tmp']"
+    assert complain(FileNotFoundError(errno.ENOENT, text)) == 2
+    assert capsys.readouterr().err == (
+        f"xla-sweeps: {text}: set TMPDIR to a writable folder, or see `ulimit -f`\n"
+    )
+
+
 def test_a_heartbeat_tells_when_nothing_was_told_for_ten_seconds() -> None:
     now, told = [0.0], []
     heart = Heartbeat(lambda: told.append(now[0]), clock=lambda: now[0])

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from xla_sweeps.errors import BUG_CODE, XlaSweepsError
+from xla_sweeps.errors import BUG_CODE, StoreError, XlaSweepsError
 from xla_sweeps.system.text import displayable, redacted
 
 _Group = TypeVar("_Group")
@@ -174,6 +174,8 @@ def complain(error: Exception, *, results_dir: Path | None = None) -> int:
         results_dir: of an error of our own, the traceback is put into its folder of logs where
             that takes it, else into the folder for temporary files.
     """
+    if isinstance(error, FileNotFoundError) and "temporary directory" in str(error):
+        error = StoreError(f"{error.strerror}: set TMPDIR to a writable folder, or see `ulimit -f`")
     if not isinstance(error, XlaSweepsError):
         return _report_bug(error, results_dir)
     line = displayable(redacted(str(error)))
