@@ -199,7 +199,7 @@ def test_a_sweep_gives_the_rows_of_its_own_trials(monkeypatch: pytest.MonkeyPatc
     good = xs.sweep({**grid, "batch_size": [1, 4]}, effort="quick", device="cpu")
     assert [row["batch_size"] for row in good] == [1, 4]
     assert {row["status"] for row in good} == {"ok"}
-    assert good.notes == ("trials: 2 ok",)
+    assert good.notes[0] == "trials: 2 ok"
     monkeypatch.setenv("FAKE_WORKER", "raise:xla")
     more = xs.sweep({**grid, "batch_size": [4, 8]}, effort="quick", device="cpu")
     assert [(row["batch_size"], row["verdict"]) for row in more][1] == (8, "failed")

@@ -58,8 +58,9 @@ def test_a_notebook_gets_text_and_html_without_scripts_or_addresses() -> None:
 
 
 def test_a_failure_is_a_value_and_its_text_is_escaped() -> None:
-    failure = failed_outcome(Status.COMPILE_ERROR, "<img onerror=x>" * 5000)
-    trial = trial_of(replace(RECORD, modes={**RECORD.modes, "xla": failure}))
+    failure = failed_outcome(Status.COMPILE_ERROR, '<img onerror=x>"' * 5000)
+    several = {f"xla_{number}": failure for number in range(2, 20)}
+    trial = trial_of(replace(RECORD, modes={**RECORD.modes, "xla": failure, **several}))
     assert trial.failures["xla"].message.startswith("<img")
     page = trial._repr_mimebundle_()["text/html"]
     assert "<img" not in page
@@ -105,6 +106,11 @@ def test_a_notebook_s_line_is_drawn_twice_a_second_and_not_between_timed_blocks(
     now[0] += 10
     line({"event": "rounds"})
     assert len(drawn) == before
+    line({"event": "progress", "done": 1, "total": 3})
+    line({"event": "running", "trial": "resnet50 b4"})
+    assert repr(drawn[-1]) == "1 of 3 trials · resnet50 b4"
+    line({"event": "end"})
+    assert repr(drawn[-1]) == ""
 
 
 def test_the_session_s_numbers_do_not_count_in_a_configuration() -> None:

@@ -150,8 +150,8 @@ class Trial:
         ]
         head = ("mode", "samples/s", "ms a call", "compile s", "status")
         reasons = "".join(
-            f"<p>{html.escape(f'{label}: {failure.message}'[:500])}</p>"
-            for label, failure in list(self.failures.items())[:8]
+            f"<p>{html.escape(f'{label}: {failure.message}'[:300])}</p>"
+            for label, failure in list(self.failures.items())[:5]
         )
         flags = " ".join(self.flags)[:500]
         return (
