@@ -10,7 +10,7 @@ import pytest
 from conducting import Notes
 from real_trials import SHORT
 
-from xla_sweeps.measure.guard import Plan, _Session
+from xla_sweeps.measure.guard import Pairs, Plan
 from xla_sweeps.measure.sides import differences, side_of
 from xla_sweeps.measure.workers import Stop
 
@@ -51,7 +51,7 @@ def test_each_side_runs_the_model_of_its_own_folder(tmp_path: Path) -> None:
         logs=tmp_path / "logs",
     )
     with Stop() as stop:
-        measured = _Session(plan, Notes(), stop)._measure(before_first=False)
+        measured = Pairs(plan, Notes(), stop).measure(before_first=False)
     assert measured.failures("graph") == {}
     ratio = measured.ratio("graph")
     assert ratio is not None

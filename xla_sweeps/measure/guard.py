@@ -109,28 +109,31 @@ def run_guard(plan: Plan, *, screen: Screen) -> GuardResult:
     ):
         text = WAITING.format(device=device.label, holder="{}")
         whole.wait(stop, lambda holder: screen.warn(text.format(holder)))
-        session = _Session(plan, screen, stop)
+        session = Pairs(plan, screen, stop)
         session.run()
         session.result.stopped = signals.number
         return session.result
 
 
 @dataclass(frozen=True)
-class _Measured:
+class MeasuredPair:
     """One pair as measured: of each side, by its name, the replicate and the copy in it."""
 
     seen: Mapping[str, tuple[ReplicateResult, int]]
 
     @property
     def interrupted(self) -> bool:
+        """True if a signal ended it."""
         return any(result.status is Status.INTERRUPTED for result, _ in self.seen.values())
 
     @property
     def contaminated(self) -> bool:
+        """True if other load contaminated a side."""
         return any(result.contaminated for result, _ in self.seen.values())
 
     @property
     def models(self) -> dict[str, ModelFacts]:
+        """The models that were built, by the name of the side."""
         together = len({id(result) for result, _ in self.seen.values()}) == 1
         return {
             name: model
@@ -139,6 +142,7 @@ class _Measured:
         }
 
     def out_of_memory(self) -> bool:
+        """True if a process or a mode ran out of memory."""
         ends = [result.status for result, _ in self.seen.values()]
         ends += [one.status for result, _ in self.seen.values() for one in result.modes.values()]
         return any(end in _OUT_OF_MEMORY for end in ends)
@@ -173,8 +177,8 @@ def _samples(result: ReplicateResult) -> Samples:
     return Samples(result.rounds, contaminated=result.contaminated)
 
 
-class _Session:
-    """A guard while it is measured."""
+class Pairs:
+    """The pairs of a guard, while they are measured."""
 
     def __init__(self, plan: Plan, screen: Screen, stop: Stop) -> None:
         self.plan, self.screen, self.stop = plan, screen, stop
@@ -194,11 +198,11 @@ class _Session:
         self.screen.trial_started(title, replicates=1 + guard.MAX_PAIRS, log=self.plan.logs)
         if 0 < device.memory_bytes < least_memory_bytes(self.apart):
             self._take_no_turns()
-        first = self._measure(before_first=True)
+        first = self.measure(before_first=True)
         if result.together and first.out_of_memory():
             self._take_no_turns()
             began = time.monotonic()
-            first = self._measure(before_first=True)
+            first = self.measure(before_first=True)
         if first.interrupted:
             return
         result.models = first.models
@@ -250,7 +254,7 @@ class _Session:
         result, plan = self.result, self.plan
         while len(result.pairs) < result.looks * LOOK:
             before_first = (len(result.pairs) + self.alone.seed) % 2 == 0
-            measured = self._measure(before_first=before_first)
+            measured = self.measure(before_first=before_first)
             if measured.interrupted:
                 return
             ratios = {mode: measured.ratio(mode) for mode in modes}
@@ -269,7 +273,7 @@ class _Session:
                 if len(result.changes) == len(modes) and guard.is_settled(result.changes):
                     return
 
-    def _say(self, measured: _Measured, ratios: Mapping[str, float]) -> None:
+    def _say(self, measured: MeasuredPair, ratios: Mapping[str, float]) -> None:
         """Show what the latest pair says."""
         pairs, most = len(self.result.pairs), self.result.looks * LOOK
         words = [f"{mode} {100 * math.expm1(ratio):+.1f} %" for mode, ratio in ratios.items()]
@@ -278,16 +282,16 @@ class _Session:
             for name, text in measured.failures(mode).items():
                 self.screen.warn(f"{mode} failed {name}: {text}")
 
-    def _measure(self, *, before_first: bool) -> _Measured:
+    def measure(self, *, before_first: bool) -> MeasuredPair:
         """Measure one pair."""
         sides = [self.plan.before, self.plan.after]
         sides = sides if before_first else sides[::-1]
         if self.result.together:
             replicate = self._conduct(self.apart, *sides)
-            return _Measured(
+            return MeasuredPair(
                 {side.name: (replicate, copy) for copy, side in enumerate(sides, start=1)}
             )
-        return _Measured({side.name: (self._conduct(self.alone, side), 1) for side in sides})
+        return MeasuredPair({side.name: (self._conduct(self.alone, side), 1) for side in sides})
 
     def _conduct(self, trial: Trial, *sides: Side) -> ReplicateResult:
         job = ReplicateJob(
