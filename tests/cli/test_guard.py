@@ -164,6 +164,12 @@ def test_a_budget_below_one_look_is_refused_with_what_is_needed(folders: Path) -
     assert "a verdict needs 4 after one that does not count: at least" in done.stderr
 
 
+def test_modes_of_two_frameworks_are_refused(folders: Path) -> None:
+    done = guard(folders, modes="graph,fake_graph")
+    assert done.returncode == 2
+    assert "guard measures modes of one framework" in done.stderr
+
+
 def test_a_report_fits_a_comment() -> None:
     document = {
         **{"model": "m", "device": "d", "verdict": "broke", "detect": 0.05, "differences": {}},

@@ -200,6 +200,8 @@ def require_comparable(before: Side, after: Side) -> None:
         raise ConfigError(
             f"modes=[{','.join(first.modes)}]: name each once; guard measures it on both sides"
         )
+    if len(first.workers) > 1:
+        raise ConfigError(f"modes=[{','.join(first.modes)}]: guard measures modes of one framework")
 
 
 def differences(
