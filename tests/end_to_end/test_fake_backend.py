@@ -140,16 +140,27 @@ def test_backends_of_one_trial_take_turns_each_in_a_process_of_its_own(tmp_path:
     assert {row["software"] for row in rows.values()} == {"FakeWork 1.2, OtherWork 1.2"}
 
 
-def test_a_backend_that_dies_ends_its_own_modes_only(tmp_path: Path) -> None:
-    asked = "modes=[fake_graph,fake_xla,other_xla]"
-    done = run(asked, *TRIAL, "ui=plain", cwd=tmp_path, fault="other_xla:crash")
+@pytest.mark.parametrize(
+    ("fault", "failed", "status", "says"),
+    [
+        ("other_xla:crash", "other", Status.CRASHED, "SIGSEGV"),
+        ("adopt", "other", Status.WRONG_RESULT, "outputs differ from eager's"),
+        ("fake:build", "fake", Status.UNSUPPORTED_OP, "FakeWork has no Conv2D"),
+    ],
+)
+def test_what_ends_a_backend_of_a_trial_ends_its_own_modes_only(
+    fault: str, failed: str, status: Status, says: str, tmp_path: Path
+) -> None:
+    asked = "modes=[fake_xla,other_xla]"
+    done = run(asked, *TRIAL, "ui=plain", cwd=tmp_path, fault=fault)
     assert done.returncode == 1, done.stderr
     (path,) = (tmp_path / "results" / "records").glob("*/*.json")
     record = json.loads(path.read_bytes())
-    assert {name: outcome["status"] for name, outcome in record["modes"].items()} == {
-        **{"fake_graph": "ok", "fake_xla": "ok"},
-        "other_xla": "crashed",
-    }
+    other = {"fake": "other", "other": "fake"}[failed]
+    assert record["modes"][f"{other}_xla"]["status"] == Status.OK
+    assert record["modes"][f"{failed}_xla"]["status"] == status
+    assert says in record["modes"][f"{failed}_xla"]["failure"]["message"]
+    assert (says in done.stderr) is (status is not Status.WRONG_RESULT)
 
 
 def test_the_roles_of_its_modes_tell_steps_and_caveats_of_another_backend(tmp_path: Path) -> None:

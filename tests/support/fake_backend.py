@@ -3,7 +3,7 @@
 Started as `python fake_backend.py ARGUMENTS`, it is xla-sweeps with two backends more, each of six
 modes: `fake_xla`, `other_xla`. $FAKE_FAULT, or a file `fault` of the current folder, is what goes
 wrong in a mode: `fake_xla:wrong`, `fake_xla:absent` or `fake_xla:crash`. A file `repeat` says how
-often a call computes.
+often a call computes. `fake:build` is a fault of a backend, `adopt` of both.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -136,15 +137,29 @@ class FakeExecutable:
         return {}
 
 
+class FakeVariable(np.ndarray):
+    """An array to which another one can be assigned, unless $FAKE_FAULT is `adopt`."""
+
+    def assign(self, other: np.ndarray) -> None:
+        if os.environ.get("FAKE_FAULT") != "adopt":
+            self[:] = other
+
+
 class FakeModel:
-    """Random weights."""
+    """Random weights, other ones in each backend."""
 
     deterministic = True
     compared_inputs = 1
 
-    def __init__(self, job: ReplicateJob) -> None:
-        random, spec = np.random.default_rng(job.trial.seed), job.trial.model
-        self.weights, self.inputs = random.normal(size=(64, 10)), random.normal(size=(8, 64))
+    def __init__(self, job: ReplicateJob, backend: str) -> None:
+        self.backend, spec = backend, job.trial.model
+        if os.environ.get("FAKE_FAULT") == f"{backend}:build":
+            raise ValueError("no fake kernel for Conv2D")
+        random = np.random.default_rng([job.trial.seed, *backend.encode()])
+        self.weights = random.normal(size=(64, 10)).view(FakeVariable)
+        self.inputs = np.random.default_rng(job.trial.seed).normal(size=(8, 64))
+        self.built = SimpleNamespace(loaded=SimpleNamespace(variables=[self.weights]))
+        self.later: list[list[np.ndarray]] = []
         self.facts = replace(
             ModelFacts.of(spec),
             params=self.weights.size,
@@ -201,7 +216,7 @@ class FakeWork:
         return contextlib.nullcontext()
 
     def build(self, job: ReplicateJob) -> FakeModel:
-        return FakeModel(job)
+        return FakeModel(job, self.name)
 
 
 if __name__ == "__main__":

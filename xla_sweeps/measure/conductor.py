@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from xla_sweeps.measure import idle, protocol, rounds, timing, workers
@@ -32,7 +33,7 @@ from xla_sweeps.schema.measurement import (
     Status,
     Trend,
 )
-from xla_sweeps.schema.modes import mode_of
+from xla_sweeps.schema.modes import by_backend, mode_of
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.process import adopting_orphans
 
@@ -73,6 +74,10 @@ class _Conductor:
     calls: dict[str, int] = field(default_factory=dict)
     loaded: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     syncs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    shared: str = ""
+    """Folder of what workers of several backends share."""
+    is_shared: bool = False
+    """True once a worker has written there: the first one whose model could be built."""
     losses: list[WorkerLost] = field(default_factory=list)
     until: float = math.inf
     """Time when measuring must be over, monotonic."""
@@ -93,6 +98,8 @@ class _Conductor:
             label: index for index, labels in enumerate(self.labels) for label in labels
         }
         self.clocks = [ClockCheck() for _ in self.labels]
+        if len(by_backend(self.job.trial.modes)) > 1:
+            self.shared = self.started.enter_context(TemporaryDirectory(prefix="xla-sweeps-"))
 
     def run(self) -> None:
         """Prepare, measure, finish."""
@@ -198,7 +205,9 @@ class _Conductor:
         if self.setting.places:
             job = replace(job, trial=self.setting.places[index].trial)
         limit_s = self.job.trial.timeouts.build_s
-        ready = worker.request(protocol.SetUp(job=job), protocol.Ready, deadline_s=limit_s)
+        request = protocol.SetUp(job=job, shared=self.shared, leads=not self.is_shared)
+        ready = worker.request(request, protocol.Ready, deadline_s=limit_s)
+        self.is_shared = True
         if self._leads(index):
             self.syncs[self._backend(index)] = ready.sync
             self.result.sync = _together(self.syncs)
@@ -261,6 +270,8 @@ class _Conductor:
             )
             if left:
                 return
+        elif len(self.labels) > 1:
+            self.setting.screen.warn(f"{', '.join(self.labels[index])}: {lost.failure.message}")
         self.labels[index] = []
         self.losses.append(lost)
 

@@ -20,10 +20,18 @@ from xla_sweeps.system.text import redacted
 
 
 class SetUp(msgspec.Struct, frozen=True, tag="set_up"):
-    """Load the framework, build the model, and run it eagerly. Answered by `Ready`."""
+    """Load the framework, build the model, and run it eagerly. Answered by `Ready`.
+
+    Attributes:
+        shared: folder of the weights and outputs that workers of several backends share; "" where
+            there is one backend.
+        leads: whether this worker writes them; the others read them.
+    """
 
     phase: ClassVar = Phase.IMPORT
     job: ReplicateJob
+    shared: str = ""
+    leads: bool = False
 
 
 class Prepare(msgspec.Struct, frozen=True, tag="prepare"):

@@ -12,6 +12,7 @@ from xla_sweeps.measure import protocol, timing
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.worker.sharing import Shared
 
 Tell = Callable[[protocol.Event], None]
 """Sends an event to the parent."""
@@ -35,7 +36,7 @@ class Executable(timing.Renewable, Protocol):
         """Figures besides the times of calls, by their names in `ModeOutcome`; once it is warm."""
 
 
-class Model(Protocol):
+class Model(Shared, Protocol):
     """A model on its device, its inputs, and the outputs that every mode must reproduce.
 
     Attributes:

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.schema.measurement import (
@@ -28,6 +29,7 @@ from xla_sweeps.schema.measurement import (
 )
 from xla_sweeps.schema.modes import Execution, Mode, mode_in, mode_of
 from xla_sweeps.schema.trial import ModelSpec, ReplicateJob, size_text
+from xla_sweeps.worker import sharing
 from xla_sweeps.worker.backend import Executable, Framework, Model, Tell
 
 CLOCK = time.perf_counter_ns
@@ -71,7 +73,7 @@ class Replicate:
     def answer(self, request: protocol.Request) -> protocol.Reply:
         """Do what is asked; raises whatever the framework or the model raises."""
         if isinstance(request, protocol.SetUp):
-            return self._set_up(request.job)
+            return self._set_up(request)
         with self._framework.device(self._job.trial):
             match request:
                 case protocol.Prepare(mode=mode):
@@ -86,12 +88,14 @@ class Replicate:
                     return self._finish(request)
         raise ValueError(f"a replicate does not answer {type(request).__name__}")
 
-    def _set_up(self, job: ReplicateJob) -> protocol.Ready:
+    def _set_up(self, request: protocol.SetUp) -> protocol.Ready:
         """Build the model, run it eagerly, and compute the float64 reference where it always is.
 
-        Elsewhere it is computed once a mode is not close to eager.
+        Elsewhere it is computed once a mode is not close to eager. Eager execution is that of the
+        worker that leads.
         """
-        tell, trial = self._tell, job.trial
+        tell, job, trial = self._tell, request.job, request.job.trial
+        shared = Path(request.shared) if request.shared else None
         tell(protocol.Stage(phase=Phase.IMPORT, detail=self._title))
         began = time.perf_counter()
         self._framework, self._job = self._load(), job
@@ -102,9 +106,13 @@ class Replicate:
             tell(protocol.Stage(phase=Phase.BUILD, detail=_shown(trial.model)))
             model = self._model = self._framework.build(job)
             tell(protocol.Built(model=model.facts))
-            eager = mode_in(mode_of(trial.modes[0]).backend, Mode.EAGER.role)
+            if shared and not request.leads:
+                sharing.take_weights(model, shared)
+            eager = mode_in(mode_of(job.modes[0]).backend, Mode.EAGER.role)
             tell(protocol.Stage(phase=Phase.VERIFY, mode=str(eager or "")))
             model.run_eagerly(tell)
+            if shared:
+                (sharing.write if request.leads else sharing.take_outputs)(model, shared)
             if trial.effort.always_reference and job.replicate == 0:
                 model.add_reference(tell)
             built = time.perf_counter()

@@ -1,0 +1,68 @@
+"""Weights and expected outputs that workers of several backends share, through a folder.
+
+The first worker writes them. The others take its weights, and every mode is compared with its
+eager outputs. Inputs are drawn by NumPy from the trial's seed, so they are the same in each.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from xla_sweeps.errors import XlaSweepsError
+
+_WEIGHTS, _OUTPUTS = "weights.npz", "outputs.npz"
+
+
+class Shared(Protocol):
+    """A model whose weights and outputs can be shared.
+
+    Attributes:
+        built: its `loaded.variables` are arrays for NumPy, and have `assign`.
+        eager: outputs of eager execution on the first inputs, an array per head.
+        later: the same on each input after these.
+    """
+
+    built: Any
+    eager: list[np.ndarray]
+    later: list[list[np.ndarray]]
+
+
+def write(model: Shared, folder: Path) -> None:
+    """Write a model's weights, and its eager outputs once it has run."""
+    np.savez(folder / _WEIGHTS, *map(np.asarray, model.built.loaded.variables))
+    np.savez(folder / _OUTPUTS, *model.eager, *(head for heads in model.later for head in heads))
+
+
+def take_weights(model: Shared, folder: Path) -> None:
+    """Give a model the weights that another worker has written, before it runs.
+
+    Raises:
+        XlaSweepsError: it has other variables.
+    """
+    weights, variables = _read(folder / _WEIGHTS), model.built.loaded.variables
+    shapes = [tuple(variable.shape) for variable in variables]
+    if shapes != [array.shape for array in weights]:
+        raise XlaSweepsError("the model has other variables than in the backend before it")
+    for variable, array in zip(variables, weights, strict=True):
+        variable.assign(array)
+
+
+def take_outputs(model: Shared, folder: Path) -> None:
+    """Have a model's modes compared with the eager outputs of the worker that has written them.
+
+    Raises:
+        XlaSweepsError: it has other outputs.
+    """
+    outputs, heads = _read(folder / _OUTPUTS), len(model.eager)
+    if len(outputs) != heads * (1 + len(model.later)):
+        raise XlaSweepsError("the model has other outputs than in the backend before it")
+    model.eager, rest = outputs[:heads], outputs[heads:]
+    model.later = [rest[start : start + heads] for start in range(0, len(rest), heads)]
+
+
+def _read(path: Path) -> list[np.ndarray]:
+    with np.load(path) as arrays:
+        return list(arrays.values())
