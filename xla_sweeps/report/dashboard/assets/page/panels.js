@@ -35,6 +35,7 @@ function addPanel(element, draw, { follows = [], worth = () => true } = {}) {
  */
 function refreshPanels(view = currentView, names = null) {
   currentView = view;
+  document.documentElement.style.setProperty("--pairs", view.pairs.length); // room for charts that are not drawn yet
   if (!names) showWorthy();
   for (const panel of PANELS) if (!names || panel.follows.some((name) => names.includes(name))) panel.stale = true;
   drawNear();
