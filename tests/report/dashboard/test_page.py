@@ -359,7 +359,7 @@ def test_tabs_follow_the_arrow_keys(browser: Browser, study: Studies) -> None:
     for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "Home", "End"):
         browser.press(key)
         seen.append(browser.evaluate("document.activeElement.dataset.tab"))
-        assert browser.evaluate("document.activeElement.getAttribute('aria-selected')") == "true"
+        browser.wait("document.activeElement.getAttribute('aria-selected') === 'true'")
         assert (
             browser.evaluate("document.querySelectorAll('[role=tab][aria-selected=true]').length")
             == 1
