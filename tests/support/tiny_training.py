@@ -10,9 +10,9 @@ import keras
 import tensorflow as tf
 from desk import Heard, set_up
 
-from xla_sweeps.backends.tensorflow import sources
+from xla_sweeps.backends.keras import sources
+from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
-from xla_sweeps.backends.tensorflow.sources import LoadedModel
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 
 

@@ -15,9 +15,9 @@ import pytest
 import tensorflow as tf
 from catalog_models import of_catalog
 
+from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
 from xla_sweeps.backends.tensorflow.operations import compiled_inside
-from xla_sweeps.backends.tensorflow.sources import LoadedModel
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement

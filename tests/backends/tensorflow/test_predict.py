@@ -14,11 +14,11 @@ import tf_keras
 from desk import Heard, Ready, prepare_modes
 from factories import TRIAL
 
+from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow import bench as benches
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.models import BuiltModel, forward_of
 from xla_sweeps.backends.tensorflow.scenarios.predict import KerasCalls, PredictBench
-from xla_sweeps.backends.tensorflow.sources import LoadedModel
 from xla_sweeps.measure.protocol import Caveat
 from xla_sweeps.schema.measurement import Flag, Flagged, ModeOutcome, Status
 from xla_sweeps.schema.modes import SCENARIOS, Mode, Scenario

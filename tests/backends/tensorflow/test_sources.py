@@ -19,12 +19,13 @@ from catalog_models import of_catalog
 from keras_files import write_keras_file
 from paths import SUPPORT
 
+from xla_sweeps.backends.keras.sources import trains_always
 from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
 from xla_sweeps.backends.tensorflow.explain.graph import traced_ops
 from xla_sweeps.backends.tensorflow.explain.traps import random_numbers
 from xla_sweeps.backends.tensorflow.operations import compiled_inside
 from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
-from xla_sweeps.backends.tensorflow.sources import saved_model, trains_always
+from xla_sweeps.backends.tensorflow.sources import saved_model
 from xla_sweeps.backends.tensorflow.sources.saved_model import from_specs
 from xla_sweeps.config import catalog, local_model
 from xla_sweeps.errors import ConfigError, XlaSweepsError
@@ -188,8 +189,8 @@ def test_a_broken_library_disables_only_its_own_source(
             raise AttributeError("module 'keras' has no attribute 'gone'\nin version 4")
         return import_module(name, *arguments, **keywords)
 
-    monkeypatch.setattr("xla_sweeps.backends.tensorflow.sources.import_module", broken)
-    monkeypatch.setattr("xla_sweeps.backends.tensorflow.sources.recipes.import_module", broken)
+    monkeypatch.setattr("xla_sweeps.backends.keras.sources.import_module", broken)
+    monkeypatch.setattr("xla_sweeps.backends.keras.sources.recipes.import_module", broken)
     specs = {
         "keras_cv": of_catalog("resnet18", "keras_cv", 32),
         "keras_hub": of_catalog("resnet18", "keras_hub", 32),

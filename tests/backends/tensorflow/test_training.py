@@ -15,7 +15,8 @@ from desk import Heard, Ready, desk_of, prepare_modes
 from factories import TRIAL
 from tiny_training import bench_of, loaded, network
 
-from xla_sweeps.backends.tensorflow import models, sources
+from xla_sweeps.backends.keras import sources
+from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.backends.tensorflow.training import Trainer, values_of
 from xla_sweeps.errors import ConfigError

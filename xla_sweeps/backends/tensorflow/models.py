@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow import sources
+from xla_sweeps.backends.keras import sources
+from xla_sweeps.backends.keras.sources import LoadedModel, applications
 from xla_sweeps.backends.tensorflow.hlo import Module
 from xla_sweeps.backends.tensorflow.macs import MacCount, count_macs
-from xla_sweeps.backends.tensorflow.sources import LoadedModel, applications
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.bench import Bench, eager_outputs
-from xla_sweeps.backends.tensorflow.sources import LoadedModel
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import agreement
 from xla_sweeps.schema.measurement import Agreement

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow import devices, modes
 from xla_sweeps.backends.tensorflow.bench import INPUT_BATCHES, Bench
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
 from xla_sweeps.backends.tensorflow.scenarios.keras_jit import KerasExecutable
-from xla_sweeps.backends.tensorflow.sources import LoadedModel
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Entry, Execution, Mode
 from xla_sweeps.schema.trial import ModelSpec

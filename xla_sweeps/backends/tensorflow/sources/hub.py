@@ -17,7 +17,8 @@ from pathlib import Path
 import tensorflow as tf
 import tensorflow_hub
 
-from xla_sweeps.backends.tensorflow.sources import LoadedModel, not_loaded, saved_model
+from xla_sweeps.backends.keras.sources import LoadedModel, not_loaded
+from xla_sweeps.backends.tensorflow.sources import saved_model
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import ModelSpec
 from xla_sweeps.system.environment import replica_folder

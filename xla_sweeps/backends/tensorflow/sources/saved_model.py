@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow.sources import LoadedModel
+from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec
 

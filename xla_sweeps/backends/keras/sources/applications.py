@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from xla_sweeps.backends.tensorflow.sources import LoadedModel
+from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import ModelSpec
 

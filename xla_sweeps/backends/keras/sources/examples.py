@@ -7,8 +7,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow.sources import LoadedModel
-from xla_sweeps.backends.tensorflow.sources.applications import library_of
+from xla_sweeps.backends.keras.sources import LoadedModel
+from xla_sweeps.backends.keras.sources.applications import library_of
 from xla_sweeps.errors import unknown_name
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 

@@ -14,7 +14,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow.sources import LoadedModel, saved_model
+from xla_sweeps.backends.keras.sources import LoadedModel
+from xla_sweeps.backends.tensorflow.sources import saved_model
 from xla_sweeps.backends.tensorflow.sources.saved_model import bind, from_specs
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure.failures import error_line

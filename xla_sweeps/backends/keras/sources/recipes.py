@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from xla_sweeps.backends.tensorflow.sources import LoadedModel, not_loaded
+from xla_sweeps.backends.keras.sources import LoadedModel, not_loaded
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import ModelSpec
 

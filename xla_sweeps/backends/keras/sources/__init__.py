@@ -1,0 +1,119 @@
+"""Sources of models, one module each; a source imports its library when it loads a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.measure.failures import error_line
+from xla_sweeps.schema.trial import InputSpec, ModelSpec
+
+_LOADERS = {
+    "keras": "applications",
+    "tf_keras": "applications",
+    "keras_cv": "recipes",
+    "keras_hub": "recipes",
+    "tensorflow_hub": "hub",
+    "examples": "examples",
+    "local": "local",
+}
+"""The module that loads each library's models."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModel:
+    """A model in memory.
+
+    Attributes:
+        forward: one forward pass: takes a batch (a tensor, or a tuple of tensors for several
+            inputs) and returns tensors, nested as the model nests them. A Keras model's also takes
+            `training`.
+        inputs: the inputs of one sample.
+        variables: all variables, including moving statistics.
+        keras_model: the Keras model, or None if it is not one.
+        rebuildable: whether the same spec under another dtype policy gives the same model in
+            another precision.
+        decode: (outputs of `forward`, images) to boxes after non-max suppression, or None: boxes
+            (batch, n, 4), confidences (batch, n), classes (batch, n), number of valid boxes
+            (batch).
+        batch: the only batch size that the model takes, or None.
+        eager_is_graph: whether an eager call runs a saved graph.
+        replica_of: the Hub handle of which this is a copy with random weights, or "".
+    """
+
+    forward: Callable[..., Any]
+    inputs: tuple[InputSpec, ...]
+    variables: Sequence[Any]
+    keras_model: Any = None
+    rebuildable: bool = True
+    decode: Callable[[Any, Any], Any] | None = None
+    batch: int | None = None
+    eager_is_graph: bool = False
+    replica_of: str = ""
+
+    @classmethod
+    def of_keras(
+        cls,
+        model: Any,
+        inputs: tuple[InputSpec, ...],
+        *,
+        pack: Callable[[Any], Any] = lambda batch: batch,
+        **more: Any,
+    ) -> LoadedModel:
+        """A Keras model that takes batches as `pack` nests them, with further fields.
+
+        It is called with `training=False`, unless that would overrule a layer that was called with
+        `training=True`.
+        """
+        inference = None if trains_always(model) else False
+        return cls(
+            forward=lambda batch, training=inference: model(pack(batch), training=training),
+            inputs=inputs,
+            variables=model.variables,
+            keras_model=model,
+            **more,
+        )
+
+
+def trains_always(model: Any) -> bool:
+    """True if a layer of a functional model was called with `training=True`.
+
+    Uses private attributes of Keras 3, tried on 3.15.1. In tf_keras such a call wins anyway.
+    """
+    return any(
+        getattr(getattr(node, "arguments", None), "kwargs", {}).get("training") is True
+        for layer in model._flatten_layers(include_self=False, recursive=True)
+        for node in getattr(layer, "_inbound_nodes", ())
+    )
+
+
+def not_loaded(
+    spec: ModelSpec, weights: str, error: Exception, *, check: str = "the network"
+) -> XlaSweepsError:
+    """The error where weights could not be loaded, or downloaded."""
+    return XlaSweepsError(
+        f"weights={spec.weights}: {weights} could not be loaded ({type(error).__name__}); check "
+        f"the name and {check}, or use weights=random (it runs the same operations)"
+    )
+
+
+def load(spec: ModelSpec) -> LoadedModel:
+    """Load a model from its source, with the weights of its spec.
+
+    Raises:
+        XlaSweepsError: it cannot be loaded; the message is one line.
+    """
+    try:
+        if spec.library in ("keras_cv", "keras_hub"):
+            import_module(spec.library)
+        loader = import_module(f"{__name__}.{_LOADERS[spec.library]}")
+    except Exception as error:  # a library may raise anything with an unknown Keras or TensorFlow
+        raise XlaSweepsError(
+            f"source={spec.source}: {spec.library} cannot be imported: {error_line(error)}"
+        ) from error
+    loaded = loader.load(spec)
+    assert isinstance(loaded, LoadedModel)
+    return loaded
