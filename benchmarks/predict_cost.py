@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.backends.tensorflow import bench as benches
+from xla_sweeps.backends.keras import bench as benches
+from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.scenarios.predict import PredictBench, Repeated
 from xla_sweeps.config import catalog
@@ -86,7 +87,7 @@ def _overhead_ms(times: Sequence[Times]) -> Times:
     return overhead
 
 
-def _bench(trial: Trial, built: models.BuiltModel, size: int) -> PredictBench:
+def _bench(trial: Trial, built: building.BuiltModel, size: int) -> PredictBench:
     rng = np.random.default_rng(0)
     inputs = [models.draw(built.inputs, size, rng) for _ in range(benches.INPUT_BATCHES)]
     built.call(inputs[0])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xla_sweeps.backends.keras.building import BuiltModel, forward_of
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow.explain.explaining import Explaining
-from xla_sweeps.backends.tensorflow.models import BuiltModel, forward_of
 
 
 def explaining(

@@ -15,7 +15,7 @@ from desk import Heard, desk_of, prepare_modes, set_up
 from factories import TRIAL
 
 from xla_sweeps.backends.tensorflow import modes
-from xla_sweeps.backends.tensorflow.bench import Bench, eager_outputs
+from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.measure import protocol
 from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
 from xla_sweeps.schema.modes import Mode
@@ -150,7 +150,7 @@ def test_a_later_input_has_a_reference_of_its_own(bench: Bench) -> None:
     outcome = warmed(job(SMALL), inexact)["graph"]
     assert list(inexact.later_references) == [1]
     assert outcome.status is Status.OK  # eager is further from float64 than graph is
-    expected = eager_outputs(bench.built, [bench.inputs[2]])
+    expected = bench.eager_outputs([bench.inputs[2]])
     assert bench.eager_of(2)[0] == pytest.approx(expected[0])
 
 

@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 from hlo_modules import Op, constant, convolution, dot, element, module, op, parameter, product
 
+from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.tensorflow.hlo import Module
-from xla_sweeps.backends.tensorflow.macs import MacCount, count_macs
+from xla_sweeps.backends.tensorflow.macs import count_macs
 
 pytestmark = pytest.mark.tf
 

@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 from catalog_models import of_catalog
 
+from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
 from xla_sweeps.backends.tensorflow.operations import compiled_inside
@@ -116,7 +117,7 @@ def build(
     resolution: int | None = None,
     precision: Precision = Precision.FLOAT32,
     source: str = "applications",
-) -> models.BuiltModel:
+) -> building.BuiltModel:
     return models.build(of_catalog(name, source, resolution), precision=precision, seed=0)
 
 
@@ -143,7 +144,7 @@ def _smallest_resolution(entry: catalog.CatalogEntry) -> int:
     return max(entry.min_resolution, math.ceil(least / entry.divisor) * entry.divisor)
 
 
-def images(built: models.BuiltModel, count: int = 4) -> np.ndarray:
+def images(built: building.BuiltModel, count: int = 4) -> np.ndarray:
     return np.asarray(models.draw(built.inputs, count, np.random.default_rng(0)))
 
 
@@ -216,7 +217,7 @@ def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(
     entry = ENTRIES[name]
     built = build(name, _smallest_resolution(entry), source=source)
     rng = np.random.default_rng(0)
-    models.calibrate(built, models.draw(built.inputs, 4, rng))
+    building.calibrate(built, models.draw(built.inputs, 4, rng))
     batch = models.draw(built.inputs, 1, rng)
     eager, *others = (
         modes.ModeExecutable.bind(built.call, mode, [batch]).outputs()
@@ -257,7 +258,7 @@ def test_calibration_gives_untrained_logits_that_mean_something(name: str) -> No
     built = build(name, 96)
     batch = images(built)
     before = np.abs(np.asarray(built.call(tf.constant(batch)))).max()
-    models.calibrate(built, batch)
+    building.calibrate(built, batch)
     logits = np.asarray(built.call(tf.constant(batch)))
     assert not 0.01 < before < 10, "this model would not need it"
     assert np.isfinite(logits).all()
@@ -268,7 +269,7 @@ def test_calibration_gives_untrained_logits_that_mean_something(name: str) -> No
 @pytest.mark.parametrize("source", ["applications", "keras_cv"])
 def test_calibration_reaches_batch_normalization_inside_other_layers(source: str) -> None:
     built = build("efficientnetv2b0", 96, source=source)
-    models.calibrate(built, images(built))
+    building.calibrate(built, images(built))
     variances = [
         variable
         for variable in built.loaded.keras_model.variables
@@ -286,7 +287,7 @@ def test_calibration_leaves_the_layers_as_they_were_and_the_head_gives_logits() 
         if type(layer).__name__ == "BatchNormalization"
     ]
     momenta = [layer.momentum for layer in layers]
-    models.calibrate(built, images(built))
+    building.calibrate(built, images(built))
     assert [layer.momentum for layer in layers] == momenta
     assert momenta[0] == 0.999
     logits = np.asarray(built.call(tf.constant(images(built))))
@@ -304,7 +305,7 @@ def test_calibration_leaves_the_layers_as_they_were_and_the_head_gives_logits() 
 def test_the_float64_twin_computes_the_same_with_smaller_errors(name: str) -> None:
     built = build(name, 64)
     batch = images(built)
-    models.calibrate(built, batch)
+    building.calibrate(built, batch)
     (reference,) = models.float64_reference(of_catalog(name, "applications", 64), built, batch[:2])
     assert reference.dtype == np.float64
     logits = np.asarray(built.call(tf.constant(batch)))[:2]
@@ -321,7 +322,7 @@ def test_the_float64_reference_makes_the_call_of_the_scenario() -> None:
     asked = of_catalog("mobilenet_v1", "applications", 32)
     built = models.build(asked, precision=Precision.FLOAT32, seed=0, step=negated)
     batch = images(built)
-    models.calibrate(built, batch)
+    building.calibrate(built, batch)
     (reference,) = models.float64_reference(asked, built, batch[:2])
     outputs = np.asarray(built.call(tf.constant(batch)))[:2]
     assert np.abs(outputs - reference).max() < 1e-3 * np.abs(reference).max()

@@ -14,10 +14,10 @@ import tf_keras
 from desk import Heard, Ready, prepare_modes
 from factories import TRIAL
 
+from xla_sweeps.backends.keras import bench as benches
+from xla_sweeps.backends.keras.building import BuiltModel, forward_of
 from xla_sweeps.backends.keras.sources import LoadedModel
-from xla_sweeps.backends.tensorflow import bench as benches
 from xla_sweeps.backends.tensorflow import modes
-from xla_sweeps.backends.tensorflow.models import BuiltModel, forward_of
 from xla_sweeps.backends.tensorflow.scenarios.predict import KerasCalls, PredictBench
 from xla_sweeps.measure.protocol import Caveat
 from xla_sweeps.schema.measurement import Flag, Flagged, ModeOutcome, Status
@@ -84,16 +84,17 @@ def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> PredictBen
         tf.random.stateless_uniform((batch_size, *SHAPE), seed=(index, 0))
         for index in range(benches.INPUT_BATCHES + batches - 1)
     ]
-    return PredictBench(
+    bench = PredictBench(
         trial=trial,
         device=CPU,
         built=built,
         inputs=inputs,
-        eager=benches.eager_outputs(built, inputs[:batches]),
         deterministic=True,
         reference=None,
         facts=benches.facts_of(trial, built),
     )
+    bench.eager = bench.eager_outputs(inputs[:batches])
+    return bench
 
 
 @pytest.fixture(scope="module")

@@ -19,14 +19,15 @@ from catalog_models import of_catalog
 from keras_files import write_keras_file
 from paths import SUPPORT
 
+from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.sources import trains_always
+from xla_sweeps.backends.keras.sources.inputs import from_specs
 from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
 from xla_sweeps.backends.tensorflow.explain.graph import traced_ops
 from xla_sweeps.backends.tensorflow.explain.traps import random_numbers
 from xla_sweeps.backends.tensorflow.operations import compiled_inside
 from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
 from xla_sweeps.backends.tensorflow.sources import saved_model
-from xla_sweeps.backends.tensorflow.sources.saved_model import from_specs
 from xla_sweeps.config import catalog, local_model
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement
@@ -57,11 +58,11 @@ def own(path: str, **given: Any) -> ModelSpec:
     return local_model.user_model_spec({**asked, **given})
 
 
-def build(spec: ModelSpec, **changes: Any) -> models.BuiltModel:
+def build(spec: ModelSpec, **changes: Any) -> building.BuiltModel:
     return models.build(spec, **{"precision": Precision.FLOAT32, "seed": 0, **changes})
 
 
-def outputs(built: models.BuiltModel, count: int = 2) -> list[np.ndarray]:
+def outputs(built: building.BuiltModel, count: int = 2) -> list[np.ndarray]:
     return [
         np.asarray(output)
         for output in tf.nest.flatten(
@@ -90,7 +91,7 @@ def test_a_detector_returns_its_heads_or_the_boxes_after_suppression() -> None:
 
 def test_suppression_keeps_no_two_boxes_of_a_class_that_overlap() -> None:
     built = build(of_catalog("yolo_v8_xs", "keras_cv", 96), step=DetectBench.step)
-    models.calibrate(built, models.draw(built.inputs, 4, np.random.default_rng(1)))
+    building.calibrate(built, models.draw(built.inputs, 4, np.random.default_rng(1)))
     boxes, confidences, _, (count, *_) = outputs(built, 1)
     x, y, width, height = boxes[0, :count].T
     left, top = np.maximum(x[:, None], x), np.maximum(y[:, None], y)
@@ -170,7 +171,7 @@ def test_a_head_of_zeros_is_initialized_again() -> None:
     built = build(of_catalog("resnet18", "keras_cv", 32))
     head = built.loaded.keras_model.layers[-1]
     head.kernel.assign(tf.zeros_like(head.kernel))
-    models.calibrate(built, models.draw(built.inputs, 4, np.random.default_rng(0)))
+    building.calibrate(built, models.draw(built.inputs, 4, np.random.default_rng(0)))
     assert outputs(built)[0].std() > 0.01
 
 

@@ -15,8 +15,7 @@ from desk import Heard, Ready, desk_of, prepare_modes
 from factories import TRIAL
 from tiny_training import bench_of, loaded, network
 
-from xla_sweeps.backends.keras import sources
-from xla_sweeps.backends.tensorflow import models
+from xla_sweeps.backends.keras import building, sources
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.backends.tensorflow.training import Trainer, values_of
 from xla_sweeps.errors import ConfigError
@@ -417,12 +416,12 @@ def test_probabilities_and_logits_get_the_loss_of_their_kind(of: Callable[..., T
 def test_every_optimizer_trains(name: str) -> None:
     trial = replace(TRAIN, training=Training(optimizer=name, learning_rate=0.01))
     model = network()
-    built = models.BuiltModel(
+    built = building.BuiltModel(
         loaded=loaded(model, TRAIN),
         call=model,
         params=0,
         trainable_params=0,
-        step=models.forward_of,
+        step=building.forward_of,
     )
     trainer = Trainer(built, trial, [tf.ones((4, 6))])
     before = values_of(trainer.trainable[0])

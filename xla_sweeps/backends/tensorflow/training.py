@@ -11,8 +11,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.tensorflow import devices, models, modes
-from xla_sweeps.backends.tensorflow.models import BuiltModel
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import learning
@@ -84,7 +85,7 @@ class Trainer:
                 "has no trainable weights; use a Keras model: another source, or scenario=call"
             )
         self.model = model
-        self.library = models.keras_library_of(model)
+        self.library = building.keras_library_of(model)
         self.forward = built.loaded.forward
         self.precision = trial.precision
         head = _head(built.loaded.forward(inputs[0]), trial)
@@ -236,7 +237,7 @@ class Trainer:
         images, labels = self.batches[0]
         alone = replace(trial, precision=Precision.FLOAT32)
         with tf.device("/device:CPU:0"):
-            twin = models.float64_twin(trial.model, built)
+            twin = building.float64_twin(trial.model, built)
             wide = Trainer(twin, alone, [tf.nest.map_structure(models.widened, images)])
             wide.batches = [(wide.batches[0][0], labels)]
             with wide.without_random_layers():
@@ -387,7 +388,7 @@ def _variables(optimizer: Any) -> list[Any]:
 def _random_layers(model: Any) -> list[tuple[Any, str]]:
     return [
         (layer, name)
-        for layer in models.all_layers(model)
+        for layer in building.all_layers(model)
         for name in _RANDOM
         if isinstance(rate := getattr(layer, name, None), float) and rate > 0
     ]

@@ -17,7 +17,7 @@ from explained_models import explaining
 from paths import ROOT
 from trapped_models import CASES, COMPILING, IMAGE, Case, Custom
 
-from xla_sweeps.backends.tensorflow import models
+from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.tensorflow.explain import refusals, traps
 from xla_sweeps.backends.tensorflow.explain.graph import named_in, traced_ops
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable
@@ -210,10 +210,10 @@ def test_layers_are_as_they_were_after_they_were_noted(library: Any) -> None:
     inputs = library.Input((16, 16, 4))
     features = library.layers.Conv2D(4, 3, padding="same")(inputs)
     model = library.Model(inputs, features + inputs if library is tf_keras else features)
-    calls = [vars(layer).get("call") for layer in models.all_layers(model)]
+    calls = [vars(layer).get("call") for layer in building.all_layers(model)]
     before = model(BATCHES[0], training=False)
     explained(model)
-    assert [vars(layer).get("call") for layer in models.all_layers(model)] == calls
+    assert [vars(layer).get("call") for layer in building.all_layers(model)] == calls
     assert bool(tf.reduce_all(model(BATCHES[0], training=False) == before))
 
 

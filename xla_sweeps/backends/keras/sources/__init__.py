@@ -16,11 +16,11 @@ _LOADERS = {
     "tf_keras": "applications",
     "keras_cv": "recipes",
     "keras_hub": "recipes",
-    "tensorflow_hub": "hub",
+    "tensorflow_hub": "xla_sweeps.backends.tensorflow.sources.hub",
     "examples": "examples",
     "local": "local",
 }
-"""The module that loads each library's models."""
+"""The module that loads each library's models: one of these, or an engine's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,8 @@ def load(spec: ModelSpec) -> LoadedModel:
     try:
         if spec.library in ("keras_cv", "keras_hub"):
             import_module(spec.library)
-        loader = import_module(f"{__name__}.{_LOADERS[spec.library]}")
+        place = _LOADERS[spec.library]
+        loader = import_module(place if "." in place else f"{__name__}.{place}")
     except Exception as error:  # a library may raise anything with an unknown Keras or TensorFlow
         raise XlaSweepsError(
             f"source={spec.source}: {spec.library} cannot be imported: {error_line(error)}"

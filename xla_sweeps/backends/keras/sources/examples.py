@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.sources.applications import library_of
@@ -48,8 +47,9 @@ def _sum_of_products(library: Any, side: int) -> Any:
     3 inputs. The example is that of TensorFlow's introduction to XLA.
     """
     x, y, z = (library.Input((side, side), name=name) for name in "xyz")
-    summed = library.layers.Lambda(lambda whole: tf.reduce_sum(whole, axis=(1, 2)))
-    total = summed(x + y * z) if library is not keras else keras.ops.sum(x + y * z, axis=(1, 2))
+    if library is keras:
+        return library.Model([x, y, z], keras.ops.sum(x + y * z, axis=(1, 2)))
+    total = library.layers.Lambda(lambda whole: library.backend.sum(whole, (1, 2)))(x + y * z)
     return library.Model([x, y, z], total)
 
 

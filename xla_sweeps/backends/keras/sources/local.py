@@ -9,17 +9,18 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import keras
-import tensorflow as tf
 
 from xla_sweeps.backends.keras.sources import LoadedModel
-from xla_sweeps.backends.tensorflow.sources import saved_model
-from xla_sweeps.backends.tensorflow.sources.saved_model import bind, from_specs
+from xla_sweeps.backends.keras.sources.inputs import bind, from_specs
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
+
+_SAVED_MODEL = "xla_sweeps.backends.tensorflow.sources.saved_model"
+"""Loads a SavedModel, which is TensorFlow's own."""
 
 
 def load(spec: ModelSpec) -> LoadedModel:
@@ -30,10 +31,7 @@ def load(spec: ModelSpec) -> LoadedModel:
     """
     path = spec.recipe["path"]
     if spec.recipe["kind"] == "saved_model":
-        saved = tf.saved_model.load(path)
-        return saved_model.adapt(
-            saved, where=path, inputs=spec.inputs, resolution=spec.resolution_px
-        )
+        return cast(LoadedModel, importlib.import_module(_SAVED_MODEL).load(spec))
     if spec.recipe["kind"] == "keras":
         model = _load_keras(path, spec.recipe.get("import"))
         return _from_keras(model, spec, rebuildable=False)
@@ -152,7 +150,7 @@ def _from_callable(built: Callable[..., Any], spec: ModelSpec) -> LoadedModel:
     named = all(given.name for given in inputs)
 
     def forward(batch: Any) -> Any:
-        tensors = tf.nest.flatten(batch)
+        tensors = keras.tree.flatten(batch)
         if named:
             return built(
                 **{given.name: tensor for given, tensor in zip(inputs, tensors, strict=True)}
@@ -191,11 +189,11 @@ def _packer(inputs: tuple[InputSpec, ...], structure: Any) -> Callable[[Any], An
         several = inputs if len(inputs) > 1 else inputs[0]
         nested = several if structure is None else structure
         return lambda batch: bind(batch, nested)
-    return lambda batch: dict(zip(names, tf.nest.flatten(batch), strict=True))
+    return lambda batch: dict(zip(names, keras.tree.flatten(batch), strict=True))
 
 
 def _zeros(given: InputSpec) -> Any:
-    return tf.zeros((1, *given.shape), dtype=given.dtype)
+    return keras.ops.zeros((1, *given.shape), dtype=given.dtype)
 
 
 def _where(spec: ModelSpec) -> str:

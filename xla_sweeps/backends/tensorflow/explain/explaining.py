@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.tensorflow import devices, models, modes, profiler, scenarios
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
 from xla_sweeps.backends.tensorflow.explain import program, refusals, roofline, traps
@@ -56,7 +57,7 @@ def explain(request: protocol.Explain, channel: Any) -> None:
         size = built.loaded.batch or trial.batch_size
         batches = [models.draw(built.inputs, size, rng) for _ in range(2)]
         if spec.weights == "random":
-            models.calibrate(built, models.draw(built.inputs, max(4, size), rng))
+            building.calibrate(built, models.draw(built.inputs, max(4, size), rng))
         explaining = Explaining(
             built,
             batches,
@@ -86,7 +87,7 @@ class Explaining:
 
     def __init__(
         self,
-        built: models.BuiltModel,
+        built: building.BuiltModel,
         batches: Sequence[Any],
         tell: Tell,
         *,
@@ -106,7 +107,7 @@ class Explaining:
         )
         self._call, self._batches, self._batch = built.call, batches, built.loaded.batch
         self._model = built.loaded.keras_model
-        self._layers = [] if self._model is None else models.all_layers(self._model)
+        self._layers = [] if self._model is None else building.all_layers(self._model)
         self._tell, self._precision, self._device = tell, precision, device
         self._ops: Sequence[TracedOp] = ()
         """Operations of the traced graph."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow import models
+from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.tensorflow.explain.graph import TracedOp, called_functions, named_in
 from xla_sweeps.backends.tensorflow.hlo import Module
 from xla_sweeps.backends.tensorflow.operations import clusters, compiled_inside, computes
@@ -323,7 +323,7 @@ def jit_compile_ignored(model: Any, layers: Sequence[Any]) -> Trap:
         return unknown(name, error_line(error))
     if kept:
         return none(name, "Keras keeps jit_compile=True")
-    places = [Place(op="", node="", layer=layer) for layer in models.layers_without_xla(layers)]
+    places = [Place(op="", node="", layer=layer) for layer in building.layers_without_xla(layers)]
     return found(
         name,
         "compile(jit_compile=True) becomes False: a layer has supports_jit=False, so fit, evaluate "

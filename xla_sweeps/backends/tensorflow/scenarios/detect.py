@@ -10,7 +10,7 @@ import numpy as np
 
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow import models
-from xla_sweeps.backends.tensorflow.bench import Bench, eager_outputs
+from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import agreement
 from xla_sweeps.schema.measurement import Agreement
@@ -46,7 +46,7 @@ class DetectBench(Bench):
         """Compare boxes with those of eager, as far as rounding leaves them alone."""
         if position not in self.nudged:
             moved = models.nudged(self.inputs[position])
-            self.nudged[position] = eager_outputs(self.built, [moved])
+            self.nudged[position] = self.eager_outputs([moved])
         return agreement.compare_detections(
             outputs,
             self.eager_of(position),

@@ -9,7 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.backends.tensorflow import models, modes
+from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.operations import compiled_inside, jit_compile
 from xla_sweeps.backends.tensorflow.training import raw
 from xla_sweeps.schema.modes import Execution
@@ -86,7 +87,7 @@ def wrapped(model: Any, call: Callable[[Any], Any]) -> Any:
         model: of Keras 3 or tf_keras.
         call: its forward pass on a batch.
     """
-    library = models.keras_library_of(model)
+    library = building.keras_library_of(model)
 
     class Wrapper(library.Model):  # type: ignore[misc, name-defined]
         """Call the model; Keras finds its layers below it."""
@@ -129,7 +130,7 @@ def _compiled(concrete: Any) -> int:
 
 def _refusal(model: Any) -> str:
     """Reason why Keras 3 does not use XLA: the layers that do not support it."""
-    named = models.layers_without_xla(models.all_layers(model))
+    named = building.layers_without_xla(building.all_layers(model))
     if not named:
         return "with deterministic operations or tf.distribute it never uses XLA"
     more = f" and {len(named) - 3} more layers" if len(named) > 3 else ""

@@ -10,8 +10,9 @@ from typing import Any
 import keras
 import numpy as np
 
+from xla_sweeps.backends.keras.bench import INPUT_BATCHES
 from xla_sweeps.backends.tensorflow import modes
-from xla_sweeps.backends.tensorflow.bench import INPUT_BATCHES, Bench
+from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
 from xla_sweeps.backends.tensorflow.training import Trainer, loss_in

@@ -1,18 +1,23 @@
-"""Read the inputs that a model declares, and adapt a SavedModel."""
+"""Adapt a SavedModel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from xla_sweeps.backends.keras.sources import LoadedModel
+from xla_sweeps.backends.keras.sources.inputs import from_specs
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.schema.trial import InputSpec
+from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
-_IMAGE_SIZES = 3
-"""Height, width and channels."""
+
+def load(spec: ModelSpec) -> LoadedModel:
+    """Load the user's own; raises what `adapt` raises."""
+    path = spec.recipe["path"]
+    saved = tf.saved_model.load(path)
+    return adapt(saved, where=path, inputs=spec.inputs, resolution=spec.resolution_px)
 
 
 def adapt(
@@ -96,59 +101,6 @@ def _forward(
     if structure is None:
         return lambda batch: endpoint(**dict(zip(keywords, tf.nest.flatten(batch), strict=True)))
     return lambda batch: endpoint(bind(batch, structure))
-
-
-def from_specs(
-    specs: Mapping[str, Any], *, resolution: int | None, where: str
-) -> tuple[InputSpec, ...]:
-    """Inputs from declared shapes, batch first; a free height and width become the resolution.
-
-    Args:
-        specs: objects with `shape` and `dtype`, by name.
-        resolution: px, or None.
-        where: the model's name in errors.
-
-    Raises:
-        XlaSweepsError: a size is free and not given.
-    """
-    names = list(specs) if len(specs) > 1 else [""]
-    whole = ",".join(_written(name, spec) for name, spec in zip(names, specs.values(), strict=True))
-    fix = f"give every input, with your sizes: 'input_spec=[{whole}]'"
-    return tuple(
-        _from_spec(name, spec, resolution=resolution, where=f"{where}: the input {shown}", fix=fix)
-        for name, (shown, spec) in zip(names, specs.items(), strict=True)
-    )
-
-
-def _written(name: str, spec: Any) -> str:
-    """An input as an entry of `input_spec`; a size that is free is filled in."""
-    shape = tf.TensorShape(spec.shape)
-    sizes = shape.as_list()[1:] if shape.rank else [224, 224, 3]
-    common = 224 if len(sizes) == _IMAGE_SIZES else 128
-    text = ",".join(str(common if size is None else size) for size in sizes)
-    named = f"name:{name}," if name else ""
-    return f"{{{named}shape:[{text}],dtype:{tf.as_dtype(spec.dtype).name}}}"
-
-
-def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str, fix: str) -> InputSpec:
-    shape = tf.TensorShape(spec.shape)
-    if not shape.rank:
-        raise XlaSweepsError(f"{where} has no known shape; {fix}")
-    sizes = shape.as_list()[1:]
-    is_image = len(sizes) == _IMAGE_SIZES
-    if is_image and resolution is not None:
-        if any(size not in (None, resolution) for size in sizes[:2]):
-            raise XlaSweepsError(
-                f"{where} is fixed at {sizes[0]} x {sizes[1]} px; omit resolution={resolution}"
-            )
-        sizes[:2] = resolution, resolution
-    if None in sizes:
-        shown = ", ".join("free" if size is None else str(size) for size in sizes)
-        fix = f"give resolution=224, or {fix}" if is_image else fix
-        raise XlaSweepsError(f"{where} ({shown}) has free sizes; {fix}")
-    dtype = tf.as_dtype(spec.dtype)
-    high = 2.0 if dtype in (tf.bool, tf.int8) else 255.0
-    return InputSpec(shape=tuple(sizes), dtype=dtype.name, high=high, name=name)
 
 
 def bind(batch: Any, structure: Any) -> Any:

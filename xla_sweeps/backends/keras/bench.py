@@ -1,0 +1,208 @@
+"""A Keras model and the outputs that every mode must reproduce, whatever the engine.
+
+`KerasBench` is the scenario `call`; an engine's bench adds what touches its tensors.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+import keras
+import numpy as np
+
+from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.measure import agreement, protocol, timing
+from xla_sweeps.measure.failures import error_line
+from xla_sweeps.schema.measurement import Agreement, Flag, Flagged, Phase
+from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.schema.trial import InputSpec, Trial
+from xla_sweeps.worker.backend import Executable, Tell
+
+INPUT_BATCHES = timing.INPUTS
+REFERENCE_IMAGES = 2
+
+_IMAGE_RANK = 3
+
+
+class LastOutputs(Executable, Protocol):
+    """An executable that keeps the outputs of its last call."""
+
+    def last_outputs(self) -> list[np.ndarray]:
+        """Outputs of the last call: one float64 array per head."""
+
+
+E = TypeVar("E", bound=LastOutputs)
+
+
+@dataclass
+class KerasBench(ABC, Generic[E]):
+    """The model on its device, its inputs, and the outputs that every mode must reproduce."""
+
+    trial: Trial
+    device: str
+    built: BuiltModel
+    facts: ModelFacts
+    inputs: Sequence[Any] = ()
+    eager: list[np.ndarray] = field(default_factory=list)
+    """Outputs of eager execution on the first inputs."""
+    later: list[list[np.ndarray]] = field(default_factory=list)
+    """Outputs of eager execution on each batch after these, in the precision of the model."""
+    deterministic: bool = True
+    reference: list[np.ndarray] | None = None
+    """Outputs in float64 for the first samples of the first inputs."""
+    later_references: dict[int, list[np.ndarray]] = field(default_factory=dict)
+    """The same for later inputs, by position; only where a mode needed them."""
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    step = staticmethod(building.forward_of)
+    """Makes one call on a batch; raises `ConfigError` where the model lacks the scenario."""
+
+    compared_inputs = INPUT_BATCHES
+    """Inputs on which outputs are compared."""
+
+    @abstractmethod
+    def eagerly(self, batch: Any) -> list[np.ndarray]:
+        """Outputs of an eager call of a batch: one float64 array per head."""
+
+    @abstractmethod
+    def natively(self, batch: Any) -> list[np.ndarray]:
+        """The same in the precision of the model."""
+
+    @abstractmethod
+    def float64_outputs(self, few: Any) -> list[np.ndarray]:
+        """Outputs of the same weights in float64 for a few samples."""
+
+    def eager_outputs(self, batches: Sequence[Any]) -> list[np.ndarray]:
+        """Outputs of an eager call of each batch, together: one float64 array per head."""
+        outputs = [self.eagerly(batch) for batch in batches]
+        return [
+            np.concatenate(parts) if len(parts) > 1 else parts[0]
+            for parts in zip(*outputs, strict=True)
+        ]
+
+    def begin(self) -> None:
+        """Set up what needs the final weights."""
+
+    def run_eagerly(self, tell: Tell) -> None:
+        """Compute what every mode must reproduce, before anything is traced."""
+        if self.facts.eager_is_graph:
+            tell(protocol.Caveat(Flagged(Flag.EAGER_IS_GRAPH)))
+        self.call_eagerly(tell)
+
+    def call_eagerly(self, tell: Tell) -> None:
+        """Run the model eagerly on all inputs, on the first one twice."""
+        first = self.eager_outputs(self.inputs[:1])
+        self.eager = self.eager_outputs(self.inputs[: self.trial.batches])
+        self.later = [self.natively(batch) for batch in self.inputs[self.trial.batches :]]
+        again = [head[: len(once)] for once, head in zip(first, self.eager, strict=True)]
+        self.deterministic = agreement.deterministic(first, again)
+
+    def add_reference(self, tell: Tell, position: int = 0) -> bool:
+        """Compute outputs of the same weights in float64, unless that was tried.
+
+        Not where two eager runs differ: their random numbers would count as eager's own error, by
+        which a mode's is judged.
+        """
+        if not self.deterministic:
+            return False
+        tried = "reference" in self.seconds
+        if tried and (not position or self.reference is None or position in self.later_references):
+            return False
+        tell(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
+        begun = time.perf_counter()
+        try:
+            if not tried:
+                self.compute_reference()
+            if position:
+                self.later_references[position] = self.reference_of(position)
+        except Exception as error:  # modes are then compared with eager only, and flagged
+            traceback.print_exc()
+            tell(protocol.Caveat(Flagged(Flag.NO_REFERENCE, note=error_line(error))))
+        gc.collect()  # the float64 model, which would count as memory of the next mode
+        spent_s = time.perf_counter() - begun
+        self.seconds["reference"] = self.seconds.get("reference", 0.0) + spent_s
+        return True
+
+    def compute_reference(self) -> None:
+        """Compute `reference`; raises what the engine raises, or where dtypes are fixed."""
+        self.reference = self.reference_of(0)
+
+    def reference_of(self, position: int) -> list[np.ndarray]:
+        """Outputs in float64 for the first samples of an input."""
+        given = self.inputs[position]
+        few = keras.tree.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], given)
+        return self.float64_outputs(few)
+
+    def eager_of(self, position: int) -> list[np.ndarray]:
+        """Outputs of eager execution on the call that begins with this input, in float64."""
+        if not position:
+            return self.eager
+        batches, size = self.trial.batches, self.trial.batch_size
+        later = self.later[max(0, position - batches) : position]
+        heads = []
+        for place, head in enumerate(self.eager):
+            parts = [head[position * size :]] if position < batches else []
+            parts += [outputs[place].astype(np.float64) for outputs in later]
+            heads.append(np.concatenate(parts) if len(parts) > 1 else parts[0])
+        return heads
+
+    def comparison(self, executable: E, position: int = 0) -> Callable[[], Agreement]:
+        """Run what is to be verified of a mode; returns what compares it with eager.
+
+        Of a later input than the first, the mode's last call is what is verified.
+        """
+        outputs = executable.last_outputs() if position else executable.outputs()
+        return partial(self.compare, outputs, position)
+
+    def compare(self, outputs: list[np.ndarray], position: int = 0) -> Agreement:
+        """Compare a mode's outputs with those of eager, and with the float64 reference."""
+        return agreement.compare(
+            outputs,
+            self.eager_of(position),
+            self.later_references.get(position) if position else self.reference,
+            precision=self.trial.precision,
+            classes=self.trial.model.task == "classification",
+            gpu=self.trial.device != "cpu",
+        )
+
+    def runs_away(self, executable: E, calls: int) -> str:
+        """Reason why calls in a row are no steady state; "" where they are."""
+        return ""
+
+
+def check_batch(built: BuiltModel, trial: Trial) -> None:
+    """Refuse a batch size that the model does not take."""
+    if built.loaded.batch not in (None, trial.batch_size):
+        raise ConfigError(
+            f"batch_size={trial.batch_size}: {trial.model.name} was saved for batches of "
+            f"{built.loaded.batch}; use batch_size={built.loaded.batch}"
+        )
+
+
+def facts_of(trial: Trial, built: BuiltModel) -> ModelFacts:
+    """Facts of the model before it is traced."""
+    loaded, asked = built.loaded, ModelFacts.of(trial.model)
+    return replace(
+        asked,
+        resolution_px=asked.resolution_px or _side(built.inputs),
+        params=built.params,
+        trainable_params=built.trainable_params,
+        eager_is_graph=loaded.eager_is_graph,
+        replica_of=loaded.replica_of,
+        inputs=tuple(f"{given.name}{list(given.shape)} {given.dtype}" for given in built.inputs),
+    )
+
+
+def _side(inputs: Sequence[InputSpec]) -> int:
+    """Side of the image that a model takes, px; 0 if its input is not one image."""
+    shape = inputs[0].shape
+    return shape[-2] if len(inputs) == 1 and len(shape) in (_IMAGE_RANK, _IMAGE_RANK + 1) else 0

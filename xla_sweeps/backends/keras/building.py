@@ -1,0 +1,210 @@
+"""Build a trial's Keras model, and give it meaningful activations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from xla_sweeps.backends.keras import sources
+from xla_sweeps.backends.keras.initial import drawn_by_numpy
+from xla_sweeps.backends.keras.sources import LoadedModel, applications
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.schema.trial import InputSpec, ModelSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltModel:
+    """A model on its device.
+
+    Attributes:
+        loaded: the model from its source.
+        call: one timed call on a batch as `inputs` describes it; floating outputs are float32.
+        params: elements of all variables, including moving statistics.
+        trainable_params: elements of the trainable variables.
+        step: makes what one call does.
+    """
+
+    loaded: LoadedModel
+    call: Callable[[Any], Any]
+    params: int
+    trainable_params: int
+    step: Step
+
+    @property
+    def inputs(self) -> tuple[InputSpec, ...]:
+        """The inputs of one sample."""
+        return self.loaded.inputs
+
+
+Step = Callable[[LoadedModel, ModelSpec], Callable[[Any], Any]]
+"""Makes one call on a batch from a loaded model."""
+
+
+def forward_of(loaded: LoadedModel, spec: ModelSpec) -> Callable[[Any], Any]:
+    """A forward pass."""
+    del spec
+    return loaded.forward
+
+
+def build(
+    spec: ModelSpec,
+    *,
+    precision: str,
+    seed: int,
+    step: Step = forward_of,
+    narrowed: Callable[[Any], Any],
+) -> BuiltModel:
+    """Build a model.
+
+    Args:
+        spec: which model, on which inputs.
+        precision: Keras dtype policy; floating outputs are float32, but for `float64`.
+        seed: seed of the random weights.
+        step: makes what one call does.
+        narrowed: gives outputs of a call with the floating ones in float32.
+
+    Raises:
+        ConfigError: the constructor does not exist, or the model does not support the scenario.
+        XlaSweepsError: the model or its pretrained weights cannot be loaded.
+    """
+    library = applications.library_of(spec)
+    library.utils.set_random_seed(seed)
+    with _dtype_policy(library, str(precision)), drawn_by_numpy():  # Keras refuses an enum
+        loaded = sources.load(spec)
+    forward = step(loaded, spec)
+
+    def call(batch: Any) -> Any:
+        outputs = forward(batch)
+        return outputs if precision == "float64" else narrowed(outputs)
+
+    trainable = _elements([variable for variable in loaded.variables if variable.trainable])
+    return BuiltModel(
+        loaded=loaded,
+        call=call,
+        params=_elements(loaded.variables),
+        trainable_params=trainable,
+        step=step,
+    )
+
+
+def calibrate(built: BuiltModel, batch: Any) -> None:
+    """Give an untrained Keras model activations of order 1, so that its outputs can be compared.
+
+    Untrained models give logits from 1e-10 to 3e3, or exactly 0 if a library initializes heads with
+    zeros. Matrices of zeros are drawn again, and batch-normalization statistics are set from one
+    batch. Speed depends on neither.
+
+    Args:
+        built: a model with random weights.
+        batch: more than one sample, from `draw`.
+    """
+    model = built.loaded.keras_model
+    if model is None:
+        return
+    _fill_zero_matrices(built.loaded)
+    layers = [
+        layer
+        for layer in all_layers(model)
+        if type(layer).__name__ == "BatchNormalization" and layer.built
+    ]
+    if not layers:
+        return
+    momenta = [layer.momentum for layer in layers]
+    try:
+        for layer in layers:
+            layer.momentum = 0.0
+        model(batch, training=True)
+    finally:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
+    for layer in layers:
+        # 1 / sqrt(epsilon) would blow up a channel that is constant over the batch.
+        variance = np.asarray(layer.moving_variance, dtype=np.float64)
+        layer.moving_variance.assign(
+            np.maximum(variance, 1e-2 * max(variance.mean(), 1e-12)).astype(np.float32)
+        )
+
+
+def all_layers(model: Any) -> list[Any]:
+    """All layers of a Keras model, including layers of layers, which `model.layers` leaves out.
+
+    Uses a private method, tried on Keras 3.15.1 and tf_keras 2.21.0.
+    """
+    return list(model._flatten_layers(include_self=False, recursive=True))
+
+
+def layers_without_xla(layers: Sequence[Any]) -> list[str]:
+    """The layers for which Keras does not use XLA, as `name (Class)`."""
+    return [
+        f"{layer.name} ({type(layer).__name__})"
+        for layer in layers
+        if not getattr(layer, "supports_jit", True)
+    ]
+
+
+def keras_library_of(model: Any) -> Any:
+    """Keras 3, or tf_keras if the model is one of its."""
+    legacy = any(base.__module__.startswith("tf_keras.") for base in type(model).__mro__)
+    return applications.library_named("tf_keras" if legacy else "keras")
+
+
+def float64_twin(spec: ModelSpec, built: BuiltModel) -> BuiltModel:
+    """Build the same model with the same weights and the same call in float64.
+
+    Raises:
+        XlaSweepsError: the model's dtypes are fixed.
+    """
+    if not built.loaded.rebuildable or built.loaded.keras_model is None:
+        raise XlaSweepsError("the model's dtypes are fixed, so it cannot be built in float64")
+    weights = spec.weights if spec.weights == "own" else "random"
+    twin = build(
+        replace(spec, weights=weights),
+        precision="float64",
+        seed=0,
+        step=built.step,
+        narrowed=lambda outputs: outputs,
+    )
+    twin.loaded.keras_model.set_weights(
+        [np.asarray(weight, dtype=np.float64) for weight in built.loaded.keras_model.get_weights()]
+    )
+    return twin
+
+
+def _fill_zero_matrices(loaded: LoadedModel) -> None:
+    """Draw matrices of zeros again, uniformly as Glorot and Bengio do."""
+    for variable in loaded.variables:
+        shape = tuple(variable.shape)
+        if len(shape) < 2 or not variable.trainable or np.asarray(variable).any():
+            continue
+        limit = math.sqrt(6 / (math.prod(shape[:-1]) + shape[-1]))
+        rng = np.random.default_rng((len(shape), shape[-1]))
+        variable.assign(rng.uniform(-limit, limit, shape).astype(np.float32))
+
+
+@contextmanager
+def _dtype_policy(library: Any, policy: str) -> Iterator[None]:
+    """Set the library's global dtype policy for a `with` block, for float64 also its float type."""
+    policies = library.mixed_precision
+    earlier, floatx = policies.global_policy(), library.backend.floatx()
+    try:
+        if policy == "float64":
+            library.backend.set_floatx("float64")
+        policies.set_global_policy(policy)
+        yield
+    finally:
+        library.backend.set_floatx(floatx)
+        policies.set_global_policy(earlier)
+
+
+def _elements(variables: Any) -> int:
+    """Elements of the model's variables, without the state of random generators."""
+    return sum(
+        math.prod(variable.shape)
+        for variable in variables
+        if "seed_generator" not in getattr(variable, "path", "")
+    )

@@ -1,0 +1,96 @@
+"""Read the inputs that a model declares, draw values for them, and nest them as it takes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.schema.trial import InputSpec
+
+_IMAGE_SIZES = 3
+"""Height, width and channels."""
+
+
+def from_specs(
+    specs: Mapping[str, Any], *, resolution: int | None, where: str
+) -> tuple[InputSpec, ...]:
+    """Inputs from declared shapes, batch first; a free height and width become the resolution.
+
+    Args:
+        specs: objects with `shape` and `dtype`, by name.
+        resolution: px, or None.
+        where: the model's name in errors.
+
+    Raises:
+        XlaSweepsError: a size is free and not given.
+    """
+    names = list(specs) if len(specs) > 1 else [""]
+    whole = ",".join(_written(name, spec) for name, spec in zip(names, specs.values(), strict=True))
+    fix = f"give every input, with your sizes: 'input_spec=[{whole}]'"
+    return tuple(
+        _from_spec(name, spec, resolution=resolution, where=f"{where}: the input {shown}", fix=fix)
+        for name, (shown, spec) in zip(names, specs.items(), strict=True)
+    )
+
+
+def _written(name: str, spec: Any) -> str:
+    """An input as an entry of `input_spec`; a size that is free is filled in."""
+    sizes = _sizes(spec) or [224, 224, 3]
+    common = 224 if len(sizes) == _IMAGE_SIZES else 128
+    text = ",".join(str(common if size is None else size) for size in sizes)
+    named = f"name:{name}," if name else ""
+    return f"{{{named}shape:[{text}],dtype:{_dtype(spec)}}}"
+
+
+def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str, fix: str) -> InputSpec:
+    sizes = _sizes(spec)
+    if sizes is None:
+        raise XlaSweepsError(f"{where} has no known shape; {fix}")
+    is_image = len(sizes) == _IMAGE_SIZES
+    if is_image and resolution is not None:
+        if any(size not in (None, resolution) for size in sizes[:2]):
+            raise XlaSweepsError(
+                f"{where} is fixed at {sizes[0]} x {sizes[1]} px; omit resolution={resolution}"
+            )
+        sizes[:2] = resolution, resolution
+    if None in sizes:
+        shown = ", ".join("free" if size is None else str(size) for size in sizes)
+        fix = f"give resolution=224, or {fix}" if is_image else fix
+        raise XlaSweepsError(f"{where} ({shown}) has free sizes; {fix}")
+    dtype = _dtype(spec)
+    high = 2.0 if dtype in ("bool", "int8") else 255.0
+    return InputSpec(shape=tuple(sizes), dtype=dtype, high=high, name=name)
+
+
+def _sizes(spec: Any) -> list[Any] | None:
+    """Sizes without the batch, None for a free one; None if there is no known shape."""
+    shape = spec.shape
+    if shape is None or getattr(shape, "rank", 1) is None:
+        return None
+    return list(shape)[1:] if len(shape) else None
+
+
+def _dtype(spec: Any) -> str:
+    """The name of a dtype, which Keras writes as a text and an engine as an object."""
+    return str(getattr(spec.dtype, "name", spec.dtype))
+
+
+def bind(batch: Any, structure: Any) -> Any:
+    """A batch nested like `structure`."""
+    tensors = keras.tree.flatten(batch)
+    if not keras.tree.is_nested(structure):
+        return tensors[0]
+    return keras.tree.pack_sequence_as(structure, tensors)
+
+
+def drawn(given: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray:
+    """So many samples of an input, in float32 or int64: the engine casts them."""
+    shape = (count, *given.shape)
+    if "float" in given.dtype:
+        return rng.uniform(given.low, given.high, shape).astype(np.float32)
+    return rng.integers(math.floor(given.low), math.ceil(given.high), shape)
