@@ -29,6 +29,7 @@ EXTRAS = {
     "report": "wandb-workspaces",
     "bayes": "optuna",
     "ray": "ray",
+    "jax": "jax",
 }
 """Argument of `pip install` in place of an extra of this package, which no package index has."""
 

@@ -17,9 +17,16 @@ from typing import Any
 import msgspec
 
 from xla_sweeps.config import values
-from xla_sweeps.errors import ConfigError, unknown_name
-from xla_sweeps.schema.backend import NAMES_FILES, Backend, backends, flag_names, is_harmless
-from xla_sweeps.schema.trial import Runtime, typed
+from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
+from xla_sweeps.schema.backend import (
+    NAMES_FILES,
+    Backend,
+    backends,
+    default_backend,
+    flag_names,
+    is_harmless,
+)
+from xla_sweeps.schema.trial import ModelSpec, Runtime, typed
 from xla_sweeps.system import environment, programs
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.files import read_regular, replace_whole
@@ -37,6 +44,27 @@ KINDS = {"bool": "bool", "int32": "int", "int64": "int", "float": "float", "stri
 _LINE = re.compile(rf"^\t--(\w+)=.*?\t({'|'.join(KINDS)})\t", re.M)
 
 _HOST = Device(kind="cpu", index=0, name="")
+
+
+def check_backend(backend: Backend, spec: ModelSpec) -> None:
+    """Refuse a backend that is not installed, or that cannot run the model.
+
+    Raises:
+        ConfigError: with what to do instead.
+    """
+    if backend.extra and not environment.is_installed(backend.extra):
+        raise ConfigError(
+            f"backend={backend.name}: {backend.extra} is not installed; install it: "
+            f"{how_to_install(backend.extra)}"
+        )
+    library = spec.recipe.get("library", spec.library)
+    kind = "a SavedModel" if spec.recipe.get("kind") == "saved_model" else f"built by {library}"
+    if backend.libraries and (library not in backend.libraries or kind == "a SavedModel"):
+        raise ConfigError(
+            f"backend={backend.name}: {spec.name} from source={spec.source} is {kind}, which runs "
+            f"on {default_backend().title} only; leave backend out, or choose a model of "
+            "Keras 3 (`xla-sweeps models`)"
+        )
 
 
 def check_runtime(

@@ -9,7 +9,9 @@ from typing import Any, NoReturn
 
 from xla_sweeps.config import catalog, values
 from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.schema.backend import backend_named
 from xla_sweeps.schema.modes import (
+    DEFAULT_BACKEND,
     JIT_CANDIDATES,
     MODES,
     SCENARIOS,
@@ -39,6 +41,9 @@ KEYS = ("optimizer", "learning_rate", "data", "drop_remainder")
 MAX_RATE = 10
 
 MAX_BATCHES = 10_000
+
+AUTO = "auto"
+"""The value of `backend` that leaves it to the modes."""
 
 FIT_BATCHES = 8
 """Batches of an epoch of `fit` on drawn values, unless the user says how many."""
@@ -89,8 +94,9 @@ def modes_of(
     """
     candidate = candidate_mode(document["jit"], scenario)
     given = document["modes"]
+    backend = values.choice(document, "backend")
     if given is None:
-        return label_modes(implied_modes(scenario, _jit_word(document["jit"])))
+        return label_modes(_implied(document, explicit, scenario, backend))
     if isinstance(given, str):
         given = [word for word in re.split(r"[\s,]+", given.strip("[]() ")) if word]
     if not isinstance(given, list) or not given:
@@ -101,6 +107,12 @@ def modes_of(
         if name not in names:
             _refuse_mode(str(name), scenario)
         modes.append(MODES[name])
+    others = [mode for mode in modes if mode.backend != backend]
+    if others and backend != AUTO:
+        raise ConfigError(
+            f"backend={backend}: {others[0]} is a mode of {backend_named(others[0].backend).title};"
+            " leave one of the two out"
+        )
     if len(modes) > MAX_MODES:
         raise ConfigError(f"modes: {len(modes):,} of them; a trial compares at most {MAX_MODES}")
     if "jit" in explicit and "modes" in explicit and candidate not in modes:
@@ -109,6 +121,27 @@ def modes_of(
             f"{candidate}, which is not in modes=[{','.join(modes)}]; give one of the two"
         )
     return label_modes(modes)
+
+
+def _implied(
+    document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario, backend: str
+) -> tuple[Mode, ...]:
+    """The modes of a trial that names none."""
+    backend = DEFAULT_BACKEND if backend == AUTO else backend
+    word = _jit_word(document["jit"])
+    modes = implied_modes(scenario, word, backend)
+    title = backend_named(backend).title
+    if not modes:
+        able = [name for name, facts in SCENARIOS.items() if implied_modes(name, word, backend)]
+        raise ConfigError(
+            f"backend={backend}: {title} does not measure scenario={scenario}; it has "
+            f"{', '.join(able)}"
+        )
+    if backend != DEFAULT_BACKEND and "jit" in explicit and word != "true":
+        raise ConfigError(
+            f"jit={word}: {title} has the modes {', '.join(modes)} only; leave jit out"
+        )
+    return modes
 
 
 def copies_of(document: Mapping[str, Any], modes: Sequence[str]) -> Copies:

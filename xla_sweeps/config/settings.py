@@ -14,7 +14,7 @@ from typing import Any
 
 from xla_sweeps.config import catalog, compose, values
 from xla_sweeps.config.local_model import user_model_spec
-from xla_sweeps.config.runtime import check_runtime
+from xla_sweeps.config.runtime import check_backend, check_runtime
 from xla_sweeps.config.scenario import (
     LEGACY,
     batches_of,
@@ -155,6 +155,8 @@ def _to_trial(
     limit_gib = values.optional(values.number, document, "memory_limit_gib", at_most=MAX_MEMORY_GIB)
     scenario = scenario_of(document, spec)
     modes = modes_of(document, explicit, scenario)
+    for name in by_backend(modes):
+        check_backend(backend_named(name), spec)
     training = training_of(document, explicit, scenario, spec)
     data = training.data if training else None
     batches = batches_of(document, explicit, scenario, data)

@@ -16,6 +16,7 @@ from xla_sweeps.schema.trial import Trial
 
 BACKENDS: dict[str, str] = {
     DEFAULT_BACKEND: "xla_sweeps.backends.tensorflow.declaration:BACKEND",
+    "jax": "xla_sweeps.backends.jax.declaration:BACKEND",
 }
 """Place of each backend's declaration; resolved when it is chosen."""
 
@@ -60,6 +61,8 @@ class Backend:
         words: flags whose value is a word, and that somebody else's file may set (`is_harmless`).
         failures: errors that it is known for; the first that matches is reported.
         wrapper: beginning of a first line that says nothing of an error, or "".
+        libraries: those that build models that it runs; all where it names none.
+        extra: the extra of this package that installs it, named as its module; "" of the core.
     """
 
     name: str
@@ -80,6 +83,8 @@ class Backend:
     words: frozenset[str] = frozenset()
     failures: tuple[KnownFailure, ...] = ()
     wrapper: str = ""
+    libraries: tuple[str, ...] = ()
+    extra: str = ""
 
     def command(self, program: str) -> tuple[str, ...]:
         """Start one of its programs.

@@ -150,6 +150,8 @@ class Mode(StrEnum):
     FIT_NUMPY = "fit_numpy", _E.FIT_NUMPY, _X.AUTO
     FIT_NUMPY_GRAPH = "fit_numpy_graph", _E.FIT_NUMPY, _X.GRAPH
     FIT_NUMPY_XLA = "fit_numpy_xla", _E.FIT_NUMPY, _X.XLA
+    JAX_EAGER = "jax_eager", _E.MODEL, _X.EAGER, False, "jax"
+    JAX_XLA = "jax_xla", _E.FUNCTION, _X.XLA, False, "jax"
 
     @property
     def called(self) -> str:
@@ -189,6 +191,8 @@ _WORDS: Mapping[Mode, tuple[str, str]] = {
     _M.GRAPH_HOST: ("graph from NumPy to NumPy", "tf.function(jit_compile=False)"),
     _M.XLA_HOST: ("XLA from NumPy to NumPy", "tf.function(jit_compile=True)"),
     _M.INPUT: ("the input pipeline alone", "the input pipeline alone"),
+    _M.JAX_EAGER: ("JAX, operation by operation", "model(x) with KERAS_BACKEND=jax"),
+    _M.JAX_XLA: ("JAX with XLA", "jax.jit(model)"),
 }
 """Each mode's name among people, and the code that switches it on; but for Keras's own methods."""
 
@@ -267,7 +271,7 @@ _FORWARD = ScenarioFacts(
 )
 
 SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
-    Scenario.CALL: _FORWARD,
+    Scenario.CALL: replace(_FORWARD, modes=(*_FORWARD.modes, _M.JAX_EAGER, _M.JAX_XLA)),
     Scenario.DETECT: replace(
         _FORWARD,
         meaning="a detector's forward pass, decoding and non-max suppression",
@@ -388,9 +392,14 @@ def by_scenario(values: Iterable[Value], *, key: Callable[[Value], str]) -> dict
     return {name: groups[name] for name in names}
 
 
-def implied_modes(scenario: Scenario, jit: str) -> tuple[Mode, ...]:
-    """The modes that `jit`, in lower case, asks for: the scenario's, with its candidate."""
+def implied_modes(scenario: Scenario, jit: str, backend: str = DEFAULT_BACKEND) -> tuple[Mode, ...]:
+    """The modes that `jit`, in lower case, asks for: the scenario's, with its candidate.
+
+    Of a backend that has few modes all.
+    """
     facts = SCENARIOS[scenario]
+    if backend != DEFAULT_BACKEND:
+        return tuple(mode for mode in facts.modes if mode.backend == backend)
     usual, chosen = facts.jit["true"], facts.jit[jit]
     return tuple(dict.fromkeys(chosen if mode is usual else mode for mode in facts.default))
 

@@ -224,6 +224,16 @@ _OWN = (
 
 _EXECUTED = (
     Option(
+        usage="backend=NAME",
+        help="framework that runs the model; it chooses the modes",
+        default="auto",
+        choices={
+            "auto": "that of `modes`, else TensorFlow",
+            "tensorflow": "",
+            "jax": "Keras on JAX, which needs no TensorFlow",
+        },
+    ),
+    Option(
         usage="jit=VALUE",
         help="the candidate",
         default=True,

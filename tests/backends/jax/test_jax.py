@@ -1,0 +1,93 @@
+"""JAX, in an environment that has no TensorFlow: what it computes, and a whole trial."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from other_environments import python_of
+from paths import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # the environment is made first
+
+SUPPORT = ROOT / "tests/support"
+
+OWN = """
+import keras
+
+def build():
+    inputs = keras.Input((16, 16, 3))
+    values = keras.layers.Conv2D(8, 3, activation="relu")(inputs)
+    values = keras.layers.BatchNormalization()(values)
+    values = keras.layers.GlobalAveragePooling2D()(values)
+    return keras.Model(inputs, keras.layers.Dense(5)(values))
+"""
+
+MACS = 14 * 14 * 27 * 8 + 8 * 5
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    return python_of("jax")
+
+
+@pytest.fixture(scope="module")
+def record(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("jax")
+    (folder / "own.py").write_text(OWN)
+    words = ["model=local", "path=own.py:build", "trust_code=true", "backend=jax", "batch_size=2"]
+    more = ["effort=quick", "effort.always_reference=true", "device=cpu", "tracker=none"]
+    command = [str(python), "-m", "xla_sweeps", *words, *more, "results_dir=r", "ui=plain"]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    [path] = folder.glob("r/records/*/0.json")
+    return json.loads(path.read_text())
+
+
+def test_a_trial_measures_both_modes_and_each_computes_the_same(record: Any) -> None:
+    outcomes = record["modes"]
+    assert [outcomes[mode]["status"] for mode in ("jax_eager", "jax_xla")] == ["ok", "ok"]
+    assert all(outcome["agreement"]["ok"] for outcome in outcomes.values())
+    assert record["model"]["macs"] == MACS
+
+
+def test_each_mode_is_proved_by_what_was_compiled(record: Any) -> None:
+    outcomes = record["modes"]
+    eager, compiled = outcomes["jax_eager"]["effective"], outcomes["jax_xla"]["effective"]
+    assert compiled["compilations"] == 1
+    assert compiled["compile_s"] > 0 < compiled["lower_s"]
+    assert eager["recompilations"] == compiled["recompilations"] == 0
+    assert outcomes["jax_xla"]["steady_memory_bytes"] > 0
+
+
+def test_outputs_equal_those_of_tensorflow(python: Path) -> None:
+    script = str(SUPPORT / "built_outputs.py")
+    ours = _printed(python, script, "jax")
+    theirs = _printed(Path(sys.executable), script, "tensorflow")
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4 * np.abs(theirs).max())
+
+
+def test_multiply_accumulates_are_counted_in_what_jax_traced(python: Path) -> None:
+    assert _printed(python, str(SUPPORT / "jax_macs.py")) == {
+        "dot": [64, False],
+        "jit": [64, False],
+        "convolution": [2 * 64 * 9 * 6 * 12, False],
+        "grouped": [2 * 64 * 9 * 2 * 12, False],
+        "scan": [5 * 64, False],
+        "while": [64, True],
+    }
+
+
+def _printed(python: Path, *arguments: str) -> Any:
+    """What a script prints last."""
+    environ = {"PATH": "", "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    ended = subprocess.run(
+        [str(python), *arguments], capture_output=True, text=True, timeout=200, env=environ
+    )
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout.splitlines()[-1])

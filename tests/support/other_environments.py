@@ -1,0 +1,51 @@
+"""Environments of the checkout without TensorFlow, each with another backend."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from paths import ROOT
+
+sys.path.append(str(ROOT / "scripts"))
+
+import install  # type: ignore[import-not-found]
+
+LEFT_OUT = ("tensorflow", "tf-keras", "wandb")
+
+
+def python_of(extra: str) -> Path:
+    """The Python of an environment with the packages of an extra, made once."""
+    place = ROOT / f".venv-{extra}"
+    stamp, wanted = place / "installed", _requirements(extra)
+    with (ROOT / ".venv.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stamp.exists() or stamp.read_text() != "\n".join(wanted):
+            _make(place, wanted)
+            stamp.write_text("\n".join(wanted))
+    return place / "bin/python"
+
+
+def _requirements(extra: str) -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"][extra]]
+    return [word for word in needed if re.split(r"[\[<>=]", word)[0] not in LEFT_OUT]
+
+
+def _make(place: Path, wanted: list[str]) -> None:
+    uv, told = install.find_uv(), install.uv_variables(install.pip_settings())
+    python, limited = str(place / "bin/python"), ("--constraint", str(ROOT / "constraints.txt"))
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(place)], check=True)
+    if uv is None or told is None:
+        command, variables = [python, "-m", "pip", "install", "--quiet", "--no-compile"], {}
+    else:
+        command, variables = [uv, "pip", "install", "--quiet", "--python", python], told
+    environ = {**variables, **os.environ}
+    subprocess.run([*command, *limited, *wanted], check=True, env=environ, cwd=ROOT)
+    site = next((place / "lib").glob("python3*")) / "site-packages"
+    (site / "checkout.pth").write_text(f"{ROOT}\n")

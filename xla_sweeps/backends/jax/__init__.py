@@ -1,0 +1,1 @@
+"""Keras on JAX: the measuring process, the only code that imports JAX. It loads no TensorFlow."""

@@ -1,0 +1,54 @@
+"""The declaration of JAX: what is known of it without loading it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from xla_sweeps.schema.backend import Backend, KnownFailure
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.trial import Trial
+from xla_sweeps.system.process import python_command
+
+
+def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
+    """The platform: without it, JAX takes a GPU that it sees."""
+    return {"JAX_PLATFORMS": "cpu" if trial.device == "cpu" else "cuda"}
+
+
+_FAILURES = (
+    KnownFailure(
+        re.compile(r"TracerBoolConversionError|ConcretizationTypeError|NonConcreteBooleanIndex"),
+        Status.DYNAMIC_SHAPE,
+        lambda match: ("the model decides by computed values, which jax.jit does not know", ""),
+        "use keras.ops.cond, keras.ops.where or a fixed shape",
+    ),
+    KnownFailure(
+        re.compile(r"TracerArrayConversionError"),
+        Status.TRACE_ERROR,
+        lambda match: ("the model turns a tensor into a NumPy array inside its call", ""),
+        "use keras.ops in place of numpy",
+    ),
+)
+
+BACKEND = Backend(
+    name="jax",
+    title="JAX",
+    programs={"worker": python_command("xla_sweeps.backends.jax.worker")},
+    packages={name: (name,) for name in ("jax", "jaxlib", "keras", "keras-hub")},
+    identity=("jax", "jaxlib", "keras"),
+    shown={"jax": "JAX", "keras": "Keras"},
+    tracked={"jax": "jax", "keras_version": "keras"},
+    variables={
+        "KERAS_BACKEND": "jax",
+        "JAX_ENABLE_COMPILATION_CACHE": "false",  # compile times are those of a first start
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    },
+    environment=_environment,
+    prefixes=("JAX",),
+    caches=("KERAS_HOME", "JAX_COMPILATION_CACHE_DIR"),
+    failures=_FAILURES,
+    libraries=("keras", "keras_hub", "examples", "local"),
+    extra="jax",
+    wrapper="Exception encountered when calling",
+)

@@ -1,0 +1,19 @@
+"""Entry point of a process that measures; its parent is `measure.workers`."""
+
+from __future__ import annotations
+
+from xla_sweeps.backends.jax.declaration import BACKEND
+from xla_sweeps.worker import server
+from xla_sweeps.worker.backend import Framework
+from xla_sweeps.worker.replicate import Replicate
+
+
+def load() -> Framework:
+    """Load JAX."""
+    from xla_sweeps.backends.jax.backend import Jax
+
+    return Jax()
+
+
+if __name__ == "__main__":
+    server.main(lambda channel: Replicate(load, channel.send, title=BACKEND.title).answer)
