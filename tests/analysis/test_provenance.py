@@ -66,7 +66,7 @@ def test_a_record_of_an_early_version_with_nested_names_gives_the_same_command()
 
 def test_a_trial_says_every_option_that_defines_it() -> None:
     defining = {option.name for option in OPTIONS if option not in ENVIRONMENT}
-    assert {*asked_of(TRIAL), "jit"} == defining, "a new option: say it in asked_of"
+    assert {*asked_of(TRIAL), "jit", "backend"} == defining, "a new option: say it in asked_of"
 
 
 def test_a_command_holds_every_option_that_is_not_the_default() -> None:
