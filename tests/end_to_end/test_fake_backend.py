@@ -119,7 +119,8 @@ def test_what_a_backend_does_not_have_is_refused_in_a_line(
 
 
 def test_backends_of_one_trial_take_turns_each_in_a_process_of_its_own(tmp_path: Path) -> None:
-    stages, _ = measured_in("call", "fake_graph", "fake_xla", "other_xla", cwd=tmp_path)
+    stages, said = measured_in("call", "fake_graph", "fake_xla", "other_xla", cwd=tmp_path)
+    assert re.search(r"OtherWork's other xla .* FakeWork's fake graph", said)
     assert stages.count("import   FakeWork") == stages.count("import   OtherWork") == 1
     (path,) = (tmp_path / "results" / "records").glob("*/*.json")
     record = json.loads(path.read_bytes())

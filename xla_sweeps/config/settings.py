@@ -306,10 +306,12 @@ def _check_memory(trial: Trial, device: devices.Device) -> None:
     """
     count, needed = len(trial.workers), least_memory_bytes(trial)
     if count > 1 and 0 < device.memory_bytes < needed:
+        is_apart = trial.copies == "apart"
+        asked = "copies=apart" if is_apart else f"modes=[{','.join(trial.modes)}]"
         raise ConfigError(
-            f"copies=apart: {count} processes with the weights of {trial.model.name} need at least "
+            f"{asked}: {count} processes with the weights of {trial.model.name} need at least "
             f"{needed / 2**30:.1f} GiB, {device.label} has {device.memory_bytes / 2**30:.1f} GiB; "
-            "use copies=together"
+            f"use {'copies=together' if is_apart else 'modes of one backend'}"
         )
 
 

@@ -22,11 +22,13 @@ from xla_sweeps.report.sentences import (
     SENTENCES,
     UNCLEAR,
 )
+from xla_sweeps.schema.backend import backend_named
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Flag, Status
 from xla_sweeps.schema.modes import (
     Execution,
     Mode,
+    by_backend,
     facts_of,
     headline_of,
     is_aa_pair,
@@ -105,7 +107,7 @@ def answer(row: ComparisonRow) -> str:
         return _alone(row)
     if is_aa_pair(row.baseline.mode, row.candidate.mode):
         return _aa(row)
-    candidate, baseline = name_of(row.candidate.mode), name_of(row.baseline.mode)
+    candidate, baseline = _names(row)
     method = f"model.{mode_of(row.candidate.mode).entry} "
     other = baseline.removeprefix(method) if candidate.startswith(method) else baseline
     verdict, speedup = row.speedup.verdict, row.speedup.value or math.nan
@@ -268,6 +270,19 @@ def name_of(label: str) -> str:
     return mode.called if copy == 1 else f"a second copy of {mode.called}"
 
 
+def _names(row: ComparisonRow) -> tuple[str, str]:
+    """The names of candidate and baseline, "" for none; of two backends, with whose they are."""
+    labels = [label for label in (row.candidate.mode, row.baseline.mode) if label]
+    names = list(map(name_of, labels))
+    if len(by_backend(labels)) > 1:
+        titles = [backend_named(mode_of(label).backend).title for label in labels]
+        names = [
+            name if title in name else f"{title}'s {name}"
+            for title, name in zip(titles, names, strict=True)
+        ]
+    return names[0], "".join(names[1:])
+
+
 def throughput_unit(task: str, resolution_px: int) -> str:
     """Unit of a model's throughput: images/s, clips/s, or samples/s of other inputs."""
     if task == "video":
@@ -377,9 +392,9 @@ def _imported(row: ComparisonRow) -> str:
 
 
 def _failed(row: ComparisonRow) -> str:
-    tried, keep = name_of(row.candidate.mode), FAILURES["hint"]
+    (tried, baseline), keep = _names(row), FAILURES["hint"]
     if row.baseline.mode:
-        tried += f" against {name_of(row.baseline.mode)}"
+        tried += f" against {baseline}"
         keep = FAILURES["keep"].format(switch=mode_of(row.baseline.mode).switch)
     reason, kind = row.failure.message or f"status {row.status}", str(row.status)
     if row.status is Status.WRONG_RESULT and row.failure.refusal:
