@@ -86,6 +86,28 @@ def test_results_export_the_same_rows_as_json_csv_and_parquet(results: Path) -> 
     assert (refused.returncode, refused.stdout) == (2, "")
 
 
+def test_a_price_per_hour_adds_the_price_of_a_million_samples(results: Path) -> None:
+    priced = ("results", "--price-per-hour", "3.6")
+    rows = json.loads(command(*priced, "--format", "json", cwd=results).stdout)
+    for row in rows:
+        assert row["cost_per_million"] == pytest.approx(1000 / row["throughput_samples_per_s"])
+        assert row["cost_per_million_high"] == pytest.approx(1000 / row["throughput_low"])
+    (header, *_) = command(*priced, "--format", "csv", cwd=results).stdout.splitlines()
+    assert header.endswith(",cost_per_million,cost_per_million_low,cost_per_million_high")
+    file = ("--format", "parquet", "-o", "rows.parquet")
+    assert command(*priced, *file, cwd=results).returncode == 0
+    assert pyarrow.parquet.read_table(results / "rows.parquet").to_pylist() == rows
+    assert "million" in command(*priced, cwd=results).stdout
+    assert "million" not in command("results", cwd=results).stdout
+
+
+@pytest.mark.parametrize("price", ["0", "-1", "nan", "inf", "cheap"])
+def test_a_price_that_is_none_is_refused_in_one_line(price: str, results: Path) -> None:
+    refused = command("results", f"--price-per-hour={price}", cwd=results)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "expected a price above 0" in refused.stderr
+
+
 def test_a_damaged_record_is_reported_and_the_others_are_shown(results: Path) -> None:
     path = results / "results" / "records" / ("f" * 16) / "0.json"
     path.write_bytes(path.read_bytes()[:100])

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+import math
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from xla_sweeps.analysis.cost import COST_COLUMNS, costs_of
 from xla_sweeps.cli.arguments import (
     add_output,
     add_project,
@@ -24,6 +29,9 @@ from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load, require
 from xla_sweeps.results.store import guarded
 from xla_sweeps.results.table import rows_of
+
+if TYPE_CHECKING:
+    import pyarrow
 
 ROWS_SHOWN = 300
 """Most rows of a table in the terminal, which takes 4 s for each thousand."""
@@ -56,11 +64,20 @@ def results_command(arguments: Sequence[str]) -> int:
         help="rows (default), or the fastest model at each resolution, how devices agree on the "
         "order of models, podiums, and larger models that are faster than smaller ones",
     )
+    parser.add_argument(
+        "--price-per-hour",
+        type=_price,
+        metavar="PRICE",
+        help="what the machine costs an hour, in any currency: adds the price of a million samples",
+    )
     add_published(parser)
     options = parser.parse_args(arguments)
     form, output = options.format, options.output
     if options.show != "rows" and (form, output) != ("table", None):
         raise ConfigError("results: --show is for the table; --format and -o are for rows")
+    price = options.price_per_hour
+    if options.show != "rows" and price is not None:
+        raise ConfigError("results: --price-per-hour is for rows, not for --show")
     if form == "parquet" and output is None:
         raise ConfigError("results: --format parquet needs a file: -o rows.parquet")
     chosen = parse_filter(options.where) if options.where is not None else None
@@ -84,17 +101,43 @@ def results_command(arguments: Sequence[str]) -> int:
     elif form == "table" and output is None:
         if table.num_rows:
             rows_shown = rows_of(table.slice(0, ROWS_SHOWN))
-            show_rows(rows_shown)
+            show_rows(rows_shown, price_per_hour=price)
             show_reasons(rows_shown)
         if table.num_rows > ROWS_SHOWN:
             print(f"{table.num_rows - ROWS_SHOWN:,} more rows: --format csv, or --where EXPR")
-    elif form == "parquet":
+    else:
+        _export(table if price is None else _with_cost(table, price), form, output)
+    return 0
+
+
+def _export(table: pyarrow.Table, form: str, output: Path | None) -> None:
+    if form == "parquet" and output is not None:
         write_parquet(table, output)
     elif form == "json":
         write_json(table.to_pylist(), output)
     else:
         write_text(csv_text(table.to_pylist(), table.column_names), output)
-    return 0
+
+
+def _with_cost(table: pyarrow.Table, price_per_hour: float) -> pyarrow.Table:
+    """The table with the price of a million samples and its interval as its last columns."""
+    import pyarrow
+
+    costs = [costs_of(row, price_per_hour) for row in table.to_pylist()]
+    for name in COST_COLUMNS:
+        values = pyarrow.array([cost[name] for cost in costs], pyarrow.float64())
+        table = table.append_column(name, values)
+    return table
+
+
+def _price(text: str) -> float:
+    try:
+        price = float(text)
+    except ValueError:
+        price = math.nan
+    if not 0 < price < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a price above 0, such as 2.5, got {text!r}")
+    return price
 
 
 def import_command(arguments: Sequence[str]) -> int:

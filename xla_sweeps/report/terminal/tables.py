@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from xla_sweeps.analysis.cost import per_million
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice, sentences, study
@@ -107,11 +108,16 @@ def _show_caveat(flags: Mapping[str, str]) -> None:
     paragraph(f"! {first}: {advice.FLAG_TEXTS.get(first, first)}{details}{also}", "yellow")
 
 
-def show_rows(rows: Sequence[ComparisonRow]) -> None:
+def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = None) -> None:
     """Show comparison rows, a table for each scenario; a device that all share is shown below.
 
-    Each row takes one line, or several on a narrow console: no word and no number is cut.
+    Each row takes one line, or several on a narrow console: no word and no number is cut. With a
+    price per hour it has the price of a million samples too.
     """
+    priced = price_per_hour is not None
+    headings = [
+        (*group, "per million") if priced and "img/s" in group else group for group in _HEADINGS
+    ]
     shared = len({row.trial.device for row in rows}) == 1
     for group in scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
         cells = [
@@ -119,16 +125,25 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
                 (name,),
                 (str(row.trial.resolution_px or NONE), str(row.trial.batch_size)),
                 (row.candidate.mode, row.baseline.mode or "—"),
-                (number(row.candidate.throughput_samples_per_s),),
+                _rate(row, price_per_hour),
                 (times(row.speedup.value), interval(row.speedup.low, row.speedup.high)),
                 (_verdict(row), _replicates(row)),
             )
             for name, row in zip(_row_names(group, with_device=not shared), group, strict=True)
         ]
-        print_grouped(_HEADINGS, cells, right=("px", "batch", "img/s", "speedup"))
+        right = ("px", "batch", "img/s", "per million", "speedup")
+        print_grouped(headings, cells, right=right)
     if shared:
         paragraph(f"on {rows[0].trial.device}", "dim")
     show_footnotes(rows)
+
+
+def _rate(row: ComparisonRow, price_per_hour: float | None) -> tuple[str, ...]:
+    """The candidate's throughput, with the price of a million samples if there is one."""
+    throughput = row.candidate.throughput_samples_per_s
+    if price_per_hour is None:
+        return (number(throughput),)
+    return number(throughput), number(per_million(throughput, price_per_hour))
 
 
 def show_tables(tables: Sequence[study.Table]) -> None:
