@@ -1,0 +1,33 @@
+"""What a backend does not have is refused in one line, before anything starts."""
+
+from __future__ import annotations
+
+import pytest
+from composed import complaint
+
+from xla_sweeps.system import environment
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["jit=null"], "jit=null: JAX has the modes jax_eager, jax_xla only"),
+        (["scenario=fit"], "JAX does not measure scenario=fit; it has call"),
+        (["keras=2"], "is built by tf_keras, which runs on TensorFlow only"),
+        (["threads.intra=1"], "threads.intra: JAX has no such option"),
+        (["modes=[graph,xla]"], "graph is a mode of TensorFlow"),
+    ],
+)
+def test_what_jax_lacks_is_refused(
+    words: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "is_installed", lambda name: True)
+    assert message in complaint("model=mobilenet_v2", "backend=jax", *words)
+
+
+def test_a_backend_that_is_not_installed_is_one_line_with_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(environment, "is_installed", lambda name: name != "jax")
+    refusal = complaint("model=mobilenet_v2", "backend=jax")
+    assert "jax is not installed; install it: pip install jax" in refusal
