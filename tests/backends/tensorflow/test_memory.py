@@ -38,7 +38,7 @@ def trained(x):
     return tf.reduce_sum(x)
 
 print(json.dumps({
-    "counted": memory.peak_bytes("/device:CPU:0"),
+    "counted": memory.counted_bytes("/device:CPU:0", "peak"),
     "eager": traced(small),
     "graph": traced(tf.function(small, jit_compile=False)),
     "output": traced(tf.exp),

@@ -7,7 +7,7 @@ import ctypes
 import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tensorflow as tf
 
@@ -22,22 +22,21 @@ _ALLOCATED, _FREED = "MemoryAllocation", "MemoryDeallocation"
 
 
 def reset_peak(device: str) -> None:
-    """Start `peak_bytes` again."""
+    """Start the peak of `counted_bytes` again."""
     with contextlib.suppress(ValueError):
         tf.config.experimental.reset_memory_stats(device.removeprefix("/device:"))
 
 
-def peak_bytes(device: str) -> int | None:
-    """The most that the allocator of the device had handed out since the reset.
+def counted_bytes(device: str, which: Literal["current", "peak"]) -> int | None:
+    """What the allocator of the device has handed out: now, or at most since the reset.
 
-    It counts the weights, and the same in whatever order the modes are measured. None where the
-    allocator does not count: on a CPU without oneDNN.
+    None where it does not count: on a CPU without oneDNN.
     """
     try:
         info = tf.config.experimental.get_memory_info(device.removeprefix("/device:"))
     except ValueError:
         return None
-    return int(info["peak"])
+    return int(info[which])
 
 
 def traced_bytes(calls: Callable[[], None], *, at_most_s: float) -> int:

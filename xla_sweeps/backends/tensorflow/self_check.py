@@ -181,7 +181,7 @@ def _memory(sizes: Sizes, device: str) -> Checked:
         return tf.fill((count,), 1.0)
 
     memory.reset_peak(device)
-    before = memory.peak_bytes(device)
+    before = memory.counted_bytes(device, "peak")
     if before is None:
 
         def twice() -> None:
@@ -192,7 +192,7 @@ def _memory(sizes: Sizes, device: str) -> Checked:
     else:
         kept = allocate()
         devices.synchronize()
-        rise = (memory.peak_bytes(device) or 0) - before
+        rise = (memory.counted_bytes(device, "peak") or 0) - before
         del kept
     ok = abs(rise - sizes.planted_bytes) <= 0.01 * sizes.planted_bytes
     return judged(
