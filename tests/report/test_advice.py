@@ -84,6 +84,19 @@ ROW = with_columns(
         ),
         (
             {
+                "verdict": Verdict.AMBIGUOUS,
+                "speedup": 0.54,
+                "speedup_low": 0.148,
+                "speedup_high": 2.004,
+                "excluded_above": 3.45,
+                "replicates_to_settle": 101.0,
+            },
+            "XLA against graph is ambiguous: 0.54× (open: 95 % 0.148–2.004, 1 replicate). A "
+            "difference above 4.5× is excluded; more than 100 replicates, or a quieter machine "
+            "(`xla-sweeps doctor`), would settle whether there is one above 1.0%.",
+        ),
+        (
+            {
                 "candidate": "autocluster",
                 "baseline": "default",
                 "break_even_calls": None,

@@ -334,7 +334,8 @@ def _open(row: ComparisonRow) -> str:
 
 def _excluded(row: ComparisonRow) -> str:
     bound = row.speedup.excluded_above or math.inf
-    return SENTENCES["excluded"].format(bound=f"{bound:.{0 if bound >= 0.1 else 1}%}")
+    text = f"{1 + bound:.1f}×" if bound >= 1 else f"{bound:.{0 if bound >= 0.1 else 1}%}"
+    return SENTENCES["excluded"].format(bound=text)
 
 
 def _aa(row: ComparisonRow) -> str:

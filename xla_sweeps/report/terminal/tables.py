@@ -238,7 +238,8 @@ def _title(summary: TrialSummary) -> Text:
     if model.source not in ("", "applications", "local"):
         facts.append(f"{model.source}{', random weights' if model.replica_of else ''}")
     text = Text(displayable(f"{model.variant} "), style="bold")
-    text.append(" · ".join(map(displayable, [*facts, trial.device])), style="default")
+    device = trial.device.replace("(R)", "").replace("(TM)", "")  # all of it fits into 80 columns
+    text.append(" · ".join(map(displayable, [*facts, device])), style="default")
     return text
 
 

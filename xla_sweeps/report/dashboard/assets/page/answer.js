@@ -263,7 +263,8 @@ function openOf({ excluded_above: bound, replicates_to_settle: more, replicate_s
     more > PACKAGE.most_to_settle
       ? say("many", { count: PACKAGE.most_to_settle })
       : say("more", { replicates: plural(more, "more replicate"), count: more, time: seconds(more * each) });
-  const excluded = say("excluded", { bound: `${percent(100 * bound)} %` });
+  const above = bound >= 1 ? times(1 + bound) : `${percent(100 * bound)} %`;
+  const excluded = say("excluded", { bound: above });
   return say("open", { excluded, replicates, floor: `${percent(100 * floor)} %` });
 }
 
