@@ -1,137 +1,21 @@
-"""JAX, loaded, and a Keras model that it runs; they satisfy `worker.backend`'s Protocols."""
+"""JAX, loaded; satisfies `worker.backend.Framework`."""
 
 from __future__ import annotations
 
-import time
-import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import keras
 import numpy as np
 
 from xla_sweeps.backends.jax import modes
-from xla_sweeps.backends.jax.macs import count_macs
-from xla_sweeps.backends.jax.modes import JaxExecutable
+from xla_sweeps.backends.jax.bench import JaxBench, draw, narrowed
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import INPUT_BATCHES, KerasBench, check_batch, facts_of
-from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE
-from xla_sweeps.backends.keras.sources.inputs import drawn
-from xla_sweeps.errors import DeviceError, XlaSweepsError
-from xla_sweeps.measure import protocol, timing
-from xla_sweeps.measure.failures import error_line
-from xla_sweeps.schema.measurement import Phase
-from xla_sweeps.schema.modes import Mode, mode_in, mode_of
-from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Trial
-from xla_sweeps.worker.backend import Tell
-
-CHAIN_S = 0.15
-"""Time of the calls of the synchronization's test, seconds."""
-
-MATRIX_SIDE = 1024
-
-
-@dataclass
-class JaxBench(KerasBench[JaxExecutable]):
-    """The scenario `call` on JAX."""
-
-    def synchronization(self) -> Mapping[str, Any]:
-        """Prove that a synchronization waits: JAX queues, on a CPU too."""
-        matrix = jnp.full((MATRIX_SIDE, MATRIX_SIDE), 1 / MATRIX_SIDE)  # its square is itself
-        tests = {}
-        for mode in dict.fromkeys(map(mode_of, self.trial.modes)):
-            executable = JaxExecutable.bind(lambda side: side @ side, mode, [matrix])
-            executable.first_call_s()
-            test = timing.sync_self_test(executable, seconds=CHAIN_S, clock=time.perf_counter_ns)
-            if not test.works:
-                raise XlaSweepsError("block_until_ready does not wait, so JAX cannot be timed")
-            tests[str(mode)] = test
-        return {
-            "works": True,
-            "queued": all(test.queued for test in tests.values()),
-            "by_reading": False,
-            "note": "",
-            "modes": {label: asdict(test) for label, test in tests.items()},
-        }
-
-    def eagerly(self, batch: Any) -> list[np.ndarray]:
-        """Outputs of an eager call of a batch: one float64 array per head."""
-        return JaxExecutable(mode=self.eager_mode, run=self.built.call, inputs=[batch]).outputs()
-
-    @property
-    def eager_mode(self) -> Mode:
-        """The mode that runs operation by operation."""
-        mode = mode_in("jax", Mode.EAGER.role)
-        assert mode
-        return mode
-
-    def natively(self, batch: Any) -> list[np.ndarray]:
-        """The same in the precision of the model."""
-        return [np.asarray(head) for head in jax.tree.leaves(self.built.call(batch))]
-
-    def float64_outputs(self, few: Any) -> list[np.ndarray]:
-        """Outputs of the same weights in float64; compiled programs stay as they are."""
-        with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
-            twin = building.float64_twin(self.trial.model, self.built)
-            wide = jax.tree.map(_widened, few)
-            outputs = jax.tree.leaves(jax.jit(twin.call)(wide))
-            if any(
-                jnp.issubdtype(each.dtype, np.floating) and each.dtype != np.float64
-                for each in outputs
-            ):
-                raise XlaSweepsError(
-                    "the model sets its own dtypes, so it cannot be built in float64"
-                )
-            return [np.asarray(each, dtype=np.float64) for each in outputs]
-
-    def bind(self, mode: str) -> JaxExecutable:
-        """The model in a mode."""
-        return JaxExecutable.bind(
-            self.built.call, mode_of(mode), self.inputs, variables=self.built.loaded.variables
-        )
-
-    def prove(self, executable: JaxExecutable) -> Mapping[str, Any]:
-        """Evidence of what is in force of a mode."""
-        return executable.effective(platform=self.device)
-
-    def note_build(self, executable: JaxExecutable, tell: Tell) -> None:
-        """Note the multiply-accumulates of what was traced."""
-        if executable.traced is not None:
-            self.count_macs(tell, executable)
-
-    def count_macs(self, tell: Tell, executable: JaxExecutable | None = None) -> None:
-        """Count multiply-accumulates in what the mode traced, or without one in a new trace."""
-        if self.facts.macs is not None:
-            return
-        tell(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
-        begun = time.perf_counter()
-        try:
-            jaxpr = (
-                jax.make_jaxpr(self.built.call)(self.inputs[0])
-                if executable is None
-                else executable.traced.jaxpr
-            )
-            count = count_macs(jaxpr).of_each(self.trial.batch_size)
-            note = AT_LEAST_NOTE if count.at_least else ""
-            self.facts = replace(
-                self.facts, macs=count.total, macs_note=note, macs_by_type=dict(count.by_type)
-            )
-        except Exception as error:
-            traceback.print_exc()
-            self.facts = replace(self.facts, macs_note=error_line(error))
-        self.seconds["macs"] = time.perf_counter() - begun
-        tell(protocol.Built(model=self.facts))
-
-    def reset_steady_memory(self) -> None:
-        """Nothing: a program says what it needs."""
-
-    def steady_memory_bytes(self, executable: JaxExecutable, *, call_s: float) -> int | None:
-        """Memory of the compiled program, weights included; unknown of eager execution."""
-        return executable.memory_bytes()
+from xla_sweeps.backends.keras.bench import INPUT_BATCHES, check_batch, facts_of
+from xla_sweeps.errors import DeviceError
+from xla_sweeps.schema.trial import ReplicateJob, Trial
 
 
 class Jax:
@@ -162,16 +46,16 @@ class Jax:
     def build(self, job: ReplicateJob) -> JaxBench:
         """Build the model and place it and its inputs on the device."""
         trial, spec = job.trial, job.trial.model
-        built = building.build(spec, precision=trial.precision, seed=trial.seed, narrowed=_narrowed)
+        built = building.build(spec, precision=trial.precision, seed=trial.seed, narrowed=narrowed)
         check_batch(built, trial)
         rng = np.random.default_rng(trial.seed)
         bench = JaxBench(
             trial=trial, device=_device(trial).platform, built=built, facts=facts_of(trial, built)
         )
         count = INPUT_BATCHES + trial.batches - 1
-        bench.inputs = [_draw(built.inputs, trial.batch_size, rng) for _ in range(count)]
+        bench.inputs = [draw(built.inputs, trial.batch_size, rng) for _ in range(count)]
         if spec.weights == "random":
-            building.calibrate(built, _draw(built.inputs, max(4, trial.batch_size), rng))
+            building.calibrate(built, draw(built.inputs, max(4, trial.batch_size), rng))
         bench.begin()
         return bench
 
@@ -184,21 +68,3 @@ def _device(trial: Trial) -> Any:
             f"device={trial.device}: JAX {jax.__version__} sees no GPU; install CUDA for it: "
             "pip install 'jax[cuda13]'"
         ) from error
-
-
-def _draw(inputs: Sequence[InputSpec], count: int, rng: np.random.Generator) -> Any:
-    """A batch of random samples: an array, or a tuple if the model has several inputs."""
-    arrays = tuple(jnp.asarray(drawn(given, count, rng), dtype=given.dtype) for given in inputs)
-    return arrays[0] if len(arrays) == 1 else arrays
-
-
-def _widened(array: Any) -> Any:
-    return array.astype(np.float64) if jnp.issubdtype(array.dtype, np.floating) else array
-
-
-def _narrowed(outputs: Any) -> Any:
-    def narrow(output: Any) -> Any:
-        is_floating = hasattr(output, "dtype") and jnp.issubdtype(output.dtype, np.floating)
-        return output.astype(np.float32) if is_floating else output
-
-    return jax.tree.map(narrow, outputs)
