@@ -13,6 +13,15 @@ import tensorflow as tf
 
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.backends.keras.training import (
+    CHECKING_RATE,
+    adds_up_to_one,
+    head_of,
+    loss_in,
+    optimizer_of,
+    random_layers,
+    trained_model,
+)
 from xla_sweeps.backends.tensorflow import devices, models, modes
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.errors import ConfigError
@@ -22,17 +31,8 @@ from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Precision, Trial
 
-MOMENTUM = 0.9
-"""Momentum of `optimizer=sgd`."""
-
-CHECKING_RATE = 1024.0
-"""Learning rate of the checked update: it shows the gradient to nearly its own precision."""
-
 HALVINGS = 24
 """Maximum number of halvings of the loss scale until gradients are finite."""
-
-_RANDOM = ("rate", "drop_path_rate", "drop_prob", "dropout", "recurrent_dropout", "stddev")
-"""Attributes of layers that draw random numbers while training, unless they are 0."""
 
 
 class State:
@@ -78,22 +78,17 @@ class Trainer:
         Raises:
             ConfigError: the model has nothing to train, or no loss or label fits its outputs.
         """
-        model = built.loaded.keras_model
-        if model is None or not model.trainable_variables:
-            raise ConfigError(
-                f"scenario={trial.scenario}: {trial.model.name} from source={trial.model.source} "
-                "has no trainable weights; use a Keras model: another source, or scenario=call"
-            )
+        model = trained_model(built, trial)
         self.model = model
         self.library = building.keras_library_of(model)
         self.forward = built.loaded.forward
         self.precision = trial.precision
-        head = _head(built.loaded.forward(inputs[0]), trial)
-        self.probabilities = _adds_up_to_one(head)
+        head = head_of(built.loaded.forward(inputs[0]), trial)
+        self.probabilities = adds_up_to_one(head)
         self.trainable = list(model.trainable_variables)
-        self.optimizer = _optimizer(self.library, trial)
+        self.optimizer = optimizer_of(self.library, trial)
         self.optimizer.build(self.trainable)
-        self.random_layers = _random_layers(model)
+        self.random_layers = random_layers(model)
         statistics = [
             variable
             for variable in model.non_trainable_variables
@@ -299,11 +294,6 @@ class Trainer:
         self.state = State([*self.model.variables, *_variables(self.optimizer)])
 
 
-def loss_in(returned: Any) -> float:
-    """The loss in what a step returns: a scalar, or Keras's list of it."""
-    return float(np.ravel(returned)[0])
-
-
 def values_of(variable: Any) -> np.ndarray:
     """A copy of a variable's values."""
     return np.array(raw(variable).numpy())
@@ -314,23 +304,6 @@ def raw(variable: Any) -> Any:
     return variable.value if isinstance(variable, keras.Variable) else variable
 
 
-def _head(outputs: Any, trial: Trial) -> Any:
-    """The class scores of a batch, shape (batch, ..., classes).
-
-    Raises:
-        ConfigError: there are none, so there is no loss.
-    """
-    heads = tf.nest.flatten(outputs)
-    scores = [head for head in heads if head.dtype.is_floating and len(head.shape) > 1]
-    if len(heads) != 1 or not scores or scores[0].shape[-1] < 2:
-        shapes = ", ".join(str(tuple(head.shape)) for head in heads)
-        raise ConfigError(
-            f"scenario={trial.scenario}: labels do not fit the outputs of {trial.model.name}: "
-            f"expected scores of at least 2 classes, (batch, classes), found {shapes}"
-        )
-    return scores[0]
-
-
 def _check_head(head: Any, feed: Feed, trial: Trial) -> None:
     if len(head.shape) != 2:
         raise ConfigError(
@@ -338,12 +311,6 @@ def _check_head(head: Any, feed: Feed, trial: Trial) -> None:
             f"{trial.model.name}: expected (batch, classes), found {tuple(head.shape)}"
         )
     feed.check_labels(int(head.shape[-1]))
-
-
-def _adds_up_to_one(head: Any) -> bool:
-    """True if scores are probabilities and not logits."""
-    values = np.asarray(tf.cast(head, tf.float64))
-    return bool(values.min() >= 0 and np.allclose(values.sum(axis=-1), 1, atol=0.02))
 
 
 def _labels(head: Any, rng: np.random.Generator) -> Any:
@@ -363,32 +330,6 @@ def _nudged(batches: Sequence[Any], precision: Precision, rng: np.random.Generat
     return [(tf.nest.map_structure(moved, images), labels) for images, labels in batches]
 
 
-def _optimizer(library: Any, trial: Trial) -> Any:
-    assert trial.training is not None
-    name = trial.training.optimizer
-    more = {"momentum": MOMENTUM} if name == "sgd" else {}
-    rate = trial.training.learning_rate
-    classes = {word.lower(): word for word in dir(library.optimizers)}
-    optimizer = getattr(library.optimizers, classes[name])(learning_rate=rate, **more)
-    if trial.precision is not Precision.MIXED_FLOAT16:
-        return optimizer
-    if library is not keras:
-        raise ConfigError(
-            f"precision=mixed_float16: {trial.model.name} is a model of tf_keras, whose loss "
-            "scaling is not supported; use precision=mixed_bfloat16 or float32"
-        )
-    return keras.optimizers.LossScaleOptimizer(optimizer)
-
-
 def _variables(optimizer: Any) -> list[Any]:
     """All its variables; tf_keras does not count the learning rate among them."""
     return [*optimizer.variables, optimizer.learning_rate]
-
-
-def _random_layers(model: Any) -> list[tuple[Any, str]]:
-    return [
-        (layer, name)
-        for layer in building.all_layers(model)
-        for name in _RANDOM
-        if isinstance(rate := getattr(layer, name, None), float) and rate > 0
-    ]

@@ -11,11 +11,12 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.keras.bench import INPUT_BATCHES
+from xla_sweeps.backends.keras.training import loss_in
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
-from xla_sweeps.backends.tensorflow.training import Trainer, loss_in
+from xla_sweeps.backends.tensorflow.training import Trainer
 from xla_sweeps.measure import protocol
 from xla_sweeps.schema.measurement import Agreement, Flag, Flagged
 from xla_sweeps.schema.modes import Entry, Execution, Mode
