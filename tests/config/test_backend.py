@@ -12,7 +12,7 @@ from xla_sweeps.system import environment
     ("words", "message"),
     [
         (["jit=null"], "jit=null: JAX has the modes jax_eager, jax_xla only"),
-        (["scenario=fit"], "JAX does not measure scenario=fit; it has call"),
+        (["scenario=fit"], "JAX does not measure scenario=fit; it has call, train_step"),
         (["keras=2"], "is built by tf_keras, which runs on TensorFlow only"),
         (["threads.intra=1"], "threads.intra: JAX has no such option"),
         (["modes=[graph,xla]"], "graph is a mode of TensorFlow"),
@@ -23,6 +23,12 @@ def test_what_jax_lacks_is_refused(
 ) -> None:
     monkeypatch.setattr(environment, "is_installed", lambda name: True)
     assert message in complaint("model=mobilenet_v2", "backend=jax", *words)
+
+
+def test_training_is_compared_in_one_backend_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "is_installed", lambda name: True)
+    refusal = complaint("model=mobilenet_v2", "scenario=train_step", "modes=[graph,jax_xla]")
+    assert "scenario=train_step: the modes of one trial are of one backend" in refusal
 
 
 def test_a_backend_that_is_not_installed_is_one_line_with_the_command(

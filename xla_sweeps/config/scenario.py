@@ -20,6 +20,7 @@ from xla_sweeps.schema.modes import (
     Execution,
     Mode,
     Scenario,
+    by_backend,
     implied_modes,
     label_modes,
     mode_in,
@@ -112,6 +113,11 @@ def modes_of(
         raise ConfigError(
             f"backend={backend}: {others[0]} is a mode of {backend_named(others[0].backend).title};"
             " leave one of the two out"
+        )
+    if SCENARIOS[scenario].trains and len(by_backend(modes)) > 1:
+        raise ConfigError(
+            f"scenario={scenario}: the modes of one trial are of one backend; measure each with "
+            "backend=NAME"
         )
     if len(modes) > MAX_MODES:
         raise ConfigError(f"modes: {len(modes):,} of them; a trial compares at most {MAX_MODES}")

@@ -306,6 +306,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
         modes=(
             *(_M.EAGER, _M.GRAPH, _M.XLA),
             *(_M.TRAIN_ON_BATCH_AUTO, _M.TRAIN_ON_BATCH_GRAPH, _M.TRAIN_ON_BATCH_XLA),
+            *(_M.JAX_EAGER, _M.JAX_XLA),
         ),
         default=(_M.GRAPH, _M.XLA, _M.TRAIN_ON_BATCH_GRAPH, _M.TRAIN_ON_BATCH_XLA),
         jit=_jit(

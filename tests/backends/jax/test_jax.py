@@ -36,23 +36,28 @@ def python() -> Path:
     return python_of("jax")
 
 
-@pytest.fixture(scope="module")
-def record(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder = tmp_path_factory.mktemp("jax")
+def measured(python: Path, folder: Path, *words: str) -> Any:
+    """The record of a trial of the model above."""
     (folder / "own.py").write_text(OWN)
-    words = ["model=local", "path=own.py:build", "trust_code=true", "backend=jax", "batch_size=2"]
+    own = ["model=local", "path=own.py:build", "trust_code=true", "backend=jax", "batch_size=2"]
     more = ["effort=quick", "effort.always_reference=true", "device=cpu", "tracker=none"]
-    command = [str(python), "-m", "xla_sweeps", *words, *more, "results_dir=r", "ui=plain"]
+    command = [str(python), "-m", "xla_sweeps", *own, *more, "results_dir=r", "ui=plain", *words]
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     [path] = folder.glob("r/records/*/0.json")
     return json.loads(path.read_text())
 
 
+@pytest.fixture(scope="module")
+def record(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return measured(python, tmp_path_factory.mktemp("jax"))
+
+
 def test_a_trial_measures_both_modes_and_each_computes_the_same(record: Any) -> None:
     outcomes = record["modes"]
     assert [outcomes[mode]["status"] for mode in ("jax_eager", "jax_xla")] == ["ok", "ok"]
     assert all(outcome["agreement"]["ok"] for outcome in outcomes.values())
+    assert all(outcome["agreement"]["rmse_ref_rel"] < 1e-5 for outcome in outcomes.values())
     assert record["model"]["macs"] == MACS
 
 
@@ -63,6 +68,17 @@ def test_each_mode_is_proved_by_what_was_compiled(record: Any) -> None:
     assert compiled["compile_s"] > 0 < compiled["lower_s"]
     assert eager["recompilations"] == compiled["recompilations"] == 0
     assert outcomes["jax_xla"]["steady_memory_bytes"] > 0
+
+
+def test_a_training_step_learns_the_same_in_both_modes(python: Path, tmp_path: Path) -> None:
+    record = measured(python, tmp_path, "scenario=train_step", "optimizer=adam")
+    outcomes = record["modes"]
+    assert [outcomes[mode]["status"] for mode in ("jax_eager", "jax_xla")] == ["ok", "ok"]
+    for outcome in outcomes.values():
+        assert outcome["agreement"]["rmse_ref_rel"] < 1e-3
+        assert outcome["effective"]["recompilations"] == 0
+    assert outcomes["jax_xla"]["effective"]["compilations"] == 1
+    assert record["model"]["macs"] == MACS
 
 
 def test_outputs_equal_those_of_tensorflow(python: Path) -> None:

@@ -12,10 +12,18 @@ import numpy as np
 
 from xla_sweeps.backends.jax import modes
 from xla_sweeps.backends.jax.bench import JaxBench, draw, narrowed
+from xla_sweeps.backends.jax.training import TrainBench
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import INPUT_BATCHES, check_batch, facts_of
 from xla_sweeps.errors import DeviceError
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import ReplicateJob, Trial
+
+BENCHES: Mapping[Scenario, type[JaxBench]] = {
+    Scenario.CALL: JaxBench,
+    Scenario.TRAIN_STEP: TrainBench,
+}
+"""The bench of each scenario."""
 
 
 class Jax:
@@ -49,7 +57,7 @@ class Jax:
         built = building.build(spec, precision=trial.precision, seed=trial.seed, narrowed=narrowed)
         check_batch(built, trial)
         rng = np.random.default_rng(trial.seed)
-        bench = JaxBench(
+        bench = BENCHES[trial.scenario](
             trial=trial, device=_device(trial).platform, built=built, facts=facts_of(trial, built)
         )
         count = INPUT_BATCHES + trial.batches - 1

@@ -48,7 +48,7 @@ class JaxExecutable:
     """One model in one mode with its inputs on the device; satisfies `worker.Executable`.
 
     Attributes:
-        run: one call on a batch.
+        run: one call on a batch; of a training step, on a state and a batch.
         traced: what `jax.jit` traced, or None for eager execution.
         state: the arguments of the compiled program before the batch.
         compiled: the program; it cannot compile again, and refuses another shape.
@@ -56,7 +56,7 @@ class JaxExecutable:
     """
 
     mode: Mode
-    run: Callable[[Any], Any]
+    run: Callable[..., Any]
     inputs: Sequence[Any]
     traced: Any = None
     state: tuple[Any, ...] = ()
@@ -95,11 +95,29 @@ class JaxExecutable:
                 return call(batch)
 
         state = ([variable.value for variable in variables],)
+        return cls.jitted(forward, mode, inputs, state, **more)
+
+    @classmethod
+    def jitted(
+        cls,
+        function: Callable[..., Any],
+        mode: Mode,
+        inputs: Sequence[Any],
+        state: tuple[Any, ...],
+        **more: Any,
+    ) -> Self:
+        """Trace a function of the state and a batch with `jax.jit`."""
         started = time.perf_counter()
-        traced = jax.jit(forward).trace(*state, inputs[0])
+        traced = jax.jit(function).trace(*state, inputs[0])
         trace_s = time.perf_counter() - started
         return cls(
-            mode=mode, run=call, inputs=inputs, traced=traced, state=state, trace_s=trace_s, **more
+            mode=mode,
+            run=function,
+            inputs=inputs,
+            traced=traced,
+            state=state,
+            trace_s=trace_s,
+            **more,
         )
 
     def prepare(self) -> None:

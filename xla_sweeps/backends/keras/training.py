@@ -10,6 +10,7 @@ import numpy as np
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.trial import Precision, Trial
 
 MOMENTUM = 0.9
@@ -95,3 +96,28 @@ def random_layers(model: Any) -> list[tuple[Any, str]]:
 def loss_in(returned: Any) -> float:
     """The loss in what a step returns: a scalar, or Keras's list of it."""
     return float(np.ravel(returned)[0])
+
+
+def undetermined() -> Agreement:
+    """The comparison with first steps that differ from one eager run to the next."""
+    return Agreement(
+        rmse_rel=None,
+        top1_match=None,
+        ok=False,
+        reason="two eager runs of the first step on equal inputs differ",
+        refused=True,
+    )
+
+
+def runs_away(executable: Any, calls: int, trial: Trial) -> str:
+    """Reason why calls in a row are no training: a loss that is not finite; else ""."""
+    executable.prepare()
+    for _ in range(calls):
+        executable.step()
+    if np.isfinite(loss_in(executable.last)):
+        return ""
+    assert trial.training
+    return (
+        f"the loss is not finite after {calls} calls in a row with learning_rate="
+        f"{trial.training.learning_rate:g}; use a lower one"
+    )

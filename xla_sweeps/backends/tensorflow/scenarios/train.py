@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.keras.bench import INPUT_BATCHES
-from xla_sweeps.backends.keras.training import loss_in
+from xla_sweeps.backends.keras.training import runs_away, undetermined
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.pictures import Feed
@@ -90,14 +90,7 @@ class TrainBench(Bench):
         if executable.mode.execution is Execution.NONE:  # it computes nothing that could be wrong
             return partial(Agreement, rmse_rel=None, top1_match=None, ok=True)
         if not self.deterministic:  # what follows would be compared with random numbers
-            return partial(
-                Agreement,
-                rmse_rel=None,
-                top1_match=None,
-                ok=False,
-                reason="two eager runs of the first step on equal inputs differ",
-                refused=True,
-            )
+            return undetermined
         again = partial(self.make, executable.mode)
         steps = self.trainer.first_steps(executable, again)
         random_reason = cache(partial(self.trainer.random_reason, executable, steps))
@@ -128,16 +121,7 @@ class TrainBench(Bench):
         """Reason why calls in a row are no training: a loss that is not finite; else ""."""
         if executable.mode.execution is Execution.NONE:
             return ""
-        executable.prepare()
-        for _ in range(calls):
-            executable.step()
-        if np.isfinite(loss_in(executable.last)):
-            return ""
-        assert self.trial.training
-        return (
-            f"the loss is not finite after {calls} calls in a row with learning_rate="
-            f"{self.trial.training.learning_rate:g}; use a lower one"
-        )
+        return runs_away(executable, calls, self.trial)
 
 
 def compiled(trainer: Trainer, mode: Mode, *, steps_per_execution: int = 1) -> Any:
