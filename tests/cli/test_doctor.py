@@ -16,7 +16,7 @@ from neighbour import hog
 from xla_sweeps.cli import doctor
 from xla_sweeps.cli.doctor import diagnose
 from xla_sweeps.cli.main import run
-from xla_sweeps.errors import how_to_install
+from xla_sweeps.errors import ConfigError, how_to_install
 from xla_sweeps.measure import neighbours
 from xla_sweeps.schema.backend import Backend, default_backend
 from xla_sweeps.system import devices, environment
@@ -59,6 +59,25 @@ def test_doctor_asks_for_the_packages_of_every_backend_but_needs_the_default_one
     assert findings["tensorflow"].level == "ok"
     assert findings["otherlib"].level == "absent"
     assert "pip install otherlib" in findings["otherlib"].shown
+
+
+def test_without_tensorflow_another_backend_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = dict.fromkeys(("jax", "jaxlib", "keras", "numpy", "hydra-core"), "1.0")
+    monkeypatch.setattr(environment, "versions", lambda: packages)
+    listed = diagnose(tmp_path, seconds=0.1)
+    findings = {finding.subject: finding for finding in listed}
+    assert doctor._next(listed).endswith("model=mobilenet_v2 backend=jax")
+    assert {findings[name].level for name in packages} == {"ok"}
+    line = findings["tensorflow"]
+    assert (line.level, line.shown) == (
+        "absent",
+        "not installed (optional: pip install tensorflow)",
+    )
+    assert not {"tf_keras", "tensorflow-hub", "keras-cv"} & set(findings)
+    with pytest.raises(ConfigError, match="--full: needs TensorFlow: pip install tensorflow"):
+        doctor.doctor_command(["--full", "--seconds", "0.1"])
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from xla_sweeps.report.terminal.console import Heartbeat, duration, progress_bar
 from xla_sweeps.report.terminal.tables import show_findings
 from xla_sweeps.report.wandb.credentials import login
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.backend import backends, default_backend
+from xla_sweeps.schema.backend import Backend, backends, default_backend
 from xla_sweeps.system import devices, environment, nvml
 
 
@@ -52,6 +52,9 @@ def doctor_command(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if not 0 <= options.seconds <= MAX_SECONDS:
         raise ConfigError(f"--seconds {options.seconds}: expected 0 to {MAX_SECONDS}")
+    if options.full and not _is_installed(default_backend(), environment.versions()):
+        title = default_backend().title
+        raise ConfigError(f"--full: needs {title}: pip install {_main_package(default_backend())}")
     device = None
     if options.device is not None or options.full:
         device = devices.resolve_device(options.device or "auto")
@@ -119,7 +122,10 @@ def _next(findings: Sequence[Finding]) -> str:
         if finding.level == "warn" and finding.subject in NOISE
     ]
     expected = f", but expect contaminated rounds: {'; '.join(noise)}" if noise else ""
-    return f"You can measure now{expected}. Next:\npython -m xla_sweeps model=mobilenet_v2"
+    good = {finding.subject for finding in findings if finding.level == "ok"}
+    able = [each for each in backends() if _main_package(each) in good]
+    other = f" backend={able[0].name}" if able and default_backend() not in able else ""
+    return f"You can measure now{expected}. Next:\npython -m xla_sweeps model=mobilenet_v2{other}"
 
 
 def _devices() -> Iterator[Finding]:
@@ -156,9 +162,11 @@ def _gpu_state(gpu: devices.Device) -> Iterator[Finding]:
 
 
 def _versions(packages: Mapping[str, str]) -> Iterator[Finding]:
+    """The packages of the backends that are installed, and how to install each other backend."""
     extras = {source.package: source.extra for source in SOURCES.values()}
-    needed = environment.packages_of(default_backend())
-    for name in {name: None for each in backends() for name in environment.packages_of(each)}:
+    able = [each for each in backends() if _is_installed(each, packages)] or [default_backend()]
+    needed = {name for each in able for name in each.identity}
+    for name in {name: None for each in able for name in environment.packages_of(each)}:
         if name in packages:
             yield Finding("ok", name, packages[name])
         elif name in extras:
@@ -168,6 +176,20 @@ def _versions(packages: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding("bad", name, "not installed", f"pip install {name}")
         else:
             yield Finding("absent", name, f"not installed (optional: pip install {name})")
+    for each in backends():
+        if each not in able:
+            name = _main_package(each)
+            how = how_to_install(each.extra) if each.extra else f"pip install {name}"
+            yield Finding("absent", name, f"not installed (optional: {how})")
+
+
+def _main_package(backend: Backend) -> str:
+    """The package that a backend is named for: the first that it declares."""
+    return next(iter(backend.packages), "")
+
+
+def _is_installed(backend: Backend, packages: Mapping[str, str]) -> bool:
+    return not backend.packages or _main_package(backend) in packages
 
 
 def _flags(flags: Mapping[str, str]) -> Iterator[Finding]:
@@ -241,7 +263,12 @@ def _wandb() -> Finding:
 
 def _compiles(device: devices.Device) -> Iterator[Finding]:
     """Compile with XLA, and say what goes wrong."""
-    able = [backend for backend in backends() if "toolchain" in backend.programs]
+    packages = environment.versions()
+    able = [
+        backend
+        for backend in backends()
+        if "toolchain" in backend.programs and _is_installed(backend, packages)
+    ]
     for diagnosis in (each for backend in able for each in toolchain.check(device, backend)):
         compiled, cause = diagnosis.compiled, diagnosis.cause
         verb = "does not compile" if compiled.error else "compiles"
