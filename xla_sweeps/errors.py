@@ -30,6 +30,7 @@ EXTRAS = {
     "bayes": "optuna",
     "ray": "ray",
     "jax": "jax",
+    "torch": "torch",
 }
 """Argument of `pip install` in place of an extra of this package, which no package index has."""
 

@@ -17,6 +17,7 @@ from xla_sweeps.schema.trial import Trial
 BACKENDS: dict[str, str] = {
     DEFAULT_BACKEND: "xla_sweeps.backends.tensorflow.declaration:BACKEND",
     "jax": "xla_sweeps.backends.jax.declaration:BACKEND",
+    "torch": "xla_sweeps.backends.torch.declaration:BACKEND",
 }
 """Place of each backend's declaration; resolved when it is chosen."""
 

@@ -75,6 +75,10 @@ class Execution(StrEnum):
     """Keras chooses, after `compile(jit_compile="auto")`."""
     UNCOMPILED = "uncompiled"
     """Keras chooses, without `compile`."""
+    COMPILED = "compiled"
+    """PyTorch's `torch.compile` on the call, as people write it."""
+    EXPORTED = "exported"
+    """`torch.export`, then `torch.compile(fullgraph=True)`."""
     NONE = "none"
     """No model runs."""
 
@@ -152,6 +156,9 @@ class Mode(StrEnum):
     FIT_NUMPY_XLA = "fit_numpy_xla", _E.FIT_NUMPY, _X.XLA
     JAX_EAGER = "jax_eager", _E.MODEL, _X.EAGER, False, "jax"
     JAX_XLA = "jax_xla", _E.FUNCTION, _X.XLA, False, "jax"
+    TORCH_EAGER = "torch_eager", _E.MODEL, _X.EAGER, False, "torch"
+    TORCH_COMPILE = "torch_compile", _E.FUNCTION, _X.COMPILED, False, "torch"
+    TORCH_EXPORT = "torch_export", _E.FUNCTION, _X.EXPORTED, False, "torch"
 
     @property
     def called(self) -> str:
@@ -193,6 +200,9 @@ _WORDS: Mapping[Mode, tuple[str, str]] = {
     _M.INPUT: ("the input pipeline alone", "the input pipeline alone"),
     _M.JAX_EAGER: ("JAX, operation by operation", "model(x) with KERAS_BACKEND=jax"),
     _M.JAX_XLA: ("JAX with XLA", "jax.jit(model)"),
+    _M.TORCH_EAGER: ("PyTorch, operation by operation", "torch.inference_mode()"),
+    _M.TORCH_COMPILE: ("torch.compile", "torch.compile(model)"),
+    _M.TORCH_EXPORT: ("torch.export and torch.compile", "torch.export.export(model, (x,))"),
 }
 """Each mode's name among people, and the code that switches it on; but for Keras's own methods."""
 
@@ -271,7 +281,13 @@ _FORWARD = ScenarioFacts(
 )
 
 SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
-    Scenario.CALL: replace(_FORWARD, modes=(*_FORWARD.modes, _M.JAX_EAGER, _M.JAX_XLA)),
+    Scenario.CALL: replace(
+        _FORWARD,
+        modes=(
+            *(*_FORWARD.modes, _M.JAX_EAGER, _M.JAX_XLA),
+            *(_M.TORCH_EAGER, _M.TORCH_COMPILE, _M.TORCH_EXPORT),
+        ),
+    ),
     Scenario.DETECT: replace(
         _FORWARD,
         meaning="a detector's forward pass, decoding and non-max suppression",

@@ -231,6 +231,7 @@ _EXECUTED = (
             "auto": "that of `modes`, else TensorFlow",
             "tensorflow": "",
             "jax": "Keras on JAX, which needs no TensorFlow",
+            "torch": "Keras on PyTorch, which needs no TensorFlow",
         },
     ),
     Option(

@@ -1,0 +1,53 @@
+"""The declaration of PyTorch: what is known of it without loading it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from xla_sweeps.schema.backend import Backend, KnownFailure
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.trial import Trial
+from xla_sweeps.system.process import python_command
+
+
+def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
+    """The device: without it, Keras takes a GPU that PyTorch sees."""
+    return {"KERAS_TORCH_DEVICE": "cpu" if trial.device == "cpu" else "cuda"}
+
+
+_FAILURES = (
+    KnownFailure(
+        re.compile(r"InvalidCxxCompiler|No working C\+\+ compiler"),
+        Status.COMPILE_ERROR,
+        lambda match: ("torch.compile needs a C++ compiler on a CPU, and there is none", ""),
+        "install g++, or set CXX to one",
+    ),
+    KnownFailure(
+        re.compile(r"torch\._dynamo\.exc\.Unsupported|GuardOnDataDependentSymNode"),
+        Status.TRACE_ERROR,
+        lambda match: ("torch cannot capture the model as one graph", ""),
+        "use keras.ops in place of Python's or NumPy's control flow on values",
+    ),
+)
+
+BACKEND = Backend(
+    name="torch",
+    title="PyTorch",
+    programs={"worker": python_command("xla_sweeps.backends.torch.worker")},
+    packages={name: (name,) for name in ("torch", "keras", "keras-hub")},
+    identity=("torch", "keras"),
+    shown={"torch": "PyTorch", "keras": "Keras"},
+    tracked={"torch": "torch", "keras_version": "keras"},
+    variables={
+        "KERAS_BACKEND": "torch",
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",  # compile times are those of a first start
+    },
+    environment=_environment,
+    prefixes=("TORCH", "TORCHINDUCTOR", "PYTORCH", "TRITON"),
+    caches=("KERAS_HOME", "TORCHINDUCTOR_CACHE_DIR", "TORCH_HOME", "TRITON_CACHE_DIR"),
+    failures=_FAILURES,
+    libraries=("keras", "keras_hub", "examples", "local"),
+    extra="torch",
+    wrapper="Exception encountered when calling",
+)
