@@ -18,9 +18,16 @@ import install  # type: ignore[import-not-found]
 
 LEFT_OUT = ("tensorflow", "tf-keras", "wandb")
 
+CPU_BUILDS = {"torch": "+cpu"}
+"""Local versions: on Linux the public index has PyTorch with gigabytes of CUDA only."""
+
 
 def python_of(extra: str) -> Path:
-    """The Python of an environment with the packages of an extra, made once."""
+    """The Python of an environment with the packages of an extra, made once.
+
+    Raises:
+        subprocess.CalledProcessError: a package cannot be installed.
+    """
     place = ROOT / f".venv-{extra}"
     stamp, wanted = place / "installed", _requirements(extra)
     with (ROOT / ".venv.lock").open("a") as lock:
@@ -34,7 +41,12 @@ def python_of(extra: str) -> Path:
 def _requirements(extra: str) -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = [*project["dependencies"], *project["optional-dependencies"][extra]]
-    return [word for word in needed if re.split(r"[\[<>=]", word)[0] not in LEFT_OUT]
+    named = {re.split(r"[\[<>=]", word)[0]: word for word in needed}
+    for name in CPU_BUILDS.keys() & named:
+        pinned = re.search(rf"^{name}==\S+", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+        assert pinned is not None
+        named[name] = pinned[0] + CPU_BUILDS[name]
+    return [word for name, word in named.items() if name not in LEFT_OUT]
 
 
 def _make(place: Path, wanted: list[str]) -> None:
