@@ -40,6 +40,13 @@ def test_what_is_no_choice_of_xla_has_nothing_to_write(pair: dict[str, float]) -
     assert "write" not in dict(next_steps(headline(**pair)))
 
 
+@pytest.mark.parametrize(("export_s", "steps"), [(0.05, ["write"]), (0.9, [])])
+def test_a_faster_mode_of_another_backend_names_its_code(export_s: float, steps: list[str]) -> None:
+    named = dict(next_steps(headline(torch_eager=0.2, torch_export=export_s)))
+    assert list(named) == steps
+    assert "torch.export" in named.get("write", "torch.export")
+
+
 def test_every_scenario_says_what_to_write() -> None:
     for facts in SCENARIOS.values():
         assert "jit_compile={switch}" in facts.write or "@tf.function" in facts.write

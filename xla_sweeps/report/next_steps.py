@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.schema.columns import IMPORTED, Verdict
-from xla_sweeps.schema.modes import Execution, facts_of, is_aa_pair, mode_of
+from xla_sweeps.schema.modes import DEFAULT_BACKEND, Execution, facts_of, is_aa_pair, mode_of
 from xla_sweeps.schema.row import ComparisonRow
 
 _OF_THE_MODEL = frozenset(
@@ -22,14 +22,18 @@ _PROGRAM = "python -m xla_sweeps "
 def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
     """The next steps after a comparison of XLA with the same execution without it, by their names.
 
-    Nothing for other pairs, published rows and failures, whose hints are shown elsewhere.
+    Of a mode outside TensorFlow, what to write where it is faster. Nothing for other pairs,
+    published rows and failures, whose hints are shown elsewhere.
     """
     baseline, candidate = row.baseline.mode, row.candidate.mode
     if row.provenance.origin == IMPORTED or not baseline or is_aa_pair(baseline, candidate):
         return
     executions = (mode_of(baseline).execution, mode_of(candidate).execution)
-    verdict = row.speedup.verdict
-    if executions == (Execution.GRAPH, Execution.XLA) and verdict in _SWITCH:
+    backend, verdict = mode_of(candidate).backend, row.speedup.verdict
+    if backend != DEFAULT_BACKEND:
+        if verdict is Verdict.FASTER:
+            yield "write", mode_of(candidate).switch
+    elif executions == (Execution.GRAPH, Execution.XLA) and verdict in _SWITCH:
         switch = _SWITCH[verdict]
         yield "write", facts_of(row.trial.scenario).write.format(switch=switch)
         if explained := explain_command(row.provenance.command):

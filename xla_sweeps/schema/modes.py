@@ -198,11 +198,14 @@ _WORDS: Mapping[Mode, tuple[str, str]] = {
     _M.GRAPH_HOST: ("graph from NumPy to NumPy", "tf.function(jit_compile=False)"),
     _M.XLA_HOST: ("XLA from NumPy to NumPy", "tf.function(jit_compile=True)"),
     _M.INPUT: ("the input pipeline alone", "the input pipeline alone"),
-    _M.JAX_EAGER: ("JAX, operation by operation", "model(x) with KERAS_BACKEND=jax"),
+    _M.JAX_EAGER: ("eager JAX", "model(x) with KERAS_BACKEND=jax"),
     _M.JAX_XLA: ("JAX with XLA", "jax.jit(model)"),
-    _M.TORCH_EAGER: ("PyTorch, operation by operation", "torch.inference_mode()"),
-    _M.TORCH_COMPILE: ("torch.compile", "torch.compile(model)"),
-    _M.TORCH_EXPORT: ("torch.export and torch.compile", "torch.export.export(model, (x,))"),
+    _M.TORCH_EAGER: ("eager PyTorch", "model(x) with KERAS_BACKEND=torch"),
+    _M.TORCH_COMPILE: ("PyTorch with torch.compile", "torch.compile(model)"),
+    _M.TORCH_EXPORT: (
+        "PyTorch exported and compiled",
+        "torch.compile(torch.export.export(model, (x,)).module())",
+    ),
 }
 """Each mode's name among people, and the code that switches it on; but for Keras's own methods."""
 
