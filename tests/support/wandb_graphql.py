@@ -49,6 +49,7 @@ class StoredRun:
     display_name: str = ""
     group: str = ""
     job_type: str = ""
+    notes: str = ""
     sweep: str = ""
     tags: list[str] = field(default_factory=list)
     raw_config: dict[str, Any] = field(default_factory=dict)
@@ -117,7 +118,7 @@ class StoredRun:
             "name": self.name,
             "displayName": self.display_name,
             "description": "",
-            "notes": "",
+            "notes": self.notes,
             "config": json.dumps(self.raw_config),
             "summaryMetrics": json.dumps(self.summary),
             "tags": self.tags,
@@ -280,6 +281,7 @@ class Backend:
             ("displayName", "display_name"),
             ("groupName", "group"),
             ("jobType", "job_type"),
+            ("notes", "notes"),
         ):
             if variables.get(key):
                 setattr(run, attribute, variables[key])

@@ -25,6 +25,7 @@ from wandb_server import API_KEY, WandbServer, wait_until
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.measure.tracking import TrackerReport
+from xla_sweeps.report.wandb import tracker as wandb_tracker
 from xla_sweeps.report.wandb.payload import result_point, run_summary
 from xla_sweeps.report.wandb.push import push
 from xla_sweeps.report.wandb.tracker import (
@@ -87,6 +88,7 @@ def test_an_offline_run_contains_config_history_and_summary(
         "git": "0123456789ab",
         "flags": "TF_XLA_FLAGS=--a",
         "runtime": "",
+        "_wandb.pinned_keys": ["model", "resolution", "batch_size", "accelerator"],
     }
     rows = [entry["history"]["item"] for entry in read if entry["type"] == "history"]
     shown = [{key: value for key, value in row.items() if key[0] != "_"} for row in rows]
@@ -121,7 +123,30 @@ def test_an_online_run_is_uploaded_completely(server: WandbServer, tmp_path: Pat
         f"result/throughput_{mode}" for mode in CONFIG["modes"]
     }
     assert published_replicates(header(tmp_path)) == 1
+    assert run.raw_config["_wandb"]["value"]["pinned_keys"] == [
+        *("model", "resolution", "batch_size", "accelerator")
+    ]
     assert server.unknown == []
+
+
+def test_the_notes_of_a_run_are_its_answer_and_command(server: WandbServer, tmp_path: Path) -> None:
+    tracked(online_tracker(), header(tmp_path))
+    told, command = server.runs[TRIAL_ID].notes.split("\n\nMeasured by:\n\n    ")
+    assert told.startswith("XLA is 2.")
+    assert " faster than graph (clear: " in told
+    assert command == SUMMARY.comparisons[0].provenance.command
+
+
+def test_somebodys_own_notes_stay(server: WandbServer, tmp_path: Path) -> None:
+    head = header(tmp_path, tracker={"notes": "a new driver"})
+    tracked(online_tracker(), head)
+    assert server.runs[TRIAL_ID].notes == "a new driver"
+
+
+def test_names_are_shown_as_they_are_in_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wandb_tracker, "answer", lambda row: "![x](http://e.x/y) <b>a_b</b>")
+    told = wandb_tracker.run_notes(SUMMARY)
+    assert told.startswith("\\!\\[x\\](http://e.x/y) \\<b\\>a\\_b\\</b\\>")
 
 
 def test_a_stopped_run_is_marked_as_preempting(server: WandbServer, tmp_path: Path) -> None:

@@ -24,7 +24,13 @@ from typing import Any, Literal
 import wandb
 
 from xla_sweeps.report.wandb.client import MARK, REPAIR, SCRATCH, kill_marked
-from xla_sweeps.report.wandb.payload import REPLICATES_KEY, ROUND_KEYS, SUMMARY_KEYS, result_point
+from xla_sweeps.report.wandb.payload import (
+    COMMAND_MARK,
+    REPLICATES_KEY,
+    ROUND_KEYS,
+    SUMMARY_KEYS,
+    result_point,
+)
 from xla_sweeps.system.process import die_with_parent
 
 NICENESS = 5
@@ -39,6 +45,9 @@ UPLOAD_SHARE = 0.7
 """Share of the parent's timeout for the upload; the rest is for asking the server."""
 
 CONFIRM_PAUSE_S = 0.3
+
+PINNED = ("model", "resolution", "batch_size", "accelerator")
+"""Config keys that W&B shows above the notes, as Markdown where they are text."""
 
 Rows = list[dict[str, Any]]
 
@@ -110,8 +119,11 @@ class Session:
         histograms: dict[str, list[float]],
         exit_code: int,
         deadline: float,
+        notes: str = "",
     ) -> dict[str, Any]:
-        """Write the summary, close the run, and check that the server has the rows and summary."""
+        """Write summary and notes, close the run, and check that the server has its rows."""
+        if notes and (not self.run.notes or COMMAND_MARK in self.run.notes):
+            self.run.notes = notes  # not in place of somebody's own
         for name, values in histograms.items():
             self.run.summary[name] = wandb.Histogram(values)
         for name in SUMMARY_KEYS:
@@ -175,8 +187,14 @@ class Session:
         self.run.define_metric("round", summary="none")
         for name in (*ROUND_KEYS, *(f"{label}/*" for label in header["modes"])):
             self.run.define_metric(name, step_metric="round", summary="none")
+        self.run.pin_config_keys([name for name in PINNED if is_plain(header["scalars"].get(name))])
         # A swept key is locked and keeps the sweep's value, with a warning in the log.
         self.run.config.update(header["scalars"], allow_val_change=True)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether Markdown shows a value as it is, without links, pictures or HTML."""
+    return isinstance(value, int) or bool(re.fullmatch(r"[\w .,:@()+-]+", str(value or "")))
 
 
 def client_settings(mode: Literal["online", "offline"], header: dict[str, Any]) -> wandb.Settings:

@@ -40,6 +40,9 @@ SUMMARY_KEYS = (
 )
 """All summary keys but `throughput_<mode>` and the histograms; outdated ones are removed."""
 
+COMMAND_MARK = "Measured by:\n\n    "
+"""What is before the command in the notes of a run, which tells them from somebody's own."""
+
 SUMMARY_VERSION = 3
 """Version of the summary's keys: `push` completes the runs of a lower one."""
 

@@ -20,9 +20,11 @@ from typing import Any
 from urllib.parse import urlparse
 
 from xla_sweeps.measure.tracking import RunHeader, TrackerReport
+from xla_sweeps.report.advice import answer
 from xla_sweeps.report.wandb.client import CLOSE_GRACE_S, REPAIR, Helper
 from xla_sweeps.report.wandb.credentials import base_url
 from xla_sweeps.report.wandb.payload import (
+    COMMAND_MARK,
     SUMMARY_VERSION,
     histograms,
     history_rows,
@@ -134,7 +136,7 @@ def header_document(header: RunHeader) -> dict[str, Any]:
 def run_content(
     records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
 ) -> dict[str, Any]:
-    """Contents of a finished run: history rows, summary, histograms, exit code."""
+    """Contents of a finished run: history rows, summary, histograms, notes, exit code."""
     samples = summary.trial.samples if summary else 1
     return {
         "rows": [
@@ -149,8 +151,19 @@ def run_content(
         ],
         "summary": run_summary(records, summary),
         "histograms": histograms(records),
+        "notes": run_notes(summary),
         "exit_code": exit_code,
     }
+
+
+def run_notes(summary: TrialSummary | None) -> str:
+    """A trial's answer and its command in Markdown; "" where nothing is compared."""
+    rows = [row for row in summary.comparisons if row.headline] if summary else []
+    if not rows:
+        return ""
+    told = re.sub(r"([\\`*_{}\[\]<>#|~!&])", r"\\\1", " ".join(map(answer, rows)))
+    command = rows[0].provenance.command.replace("\n", "\n    ")
+    return f"{told}\n\n{COMMAND_MARK}{command}" if command else told
 
 
 def marker_path(header: RunHeader) -> Path:
