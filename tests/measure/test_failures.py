@@ -9,7 +9,7 @@ import pytest
 
 from xla_sweeps.measure import failures
 from xla_sweeps.measure.failures import ProcessEnd, first_line
-from xla_sweeps.schema.backend import default_backend
+from xla_sweeps.schema.backend import backend_named, default_backend
 from xla_sweeps.schema.measurement import Phase, Status
 
 diagnose_exception = partial(failures.diagnose_exception, backend=default_backend())
@@ -214,3 +214,29 @@ def test_a_layers_error_is_shown_in_place_of_the_wrapper_that_keras_puts_around_
         failure.message
         == "InvalidArgumentError: input must have at least 300 columns (in Queries.call())"
     )
+
+
+def test_torch_without_a_compiler_is_one_line_with_what_to_do() -> None:
+    text = (
+        "InvalidCxxCompiler: No working C++ compiler found in torch._inductor.config.cpp.cxx: "
+        "(None, 'g++')\n\nSet TORCHDYNAMO_VERBOSE=1 for the internal stack trace"
+    )
+    status, failure = failures.diagnose_exception(
+        Phase.COMPILE, "InductorError", text, backend=backend_named("torch")
+    )
+    assert status is Status.COMPILE_ERROR
+    assert failure.message == "torch.compile needs a C++ compiler on a CPU, and there is none"
+    assert failure.hint == "install g++"
+
+
+def test_a_model_that_torch_cannot_export_is_one_line_with_what_to_do() -> None:
+    text = (
+        "\n\nThe error above occurred when calling torch.export.export. If you would like to view "
+        "some more information about this error, you can replace your `export()` call"
+    )
+    status, failure = failures.diagnose_exception(
+        Phase.TRACE, "GuardOnDataDependentSymNode", text, backend=backend_named("torch")
+    )
+    assert status is Status.TRACE_ERROR
+    assert failure.message == "torch cannot capture the model as one graph"
+    assert "control flow" in failure.hint
