@@ -25,15 +25,32 @@ def test_what_jax_lacks_is_refused(
     assert message in complaint("model=mobilenet_v2", "backend=jax", *words)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["scenario=train_step"], "PyTorch does not measure scenario=train_step; it has call"),
+        (["keras=2"], "is built by tf_keras, which runs on TensorFlow only"),
+        (["threads.intra=1"], "threads.intra: PyTorch has no such option"),
+        (["modes=[jax_eager,jax_xla]"], "jax_eager is a mode of JAX"),
+    ],
+)
+def test_what_torch_lacks_is_refused(
+    words: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "is_installed", lambda name: True)
+    assert message in complaint("model=mobilenet_v2", "backend=torch", *words)
+
+
 def test_training_is_compared_in_one_backend_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "is_installed", lambda name: True)
     refusal = complaint("model=mobilenet_v2", "scenario=train_step", "modes=[graph,jax_xla]")
     assert "scenario=train_step: the modes of one trial are of one backend" in refusal
 
 
+@pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_a_backend_that_is_not_installed_is_one_line_with_the_command(
-    monkeypatch: pytest.MonkeyPatch,
+    backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment, "is_installed", lambda name: name != "jax")
-    refusal = complaint("model=mobilenet_v2", "backend=jax")
-    assert "jax is not installed; install it: pip install jax" in refusal
+    monkeypatch.setattr(environment, "is_installed", lambda name: name != backend)
+    refusal = complaint("model=mobilenet_v2", f"backend={backend}")
+    assert f"{backend} is not installed; install it: pip install {backend}" in refusal
