@@ -153,6 +153,28 @@ def keras_library_of(model: Any) -> Any:
     return applications.library_named("tf_keras" if legacy else "keras")
 
 
+def wrapped(model: Any, call: Callable[[Any], Any]) -> Any:
+    """A model with the layers of another, so that what it compiles is its own.
+
+    Args:
+        model: of Keras 3 or tf_keras.
+        call: its forward pass on a batch.
+    """
+    library = keras_library_of(model)
+
+    class Wrapper(library.Model):  # type: ignore[misc, name-defined]
+        """Call the model; Keras finds its layers below it."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.wrapped = model
+
+        def call(self, batch: Any) -> Any:
+            return call(batch)
+
+    return Wrapper()
+
+
 def float64_twin(spec: ModelSpec, built: BuiltModel) -> BuiltModel:
     """Build the same model with the same weights and the same call in float64.
 

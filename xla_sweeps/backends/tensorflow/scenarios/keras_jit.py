@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,28 +77,6 @@ class KerasExecutable(modes.ModeExecutable):
             "xla_functions": compiled,
             "executing_eagerly": False,
         }, problems
-
-
-def wrapped(model: Any, call: Callable[[Any], Any]) -> Any:
-    """A model with the layers of another, so that what it compiles is its own.
-
-    Args:
-        model: of Keras 3 or tf_keras.
-        call: its forward pass on a batch.
-    """
-    library = building.keras_library_of(model)
-
-    class Wrapper(library.Model):  # type: ignore[misc, name-defined]
-        """Call the model; Keras finds its layers below it."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.wrapped = model
-
-        def call(self, batch: Any) -> Any:
-            return call(batch)
-
-    return Wrapper()
 
 
 def step_function(made: Any) -> Any:

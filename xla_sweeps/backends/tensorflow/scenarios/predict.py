@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import INPUT_BATCHES
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow import devices, modes
@@ -150,7 +151,7 @@ class PredictBench(Bench):
         return executable
 
     def _keras_calls(self, mode: Mode) -> KerasCalls:
-        model = keras_jit.wrapped(self.built.loaded.keras_model, self.built.call)
+        model = building.wrapped(self.built.loaded.keras_model, self.built.call)
         batches, size = self.trial.batches, self.trial.batch_size
         if mode.execution is not Execution.UNCOMPILED:
             model.compile(

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import INPUT_BATCHES
 from xla_sweeps.backends.keras.training import runs_away, undetermined
 from xla_sweeps.backends.tensorflow import modes
@@ -130,7 +131,7 @@ def compiled(trainer: Trainer, mode: Mode, *, steps_per_execution: int = 1) -> A
     tf_keras has no `jit_compile="auto"`: None leaves the choice to it.
     """
     asked = keras_jit.JIT_COMPILE[mode.execution]
-    model = keras_jit.wrapped(trainer.model, lambda batch: trainer.forward(batch, training=True))
+    model = building.wrapped(trainer.model, lambda batch: trainer.forward(batch, training=True))
     model.compile(
         optimizer=trainer.optimizer,
         loss=trainer.library.losses.SparseCategoricalCrossentropy(
