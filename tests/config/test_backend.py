@@ -12,7 +12,7 @@ from xla_sweeps.system import environment
     ("words", "message"),
     [
         (["jit=null"], "jit=null: JAX has the modes jax_eager, jax_xla only"),
-        (["scenario=fit"], "JAX does not measure scenario=fit; it has call, train_step"),
+        (["scenario=fit"], "JAX does not measure scenario=fit; it has call, predict, train_step"),
         (["keras=2"], "is built by tf_keras, which runs on TensorFlow only"),
         (["threads.intra=1"], "threads.intra: JAX has no such option"),
         (["modes=[graph,xla]"], "graph is a mode of TensorFlow"),

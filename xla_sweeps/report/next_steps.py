@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.schema.columns import IMPORTED, Verdict
-from xla_sweeps.schema.modes import DEFAULT_BACKEND, Execution, facts_of, is_aa_pair, mode_of
+from xla_sweeps.schema.modes import DEFAULT_BACKEND, Execution, facts_of, is_aa_pair, is_told_by, mode_of
 from xla_sweeps.schema.row import ComparisonRow
 
 _OF_THE_MODEL = frozenset(
@@ -31,7 +31,7 @@ def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
     executions = (mode_of(baseline).execution, mode_of(candidate).execution)
     backend, verdict = mode_of(candidate).backend, row.speedup.verdict
     if backend != DEFAULT_BACKEND:
-        if verdict is Verdict.FASTER:
+        if verdict is Verdict.FASTER and is_told_by(row.trial.scenario, candidate):
             yield "write", mode_of(candidate).switch
     elif executions == (Execution.GRAPH, Execution.XLA) and verdict in _SWITCH:
         switch = _SWITCH[verdict]

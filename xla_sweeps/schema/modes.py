@@ -156,6 +156,8 @@ class Mode(StrEnum):
     FIT_NUMPY_XLA = "fit_numpy_xla", _E.FIT_NUMPY, _X.XLA
     JAX_EAGER = "jax_eager", _E.MODEL, _X.EAGER, False, "jax"
     JAX_XLA = "jax_xla", _E.FUNCTION, _X.XLA, False, "jax"
+    JAX_PREDICT_EAGER = "jax_predict_eager", _E.PREDICT, _X.EAGER, False, "jax"
+    JAX_PREDICT_XLA = "jax_predict_xla", _E.PREDICT, _X.XLA, False, "jax"
     TORCH_EAGER = "torch_eager", _E.MODEL, _X.EAGER, False, "torch"
     TORCH_COMPILE = "torch_compile", _E.FUNCTION, _X.COMPILED, False, "torch"
     TORCH_EXPORT = "torch_export", _E.FUNCTION, _X.EXPORTED, False, "torch"
@@ -200,6 +202,8 @@ _WORDS: Mapping[Mode, tuple[str, str]] = {
     _M.INPUT: ("the input pipeline alone", "the input pipeline alone"),
     _M.JAX_EAGER: ("eager JAX", "model(x) with KERAS_BACKEND=jax"),
     _M.JAX_XLA: ("JAX with XLA", "jax.jit(model)"),
+    _M.JAX_PREDICT_EAGER: ("model.predict on JAX without XLA", "compile(jit_compile=False)"),
+    _M.JAX_PREDICT_XLA: ("model.predict on JAX with XLA", "compile(jit_compile=True)"),
     _M.TORCH_EAGER: ("eager PyTorch", "model(x) with KERAS_BACKEND=torch"),
     _M.TORCH_COMPILE: ("PyTorch with torch.compile", "torch.compile(model)"),
     _M.TORCH_EXPORT: (
@@ -305,6 +309,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
             *(_M.PREDICT_GRAPH_STEPS, _M.PREDICT_XLA_STEPS),
             *(_M.PREDICT_ON_BATCH, _M.PREDICT_ON_BATCH_AUTO),
             *(_M.PREDICT_ON_BATCH_GRAPH, _M.PREDICT_ON_BATCH_XLA),
+            *(_M.JAX_PREDICT_EAGER, _M.JAX_PREDICT_XLA),
         ),
         default=(
             *(_M.CALL_HOST, _M.GRAPH_HOST, _M.XLA_HOST),

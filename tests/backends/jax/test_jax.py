@@ -81,6 +81,15 @@ def test_a_training_step_learns_the_same_in_both_modes(python: Path, tmp_path: P
     assert record["model"]["macs"] == MACS
 
 
+def test_predict_is_compiled_whole_only_where_it_was_asked_to(python: Path, tmp_path: Path) -> None:
+    outcomes = measured(python, tmp_path, "scenario=predict", "batches=2")["modes"]
+    proofs = [outcomes[f"jax_predict_{name}"]["effective"] for name in ("eager", "xla")]
+    assert [outcome["status"] for outcome in outcomes.values()] == ["ok", "ok"]
+    assert [proof["jit_compile"] for proof in proofs] == [False, True]
+    assert all(proof["in_force"] and not proof["recompilations"] for proof in proofs)
+    assert all(outcome["agreement"]["rmse_ref_rel"] < 1e-5 for outcome in outcomes.values())
+
+
 def test_outputs_equal_those_of_tensorflow(python: Path) -> None:
     script = str(SUPPORT / "built_outputs.py")
     ours = _printed(python, script, "jax")

@@ -26,6 +26,8 @@ from xla_sweeps.schema.trial import InputSpec, ReplicateJob
 
 pytestmark = pytest.mark.tf
 
+MODES = tuple(mode for mode in SCENARIOS[Scenario.PREDICT].modes if mode.backend == "tensorflow")
+
 CPU = "/device:CPU:0"
 
 SHAPE = (6, 6, 2)
@@ -116,7 +118,7 @@ def prepared(bench: PredictBench, *labels: str) -> tuple[dict[str, Ready], dict[
     return ready, heard.outcomes
 
 
-@pytest.mark.parametrize("mode", SCENARIOS[Scenario.PREDICT].modes)
+@pytest.mark.parametrize("mode", MODES)
 def test_every_way_is_in_force_computes_what_eager_does_and_is_traced_once(
     bench: PredictBench, mode: Mode
 ) -> None:

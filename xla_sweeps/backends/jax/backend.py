@@ -12,6 +12,7 @@ import numpy as np
 
 from xla_sweeps.backends.jax import modes
 from xla_sweeps.backends.jax.bench import JaxBench, draw, narrowed
+from xla_sweeps.backends.jax.predict import PredictBench
 from xla_sweeps.backends.jax.training import TrainBench
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import INPUT_BATCHES, check_batch, facts_of
@@ -21,6 +22,7 @@ from xla_sweeps.schema.trial import ReplicateJob, Trial
 
 BENCHES: Mapping[Scenario, type[JaxBench]] = {
     Scenario.CALL: JaxBench,
+    Scenario.PREDICT: PredictBench,
     Scenario.TRAIN_STEP: TrainBench,
 }
 """The bench of each scenario."""

@@ -229,7 +229,7 @@ class JaxExecutable:
 def _read(outputs: Any) -> list[np.ndarray]:
     heads = jax.tree.leaves(outputs, is_leaf=lambda value: value is None)
     for head in heads:
-        if not isinstance(head, jax.Array):
+        if not isinstance(head, jax.Array | np.ndarray):
             raise ConfigError(
                 f"the model returned {'None' if head is None else f'a {type(head).__name__}'}; "
                 "tensors are needed, alone or in lists, tuples or dictionaries"
