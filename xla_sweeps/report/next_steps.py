@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.schema.columns import IMPORTED, Verdict
-from xla_sweeps.schema.modes import DEFAULT_BACKEND, Execution, facts_of, is_aa_pair, is_told_by, mode_of
+from xla_sweeps.schema.modes import (
+    DEFAULT_BACKEND,
+    Execution,
+    facts_of,
+    is_aa_pair,
+    is_told_by,
+    mode_of,
+)
 from xla_sweeps.schema.row import ComparisonRow
 
 _OF_THE_MODEL = frozenset(
