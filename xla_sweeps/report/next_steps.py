@@ -36,10 +36,11 @@ def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
     if row.provenance.origin == IMPORTED or not baseline or is_aa_pair(baseline, candidate):
         return
     executions = (mode_of(baseline).execution, mode_of(candidate).execution)
-    backend, verdict = mode_of(candidate).backend, row.speedup.verdict
-    if backend != DEFAULT_BACKEND:
-        if verdict is Verdict.FASTER and is_told_by(row.trial.scenario, candidate):
-            yield "write", mode_of(candidate).switch
+    mode, verdict = mode_of(candidate), row.speedup.verdict
+    if mode.backend != DEFAULT_BACKEND:
+        told = mode.entry.is_method or not is_told_by(row.trial.scenario, candidate)
+        if verdict is Verdict.FASTER and not told:
+            yield "write", mode.switch
     elif executions == (Execution.GRAPH, Execution.XLA) and verdict in _SWITCH:
         switch = _SWITCH[verdict]
         yield "write", facts_of(row.trial.scenario).write.format(switch=switch)
