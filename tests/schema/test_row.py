@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from changed_rows import with_columns
 from factories import make_record
@@ -51,3 +52,9 @@ def test_every_column_has_a_meaning_and_one_plain_type() -> None:
         "params": int,
     }
     assert {name: COLUMNS[name].kind for name in kinds} == kinds
+
+
+def test_a_flag_in_a_row_is_its_word_without_the_note() -> None:
+    (row, *_) = summarize([make_record({"graph": 0.2, "xla": 0.1})]).comparisons
+    told = replace(row, flags=("no_float64_reference: it has a dropout layer", "drift"))
+    assert row_of(row_dict(told)).flags == ("no_float64_reference", "drift")

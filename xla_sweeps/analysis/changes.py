@@ -20,7 +20,7 @@ from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.modes import by_count
-from xla_sweeps.schema.row import ComparisonRow, ModeSummary, TrialSummary
+from xla_sweeps.schema.row import ComparisonRow, ModeSummary, TrialSummary, flag_words
 
 THROUGHPUT, SPEEDUP = "throughput", "speedup"
 
@@ -357,7 +357,7 @@ def _changes(
                 replicates_b=b.replicates,
                 trial_a=summaries[0].trial.trial_id,
                 trial_b=summaries[1].trial.trial_id,
-                flags=" ".join(sorted({*summaries[0].flags, *summaries[1].flags})),
+                flags=flag_words(sorted({*summaries[0].flags, *summaries[1].flags})),
             )
         )
     return changes, len(quantities) - len(changes)

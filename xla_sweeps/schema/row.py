@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from operator import attrgetter
 from typing import Any, get_args, get_type_hints
@@ -154,7 +154,12 @@ def value_of(row: ComparisonRow, column: str) -> Any:
     return _GETTERS[column](row)
 
 
-_PLAIN: Mapping[str, Callable[[Any], str]] = {"verdict": str, "status": str, "flags": " ".join}
+def flag_words(flags: Iterable[str]) -> str:
+    """Flags joined by blanks, each once and without its note, which has blanks itself."""
+    return " ".join(dict.fromkeys(flag.partition(": ")[0] for flag in flags))
+
+
+_PLAIN: Mapping[str, Callable[[Any], str]] = {"verdict": str, "status": str, "flags": flag_words}
 """Functions that make plain data of columns that are none."""
 
 
