@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from xla_sweeps.errors import DeviceError, XlaSweepsError
 from xla_sweeps.measure import protocol, timing
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import Phase
-from xla_sweeps.schema.modes import Mode, mode_of
+from xla_sweeps.schema.modes import Execution, Mode, mode_of
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Trial
 from xla_sweeps.worker.backend import Tell
 
@@ -154,7 +155,15 @@ class Torch:
                 more = _draw(built.inputs, max(4, trial.batch_size), rng, device)
                 building.calibrate(built, more)
         bench.begin()
+        if any(mode_of(mode).execution is not Execution.EAGER for mode in job.modes):
+            _start_compiler()
         return bench
+
+
+def _start_compiler() -> None:
+    """Pay what the first compilation of a process pays, some 10 s on a CPU, before any mode."""
+    with contextlib.suppress(Exception):  # a mode says what is wrong
+        torch.compile(torch.sin)(torch.zeros(1))
 
 
 def _device(trial: Trial) -> str:
