@@ -14,6 +14,8 @@ _FROM = {
 
 COST_COLUMNS = tuple(_FROM)
 
+THROUGHPUTS = tuple(_FROM.values())
+
 
 def per_million(samples_per_s: float | None, price_per_hour: float) -> float | None:
     """The price of a million samples; None where no throughput is known."""

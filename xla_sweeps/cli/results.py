@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xla_sweeps.analysis.cost import COST_COLUMNS, costs_of
 from xla_sweeps.cli.arguments import (
     add_output,
     add_project,
@@ -28,7 +27,7 @@ from xla_sweeps.report.terminal.tables import show_reasons, show_rows, show_tabl
 from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load, require
 from xla_sweeps.results.store import guarded
-from xla_sweeps.results.table import rows_of
+from xla_sweeps.results.table import priced, rows_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -90,7 +89,7 @@ def results_command(arguments: Sequence[str]) -> int:
         if options.all or options.show != "rows"
         else rows.table.filter(rows.table["headline"])
     )
-    table = matching(table, chosen)
+    table = matching(table if price is None else priced(table, price), chosen)
     if chosen is not None and not table.num_rows:
         print(no_match(options.where), file=sys.stderr)
     if options.show != "rows":
@@ -106,7 +105,7 @@ def results_command(arguments: Sequence[str]) -> int:
         if table.num_rows > ROWS_SHOWN:
             print(f"{table.num_rows - ROWS_SHOWN:,} more rows: --format csv, or --where EXPR")
     else:
-        _export(table if price is None else _with_cost(table, price), form, output)
+        _export(table, form, output)
     return 0
 
 
@@ -117,17 +116,6 @@ def _export(table: pyarrow.Table, form: str, output: Path | None) -> None:
         write_json(table.to_pylist(), output)
     else:
         write_text(csv_text(table.to_pylist(), table.column_names), output)
-
-
-def _with_cost(table: pyarrow.Table, price_per_hour: float) -> pyarrow.Table:
-    """The table with the price of a million samples and its interval as its last columns."""
-    import pyarrow
-
-    costs = [costs_of(row, price_per_hour) for row in table.to_pylist()]
-    for name in COST_COLUMNS:
-        values = pyarrow.array([cost[name] for cost in costs], pyarrow.float64())
-        table = table.append_column(name, values)
-    return table
 
 
 def _price(text: str) -> float:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from xla_sweeps.analysis.cost import COST_COLUMNS
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Flagged, Status
@@ -91,6 +92,11 @@ _WORDS: Mapping[str, type[StrEnum]] = {
     "scenario": Scenario,
 }
 """The columns that hold one word of a closed set."""
+
+_KINDS: Mapping[str, type] = {
+    **{name: column.kind for name, column in COLUMNS.items()},
+    **dict.fromkeys(COST_COLUMNS, float),
+}
 
 Mask = npt.NDArray[np.bool_]
 """Array that holds for each row of a table whether it matches."""
@@ -193,7 +199,7 @@ class _Parser:
         named = self._take()
         column = _column(named)
         if self.token.kind != "operator":
-            if COLUMNS[column].kind is bool:
+            if _KINDS[column] is bool:
                 return partial(_mask, column=column, sign="=", value=True)
             _complain(
                 self.token,
@@ -224,7 +230,7 @@ class _Parser:
 def _column(named: _Token) -> str:
     """The name of a column, which may be given by an alias."""
     given = named.text.lower()
-    allowed = {name.lower(): name for name in (*COLUMNS, *ALIASES)}
+    allowed = {name.lower(): name for name in (*_KINDS, *ALIASES)}
     if given not in allowed:
         near = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
         meant = RENAMED.get(given) or next((allowed[name] for name in near), "")
@@ -241,6 +247,8 @@ def _mask(
 
     Each value of the column is compared once.
     """
+    if column not in table.column_names:
+        raise ConfigError(f"where: {column} needs a price: `xla-sweeps results --price-per-hour`")
     coded = table[column].combine_chunks().dictionary_encode()
     values = [*coded.dictionary.to_pylist(), None]
     matching = [_matches(given, column, sign, value) for given in values]
@@ -266,7 +274,7 @@ def _matches(given: Any, column: str, sign: str, value: str | float | bool | Non
 
 def _value(column: str, sign: _Token, value: _Token) -> str | float | bool | None:
     """The value in the column's own kind."""
-    kind = COLUMNS[column].kind
+    kind = _KINDS[column]
     ordered = sign.text in _ORDER
     if value.kind == "word" and value.text.lower() == "null":
         if ordered or sign.text == "~":

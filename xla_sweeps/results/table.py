@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+from xla_sweeps.analysis.cost import COST_COLUMNS, THROUGHPUTS, costs_of
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, columns_of, row_of
 
 if TYPE_CHECKING:  # slow to import
@@ -49,6 +50,17 @@ def table_of(rows: Sequence[ComparisonRow]) -> pyarrow.Table:
 def rows_of(table: pyarrow.Table) -> list[ComparisonRow]:
     """The rows of a table that `table_of` made."""
     return [row_of(document) for document in table.select(list(COLUMNS)).to_pylist()]
+
+
+def priced(table: pyarrow.Table, price_per_hour: float) -> pyarrow.Table:
+    """The table with the price of a million samples and its interval as its last columns."""
+    import pyarrow
+
+    costs = [costs_of(row, price_per_hour) for row in table.select(list(THROUGHPUTS)).to_pylist()]
+    for name in COST_COLUMNS:
+        values = pyarrow.array([cost[name] for cost in costs], pyarrow.float64())
+        table = table.append_column(name, values)
+    return table
 
 
 def ordered(table: pyarrow.Table) -> pyarrow.Table:
