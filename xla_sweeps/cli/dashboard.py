@@ -25,7 +25,9 @@ from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.terminal.console import progress_bar, warn
 from xla_sweeps.report.wandb import credentials
 from xla_sweeps.report.wandb_report import publish
+from xla_sweeps.results.filter import matching, parse_filter
 from xla_sweeps.results.rows import load
+from xla_sweeps.results.table import rows_of
 from xla_sweeps.system.text import counted
 
 
@@ -106,6 +108,7 @@ def report_command(arguments: Sequence[str]) -> int:
         metavar="FILE",
         help="file for the JSON of --dry-run (default: standard output)",
     )
+    add_published(parser)
     options = parser.parse_args(arguments)
     publish.require_extra()
     if options.output is not None and not options.dry_run:
@@ -114,7 +117,7 @@ def report_command(arguments: Sequence[str]) -> int:
         )
     if not options.dry_run:
         credentials.require_login()
-    rows = load(options.dir)
+    rows = load(options.dir, published=options.with_published)
     records, summaries = read_trials(options.dir, rows)
     entity, project = publish.place(records, options.entity, options.project)
     with progress_bar("making the report"):
@@ -122,7 +125,12 @@ def report_command(arguments: Sequence[str]) -> int:
         if not options.dry_run:
             unsent = publish.unsent_trials(options.dir, records, entity, project)
         plan = publish.plan_document(
-            records, summaries, entity=entity or "", project=project, unsent=unsent
+            records,
+            summaries,
+            entity=entity or "",
+            project=project,
+            unsent=unsent,
+            published=rows_of(matching(rows.table, parse_filter("origin=imported"))),
         )
     if options.dry_run:
         # Not below the results, which may be read-only; it stays if there is an error.
@@ -139,7 +147,9 @@ def report_command(arguments: Sequence[str]) -> int:
                 plan,
                 table=publish.table_rows(summaries),
                 log=log,
-                attachments=publish.attachments(options.dir, rows, log.parent, warn=warn),
+                attachments=publish.attachments(
+                    options.dir, rows, log.parent, published=options.with_published, warn=warn
+                ),
             )
     except OSError as error:
         raise StoreError(f"cannot write {log.parent}: {error.strerror or error}") from error

@@ -88,6 +88,9 @@ def test_published_figures_are_in_no_count() -> None:
     text = text_of("answer", [pair(1), theirs])
     assert "in 1 of 1 configuration" in text
     assert "A100" not in text
+    ranked = text_of("fastest", [pair(1), theirs])
+    assert "| 224 px, batch 4 | A100, published | net1 |" in ranked
+    assert "| 224 px, batch 4 | Some | net1 |" in ranked
 
 
 def test_what_only_the_page_has_is_named() -> None:

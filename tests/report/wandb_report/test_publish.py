@@ -405,6 +405,22 @@ def test_a_dry_run_needs_no_account_and_no_network(server: WandbServer, tmp_path
     assert server.backend.operations == []
 
 
+def test_published_figures_rank_beside_ones_own_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure(tmp_path / "r", "a")
+    monkeypatch.setattr(publish, "spec", lambda plan, *, log: plan)
+    plans = []
+    for asked in ((), ("--with-published",)):
+        assert main.run(["report", str(tmp_path / "r"), "--dry-run", *asked]) == 0
+        plans.append(json.loads(capsys.readouterr().out))
+    texts = [{one["key"]: one.pop("text") for one in plan["sections"]} for plan in plans]
+    assert plans[0] == plans[1]
+    assert [key for key, text in texts[0].items() if text != texts[1][key]] == ["fastest"]
+    assert "| A100, published | " in texts[1]["fastest"]
+    assert "A100" not in texts[0]["fastest"]
+
+
 def test_a_missing_requirement_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

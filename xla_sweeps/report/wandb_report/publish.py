@@ -156,6 +156,7 @@ def plan_document(
     entity: str,
     project: str,
     unsent: int,
+    published: Sequence[ComparisonRow] = (),
 ) -> dict[str, Any]:
     """Contents of report and summary run as plain data.
 
@@ -165,6 +166,7 @@ def plan_document(
         entity: owner of the project; "" for the user's own.
         project: name of the project.
         unsent: trials that are not known to be on the server.
+        published: rows of figures that others published, which rank beside measured ones.
     """
     rows = _sorted_rows(summaries)
     headline = sum(row.headline for row in rows)
@@ -195,7 +197,7 @@ def plan_document(
         "header": text.environment(rows, facts),
         "sections": [
             {**section, "setting": settings.get(section["scenario"])}
-            for section in text.sections(rows, facts)
+            for section in text.sections([*rows, *published], facts)
         ],
     }
 
@@ -270,11 +272,19 @@ def attachments(
     rows: Rows,
     folder: Path,
     *,
+    published: bool = False,
     warn: Callable[[str], None],
 ) -> list[Path]:
     """The Parquet file of all rows, and the page.
 
     A page of the same rows is kept, since it tells when it was made.
+
+    Args:
+        results_dir: the results folder.
+        rows: of the folder.
+        folder: for the files.
+        published: whether the rows have the public study's figures.
+        warn: told of what is left out.
     """
     parquet, page, made_from = (
         folder / name for name in ("comparison.parquet", build.DEFAULT_NAME, "page.key")
@@ -289,7 +299,7 @@ def attachments(
         if page.is_file() and read_regular(made_from) == key.encode():
             return [parquet, page]
     try:
-        build.write_page([results_dir], page)
+        build.write_page([results_dir], page, published=published)
     except ConfigError as error:
         warn(f"the summary run gets no page: {error}")
         return [parquet]

@@ -145,13 +145,19 @@ def setting_title(setting: Setting) -> str:
 
 
 def sections(rows: Sequence[ComparisonRow], facts: Facts) -> list[dict[str, str]]:
-    """The questions with their answers, from the rows of all trials.
+    """The questions with their answers, from the rows of all trials, and of published figures.
 
     Each has a `key`, which is the question's on the page and determines the panels after the text;
     a `question`, which is the heading; a `text` in Markdown; and the `scenario` of the answer, ""
     for all.
     """
-    groups = scenarios(answers(rows))
+    rows = answers(rows)
+    groups = scenarios(rows)
+    published: dict[str, Pairs] = {}
+    for row in rows:
+        if row.provenance.origin != MEASURED:
+            published.setdefault(row.trial.scenario, []).append(row)
+            groups.setdefault(row.trial.scenario, [])
     made: list[dict[str, str]] = []
     for scenario, group in groups.items():
         suffix = f" ({scenario})" if len(groups) > 1 or scenario != Scenario.CALL else ""
@@ -159,7 +165,7 @@ def sections(rows: Sequence[ComparisonRow], facts: Facts) -> list[dict[str, str]
         texts = [
             ("answer", "Should I turn XLA on?", _answer(scenario, pairs)),
             ("where", "Where does it help?", _by_device(pairs, _families)),
-            ("fastest", "Which model is fastest?", _study(group)),
+            ("fastest", "Which model is fastest?", _study([*group, *published.get(scenario, ())])),
             ("flops", "Is it just FLOPs?", FLOPS),
             ("cost", "What does XLA cost, and when does it pay back?", COST),
         ]
