@@ -1,4 +1,4 @@
-"""The composite action: each of its scripts, run by bash with a command and a `gh` of our own."""
+"""The action and its workflows: each script, run by bash with a command and a `gh` of our own."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 
 STEPS = ACTION["runs"]["steps"]
 
+WORKFLOWS = ROOT / "docs" / "workflows"
+
+GUARD = yaml.safe_load((WORKFLOWS / "guard.yml").read_text())
+
+COMMENT = yaml.safe_load((WORKFLOWS / "guard-comment.yml").read_text())["jobs"]["comment"]
+
 COMMAND = """#!/bin/sh
 printf '%s\\n' "$@" > "$HOME/arguments"
 while [ "$1" != -o ]; do shift; done
@@ -28,20 +34,25 @@ exit "$ENDS"
 
 GH = """#!/bin/sh
 echo "$*" >> "$HOME/calls"
-case "$*" in *--paginate*) printf '%s' "$FOUND" ;; esac
+case "$*" in
+*/pulls*) printf '%s' "$NUMBER" ;;
+*--paginate*) printf '%s' "$FOUND" ;;
+*download*) mkdir "$HOME/guard"; cp "$ARTIFACT" "$HOME/guard" ;;
+esac
 """
 
 
-def run(step: int, home: Path, **values: str) -> subprocess.CompletedProcess[str]:
-    """A step's script, with these values of its environment."""
-    assert STEPS[step]["shell"] == "bash"
+def run(step: Any, home: Path, **values: str) -> subprocess.CompletedProcess[str]:
+    """A script of the action or of another job, with these values of its environment."""
+    step = STEPS[step] if isinstance(step, int) else step
+    assert step["shell"] == "bash"
     return subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS[step]["run"]],
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
         env={
             **{"PATH": f"{home}/bin:{os.environ['PATH']}", "HOME": str(home)},
             **{"RUNNER_TEMP": str(home), "GITHUB_STEP_SUMMARY": str(home / "summary")},
             **{"GITHUB_OUTPUT": str(home / "output")},
-            **dict.fromkeys(STEPS[step]["env"], ""),
+            **dict.fromkeys(step.get("env", ()), ""),
             **values,
         },
         cwd=home,
@@ -104,6 +115,83 @@ def test_a_pull_request_has_one_comment(home: Path, found: str) -> None:
         else f"api --method POST {places['COMMENTS']}"
     )
     assert call == f"{expected} --field body=@report.md --silent"
+
+
+PYTHON = """#!/bin/sh
+mkdir -p "$3/bin"
+printf '#!/bin/sh\\necho "$0 $*" >> "$HOME/calls"\\n' > "$3/bin/pip"
+chmod +x "$3/bin/pip"
+"""
+
+
+def test_the_example_makes_an_environment_of_each_side(home: Path) -> None:
+    (home / "bin" / "python").write_text(PYTHON)
+    (home / "bin" / "python").chmod(0o755)
+    (setup,) = [step for step in GUARD["jobs"]["guard"]["steps"] if "run" in step]
+    done = run(setup, home)
+    assert done.returncode == 0, done.stderr
+    assert (home / "calls").read_text().splitlines() == [
+        f"{side}/.venv/bin/pip install ./xla_sweeps -r {side}/requirements.txt"
+        for side in ("before", "after")
+    ]
+
+
+FORK = {"PLACE": "o/r", "RUN": "5", "HEAD": "c0ffee", "FORK": "you/r", "GH_TOKEN": "t"}
+
+
+def commented(home: Path, report: str | None, **values: str) -> tuple[list[str], str]:
+    """The calls of `gh` by the workflow on a fork's report, and the comment."""
+    artifact = home / "xla-sweeps-guard.md"
+    if report is not None:
+        artifact.write_text(report)
+    done = run(COMMENT["steps"][0], home, **{**FORK, "ARTIFACT": str(artifact), **values})
+    assert done.returncode == 0, done.stderr
+    comment = home / "comment.md"
+    calls = (home / "calls").read_text().splitlines()
+    return calls, comment.read_text() if comment.exists() else ""
+
+
+@pytest.mark.parametrize("found", ["", "7"])
+def test_a_forks_report_becomes_a_comment_as_plain_text(home: Path, found: str) -> None:
+    report = f"{MARKER.format(verdict='slower')}\n### `n` — 5 %\n</pre>@you & \x1b[1m\n"
+    calls, comment = commented(home, report, NUMBER="3\n4", FOUND=found)
+    assert comment.splitlines()[0] == MARKER.format(verdict="slower")
+    text = comment[comment.index("<pre>") :]
+    assert text == "<pre>\n### `n` — 5 %\n&lt;/pre&gt;@you &amp; [1m\n\n</pre>\n"
+    assert "select(.head.sha == env.HEAD and .head.repo.full_name == env.FORK)" in "".join(calls)
+    where = "PATCH repos/o/r/issues/comments/7" if found else "POST repos/o/r/issues/3/comments"
+    assert calls[-1] == f"api --method {where} --field body=@{home / 'comment.md'} --silent"
+
+
+@pytest.mark.parametrize(
+    ("report", "number"),
+    [(None, "3"), ("guard ended with exit code 2\n", "3"), (MARKER.format(verdict="slower"), "")],
+    ids=["no report", "no verdict", "no pull request"],
+)
+def test_without_report_verdict_or_pull_request_there_is_no_comment(
+    home: Path, report: str | None, number: str
+) -> None:
+    calls, comment = commented(home, report, NUMBER=number)
+    assert comment == ""
+    assert "--method" not in "".join(calls)
+
+
+def test_a_long_report_is_cut(home: Path) -> None:
+    report = MARKER.format(verdict="faster") + "\n" + "x" * 200_000
+    _, comment = commented(home, report, NUMBER="3")
+    assert 29_000 < len(comment) < 31_000
+    assert comment.endswith("</pre>\n")
+
+
+def test_workflows_fit_together_and_run_nothing_of_a_fork_with_rights() -> None:
+    (*_, action, upload) = GUARD["jobs"]["guard"]["steps"]
+    assert action["with"].keys() <= ACTION["inputs"].keys()
+    assert upload["with"]["path"].endswith("/xla-sweeps-guard.md")
+    assert f"--name {upload['with']['name']} " in COMMENT["steps"][0]["run"]
+    comment = (WORKFLOWS / "guard-comment.yml").read_text()
+    assert f"workflows: [{GUARD['name']}]" in comment
+    assert "uses:" not in comment
+    assert "${{" not in COMMENT["steps"][0]["run"]
 
 
 @pytest.mark.parametrize("code", [0, 1, 3])
