@@ -120,6 +120,45 @@ def test_a_larger_model_that_is_faster_counts_only_where_intervals_are_apart() -
     assert not found.each[0].preliminary
 
 
+def study_of(*lines: dict[str, Any]) -> dict[str, study.Table]:
+    return {table.key: table for table in study.tables(columns_of(lines))}
+
+
+def test_how_far_apart_models_are_is_given_for_each_resolution_and_device() -> None:
+    rates = {"a": 100.0, "b": 80.0, "c": 60.0, "d": 40.0, "e": 20.0}
+    rows = [
+        *(line(model, rate) for model, rate in rates.items()),
+        *(line(model, rate, resolution_px=384) for model, rate in [("a", 9.0), ("b", 3.0)]),
+        line("a", 1.0, device="T4"),
+    ]
+    shown = study_of(*rows)["distribution"]
+    assert shown.finding == (
+        "The fastest model is 3.00 to 5.00 times as fast as the slowest, in 2 settings."
+    )
+    assert shown.lines == (
+        ("224 px, batch 4", "A100", "20.00", "40.00", "60.00", "80.00", "100.0", "5"),
+        ("384 px, batch 4", "A100", "3.00", "4.50", "6.00", "7.50", "9.00", "2"),
+    )
+    assert "distribution" not in study_of(rows[0])
+
+
+def test_pairs_without_an_inversion_are_an_answer_too() -> None:
+    small, large = (
+        line("v2", 80.0, family="MobileNetV2", params=3.5e6),
+        line("v1", 40.0, family="MobileNetV1", params=4.2e6),
+    )
+    shown = study_of(small, large)["inversions"]
+    assert shown.lines == ()
+    words = "Pairs of a line in which the larger model is faster"
+    assert shown.finding == f"{words}: XLA 0 of 1, graph 0 of 1."
+    there = [{**row, "device": "T4"} for row in (small, {**large, "throughput_low": 99.0})]
+    shown = study_of(small, large, *there)["inversions"]
+    assert shown.finding.endswith(
+        "XLA 1 of 2, graph 0 of 2. By device, with XLA: A100 0 of 1, T4 1 of 1."
+    )
+    assert "inversions" not in study_of(small)
+
+
 def published_tables() -> list[dict[str, str]]:
     """The 36 lines of the study's tables: the fastest of each size, then of each size and GPU."""
     text = (resources.files("xla_sweeps.results") / "published.csv").read_text(encoding="utf-8")

@@ -60,8 +60,8 @@ def results_command(arguments: Sequence[str]) -> int:
         "--show",
         choices=("rows", *study.KEYS),
         default="rows",
-        help="rows (default), or the fastest model at each resolution, how devices agree on the "
-        "order of models, podiums, and larger models that are faster than smaller ones",
+        help="rows (default), or the fastest model at each resolution, how far apart its models "
+        "are, how devices agree on their order, podiums, and larger models that are faster",
     )
     parser.add_argument(
         "--price-per-hour",

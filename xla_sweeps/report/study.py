@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from xla_sweeps.system.text import counted
 if TYPE_CHECKING:
     import pyarrow
 
-KEYS = ("fastest", "agreement", "podium", "inversions")
+KEYS = ("fastest", "distribution", "agreement", "podium", "inversions")
 """The tables by name."""
 
 PODIUM_PLACES = 3
@@ -59,9 +60,9 @@ def tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
         mode = headline_of(scenario)[1]
         entries = [entry for entry in every if entry.place.setting[place] == scenario]
         ranked = [entry for entry in entries if entry.mode == mode]
-        tables = [_fastest(ranked, mode), _agreement(ranked), _podium(ranked)]
-        tables.append(_inversions(entries, mode))
-        made += [replace(table, scenario=scenario) for table in tables if table.lines]
+        tables = [_fastest(ranked, mode), _distribution(ranked), _agreement(ranked)]
+        tables += [_podium(ranked), _inversions(entries, mode)]
+        made += [replace(table, scenario=scenario) for table in tables if table.finding]
     return made
 
 
@@ -73,6 +74,7 @@ def _fastest(entries: Sequence[Entry], mode: str) -> Table:
     finding = f"The fastest model with {name_of(mode)} in {counted(len(sizes), 'setting')}"
     if several:
         finding += f": another one on another device in {sum(sizes.values())} of them"
+    finding = f"{finding}." if places else ""
     lines = []
     for one in places:
         entry, fixed = one.entry, same.get(one.entry.place)
@@ -93,7 +95,7 @@ def _fastest(entries: Sequence[Entry], mode: str) -> Table:
         "",
         "fastest",
         "The fastest model at each resolution",
-        f"{finding}.",
+        finding,
         (
             *("at", "device", "fastest", "images/s", "95 %", "candidates", "as fast"),
             *("middle model", "of the same models"),
@@ -102,6 +104,30 @@ def _fastest(entries: Sequence[Entry], mode: str) -> Table:
         "(*) another device's fastest model is another. With one candidate nothing can "
         "overtake it: the last column ranks only models that were measured at every resolution "
         "of the device.",
+    )
+
+
+def _distribution(entries: Sequence[Entry]) -> Table:
+    lines, spans = [], []
+    for place, own in ranking.at_places(entries).items():
+        rates = [entry.value for entry in own]
+        if len(rates) > 1:
+            quarters = statistics.quantiles(rates, n=4, method="inclusive")
+            figures = map(number, (rates[-1], *quarters, rates[0]))
+            lines.append((_at(place), _device(place), *figures, str(len(rates))))
+            spans.append(rates[0] / rates[-1])
+    return Table(
+        "",
+        "distribution",
+        "How far apart are the models of a resolution?",
+        f"The fastest model is {number(min(spans))} to {number(max(spans))} times as fast as the "
+        f"slowest, in {counted(len(lines), 'setting')}."
+        if lines
+        else "",
+        ("at", "device", "slowest", "a quarter", "middle", "three quarters", "fastest", "models"),
+        tuple(lines),
+        "Images/s. A quarter of the models are slower than the second figure, a quarter are faster "
+        "than the fourth.",
     )
 
 
@@ -154,11 +180,12 @@ def _podium(entries: Sequence[Entry]) -> Table:
                 )
             )
     winners = {line[2].split()[1] for line in lines}
+    rankings = counted(len(lines), "ranking")
     return Table(
         "",
         "podium",
         "Podiums",
-        f"The first places of {counted(len(lines), 'ranking')}: {counted(len(winners), 'model')}.",
+        f"The first places of {rankings}: {counted(len(winners), 'model')}." if lines else "",
         ("at", "device", "first", "second", "third", "models"),
         tuple(lines),
         "Models whose intervals overlap the leader's share its rank. images/s in brackets.",
@@ -173,7 +200,13 @@ def _inversions(entries: Sequence[Entry], mode: str) -> Table:
         total[0] += counts[0]
         total[1] += counts[1]
     first = sorted(totals, key=lambda label: label != mode)
-    said = [f"{name_of(label)} {totals[label][0]} of {totals[label][1]}" for label in first]
+    said = ", ".join(
+        f"{name_of(label)} {totals[label][0]} of {totals[label][1]}" for label in first
+    )
+    own = {device: pair for (device, label), pair in result.counts.items() if label == mode}
+    if len(own) > 1:
+        each = (f"{short_device(device)} {pair[0]} of {pair[1]}" for device, pair in own.items())
+        said += f". By device, with {name_of(mode)}: {', '.join(each)}"
     lines = [
         (
             _at(one.larger.place),
@@ -190,7 +223,7 @@ def _inversions(entries: Sequence[Entry], mode: str) -> Table:
         "",
         "inversions",
         "Larger models that are faster",
-        f"Pairs of a line in which the larger model is faster: {', '.join(said)}.",
+        f"Pairs of a line in which the larger model is faster: {said}." if said else "",
         ("at", "device", "mode", "larger", "faster than", "by", ""),
         tuple(lines),
         "Within a line (MobileNetV1 to V3 are one), by parameters, intervals apart. Preliminary: a "

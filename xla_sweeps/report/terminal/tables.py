@@ -157,7 +157,8 @@ def show_tables(tables: Sequence[study.Table]) -> None:
         pairs = range(0, len(table.columns), 2)
         cells = [tuple(line[place : place + 2] for place in pairs) for line in lines]
         headings = [table.columns[place : place + 2] for place in pairs]
-        print_grouped(headings, cells, right=("images/s", "by", "tau"))
+        if cells:
+            print_grouped(headings, cells, right=("images/s", "by", "tau"))
         paragraph(note, "dim")
 
 

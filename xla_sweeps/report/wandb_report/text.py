@@ -271,7 +271,8 @@ def _study(rows: Sequence[ComparisonRow]) -> str:
         lines, note = study.limited(table)
         head, *cells = (f"| {' | '.join(map(escape, line))} |" for line in (table.columns, *lines))
         grid = "\n".join([head, "| --- " * len(table.columns) + "|", *cells])
-        parts.append(f"**{table.title}.** {table.finding}\n\n{grid}\n\n{note}")
+        shown = [f"**{table.title}.** {table.finding}", *[grid] * bool(cells), note]
+        parts.append("\n\n".join(shown))
     return "\n\n".join(parts) or "Nothing was compared yet."
 
 

@@ -70,7 +70,8 @@ function studySection({ study = [] }) {
     const cells = columns.map((name, place) => [name, (line) => line[place]]);
     const text = `${note} Of the whole file, whatever the filters.`;
     const props = { open: ["fastest", "inversions"].includes(key) };
-    return el("details", props, el("summary", title), el("p", finding), plainTable("", lines, cells), el("p.note", text));
+    const table = lines.length > 0 && plainTable("", lines, cells);
+    return el("details", props, el("summary", title), el("p", finding), table, el("p.note", text));
   };
   const box = el("div.card", { id: "study-tables" });
   const own = ({ state }) => study.filter(({ scenario }) => scenario === state.scenario);
