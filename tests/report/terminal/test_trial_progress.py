@@ -69,6 +69,8 @@ def test_the_live_block_fits_80_columns_and_counts_every_measured_round(
 ) -> None:
     screen = TrialProgress(ui="quiet")
     screen.trial_started("efficientnetv2_large 384 px", replicates=3, log=Path("results/x.log"))
+    Console(width=80).print(screen.block())
+    assert "waiting for its turn   0.0 s" in capsys.readouterr().out
     screen.stage(0, "measure", None)
     progress = progressed(12, 0)
     screen.round_done(0, replace(progress, remaining_s=(217.0, 433.0)))

@@ -125,7 +125,8 @@ class TrialProgress:
         now = time.monotonic()
         replicate = f"replicate {self._replicate + 1}  " if self._replicates > 1 else ""
         head = heading(self._title, f"{replicate}{duration(now - self._started)}")
-        stage = Text(f"{STAGES.get(self._stage, self._stage)} ", style="cyan")
+        word = STAGES.get(self._stage, self._stage) or "waiting for its turn"
+        stage = Text(f"{word} ", style="cyan")
         stage.append(self._subject, style="bold cyan")
         if not self._timed.is_set():
             stage.append(f"  {duration(now - self._stage_started)}", style="dim")
