@@ -142,6 +142,24 @@ def test_how_far_apart_models_are_is_given_for_each_resolution_and_device() -> N
     assert "distribution" not in study_of(rows[0])
 
 
+def test_machines_with_one_short_name_stand_apart_and_a_finding_names_its_mode_once() -> None:
+    devices = [f"Intel(R) Xeon(R) Processor @ 2.{digit}0GHz" for digit in "18"]
+    keras: dict[str, Any] = {
+        "scenario": "predict",
+        "candidate": "predict_xla",
+        "baseline": "predict_graph",
+    }
+    rows = [
+        line(f"m{rate}", float(rate), device=device, **keras)
+        for device in devices
+        for rate in range(1, 7)
+    ]
+    made = study_of(*rows)
+    assert [cells[1] for cells in made["fastest"].lines] == devices
+    assert made["fastest"].finding.startswith("The fastest model (model.predict with XLA) in 1")
+    assert made["agreement"].finding == "Kendall's tau between devices: 1.00 at 224 px."
+
+
 def test_pairs_without_an_inversion_are_an_answer_too() -> None:
     small, large = (
         line("v2", 80.0, family="MobileNetV2", params=3.5e6),

@@ -210,7 +210,7 @@ def test_the_studys_questions_are_answered_with_its_figures_beside_ones_own(
     nothing = command("results", "--show", "inversions", "--with-published", cwd=results)
     assert (nothing.stdout, nothing.stderr) == (
         "",
-        "nothing to show: no comparable models were measured\n",
+        "nothing to show: it takes two measured models of one line on one device\n",
     )
     assert not (results / "results" / "imported").exists()
 

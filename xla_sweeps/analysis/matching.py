@@ -32,6 +32,9 @@ _VALUES_SHOWN = 4
 
 DEFAULTS = "TensorFlow's defaults"
 
+ARROW = " → "
+"""Between the devices of both sides, where they differ."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
@@ -259,7 +262,7 @@ def _named(name: str, a: MatchedTrial, b: MatchedTrial) -> str:
 
 
 def _devices(a: MatchedTrial, b: MatchedTrial) -> str:
-    return a.device if a.device == b.device else f"{a.device} → {b.device}"
+    return a.device if a.device == b.device else f"{a.device}{ARROW}{b.device}"
 
 
 def _environment(records: Iterable[Record]) -> dict[str, set[str]]:

@@ -58,7 +58,7 @@ def results_command(arguments: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--show",
-        choices=("rows", *study.KEYS),
+        choices=("rows", *study.NEEDED),
         default="rows",
         help="rows (default), or the fastest model at each resolution, how far apart its models "
         "are, how devices agree on their order, podiums, and larger models that are faster",
@@ -96,7 +96,7 @@ def results_command(arguments: Sequence[str]) -> int:
         shown = [each for each in study.of_table(table) if each.key == options.show]
         show_tables(shown)
         if not shown:
-            print("nothing to show: no comparable models were measured", file=sys.stderr)
+            print(f"nothing to show: it takes {study.NEEDED[options.show]}", file=sys.stderr)
     elif form == "table" and output is None:
         if table.num_rows:
             rows_shown = rows_of(table.slice(0, ROWS_SHOWN))

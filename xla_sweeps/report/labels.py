@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from xla_sweeps.schema.row import COLUMNS, QUESTION, ComparisonRow, value_of
@@ -72,6 +72,13 @@ def short_device(name: str) -> str:
     name = re.sub(r"^(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce)\s+", "", name, flags=re.IGNORECASE)
     name = re.sub(r"(\s+\d+-Core)?\s+(CPU|Processor).*$", "", name, flags=re.IGNORECASE)
     return name if len(name) <= DEVICE_CHARACTERS else f"{name[: DEVICE_CHARACTERS - 1]}…"
+
+
+def short_devices(names: Iterable[str]) -> dict[str, str]:
+    """The short name of each device, or its whole name where two have the same short one."""
+    short = {name: short_device(name) for name in names}
+    often = Counter(short.values())
+    return {name: word if often[word] == 1 else name for name, word in short.items()}
 
 
 def listed(words: Sequence[str]) -> str:

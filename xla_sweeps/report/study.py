@@ -11,7 +11,7 @@ from xla_sweeps.analysis import overview, ranking
 from xla_sweeps.analysis.inversions import inversions
 from xla_sweeps.analysis.ranking import Entry, Place
 from xla_sweeps.report.advice import name_of
-from xla_sweeps.report.labels import NONE, interval, number, short_device, times
+from xla_sweeps.report.labels import NONE, interval, number, short_devices, times
 from xla_sweeps.schema.modes import by_count, headline_of
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
 from xla_sweeps.system.text import counted
@@ -19,8 +19,14 @@ from xla_sweeps.system.text import counted
 if TYPE_CHECKING:
     import pyarrow
 
-KEYS = ("fastest", "distribution", "agreement", "podium", "inversions")
-"""The tables by name."""
+NEEDED = {
+    "fastest": "a model whose throughput is known",
+    "distribution": "two models at one resolution on one device",
+    "agreement": f"{ranking.MIN_FOR_TAU} models on each of two devices",
+    "podium": "two models at one resolution on one device",
+    "inversions": "two measured models of one line on one device",
+}
+"""What each table needs, by its name, in the same setting and clean."""
 
 PODIUM_PLACES = 3
 
@@ -56,6 +62,11 @@ def tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
     """
     made: list[Table] = []
     every, place = ranking.entries_of(columns), ranking.SETTING.index("scenario")
+    short = short_devices(entry.place.device for entry in every)
+    every = [
+        replace(entry, place=entry.place._replace(device=short[entry.place.device]))
+        for entry in every
+    ]
     for scenario in by_count(columns["scenario"]):
         mode = headline_of(scenario)[1]
         entries = [entry for entry in every if entry.place.setting[place] == scenario]
@@ -71,7 +82,7 @@ def _fastest(entries: Sequence[Entry], mode: str) -> Table:
     same = {one.entry.place: one for one in ranking.fastest(ranking.same_models(entries))}
     sizes = {one.entry.place[:2]: one.differs for one in places}
     several = len({one.entry.place.device for one in places}) > 1
-    finding = f"The fastest model with {name_of(mode)} in {counted(len(sizes), 'setting')}"
+    finding = f"The fastest model{_by(mode)} in {counted(len(sizes), 'setting')}"
     if several:
         finding += f": another one on another device in {sum(sizes.values())} of them"
     finding = f"{finding}." if places else ""
@@ -98,7 +109,7 @@ def _fastest(entries: Sequence[Entry], mode: str) -> Table:
         finding,
         (
             *("at", "device", "fastest", "images/s", "95 %", "candidates", "as fast"),
-            *("middle model", "of the same models"),
+            *("middle model", "same models"),
         ),
         tuple(lines),
         "(*) another device's fastest model is another. With one candidate nothing can "
@@ -134,18 +145,15 @@ def _distribution(entries: Sequence[Entry]) -> Table:
 def _agreement(entries: Sequence[Entry]) -> Table:
     every = ranking.agreements(entries)
     ends = sorted(every, key=lambda one: one.tau)
-    finding = ""
-    if every:
-        low, high = ends[0], ends[-1]
-        finding = (
-            f"Kendall's tau between devices: {low.tau:.2f} at {low.places[0].resolution_px} px to "
-            f"{high.tau:.2f} at {high.places[0].resolution_px} px."
-        )
+    extremes = (
+        f"{one.tau:.2f} at {one.places[0].resolution_px} px" for one in ends[:1] + ends[-1:]
+    )
+    said = " to ".join(dict.fromkeys(extremes))
     return Table(
         "",
         "agreement",
         "Do devices rank models alike?",
-        finding,
+        f"Kendall's tau between devices: {said}." if said else "",
         ("at", "devices", "models", "tau", "95 %"),
         tuple(
             (
@@ -205,8 +213,8 @@ def _inversions(entries: Sequence[Entry], mode: str) -> Table:
     )
     own = {device: pair for (device, label), pair in result.counts.items() if label == mode}
     if len(own) > 1:
-        each = (f"{short_device(device)} {pair[0]} of {pair[1]}" for device, pair in own.items())
-        said += f". By device, with {name_of(mode)}: {', '.join(each)}"
+        each = (f"{device} {pair[0]} of {pair[1]}" for device, pair in own.items())
+        said += f". By device,{_by(mode)}: {', '.join(each)}"
     lines = [
         (
             _at(one.larger.place),
@@ -253,8 +261,14 @@ def _millions(entry: Entry) -> str:
     return f"{(entry.params or 0) / 1e6:.1f} M"
 
 
+def _by(mode: str) -> str:
+    """A mode after a noun: ` with XLA`, or in brackets where its name says with what."""
+    name = name_of(mode)
+    return f" ({name})" if " " in name else f" with {name}"
+
+
 def _device(place: Place) -> str:
-    return f"{short_device(place.device)}{', published' if place.published else ''}"
+    return f"{place.device}{', published' if place.published else ''}"
 
 
 def _at(place: Place) -> str:

@@ -10,6 +10,35 @@ from xla_sweeps.analysis.changes import difference_of
 from xla_sweeps.report.terminal.changes import show_difference
 
 
+def test_long_names_of_modes_and_devices_fit_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    keras = config_of("predict")
+    names = ("AMD EPYC 9654 96-Core Processor", "NVIDIA A100-SXM4-40GB")
+    sides = [
+        side(
+            *(
+                trial(
+                    {"predict_graph": 0.2, "predict_xla": xla_s},
+                    seed=seed + number,
+                    config=keras,
+                    device={"kind": "cpu", "name": name},
+                )
+                for number, name in enumerate(names)
+            ),
+            title=title,
+        )
+        for title, seed, xla_s in (("A", 10, 0.1), ("B", 20, 0.12))
+    ]
+    show_difference(difference_of(*sides))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    for part in ("A100-SXM4-40GB", "predict_xla / predict_graph speedup"):
+        assert sum(part in line for line in lines) in (2, 3), part
+    assert "96-Core" not in "".join(lines)
+
+
 def test_each_scenario_has_its_own_table_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
     training = config_of("train_step", "graph")
     sides = [

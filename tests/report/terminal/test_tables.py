@@ -229,7 +229,22 @@ def test_a_device_that_all_rows_share_is_shown_once(capsys: pytest.CaptureFixtur
     show_rows(SUMMARY.comparisons)
     assert capsys.readouterr().out.count("Some CPU") == 1
     show_rows([*SUMMARY.comparisons, with_columns(SUMMARY.comparisons[0], device="A GPU")])
-    assert capsys.readouterr().out.count("Some CPU") == 3
+    assert capsys.readouterr().out.count("(Some)") == 3
+
+
+def test_devices_have_short_names_unless_two_would_be_alike(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first, second = (f"Intel(R) Xeon(R) Processor @ 2.{digit}0GHz" for digit in "18")
+    devices = (first, "AMD EPYC 9654 96-Core Processor", "NVIDIA A100-SXM4-40GB")
+    show_rows([with_columns(SUMMARY.comparisons[0], device=device) for device in devices])
+    shown = capsys.readouterr().out
+    for short in ("(Xeon(R))", "(EPYC 9654)", "(A100-SXM4-40GB)"):
+        assert f"resnet50 {short}" in shown
+    show_rows([with_columns(SUMMARY.comparisons[0], device=each) for each in (*devices, second)])
+    shown = capsys.readouterr().out
+    for name in (first, second, "EPYC 9654"):
+        assert f"resnet50 ({name})" in shown
 
 
 def test_hostile_names_and_messages_reach_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

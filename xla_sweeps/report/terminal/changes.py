@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from xla_sweeps.analysis import matching
 from xla_sweeps.analysis.changes import BROKE, Change, Difference, counts, verdicts_of
 from xla_sweeps.report.advice import CONTAMINATED, SYMBOLS
+from xla_sweeps.report.labels import short_devices
 from xla_sweeps.report.terminal.console import (
     COLOURS,
     empty_table,
@@ -59,7 +61,7 @@ def show_difference(difference: Difference) -> None:
     _only(f"only in {b}", difference.only_b)
     _environment(difference)
     for note in difference.notes:
-        say(f"! {displayable(note)}", "yellow")
+        paragraph(f"! {note}", "yellow")
     for line in _summary(difference):
         paragraph(line, "bold")
 
@@ -72,17 +74,18 @@ def show_failures(lines: Sequence[str]) -> None:
 
 def _print_changes(changes: Sequence[Change]) -> None:
     """Print a line for each change, or several where figures are stacked."""
-    devices = {change.device for change in changes}
-    headings = (("trial",), ("quantity",), ("ratio", "95 %"), ("q",), ("verdict", "replicates"))
+    devices = {change.device: change.device.split(matching.ARROW) for change in changes}
+    short = short_devices(name for names in devices.values() for name in names)
+    headings = (("trial", "quantity"), ("ratio", "95 %"), ("q",), ("verdict", "replicates"))
     rows = []
     for change in changes:
         verdict = str(change.verdict)
-        name = f"{change.name} on {change.device}" if len(devices) > 1 else change.name
+        on = matching.ARROW.join(short[name] for name in devices[change.device])
+        name = f"{change.name} on {on}" if len(devices) > 1 else change.name
         mark = "~" if change.contaminated else ""
         rows.append(
             (
-                (displayable(name),),
-                (displayable(change.quantity),),
+                (displayable(name), displayable(change.quantity)),
                 (f"{change.ratio:.3f}×", f"{change.low:.3f}–{change.high:.3f}"),
                 ("<0.001" if change.q_value < 0.001 else f"{change.q_value:.3f}",),
                 (

@@ -13,7 +13,7 @@ from xla_sweeps.analysis.cost import per_million
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice, sentences, study
-from xla_sweeps.report.labels import NONE, distinctions, interval, number, times
+from xla_sweeps.report.labels import NONE, distinctions, interval, number, short_devices, times
 from xla_sweeps.report.next_steps import next_steps
 from xla_sweeps.report.terminal.console import (
     COLOURS,
@@ -176,10 +176,13 @@ def show_reasons(rows: Sequence[ComparisonRow]) -> None:
 
 def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:
     """Each row's model, followed by facts that distinguish it from similar rows."""
+    short = short_devices(row.trial.device for row in rows)
     shown = ("model", "resolution_px", "batch_size", "device", "candidate", "baseline", "origin")
     names = []
     for row, distinction in zip(rows, distinctions(rows, shown), strict=True):
-        facts = " · ".join(filter(None, (distinction, row.trial.device if with_device else "")))
+        facts = " · ".join(
+            filter(None, (distinction, short[row.trial.device] if with_device else ""))
+        )
         names.append(displayable(f"{row.trial.model} ({facts})" if facts else row.trial.model))
     return names
 
