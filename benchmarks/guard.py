@@ -1,16 +1,19 @@
 """How often `guard` finds a change, and how often one that is not there, in simulated guards.
 
-    python -m benchmarks.guard [--guards 2000] [--levels]
+    python -m benchmarks.guard [--guards 2000] [--levels] [--pairs A.json B.json]
 
 The pairs are drawn; all else is the package's own rule (`analysis/guard.py`). The second process of
 a pair is always 1 % slower. Prints the tables of benchmarks/results/guard.md; takes two minutes of
-CPU. `--levels` prints the levels of the looks instead, from a million guards.
+CPU. `--levels` prints the levels of the looks instead, from a million guards. `--pairs` draws the
+pairs from real ones, of guards between equal sides (`xla-sweeps guard --format json`).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 
@@ -34,6 +37,30 @@ def drawn(source: np.random.Generator, shape: tuple[int, ...], spread: float) ->
     """The log ratios of pairs in alternating order, whose sides are equal."""
     noise = source.normal(0, math.sqrt(2) * spread, (*shape, MAX_PAIRS))
     return noise + np.where(ORDERS, ORDER, -ORDER)
+
+
+def real(paths: list[Path]) -> dict[bool, Numbers]:
+    """The log ratios of guards' real pairs by order, before first or not; shape (pairs, modes)."""
+    pairs = [pair for path in paths for pair in json.loads(path.read_text())["pairs"]]
+    return {
+        order: np.array(
+            [
+                [pair["log_ratios"][mode] for mode in MODES]
+                for pair in pairs
+                if pair["before_first"] == order
+            ]
+        )
+        for order in (True, False)
+    }
+
+
+def redrawn(source: np.random.Generator, guards: int, pairs: dict[bool, Numbers]) -> Numbers:
+    """Guards of real pairs, alternating, no pair twice in one; shape (guards, modes, pairs)."""
+    halves = [
+        np.stack([source.permutation(pairs[order])[: MAX_PAIRS // 2] for _ in range(guards)])
+        for order in (ORDERS[0], ORDERS[1])
+    ]
+    return np.stack(halves, axis=2).reshape(guards, MAX_PAIRS, len(MODES)).swapaxes(1, 2)
 
 
 def guarded(ratios: Numbers, *, looks: int, detect: float) -> list[Change]:
@@ -60,17 +87,22 @@ def guarded(ratios: Numbers, *, looks: int, detect: float) -> list[Change]:
     return changes
 
 
-def row(spread: float, looks: int, guards: int) -> str:
-    """A line of the table: guards of equal sides, of 2 % and of 5 % in both modes."""
+def row(spread: float, looks: int, guards: int, pairs: dict[bool, Numbers] | None = None) -> str:
+    """A line of the table: guards of equal sides, of 2 % and of 5 % in both modes.
+
+    With real `pairs`, they are drawn among them instead, and multiplied by the change.
+    """
     source = np.random.default_rng((looks, round(1e4 * spread)))
-    cells = [f"{100 * spread:g} %", str(LOOK * looks)]
+    cells = [f"{100 * spread:.2g} %", str(LOOK * looks)]
     for change, detect in ((0.0, 0.02), (0.02, 0.02), (0.05, 0.05)):
-        ratios = drawn(source, (guards, len(MODES)), spread) + math.log1p(change)
-        ended = [guarded(one, looks=looks, detect=detect) for one in ratios]
+        equal = (
+            redrawn(source, guards, pairs) if pairs else drawn(source, (guards, len(MODES)), spread)
+        )
+        ended = [guarded(one, looks=looks, detect=detect) for one in equal + math.log1p(change)]
         wrong = (Verdict.SLOWER, Verdict.FASTER) if not change else (Verdict.SLOWER,)
         named = [any(each.verdict in wrong for each in changes) for changes in ended]
-        pairs = np.mean([changes[0].pairs for changes in ended])
-        cells += [f"{100 * np.mean(named):.1f} %", f"{pairs:.1f}"]
+        taken = np.mean([changes[0].pairs for changes in ended])
+        cells += [f"{100 * np.mean(named):.1f} %", f"{taken:.1f}"]
     return f"| {' | '.join(cells)} |"
 
 
@@ -130,7 +162,20 @@ def main() -> None:
     )
     parser.add_argument("--guards", type=int, default=2000, help="of each kind (default 2000)")
     parser.add_argument("--levels", action="store_true", help="print the levels of the looks")
+    parser.add_argument("--pairs", nargs="+", type=Path, help="reports of guards on equal sides")
     options = parser.parse_args()
+    if options.pairs:
+        pairs = real(options.pairs)
+        both = np.concatenate(list(pairs.values()))
+        for mode, ratios in zip(MODES, both.T, strict=True):
+            beyond = [
+                f"{np.mean(np.abs(ratios) > bound):.0%} beyond {bound:.0%}"
+                for bound in (0.02, 0.05)
+            ]
+            print(f"{mode}: {len(ratios)} pairs, a ratio scatters {ratios.std():.1%}; {beyond}")
+        for looks in (2, 4, len(LEVELS)):
+            print(row(both.std() / math.sqrt(2), looks, options.guards, pairs), flush=True)
+        return
     if options.levels:
         print_levels()
         return
