@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -92,7 +93,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def measure(tmp_path: Path, driver: FakeNvml) -> tuple[ReplicateResult, list[tuple[str, int]]]:
+def measure(
+    tmp_path: Path, driver: FakeNvml, *, energy_s: float = 0.0
+) -> tuple[ReplicateResult, list[tuple[str, int]]]:
     """Run the fake worker; returns how many queries had been made at each event.
 
     On the GPU it is `OWN`, which is not there yet when it is started.
@@ -101,7 +104,8 @@ def measure(tmp_path: Path, driver: FakeNvml) -> tuple[ReplicateResult, list[tup
     gpu.processes, gpu.arriving = {}, [{OWN: "python"}, *gpu.arriving]
     asked: list[tuple[str, int]] = []
     notes = Notes(lambda kind, value: asked.append((kind, len(driver.asked))))
-    trial = replace(TRIAL, modes=("graph", "xla"), effort=replace(EFFORT, rounds_min=8))
+    effort = replace(EFFORT, rounds_min=8, energy_s=energy_s)
+    trial = replace(TRIAL, modes=("graph", "xla"), effort=effort)
     with Stop() as stop:
         result = conductor.measure(
             ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
@@ -165,6 +169,27 @@ def test_modes_are_measured_alone_where_power_limits_a_gpu(
     assert all(outcome.sustained_call_s for outcome in limited.modes.values())
 
 
+def test_the_energy_of_each_mode_alone_is_read_from_the_driver(
+    tmp_path: Path, driver: FakeNvml
+) -> None:
+    driver.gpus[0].energy_mj = lambda: time.monotonic_ns() // 10**4  # 100 W
+    attempt, _ = measure(tmp_path, driver, energy_s=0.02)
+    assert attempt.energy is not None
+    assert not attempt.energy.problem
+    watts = [one.joules / one.elapsed_s for one in attempt.energy.idle]
+    for outcome in attempt.modes.values():
+        assert [one.calls > 0 for one in outcome.energy] == [True] * 3
+        watts += [one.joules / one.elapsed_s for one in outcome.energy]
+    assert watts == pytest.approx([100.0] * 9, rel=0.2)
+    driver.gpus[0].energy_mj = 10**6
+    still, _ = measure(tmp_path, driver, energy_s=0.02)
+    assert still.energy is not None
+    assert still.energy.problem == "the GPU's counter stands still"
+    assert not any(outcome.energy for outcome in still.modes.values())
+    assert not still.failure
+    assert still.rounds
+
+
 def test_reading_the_machine_ten_times_a_second_asks_the_driver_nothing(driver: FakeNvml) -> None:
     sampler = Sampler(device=GPU, memory_limit_bytes=2**60)
     sampler.close()
@@ -174,14 +199,14 @@ def test_reading_the_machine_ten_times_a_second_asks_the_driver_nothing(driver: 
 
 def test_a_span_holds_what_the_counters_rose_by(watch: GpuWatch, gpu: FakeGpu) -> None:
     gpu.violations_ns = {pynvml.NVML_PERF_POLICY_POWER: 3 * 10**9}
-    gpu.energy_mj, gpu.sm_mhz, gpu.celsius, gpu.watts, gpu.reasons = 5000, 1200, 60, 300.5, 0x4
+    gpu.sm_mhz, gpu.celsius, gpu.watts, gpu.reasons = 1200, 60, 300.5, 0x4
     assert watch.review(ROUNDS) == ""
-    gpu.energy_mj = 0  # the driver was loaded again
+    gpu.violations_ns = {}  # the driver was loaded again
     watch.review(ROUNDS)
     first, second = watch.spans
     assert (first.rounds, first.power_capped_s, first.thermal_s) == ((4, 7), 3.0, 0.0)
-    assert (first.energy_j, first.sm_mhz, first.celsius, first.watts) == (5.0, 1200, 60, 300.5)
-    assert (second.power_capped_s, second.energy_j) == (0.0, None)
+    assert (first.sm_mhz, first.celsius, first.watts) == (1200, 60, 300.5)
+    assert (second.power_capped_s, second.thermal_s) == (None, 0.0)
 
 
 def test_heat_contaminates_and_the_power_limit_is_a_caveat(watch: GpuWatch, gpu: FakeGpu) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -44,7 +44,7 @@ class FakeGpu:
     watts: float = 250.0
     reasons: int = 0
     violations_ns: dict[int, int] = field(default_factory=dict)
-    energy_mj: int = 0
+    energy_mj: int | Callable[[], int] = 0
     processes: dict[int, str] = field(default_factory=dict)
     arriving: list[dict[int, str]] = field(default_factory=list)
 
@@ -158,7 +158,7 @@ class FakeNvml:
         return SimpleNamespace(referenceTime=0, violationTime=gpu.violations_ns.get(policy, 0))
 
     def nvmlDeviceGetTotalEnergyConsumption(self, gpu: FakeGpu) -> int:
-        return gpu.energy_mj
+        return gpu.energy_mj() if callable(gpu.energy_mj) else gpu.energy_mj
 
     def nvmlDeviceGetComputeRunningProcesses(self, gpu: FakeGpu) -> list[Any]:
         present = list(gpu.processes)

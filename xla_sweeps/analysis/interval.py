@@ -97,6 +97,8 @@ BUILT_IN = {
     "memory": 0.005,
     "prepare": 0.1,
     "sustained": 0.015,
+    "energy": 0.03,
+    "idle_power": 0.05,
 }
 """Standard deviation of the logs between processes that is assumed of each figure.
 

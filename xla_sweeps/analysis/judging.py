@@ -28,6 +28,10 @@ _OF_A_PAIR: Mapping[str, tuple[Triple, ...]] = {
     "memory": (("peak_memory_ratio", "peak_memory_ratio_low", "peak_memory_ratio_high"),),
 }
 
+_OF_A_TRIAL: Mapping[str, tuple[Triple, ...]] = {
+    "idle_power": (("idle_watts", "idle_watts_low", "idle_watts_high"),),
+}
+
 _OF_A_MODE: Mapping[str, tuple[Triple, ...]] = {
     "call": (
         ("call_ms", "call_low_ms", "call_high_ms"),
@@ -38,13 +42,19 @@ _OF_A_MODE: Mapping[str, tuple[Triple, ...]] = {
         for name in ("latency_p50", "latency_p90", "latency_p99", "copy_input", "copy_output")
     },
     "input_share": (("input_share", "input_share_low", "input_share_high"),),
+    "energy": (("joules_per_sample", "joules_per_sample_low", "joules_per_sample_high"),),
 }
 
 _EXTRA: Triple = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
 
 NEEDED = (
     *("trial_id", "host", "baseline", "candidate", "verdict"),
-    *(triple[0] for triples in _OF_A_PAIR.values() for triple in triples),
+    *(
+        triple[0]
+        for of_a_row in (_OF_A_PAIR, _OF_A_TRIAL)
+        for triples in of_a_row.values()
+        for triple in triples
+    ),
     *(
         f"{prefix}{triple[0]}"
         for prefix in ("", "baseline_")
@@ -75,6 +85,8 @@ def judged(
     made: dict[str, Any] = {}
     for name, triples in _OF_A_PAIR.items():
         made |= rows.bounded(triples, rows.reach(name, pairs))
+    for name, triples in _OF_A_TRIAL.items():
+        made |= rows.bounded(triples, rows.reach(name, [()] * len(pairs)))
     for prefix, labels in sides.items():
         for name, triples in _OF_A_MODE.items():
             reach = rows.reach(name, [(label,) for label in labels])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.energy import idle_power_of, source_of
 from xla_sweeps.analysis.estimates import Samples, Seconds, counting, intervals
 from xla_sweeps.analysis.interval import (
     FREEDOM,
@@ -112,6 +113,8 @@ def shared_of(
         ),
         provenance=ProvenanceColumns(
             **telemetry_of(records),
+            energy=source_of(records),
+            idle_watts=math.exp(idle.mean) if (idle := idle_power_of(records)) else None,
             measured_at=last.started_at,
             software=software_of(last),
             driver=driver_of(last),

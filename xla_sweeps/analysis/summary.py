@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from xla_sweeps.analysis import speedup, stats
+from xla_sweeps.analysis.energy import ENERGY, energy_of, idle_power_of
 from xla_sweeps.analysis.estimates import Samples, Seconds, counting, figure
 from xla_sweeps.analysis.interval import built_in, figure_of, interval_of
 from xla_sweeps.analysis.judging import judged
@@ -218,7 +219,8 @@ def _figures(trial: Measured) -> dict[Key, Figure]:
         busy = any(record.status is Status.CONTAMINATED for record in trial.counted)
         made += [_figure(name, (label,), seconds, busy) for name, seconds in values.items()]
         made += _latencies([outcome.latencies_s for outcome in outcomes], label, busy)
-        made.append(_sustained(trial.counted, label))
+        made += [_sustained(trial.counted, label), energy_of(trial.counted, label)]
+    made.append(idle_power_of(trial.counted))
     for pair in comparison_pairs(trial.labels):
         made.append(figure("speedup", trial.samples, *pair))
         counted, contaminated = counting(trial.samples, *pair)
@@ -282,6 +284,7 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
             copy_input_ms=value("copy_input", 1e3),
             copy_output_ms=value("copy_output", 1e3),
             input_share=value("input_share", 1.0),
+            joules_per_sample=value(ENERGY, 1.0),
             last_batch_compile_s=_median(outcome.last_batch_compile_s for outcome in outcomes),
             latency_p50_ms=value("latency_p50", 1e3),
             latency_p90_ms=value("latency_p90", 1e3),

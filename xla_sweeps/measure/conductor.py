@@ -8,6 +8,7 @@ others'.
 from __future__ import annotations
 
 import math
+import select
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from typing import Any
 
 from xla_sweeps.measure import idle, protocol, rounds, timing, workers
 from xla_sweeps.measure.failures import WorkerLost
+from xla_sweeps.measure.metering import measure_energy
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.replicate import WAITING, ClockCheck, ReplicateResult, Setting
 from xla_sweeps.measure.workers import Answer, RequestFailed, Worker, WorkerCommand
@@ -34,7 +36,8 @@ from xla_sweeps.schema.measurement import (
     Trend,
 )
 from xla_sweeps.schema.modes import by_backend, mode_of
-from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.schema.trial import ENERGY_PASSES, ReplicateJob
+from xla_sweeps.system.energy import Meter
 from xla_sweeps.system.process import adopting_orphans
 
 RAMP_S = 0.02
@@ -345,6 +348,8 @@ class _Conductor:
         self._measure_latencies()
         if seconds := self._alone_s():
             self._measure_alone(seconds)
+        if self.warm and trial.effort.energy_s:
+            self._measure_energy(trial.effort.energy_s)
 
     def _time_block(self, label: str, calls: int, settle: bool, first: int) -> Block:
         """Time a block in the label's worker; see `TimeBlock`."""
@@ -369,8 +374,8 @@ class _Conductor:
         return measured.started_ns, measured.blocks
 
     def _others(self, label: str) -> list[int]:
-        """Process ids of the other workers, which must not compute meanwhile."""
-        own = self.worker_of[label]
+        """Process ids of the other workers, which must not compute meanwhile; all for no mode."""
+        own = self.worker_of.get(label)
         return [worker.pid for index, worker in self.alive.items() if index != own]
 
     def _ask(self, label: str, request: protocol.Request, expected: type[Answer]) -> Answer:
@@ -461,6 +466,52 @@ class _Conductor:
             else:
                 outcome = self.result.modes[label]
                 self.result.modes[label] = replace(outcome, sustained_call_s=tuple(call_s))
+
+    def _measure_energy(self, seconds: float) -> None:
+        """Read the device's energy counter around each mode alone, where it can be read."""
+        self._show(Phase.MEASURE, detail="energy")
+        blocks_s = [self.calls[label] * mode.call_s for label, mode in self.warm.items()]
+        pass_s = seconds + sum(max(seconds, block_s) + block_s for block_s in blocks_s)
+        meter = self.watcher.meter()
+        if self.until - time.monotonic() < 2 * ENERGY_PASSES * pass_s:
+            meter = Meter(problem="timeouts.measure_s leaves too little time")
+        self.result.energy, passes = measure_energy(
+            meter,
+            self.warm,
+            ready=self._ready,
+            run=partial(self._run_alone, seconds),
+            disturbance=self.watcher.disturbed,
+            lose=self._drop_worker,
+        )
+        for label, metered in passes.items():
+            self.result.modes[label] = replace(self.result.modes[label], energy=metered)
+
+    def _ready(self, label: str) -> None:
+        """Have the other workers idle, and the mode run once; all workers idle for no mode."""
+        idle.settle(self._others(label))
+        self.paused = True
+        if label:
+            self._time_block(label, self.calls[label], settle=False, first=0)
+
+    def _run_alone(self, seconds: float, label: str) -> int:
+        """Run a mode for so long; the calls that it made. Wait for no mode."""
+        calls = blocks = 0
+        until = time.monotonic() + seconds
+        if not label:
+            select.select([self.setting.stop], [], [], seconds)
+            if self.setting.stop.requested:
+                raise self._interrupted()
+        while label and time.monotonic() < until:
+            request = protocol.TimeBlock(
+                mode=label,
+                calls=self.calls[label],
+                settle=False,
+                first=blocks % timing.INPUTS,
+                ramp_s=0.0,
+            )
+            calls += self._ask(label, request, protocol.Timed).block.calls
+            blocks += 1
+        return calls
 
     def _flag_moving(self, label: str) -> None:
         if self.result.modes[label].warmup_trend is Trend.MOVING:

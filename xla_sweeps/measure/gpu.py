@@ -144,15 +144,16 @@ def _span(before: nvml.Reading, now: nvml.Reading, rounds: Sequence[Round]) -> G
         celsius=now.celsius,
         watts=now.watts,
         reasons=now.reasons,
-        power_capped_s=_since(before.power_capped_ns, now.power_capped_ns, 1e9),
-        thermal_s=_since(before.thermal_ns, now.thermal_ns, 1e9),
-        energy_j=_since(before.energy_mj, now.energy_mj, 1e3),
+        power_capped_s=_since(before.power_capped_ns, now.power_capped_ns),
+        thermal_s=_since(before.thermal_ns, now.thermal_ns),
     )
 
 
-def _since(before: int | None, now: int | None, unit: float) -> float | None:
-    """Increase of a counter; None if it is unknown, or restarted with a new driver."""
-    return None if before is None or now is None or now < before else (now - before) / unit
+def _since(before_ns: int | None, now_ns: int | None) -> float | None:
+    """Seconds that a counter rose; None if it is unknown, or restarted with a new driver."""
+    if before_ns is None or now_ns is None or now_ns < before_ns:
+        return None
+    return (now_ns - before_ns) / 1e9
 
 
 def _impossible(span: GpuSpan) -> set[str]:

@@ -15,13 +15,15 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.measure.gpu import GpuWatch
+from xla_sweeps.measure.gpu import SHARED, GpuWatch
 from xla_sweeps.measure.neighbours import FOREIGN, busiest, disturbance_of, in_words, spending
 from xla_sweeps.schema.measurement import Load, Round
 from xla_sweeps.system.devices import Device, read_or_empty, usable_cores
+from xla_sweeps.system.energy import meter_of
 from xla_sweeps.system.process import descendants
 
 PERIOD_S = 0.1
@@ -75,12 +77,14 @@ class Sampler(AbstractContextManager["Sampler"]):
 
     Attributes:
         gpu: watches the GPU; None on a CPU.
+        meter: makes the meter of the device's energy.
     """
 
     def __init__(self, *, device: Device, memory_limit_bytes: int, root: Path = Path("/")) -> None:
         self._root, self._limit = root, memory_limit_bytes
         self._exceeded: dict[int, Callable[[], None]] = {}
         self.gpu = GpuWatch(device.uuid) if device.kind == "gpu" else None
+        self.meter = partial(meter_of, device, root=root)
         self._cores, self._mine = usable_cores(), os.sched_getaffinity(0)
         self._begin()
         self._stopped = threading.Event()
@@ -122,6 +126,13 @@ class Sampler(AbstractContextManager["Sampler"]):
             load = load_of(span, cores=self._cores)
             reviewed.append(replace(round_, dirty=cause, load=load))
         return reviewed
+
+    def disturbed(self, began_ns: int, ended_ns: int) -> str:
+        """Contamination between two times of CLOCK_MONOTONIC in words, or ""."""
+        self._samples.append(self.read())
+        span = around(list(self._samples), began_ns, ended_ns)
+        shared = SHARED if self.gpu and self.gpu.foreign else ""
+        return contamination(span, cores=self._cores) or shared
 
     def disturbance(self) -> str:
         """Present contamination in words, or ""; names are those since the last call.

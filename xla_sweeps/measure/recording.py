@@ -67,6 +67,7 @@ def make_record(
         failure=failure,
         contamination=result.contamination,
         gpu=result.gpu,
+        energy=result.energy,
         sync=result.sync,
         seconds=result.seconds,
         request_id=request_id(trial),

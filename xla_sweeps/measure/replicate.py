@@ -16,6 +16,7 @@ from xla_sweeps.measure.tracking import Tracker
 from xla_sweeps.measure.workers import Stop
 from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.measurement import (
+    Energy,
     Failure,
     Flag,
     Flagged,
@@ -128,6 +129,7 @@ class ReplicateResult:
     seconds: dict[str, float] = field(default_factory=dict)
     contamination: dict[str, Any] = field(default_factory=dict)
     gpu: tuple[GpuSpan, ...] = ()
+    energy: Energy | None = None
 
     def fail(self, mode: str, status: Status, failure: Failure) -> None:
         """Note that a mode could not be measured; what is known of it is kept."""
@@ -140,8 +142,10 @@ class ReplicateResult:
             self.flags.append(flagged)
 
     def contaminate(self, cause: str) -> None:
-        """Mark all rounds as contaminated."""
+        """Mark all rounds as contaminated; what the device used is not known either."""
         self.contaminated = True
+        if self.energy:
+            self.energy = replace(self.energy, problem=self.energy.problem or cause)
         self.rounds = [replace(round_, dirty=round_.dirty or cause) for round_ in self.rounds]
 
     def conclude(self, watcher: Sampler, *, clock_differs: bool) -> None:

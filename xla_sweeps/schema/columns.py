@@ -209,6 +209,18 @@ class ModeColumns:
     )
     copy_output_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
     copy_output_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
+    joules_per_sample: float | None = _number(
+        "energy that the device used for a sample while the mode ran alone, all that it draws "
+        "included; missing where `energy` says why",
+        unit="J",
+        shown=PAGE | WANDB,
+    )
+    joules_per_sample_low: float | None = _number(
+        "lower bound of its 95 % interval", unit="J", shown=PAGE
+    )
+    joules_per_sample_high: float | None = _number(
+        "upper bound of its 95 % interval", unit="J", shown=PAGE
+    )
     last_batch_compile_s: float | None = _number(
         "compiling for the last, smaller batch of an epoch, a part of compile_s; missing where all "
         "batches are of one size",
@@ -461,6 +473,20 @@ class ProvenanceColumns:
     temperature_high: float | None = _number(
         "highest temperature of the GPU while measured; missing on a CPU", unit="°C", shown=PAGE
     )
+    energy: str = as_column(
+        "the energy counter that was read: GPU, CPU package; or not available, and why; empty "
+        "where `effort.energy_s` is 0",
+        shown=PAGE,
+        default="",
+    )
+    idle_watts: float | None = _number(
+        "power of the device that this counter gives before the modes run alone, with all of them "
+        "loaded",
+        unit="W",
+        shown=PAGE | WANDB,
+    )
+    idle_watts_low: float | None = _number("lower bound of its 95 % interval", unit="W")
+    idle_watts_high: float | None = _number("upper bound of its 95 % interval", unit="W")
     foreign_cores: float | None = _number(
         "cores that other processes used meanwhile, the most of any replicate",
         unit="cores",

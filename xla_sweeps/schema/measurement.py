@@ -253,6 +253,38 @@ class LatencyPass:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Metered:
+    """Energy of a device while one mode ran alone, or while it idled.
+
+    Attributes:
+        joules: between the two readings of its counter.
+        elapsed_s: time between them.
+        calls: how many the mode made; 0 of an idle device.
+        dirty: what disturbed meanwhile ("" for nothing); such a pass does not count.
+    """
+
+    joules: Positive
+    elapsed_s: Positive
+    calls: Count = 0
+    dirty: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Energy:
+    """What the energy counter of a replicate's device gave, besides the passes of its modes.
+
+    Attributes:
+        counter: what it counts: `GPU` or `CPU package`; "" where there is none.
+        problem: why there are no figures, or "".
+        idle: of the device before the modes ran, while all of them were loaded.
+    """
+
+    counter: str = ""
+    problem: str = ""
+    idle: tuple[Metered, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
     """Agreement of a mode with eager execution.
 
@@ -298,6 +330,7 @@ class ModeOutcome:
         latency_passes: when they were measured; none where they are the rounds' own blocks.
         sustained_call_s: seconds a call of each block of the mode alone, in order; none where that
             was not measured.
+        energy: of each pass of the mode alone; none where that was not measured.
         copies_s: median seconds of copying a call's `input` to the device and its `output` back,
             each alone; empty where a call does not copy.
         last_batch_compile_s: how much longer the first step on the last, smaller batch of an epoch
@@ -320,6 +353,7 @@ class ModeOutcome:
     latency_enqueue_ns: tuple[Count, ...] = ()
     latency_passes: tuple[LatencyPass, ...] = ()
     sustained_call_s: tuple[Positive, ...] = ()
+    energy: tuple[Metered, ...] = ()
     copies_s: Mapping[str, Seconds] = field(default_factory=dict)
     last_batch_compile_s: Seconds | None = None
     warmup_calls: Count = 0

@@ -20,6 +20,7 @@ import msgspec
 
 from xla_sweeps.schema.measurement import (
     Count,
+    Energy,
     Failure,
     Flagged,
     ModeOutcome,
@@ -147,7 +148,6 @@ class GpuSpan:
         reasons: NVML's clock event reasons at the end, a bit mask.
         power_capped_s: how long the power limit held the clock down.
         thermal_s: how long heat did.
-        energy_j: energy used, joules.
     """
 
     rounds: tuple[Count, Count]
@@ -158,7 +158,6 @@ class GpuSpan:
     reasons: Count | None = None
     power_capped_s: Seconds | None = None
     thermal_s: Seconds | None = None
-    energy_j: Seconds | None = None
 
 
 ProcessStart = Literal["unknown", "fresh", "forked"]
@@ -181,6 +180,7 @@ class Record:
         rounds: raw blocks, in the order they were measured.
         contamination: what the sampler outside the measuring process saw, summarized.
         gpu: what the GPU reported between Williams designs; empty in older records.
+        energy: of the device; None where it was not asked for.
         sync: the synchronization self-test; `empty_s` is one with nothing to wait for, seconds.
         seconds: wall time of the stages `import` (TensorFlow), `build`, `prepare`, `measure`.
         log: the replicate's log file, relative to the results folder.
@@ -204,6 +204,7 @@ class Record:
     failure: Failure | None = None
     contamination: Mapping[str, Any] = field(default_factory=dict)
     gpu: tuple[GpuSpan, ...] = ()
+    energy: Energy | None = None
     sync: Mapping[str, Any] = field(default_factory=dict)
     started_at: str = ""
     finished_at: str = ""

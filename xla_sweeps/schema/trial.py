@@ -98,6 +98,10 @@ MAX_ROUNDS = 20_000
 """Most rounds of a replicate; the statistics take time and memory for each."""
 
 
+ENERGY_PASSES = 3
+"""Passes in which each mode runs alone once, and how often the idle device is measured before."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
     """Length and precision of a measurement; the levels are the files of `conf/effort/`."""
@@ -141,6 +145,11 @@ class Effort:
         "how long each mode is then timed alone, on an accelerator only, seconds; 0 for never",
         default=0.0,
     )
+    energy_s: float = _described(
+        "how long each mode then runs alone in each of three passes while the device's energy "
+        "counter is read, where it has one, seconds; 0 for never",
+        default=0.0,
+    )
     duplicates: int = _described(
         "a sweep measures one in so many trials of one replicate twice, chosen by a hash of what "
         "is measured, to learn how processes differ; 0 for none",
@@ -153,7 +162,7 @@ class Effort:
         A single Williams design, which is never cut short, may take longer.
         """
         each_s = self.mode_cap_s + self.warmup_cap_s + self.latency_cap_s + self.sustained_s
-        return modes * each_s
+        return modes * each_s + ENERGY_PASSES * (modes + 1) * self.energy_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,7 +380,7 @@ def _affecting(trial: Trial) -> dict[str, Any]:
             document.pop(setting.name)
     for key in ("published_params", "published_gmacs", "native_resolution_px", "keras"):
         document["model"].pop(key)
-    for key in ("always_reference", "sustained_s"):  # these come before and after what is timed
+    for key in ("always_reference", "sustained_s", "energy_s"):  # before and after what is timed
         document["effort"].pop(key)
     document["effort"].pop("duplicates")  # it plans replicates, and changes none
     for key in ("side_rounds", "warmup_cap_calls"):  # 0: no such limit, as in earlier versions

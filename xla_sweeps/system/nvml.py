@@ -45,7 +45,6 @@ class Reading:
         reasons: clock event reasons, a bit mask.
         power_capped_ns: how long the power limit has held the clock down so far.
         thermal_ns: how long heat has.
-        energy_mj: used so far, millijoules.
     """
 
     at_ns: int
@@ -55,7 +54,6 @@ class Reading:
     reasons: int | None
     power_capped_ns: int | None
     thermal_ns: int | None
-    energy_mj: int | None
 
 
 @cache
@@ -116,7 +114,6 @@ def read(uuid: str) -> Reading | None:
         reasons=reasons,
         power_capped_ns=None if power is None else int(power.violationTime),
         thermal_ns=None if heat is None else int(heat.violationTime),
-        energy_mj=ask("nvmlDeviceGetTotalEnergyConsumption", handle),
     )
 
 

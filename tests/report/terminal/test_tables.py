@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,15 @@ from xla_sweeps.report.terminal.models import show_model
 from xla_sweeps.report.terminal.tables import show_rows, show_trial
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.measurement import Failure, Flagged, ModeOutcome, Phase, Status
+from xla_sweeps.schema.measurement import (
+    Energy,
+    Failure,
+    Flagged,
+    Metered,
+    ModeOutcome,
+    Phase,
+    Status,
+)
 from xla_sweeps.schema.row import TrialSummary
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\u202ed\x9be\ud800f\x00"
@@ -349,3 +358,23 @@ def test_a_trial_of_one_mode_says_why_there_is_no_speedup(
     assert "40.0" in text
     show_trial(SUMMARY, places={})
     assert "alone" not in capsys.readouterr().out
+
+
+def test_the_energy_of_each_mode_stands_beside_the_idle_power(
+    width: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def metered(joules: float, calls: int) -> tuple[Metered, ...]:
+        return (Metered(joules=joules, elapsed_s=5.0, calls=calls),) * 3
+
+    modes = {
+        "graph": make_outcome(0.2, energy=metered(400, 100)),
+        "xla": make_outcome(0.1, energy=metered(400, 200)),
+    }
+    energy = Energy(counter="GPU", idle=metered(100, 0))
+    lines = _shown(summarize([make_record(modes=modes, energy=energy)]), capsys).splitlines()
+    assert max(map(len, lines)) <= width
+    text = " ".join(" ".join(lines).split())
+    assert re.search(r"energy graph 1\.0+ \(.*\) xla 0\.5 \(.*\) J a sample, each alone; GPU", text)
+    assert "idle 20.0" in text
+    missing = summarize([make_record(energy=Energy(problem="no counter"))])
+    assert "energy not available: no counter" in " ".join(_shown(missing, capsys).split())

@@ -73,7 +73,7 @@ def show_trial(
     steps = decomposition(summary)
     if len(steps) > 1:
         paragraph(_decomposition(steps), indent=8)
-    for note in (*_input_note(summary), *_last_batch_note(summary)):
+    for note in (*_input_note(summary), *_last_batch_note(summary), *_energy_note(summary)):
         paragraph(note, indent=8)
     console.print()
     for row in summary.comparisons:
@@ -357,6 +357,28 @@ def _last_batch_note(summary: TrialSummary) -> list[str]:
         f"{summary.trial.batch_size} samples. Compiling for its size takes: {written}. "
         "drop_remainder=true leaves it out."
     ]
+
+
+def _energy_note(summary: TrialSummary) -> list[str]:
+    """Joules of a sample by mode and the idle power, or why they are not known."""
+    facts = summary.comparisons[0].provenance if summary.comparisons else None
+    if not facts or not facts.energy:
+        return []
+    modes = [
+        f"{mode.label} {_bounded(joules, columns.joules_per_sample_low, high)}"
+        for mode in summary.modes
+        if (columns := mode.columns)
+        and (joules := columns.joules_per_sample)
+        and (high := columns.joules_per_sample_high)
+    ]
+    if not modes:
+        return [f"energy  {facts.energy}"]
+    idle = _bounded(facts.idle_watts, facts.idle_watts_low, facts.idle_watts_high)
+    return [f"energy  {'   '.join(modes)} J a sample, each alone; {facts.energy}, idle {idle} W"]
+
+
+def _bounded(value: float | None, low: float | None, high: float | None) -> str:
+    return f"{number(value)} ({interval(low, high, number)})"
 
 
 def _verdict(row: ComparisonRow) -> Text:

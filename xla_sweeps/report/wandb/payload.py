@@ -26,6 +26,7 @@ _COLUMN_OF = {
         for name in (
             *("speedup", "speedup_low", "speedup_high", "speedup_percent"),
             *("excluded_above", "replicates_to_settle"),
+            *("joules_per_sample", "baseline_joules_per_sample", "idle_watts"),
             *("baseline", "candidate", "latency_p50_ms", "latency_p90_ms", "break_even_calls"),
         )
     },

@@ -28,6 +28,8 @@ const GRID = [
   ["compile_s_extra", "Extra compile", 112, seconds],
   ["break_even_images", "Break-even (images)", 150, orNever],
   ["peak_memory_ratio", "Peak memory", 108, times],
+  ["joules_per_sample", "J/img", 84, short],
+  ["baseline_joules_per_sample", "Baseline J/img", 118, short],
   ["cv_percent", "CV (%)", 76, twoDigits],
   ["p_value", "p", 80, chance],
   ["replicates", "Replicates", 96, whole],
