@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -36,13 +37,18 @@ def python() -> Path:
     return python_of("jax")
 
 
-def measured(python: Path, folder: Path, *words: str) -> Any:
+def measured(
+    python: Path, folder: Path, *words: str, backend: str = "jax", environ: Any = None
+) -> Any:
     """The record of a trial of the model above."""
     (folder / "own.py").write_text(OWN)
-    own = ["model=local", "path=own.py:build", "trust_code=true", "backend=jax", "batch_size=2"]
+    own = ["model=local", "path=own.py:build", "trust_code=true", "batch_size=2"]
+    own += [f"backend={backend}"] if backend else []
     more = ["effort=quick", "effort.always_reference=true", "device=cpu", "tracker=none"]
     command = [str(python), "-m", "xla_sweeps", *own, *more, "results_dir=r", "ui=plain", *words]
-    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    ended = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=300, env=environ
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     [path] = folder.glob("r/records/*/0.json")
     return json.loads(path.read_text())
@@ -88,6 +94,25 @@ def test_predict_is_compiled_whole_only_where_it_was_asked_to(python: Path, tmp_
     assert [proof["jit_compile"] for proof in proofs] == [False, True]
     assert all(proof["in_force"] and not proof["recompilations"] for proof in proofs)
     assert all(outcome["agreement"]["rmse_ref_rel"] < 1e-5 for outcome in outcomes.values())
+
+
+def test_one_trial_compares_tensorflow_and_jax_on_the_same_weights(
+    python: Path, tmp_path: Path
+) -> None:
+    beside = next(python.parent.parent.glob("lib/python3*")) / "site-packages"
+    record = measured(
+        Path(sys.executable),
+        tmp_path,
+        "modes=[graph,xla,jax_xla]",
+        backend="",
+        environ={**os.environ, "PYTHONPATH": str(beside)},
+    )
+    outcomes = record["modes"]
+    assert [outcome["status"] for outcome in outcomes.values()] == ["ok"] * len(outcomes)
+    assert {"graph", "xla", "jax_xla"} <= outcomes.keys()
+    assert all(outcome["agreement"]["ok"] for outcome in outcomes.values())
+    assert outcomes["jax_xla"]["agreement"]["rmse_ref_rel"] < 1e-5
+    assert outcomes["jax_xla"]["effective"]["compilations"] == 1
 
 
 def test_outputs_equal_those_of_tensorflow(python: Path) -> None:
