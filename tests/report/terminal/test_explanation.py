@@ -49,6 +49,8 @@ def test_a_trace_that_slows_a_mode_much_makes_its_losses_doubtful() -> None:
     text = explanation_text(replace(KNOWN, time=replace(KNOWN.time, modes=(slow, xla))))
     assert "! a traced call takes, of one without: graph 2×, xla 0.06×" in text
     assert "the losses below are no measurement" in text
+    assert "most is lost in depthwise convolution" in explanation_text(KNOWN).replace("\n  ", " ")
+    assert "most is lost" not in text, "the traced calls of XLA are the faster ones"
 
 
 def test_what_is_not_known_is_not_available_and_never_none() -> None:

@@ -159,10 +159,13 @@ def result(explanation: Explanation) -> str:
         f"against {_seconds(graph)} a call)"
     )
     if explanation.time and xla > graph and len(explanation.time.modes) > 1:
-        first, second = (mode.by_kind for mode in explanation.time.modes[:2])
-        lost = {kind: second[kind] - first.get(kind, 0.0) for kind in second}
+        first, second = explanation.time.modes[:2]
+        lost = {
+            kind: second.by_kind[kind] - first.by_kind.get(kind, 0.0) for kind in second.by_kind
+        }
         kind = max(lost, key=lambda each: lost[each], default=None)
-        text += f"; most is lost in {kind}" if kind and lost[kind] > 0 else ""
+        half = (second.call_s - first.call_s) / 2
+        text += f"; most is lost in {kind}" if kind and lost[kind] > half > 0 else ""
     return f"{text}."
 
 
