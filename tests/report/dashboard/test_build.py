@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import command
 from dashboard_data import NASTY, TIMES, measured, unpacked
-from factories import TRIAL_ID, make_record
+from factories import TRIAL_ID, config_of, make_record
 from published_figures import SAMPLE
 
 from xla_sweeps.errors import ConfigError, StoreError
@@ -104,6 +104,18 @@ def test_several_folders_keep_their_names(tmp_path: Path) -> None:
     assert set(unpacked(output)[0]["results"]) == {"results", "c"}
     build.write_page([tmp_path / "a/results", tmp_path / "b/results"], output)
     assert len(set(unpacked(output)[0]["results"])) == 2
+
+
+def test_the_answer_names_the_folder_that_counts_and_the_other_scenarios(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("a", "b")]
+    for replicates, folder in enumerate(map(measured, folders), start=1):
+        for replicate in range(1, replicates):
+            Store(folder).save(make_record(TIMES, replicate=replicate))
+    step = make_record(trial_id="e" * 16, config=config_of("train_step"))
+    Store(folders[1]).save(step)
+    said = build.write_page(folders, tmp_path / "page.html").answer
+    assert "the newest: 0 of a and 2 of b." in said
+    assert said.endswith(" Also measured, each by itself: train_step.")
 
 
 def test_a_page_is_replaced_completely_or_not_at_all(tmp_path: Path) -> None:

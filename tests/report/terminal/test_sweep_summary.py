@@ -82,6 +82,13 @@ def test_each_scenario_has_its_own_table_and_sums(capsys: pytest.CaptureFixture[
     assert "scenario=" not in shown([ROW], capsys)
 
 
+def test_no_mean_is_of_several_devices(capsys: pytest.CaptureFixture[str]) -> None:
+    slow = with_columns(ROW, speedup=0.5, verdict=Verdict.SLOWER, device="Tesla T4")
+    out = shown([with_columns(ROW, device="NVIDIA A100"), slow], capsys)
+    for words in ("on A100: geometric mean speedup 2.000×", "on T4: geometric mean speedup 0.500×"):
+        assert f"xla over graph {words} over 1 of 2 planned trials" in out
+
+
 def test_contaminated_comparisons_are_counted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

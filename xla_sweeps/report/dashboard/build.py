@@ -28,7 +28,7 @@ from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import advice, export, study
 from xla_sweeps.report.dashboard.derived import with_derived
 from xla_sweeps.report.dashboard.page import render
-from xla_sweeps.report.labels import short_device
+from xla_sweeps.report.labels import listed, short_device
 from xla_sweeps.report.wandb.tracker import run_urls
 from xla_sweeps.results import planned
 from xla_sweeps.results.filter import matching, no_match, parse_filter
@@ -37,7 +37,7 @@ from xla_sweeps.results.table import joined, rows_of
 from xla_sweeps.schema.column import PAGE
 from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.measurement import UNFINISHED
-from xla_sweeps.schema.modes import by_scenario, is_aa_pair
+from xla_sweeps.schema.modes import by_count, by_scenario, is_aa_pair
 from xla_sweeps.schema.row import COLUMNS
 
 if TYPE_CHECKING:
@@ -204,16 +204,22 @@ def _rounded(column: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
 
 
 def answer(table: pyarrow.Table) -> str:
-    """The answer of the commonest scenario, with a word for each device where they differ."""
+    """The answer of the commonest scenario, with a word for each device where they differ.
+
+    It names the other scenarios, and says which of several folders it counts.
+    """
     columns = answers(table)
     whole = overview.overview_of(columns)
     text = advice.overall_answer(whole, overview.devices_of(columns))
     wanted = (MEASURED, whole.scenario, whole.baseline, whole.candidate)
     pairs = zip(*(columns[name] for name in _PAIR), strict=True)
     places = [place for place, pair in enumerate(pairs) if pair == wanted]
-    folders = Counter(columns["results"][place] for place in places)
+    folders = Counter(dict.fromkeys(table["results"].unique().to_pylist(), 0))
+    folders.update(columns["results"][place] for place in places)
     busy = advice.busy_words(columns["status"][place] for place in places)
-    return " ".join(filter(None, (text, busy, advice.folders_words(folders))))
+    others = [each for each in by_count(columns["scenario"]) if each != whole.scenario]
+    also = f"Also measured, each by itself: {listed(others)}." if others and places else ""
+    return " ".join(filter(None, (text, busy, advice.folders_words(folders), also)))
 
 
 def _trust(table: pyarrow.Table) -> dict[str, dict[str, Any]]:

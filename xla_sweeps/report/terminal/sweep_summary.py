@@ -20,6 +20,7 @@ from xla_sweeps.report.advice import (
     spread_words,
     trust_words,
 )
+from xla_sweeps.report.labels import short_devices
 from xla_sweeps.report.terminal.console import (
     COLOURS,
     duration,
@@ -155,12 +156,15 @@ def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
 
 
 def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
-    """Show one scenario's verdicts, each pair's geometric mean (A/A pairs too) and the A/A test."""
+    """Show one scenario's verdicts, each pair's mean by device (A/A pairs too), the A/A test."""
     show_verdicts(rows)
+    devices = short_devices(row.trial.device for row in rows)
     pairs: dict[str, list[ComparisonRow]] = {}
     for row in rows:
         if row.speedup.value:
-            pairs.setdefault(f"{row.candidate.mode} over {row.baseline.mode}", []).append(row)
+            on = f" on {devices[row.trial.device]}" if len(devices) > 1 else ""
+            pair = displayable(f"{row.candidate.mode} over {row.baseline.mode}{on}")
+            pairs.setdefault(pair, []).append(row)
     for pair, group in pairs.items():
         speedups = [row.speedup.value or math.nan for row in group]
         mean, models = geometric_mean(speedups, [row.trial.model for row in group])
