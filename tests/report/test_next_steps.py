@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from factories import make_record
+from factories import config_of, make_record
 
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.report.next_steps import explain_command, next_steps
+from xla_sweeps.report.next_steps import explain_command, fastest_way, next_steps
 from xla_sweeps.report.terminal.tables import show_trial
 from xla_sweeps.schema.measurement import Flagged
 from xla_sweeps.schema.modes import SCENARIOS
@@ -28,6 +28,12 @@ def test_a_clear_answer_names_the_line_to_write_and_the_command_that_says_why(
     }
 
 
+def test_a_step_of_training_is_explained_by_its_forward_pass() -> None:
+    record = make_record({"graph": 0.2, "xla": 0.1}, noise=0.02, config=config_of("train_step"))
+    (row,) = summarize([record]).comparisons
+    assert dict(next_steps(row))["why"].endswith(" resolution=224  # of the forward pass")
+
+
 def test_an_open_answer_names_the_command_that_settles_it_and_nothing_to_write() -> None:
     steps = dict(next_steps(headline(graph=0.2, xla=0.198)))
     assert list(steps) == ["next"]
@@ -45,6 +51,23 @@ def test_a_faster_mode_of_another_backend_names_its_code(export_s: float, steps:
     named = dict(next_steps(headline(torch_eager=0.2, torch_export=export_s)))
     assert list(named) == steps
     assert "torch.export" in named.get("write", "torch.export")
+
+
+@pytest.mark.parametrize(
+    ("host_s", "scenario", "said"),
+    [(0.05, "predict", True), (0.3, "predict", False), (0.099, "predict", False)],
+)
+def test_a_mode_that_beats_both_sides_clearly_is_named(
+    host_s: float, scenario: str, said: bool
+) -> None:
+    call_s = {"graph_host": host_s, "predict_graph": 0.2, "predict_xla": 0.1}
+    record = make_record(call_s, noise=0.02, config=config_of(scenario, *call_s))
+    summary = summarize([record])
+    way = fastest_way(next(row for row in summary.comparisons if row.headline), summary.modes)
+    assert bool(way) == said
+    if said:
+        assert way.startswith("The fastest way to run it here is graph from NumPy to NumPy: ")
+        assert way.endswith("× as fast as model.predict without XLA.")
 
 
 def test_every_scenario_says_what_to_write() -> None:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
+from xla_sweeps.report.advice import name_of
+from xla_sweeps.report.labels import times
+from xla_sweeps.report.sentences import SENTENCES
 from xla_sweeps.schema.columns import IMPORTED, Verdict
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import (
     DEFAULT_BACKEND,
     Execution,
+    Scenario,
     facts_of,
     is_aa_pair,
     is_told_by,
     mode_of,
 )
-from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.schema.row import ComparisonRow, ModeSummary
 
 _OF_THE_MODEL = frozenset(
     ("model", "source", "resolution", "batch_size", "path", "import", "trust_code", "precision")
@@ -45,10 +51,34 @@ def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
         switch = _SWITCH[verdict]
         yield "write", facts_of(row.trial.scenario).write.format(switch=switch)
         if explained := explain_command(row.provenance.command):
-            yield "why", explained
+            trains = facts_of(row.trial.scenario).trains
+            yield "why", f"{explained}{'  # of the forward pass' if trains else ''}"
     more = row.speedup.replicates_to_settle
     if verdict is Verdict.AMBIGUOUS and more and more <= MOST_TO_SETTLE and row.provenance.command:
         yield "next", _again(row.provenance.command, int(more))
+
+
+def fastest_way(row: ComparisonRow, modes: Iterable[ModeSummary]) -> str:
+    """A sentence on a mode of the trial that is faster than both sides of a row, intervals apart.
+
+    "" where there is none, and for `fit`, whose other modes run parts of it.
+    """
+    sides = {row.baseline.mode: row.baseline, row.candidate.mode: row.candidate}
+    others = [
+        (mode.columns.throughput_samples_per_s, mode.columns.throughput_low or 0.0, mode.label)
+        for mode in modes
+        if mode.columns.throughput_samples_per_s and mode.label not in sides
+    ]
+    usual = row.baseline.throughput_samples_per_s
+    if row.trial.scenario == Scenario.FIT or not others or not usual:
+        return ""
+    best, low, label = max(others)
+    if low <= max(side.throughput_high or math.inf for side in sides.values()):
+        return ""
+    text = SENTENCES["fastest way"].format(
+        mode=name_of(label), speedup=times(best / usual), baseline=name_of(row.baseline.mode)
+    )
+    return f"{'~ ' if row.status is Status.CONTAMINATED else ''}{text}."
 
 
 def explain_command(command: str) -> str:

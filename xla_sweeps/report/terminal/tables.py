@@ -14,7 +14,7 @@ from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice, sentences, study
 from xla_sweeps.report.labels import NONE, distinctions, interval, number, short_devices, times
-from xla_sweeps.report.next_steps import next_steps
+from xla_sweeps.report.next_steps import fastest_way, next_steps
 from xla_sweeps.report.terminal.console import (
     COLOURS,
     empty_table,
@@ -83,6 +83,8 @@ def show_trial(
             paragraph(f"{mark}{advice.symbol(row)} {advice.answer(row)}", style)
             if row.failure.hint and not row.failure.mode:
                 paragraph(f"  next: {row.failure.hint}", indent=8)
+            if way := fastest_way(row, summary.modes):
+                paragraph(way)
             for name, step in next_steps(row):
                 paragraph(f"{name:<7} {displayable(step)}", indent=8)
     for mode in summary.modes:
