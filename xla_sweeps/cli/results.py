@@ -58,10 +58,11 @@ def results_command(arguments: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--show",
+        metavar="WHAT",
         choices=("rows", *study.NEEDED),
         default="rows",
-        help="rows (default), or the fastest model at each resolution, how far apart its models "
-        "are, how devices agree on their order, podiums, and larger models that are faster",
+        help="rows (default), fastest model at each resolution, distribution of its models, "
+        "agreement of devices on their order, podium, or inversions (larger and faster)",
     )
     parser.add_argument(
         "--price-per-hour",
