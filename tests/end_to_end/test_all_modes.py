@@ -118,6 +118,7 @@ def test_everything_is_written_below_results_dir(all_modes: tuple[Path, int, str
         "records",
         "logs",
         "wandb",
+        "published",
         "hydra",
         "claims",
         "cache",

@@ -123,10 +123,10 @@ def assert_repaired(server: WandbServer, head: RunHeader, log: Path) -> None:
     patient = replace(head, **PATIENT)
     report = push([(patient, [FIRST], SUMMARY)], log=log)
     assert (report.sent, report.failed) == (1, ())
-    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
-    assert server.runs[TRIAL_ID].summary["speedup"] == SUMMARY.comparisons[0].speedup.value
-    address = f"{server.url}/tester/xla-sweeps/runs/{TRIAL_ID}"
+    assert rounds_of(server.run) == rows_of(FIRST)
+    assert server.run.summary["speedup"] == SUMMARY.comparisons[0].speedup.value
+    address = f"{server.url}/tester/xla-sweeps/runs/{server.run.name}"
     assert run_urls(head.results_dir) == {TRIAL_ID: address}
-    updates = server.runs[TRIAL_ID].updates
+    updates = server.run.updates
     assert push([(patient, [FIRST], SUMMARY)], log=log).already == 1
-    assert server.runs[TRIAL_ID].updates == updates
+    assert server.run.updates == updates

@@ -91,6 +91,12 @@ class WandbServer:
         return self.backend.runs
 
     @property
+    def run(self) -> StoredRun:
+        """The only run."""
+        (run,) = self.runs.values()
+        return run
+
+    @property
     def pages(self) -> Views:
         """Projects, reports and artifacts."""
         return self.backend.pages

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from ended import freeze
-from factories import TRIAL_ID
 from paths import ROOT, SUPPORT
 from wandb_runs import FIRST, header, inspected, marked
 from wandb_server import WandbServer, wait_until
@@ -151,16 +150,14 @@ def test_when_the_command_is_killed_its_helper_finishes_the_run_and_exits(
         assert wait_until(lambda: bool(list((tmp_path / "r" / "wandb").glob("*run-*/*.wandb"))))
         if name == "wandb":
             assert wait_until(
-                lambda: (
-                    TRIAL_ID in server.runs and len(server.runs[TRIAL_ID].rows) == len(FIRST.rounds)
-                )
+                lambda: bool(server.runs) and len(server.run.rows) == len(FIRST.rounds)
             )
     finally:
         parent.kill()
         parent.wait()
     assert wait_until(lambda: not any(helpers in text for text in command_lines()))
     if name == "wandb":
-        assert server.runs[TRIAL_ID].exit_code == 137
+        assert server.run.exit_code == 137
     else:
         assert sum(entry["type"] == "history" for entry in inspected(tmp_path / "r")) == len(
             FIRST.rounds

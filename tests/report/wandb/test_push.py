@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import threading
 from dataclasses import replace
@@ -26,7 +27,12 @@ from wandb_server import API_KEY, WandbServer, wait_until
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.wandb.push import push
-from xla_sweeps.report.wandb.tracker import note_run, offline_tracker, online_tracker
+from xla_sweeps.report.wandb.tracker import (
+    note_run,
+    offline_tracker,
+    online_tracker,
+    own_run_id,
+)
 from xla_sweeps.schema.measurement import Status
 
 
@@ -40,10 +46,10 @@ def test_a_replicate_that_reached_the_server_does_not_hide_an_earlier_one_that_d
     head = header(tmp_path)
     assert tracked(offline_tracker(), head, FIRST).complete
     assert tracked(online_tracker(), head, SECOND, FIRST).complete
-    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(SECOND)
+    assert rounds_of(server.run) == rows_of(SECOND)
     both = summarize([FIRST, SECOND])
     assert push([(head, [FIRST, SECOND], both)], log=tmp_path / "log").sent == 1
-    run = server.runs[TRIAL_ID]
+    run = server.run
     assert sorted_rows(rounds_of(run)) == rows_of(FIRST, SECOND)
     assert [row["_step"] for row in run.history] == list(range(len(run.history)))
     assert run.summary["speedup"] == both.comparisons[0].speedup.value
@@ -55,9 +61,9 @@ def test_push_after_wandb_sync_duplicates_nothing(server: WandbServer, tmp_path:
     tracked(offline_tracker(), head, FIRST)
     (folder,) = (tmp_path / "wandb").glob("offline-run-*")
     subprocess.run([WANDB, "sync", folder], check=True, capture_output=True, cwd=tmp_path)
-    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
+    assert rounds_of(server.run) == rows_of(FIRST)
     assert push([(head, [FIRST], summarize([FIRST]))], log=tmp_path / "log").sent == 1
-    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
+    assert rounds_of(server.run) == rows_of(FIRST)
 
 
 def test_push_completes_a_run_from_before_a_key_was_added(
@@ -67,10 +73,10 @@ def test_push_completes_a_run_from_before_a_key_was_added(
     with monkeypatch.context() as earlier:
         earlier.setattr("xla_sweeps.report.wandb.tracker.SUMMARY_VERSION", 1)
         tracked(online_tracker(), head, FIRST)
-    del server.runs[TRIAL_ID].summary["speedup_log2"]
+    del server.run.summary["speedup_log2"]
     assert push(trials, log=tmp_path / "log").sent == 1
-    assert server.runs[TRIAL_ID].summary["speedup_log2"] == pytest.approx(1.0, abs=0.05)
-    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
+    assert server.run.summary["speedup_log2"] == pytest.approx(1.0, abs=0.05)
+    assert rounds_of(server.run) == rows_of(FIRST)
     assert push(trials, log=tmp_path / "log").already == 1
 
 
@@ -79,13 +85,13 @@ def test_push_removes_a_speedup_that_is_no_longer_valid(
 ) -> None:
     head = header(tmp_path)
     tracked(online_tracker(), head, FIRST)
-    assert server.runs[TRIAL_ID].summary["speedup"] > 1
+    assert server.run.summary["speedup"] > 1
     wrong = replace(SECOND, modes={**SECOND.modes, "xla": make_outcome(status=Status.WRONG_RESULT)})
     push([(head, [FIRST, wrong], summarize([FIRST, wrong]))], log=tmp_path / "log")
-    summary = server.runs[TRIAL_ID].summary
+    summary = server.run.summary
     assert "speedup" not in summary
     assert (summary["verdict"], summary["status"]) == ("failed", "wrong_result")
-    assert server.runs[TRIAL_ID].exit_code == 1
+    assert server.run.exit_code == 1
 
 
 def test_push_gives_up_on_a_server_that_does_not_answer(
@@ -108,7 +114,7 @@ def test_push_gives_up_on_a_server_that_does_not_answer(
     server.heal()
     patient = [(replace(head, **PATIENT), records, summary) for head, records, summary in trials]
     assert push(patient, log=tmp_path / "log").sent == 3
-    assert all(rounds_of(server.runs[head.trial_id]) == rows_of(FIRST) for head in heads)
+    assert all(rounds_of(server.runs[own_run_id(head)]) == rows_of(FIRST) for head in heads)
 
 
 def test_push_of_a_refused_key_says_so_without_the_key(server: WandbServer, tmp_path: Path) -> None:
@@ -133,7 +139,7 @@ def test_two_pushes_at_once_do_not_race(server: WandbServer, tmp_path: Path) -> 
     assert [line for report in reports for line in report.failed] == [
         f"another push of {tmp_path} is running; wait for it, then push again"
     ]
-    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
+    assert rounds_of(server.run) == rows_of(FIRST)
 
 
 @pytest.mark.parametrize("finish_timeout_s", [4.0, 0.001], ids=["answers", "too late"])
@@ -170,12 +176,12 @@ def test_push_does_not_duplicate_rounds_that_were_already_uploaded(
     tracker = online_tracker()
     tracker.open(head)
     tracker.log_rounds(0, FIRST.rounds[:5], batch_size=4)
-    assert wait_until(lambda: TRIAL_ID in server.runs)  # what follows a signal has little time
+    assert wait_until(lambda: bool(server.runs))  # what follows a signal has little time
     tracker.finish([FIRST], None, exit_code=143)
-    assert len(rounds_of(server.runs[TRIAL_ID])) == 5
+    assert len(rounds_of(server.run)) == 5
     assert_repaired(server, head, tmp_path / "push.log")
     assert push([(head, [FIRST], SUMMARY)], log=tmp_path / "push.log", force=True).sent == 1
-    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
+    assert rounds_of(server.run) == rows_of(FIRST)
 
 
 def test_push_to_a_refusing_server_says_which_run_failed(
@@ -187,6 +193,43 @@ def test_push_to_a_refusing_server_says_which_run_failed(
     )
     assert report.sent == 0
     assert report.failed[0].startswith(f"{TRIAL_ID} (resnet50 224 px b4 xla Some CPU): ")
+
+
+def test_two_folders_with_the_same_trial_have_a_run_each(
+    server: WandbServer, tmp_path: Path
+) -> None:
+    heads = [header(tmp_path / name) for name in "ab"]
+    for head in heads:
+        assert tracked(online_tracker(), head, FIRST).complete
+        pushed = push([(head, [FIRST], SUMMARY)], log=head.results_dir / "log", force=True)
+        assert (pushed.sent, pushed.failed) == (1, ())
+    assert list(server.runs) == [own_run_id(head) for head in heads]
+    assert all(name.startswith(f"{TRIAL_ID}-") for name in server.runs)
+    assert all(rounds_of(run) == rows_of(FIRST) for run in server.runs.values())
+
+
+def test_a_run_of_an_earlier_version_keeps_its_id(tmp_path: Path) -> None:
+    head = header(tmp_path)
+    assert own_run_id(head) != TRIAL_ID
+    note_run(head, TRIAL_ID, [0], confirmed=True)
+    assert own_run_id(head) == TRIAL_ID
+
+
+def test_a_folder_keeps_its_runs_where_it_is_moved(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    made = own_run_id(header(tmp_path / "a"))
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert own_run_id(header(tmp_path / "b")) == made
+
+
+@pytest.mark.parametrize("content", [b"", b"../../x", b"\xff" * 8, b"0" * 99])
+def test_a_damaged_folder_id_is_not_believed(tmp_path: Path, content: bytes) -> None:
+    kept = tmp_path / "published" / "folder"
+    kept.parent.mkdir()
+    kept.write_bytes(content)
+    names = {own_run_id(header(tmp_path)) for _ in range(2)}
+    assert len(names) == 1
+    assert re.fullmatch(f"{TRIAL_ID}-[0-9a-f]{{8}}", names.pop())
 
 
 @pytest.mark.parametrize("linked", ["wandb/push.lock", "wandb/push.log", "wandb", "published"])

@@ -31,6 +31,7 @@ from xla_sweeps.report.wandb.push import push
 from xla_sweeps.report.wandb.tracker import (
     offline_tracker,
     online_tracker,
+    own_run_id,
     published_replicates,
     run_urls,
 )
@@ -57,7 +58,8 @@ def test_an_offline_run_contains_config_history_and_summary(
     assert run_urls(tmp_path) == {}
     read = inspected(tmp_path)
     run = next(entry["run"] for entry in read if entry["type"] == "run")
-    assert (run["run_id"], run["job_type"], run["run_group"]) == (TRIAL_ID, "nightly", "my-sweep")
+    assert run["run_id"] == own_run_id(header(tmp_path))
+    assert (run["job_type"], run["run_group"]) == ("nightly", "my-sweep")
     assert (run["display_name"], run["notes"]) == ("mine", "a new driver")
     assert run["tags"] == ["ResNetV1", "applications", "cpu", "night"]
     assert updates(read, "config") == {
@@ -105,10 +107,10 @@ def test_an_offline_run_contains_config_history_and_summary(
 def test_an_online_run_is_uploaded_completely(server: WandbServer, tmp_path: Path) -> None:
     report = tracked(online_tracker(), header(tmp_path))
     assert report == TrackerReport(
-        place=f"{server.url}/tester/xla-sweeps/runs/{TRIAL_ID}", complete=True
+        place=f"{server.url}/tester/xla-sweeps/runs/{server.run.name}", complete=True
     )
     assert run_urls(tmp_path) == {TRIAL_ID: report.place}
-    run = server.runs[TRIAL_ID]
+    run = server.run
     assert rounds_of(run) == rows_of(FIRST)
     assert run.summary["speedup"] == SUMMARY.comparisons[0].speedup.value
     of_rounds = {key for row in rows_of(FIRST) for key in row}
@@ -131,7 +133,7 @@ def test_an_online_run_is_uploaded_completely(server: WandbServer, tmp_path: Pat
 
 def test_the_notes_of_a_run_are_its_answer_and_command(server: WandbServer, tmp_path: Path) -> None:
     tracked(online_tracker(), header(tmp_path))
-    told, command = server.runs[TRIAL_ID].notes.split("\n\nMeasured by:\n\n    ")
+    told, command = server.run.notes.split("\n\nMeasured by:\n\n    ")
     assert told.startswith("XLA is 2.")
     assert " faster than graph (clear: " in told
     assert command == SUMMARY.comparisons[0].provenance.command
@@ -140,7 +142,7 @@ def test_the_notes_of_a_run_are_its_answer_and_command(server: WandbServer, tmp_
 def test_somebodys_own_notes_stay(server: WandbServer, tmp_path: Path) -> None:
     head = header(tmp_path, tracker={"notes": "a new driver"})
     tracked(online_tracker(), head)
-    assert server.runs[TRIAL_ID].notes == "a new driver"
+    assert server.run.notes == "a new driver"
 
 
 def test_names_are_shown_as_they_are_in_notes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,10 +155,10 @@ def test_a_stopped_run_is_marked_as_preempting(server: WandbServer, tmp_path: Pa
     tracker = online_tracker()
     tracker.open(header(tmp_path))
     tracker.log_rounds(0, FIRST.rounds[:6], batch_size=4)
-    assert wait_until(lambda: TRIAL_ID in server.runs)  # what follows a signal has little time
+    assert wait_until(lambda: bool(server.runs))  # what follows a signal has little time
     tracker.preempt()
     tracker.finish([FIRST], SUMMARY, exit_code=143)
-    run = server.runs[TRIAL_ID]
+    run = server.run
     assert run.preempting
     assert run.exit_code == 143
     assert len(rounds_of(run)) == 6
@@ -187,7 +189,7 @@ def test_a_server_that_fails_during_a_run_delays_nothing_and_push_repairs_the_ru
     tracker = online_tracker()
     tracker.open(head)
     tracker.log_rounds(0, FIRST.rounds[:6], batch_size=4)
-    assert wait_until(lambda: TRIAL_ID in server.runs)
+    assert wait_until(lambda: bool(server.runs))
     {"fail": lambda: server.fail_with(500), "hang": server.hang, "die": server.die}[fault]()
     tracker.log_rounds(0, FIRST.rounds[6:], batch_size=4)
     report = tracker.finish([FIRST], SUMMARY, exit_code=0)
@@ -205,10 +207,10 @@ def test_a_server_that_hangs_after_the_upload_leaves_a_run_with_an_address(
     tracker = online_tracker()
     tracker.open(header(tmp_path, finish_timeout_s=8.0))
     tracker.log_rounds(0, FIRST.rounds, batch_size=4)
-    assert wait_until(lambda: TRIAL_ID in server.runs)
+    assert wait_until(lambda: bool(server.runs))
     report = tracker.finish([FIRST], SUMMARY, exit_code=0)
     answered.set()
-    assert report.place == f"{server.url}/tester/xla-sweeps/runs/{TRIAL_ID}"
+    assert report.place == f"{server.url}/tester/xla-sweeps/runs/{server.run.name}"
     assert report.warnings == (
         "W&B: the server did not confirm the run; `xla-sweeps push` uploads what is missing",
     )
@@ -220,8 +222,8 @@ def test_a_second_command_adds_its_rounds_to_the_same_run(
     head = header(tmp_path)
     assert tracked(online_tracker(), head, FIRST).complete
     assert tracked(online_tracker(), head, SECOND, FIRST).complete
-    assert list(server.runs) == [TRIAL_ID]
-    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST, SECOND)
+    assert list(server.runs) == [own_run_id(head)]
+    assert rounds_of(server.run) == rows_of(FIRST, SECOND)
     assert (
         push([(head, [FIRST, SECOND], summarize([FIRST, SECOND]))], log=tmp_path / "log").already
         == 1
@@ -234,9 +236,9 @@ def test_a_run_is_uploaded_completely_although_every_fifth_request_is_refused(
     count = iter(range(10**6))
     server.fail_with(429, when=lambda path, body: next(count) % 5 == 0)
     assert tracked(online_tracker(), header(tmp_path), FIRST) == TrackerReport(
-        place=f"{server.url}/tester/xla-sweeps/runs/{TRIAL_ID}", complete=True
+        place=f"{server.url}/tester/xla-sweeps/runs/{server.run.name}", complete=True
     )
-    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
+    assert rounds_of(server.run) == rows_of(FIRST)
 
 
 def test_under_an_agent_its_run_is_used_and_a_swept_key_keeps_the_sweeps_value(

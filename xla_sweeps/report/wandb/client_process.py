@@ -172,7 +172,7 @@ class Session:
         folder.mkdir(parents=True, exist_ok=True)
         place = {} if under_agent else {"project": header["project"], "entity": header["entity"]}
         self.run = wandb.init(
-            id=None if under_agent else header.get("run_id") or header["trial_id"],
+            id=None if under_agent else header.get("run_id") or header["own_run_id"],
             resume="allow",
             group=header["group"],
             name=header["name"],
@@ -228,7 +228,7 @@ def rows_on_server(header: dict[str, Any], deadline: float) -> set[Place]:
     """
     api = wandb.Api(timeout=max(1, int(header["connect_timeout_s"])))
     entity = header["entity"] or api.default_entity
-    path = f"{entity}/{header['project']}/{header.get('run_id') or header['trial_id']}"
+    path = f"{entity}/{header['project']}/{header['run_id']}"
     while True:
         try:
             return history_of(api.run(path))

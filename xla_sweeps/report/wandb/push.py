@@ -12,7 +12,13 @@ from xla_sweeps.analysis.summary import headline_failed
 from xla_sweeps.measure.tracking import RunHeader, run_header
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.report.wandb.payload import SUMMARY_VERSION
-from xla_sweeps.report.wandb.tracker import header_document, note_run, noted_runs, run_content
+from xla_sweeps.report.wandb.tracker import (
+    header_document,
+    note_run,
+    noted_runs,
+    own_run_id,
+    run_content,
+)
 from xla_sweeps.results.claim import locked
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Status
@@ -112,11 +118,11 @@ def _unpublished(
     header: RunHeader, records: Sequence[Record], *, force: bool
 ) -> dict[str, list[Record]]:
     """The runs to upload, each with all its records; a record belongs to the run noted for it."""
-    noted = noted_runs(header)
+    noted, own = noted_runs(header), own_run_id(header)
     owner = {number: run_id for run_id, run in noted.items() for number in run["replicates"]}
     groups: dict[str, list[Record]] = {}
     for record in records:
-        groups.setdefault(owner.get(record.replicate, header.trial_id), []).append(record)
+        groups.setdefault(owner.get(record.replicate, own), []).append(record)
     return {
         run_id: group
         for run_id, group in groups.items()

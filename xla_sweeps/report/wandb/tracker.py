@@ -8,10 +8,12 @@ missing.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import os
 import re
+import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -100,7 +102,7 @@ class WandbTracker:
         numbers = [record.replicate for record in records]
         if answer is None:
             if self._online and os.environ.get("WANDB_SWEEP_ID"):  # `push` repairs the agent's run
-                run_id = os.environ.get("WANDB_RUN_ID") or self._header.trial_id
+                run_id = os.environ.get("WANDB_RUN_ID") or own_run_id(self._header)
                 note_run(self._header, run_id, numbers, confirmed=False)
             warning = (
                 f"W&B: finishing the run timed out after {within_s:.0f} s; the records are safe, "
@@ -128,6 +130,7 @@ def header_document(header: RunHeader) -> dict[str, Any]:
     """The header as plain data for the helper."""
     return {
         **asdict(header),
+        "own_run_id": own_run_id(header),
         "results_dir": str(header.results_dir.absolute()),
         "tags": list(header.tags),
     }
@@ -164,6 +167,38 @@ def run_notes(summary: TrialSummary | None) -> str:
     told = re.sub(r"([\\`*_{}\[\]<>#|~!&])", r"\\\1", " ".join(map(answer, rows)))
     command = rows[0].provenance.command.replace("\n", "\n    ")
     return f"{told}\n\n{COMMAND_MARK}{command}" if command else told
+
+
+def own_run_id(header: RunHeader) -> str:
+    """The id of a trial's run outside an agent: two results folders never share a run.
+
+    A run that an earlier version noted keeps its id, which was the trial's.
+    """
+    if header.trial_id in noted_runs(header):
+        return header.trial_id
+    return f"{header.trial_id}-{folder_id(header.results_dir)}"
+
+
+def folder_id(results_dir: Path) -> str:
+    """Eight hex digits of a results folder, drawn once and kept in it, also where it is moved.
+
+    A folder that cannot keep them has those of its path.
+    """
+    with contextlib.suppress(OSError):
+        path = folder_in(results_dir, "published") / "folder"
+        if not os.path.lexists(path):
+            drawn = uuid.uuid4().hex
+            temporary = path.with_name(f".{drawn}.tmp")
+            replace_whole(temporary, drawn[:8].encode())
+            try:
+                with contextlib.suppress(FileExistsError):  # another process was first
+                    os.link(temporary, path)
+            finally:
+                temporary.unlink()
+        kept = read_regular(path, limit=64).decode("ascii", "replace")
+        if re.fullmatch(r"[0-9a-f]{8}", kept):
+            return kept
+    return hashlib.sha256(os.fsencode(results_dir.absolute())).hexdigest()[:8]
 
 
 def marker_path(header: RunHeader) -> Path:
