@@ -215,6 +215,13 @@ def test_a_run_of_an_earlier_version_keeps_its_id(tmp_path: Path) -> None:
     assert own_run_id(head) == TRIAL_ID
 
 
+def test_the_id_of_an_offline_run_starts_no_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subprocess.Popen.__init__", lambda *_a, **_k: pytest.fail("started"))
+    assert own_run_id(header(tmp_path)).startswith(f"{TRIAL_ID}-")
+
+
 def test_a_folder_keeps_its_runs_where_it_is_moved(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     made = own_run_id(header(tmp_path / "a"))

@@ -172,9 +172,11 @@ def run_notes(summary: TrialSummary | None) -> str:
 def own_run_id(header: RunHeader) -> str:
     """The id of a trial's run outside an agent: two results folders never share a run.
 
-    A run that an earlier version noted keeps its id, which was the trial's.
+    A run that an earlier version noted keeps its id, which was the trial's. The notes of every
+    server count, since an offline trial does not ask the client for its server.
     """
-    if header.trial_id in noted_runs(header):
+    notes = (header.results_dir / "published").glob(f"*/{header.trial_id}.json")
+    if any(header.trial_id in _noted(note) for note in notes):
         return header.trial_id
     return f"{header.trial_id}-{folder_id(header.results_dir)}"
 
