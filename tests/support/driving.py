@@ -15,9 +15,11 @@ from quick_sweep import quick_launch, tasks_of
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.driver import Driver
+from xla_sweeps.sweep.launchers import Launcher
 from xla_sweeps.sweep.launchers.local import LocalLauncher
-from xla_sweeps.sweep.outcomes import Outcome
+from xla_sweeps.sweep.outcomes import Collector, Judge, Outcome
 from xla_sweeps.sweep.plan import assign_records
 
 SWEEP = str(Path(__file__).with_name("quick_sweep.py"))
@@ -67,6 +69,21 @@ def drive(
     return Driver(launcher, store, notes, extra=(), logs=results / "logs" / "sweeps").run(
         tasks
     ), notes
+
+
+def judge_of(
+    launcher: Launcher, backlog: Backlog | None = None, store: Store | None = None
+) -> Judge:
+    """A judge as the driver makes it, of an empty store by default."""
+    collector = Collector(store or Store(Path("nowhere")), Notes().warn)
+    return Judge(
+        backlog or Backlog(),
+        launcher,
+        warn=Notes().warn,
+        is_clear=collector.is_clear,
+        record_death=None,
+        rematch=None,
+    )
 
 
 def counted(results: Path) -> dict[str, Counter[str]]:

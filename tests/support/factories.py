@@ -123,6 +123,20 @@ MODEL = ModelFacts(
 )
 
 
+def make_contaminated(factor: float, replicates: int) -> list[Record]:
+    """Contaminated replicates of a trial in which XLA is faster by a factor."""
+    times = {"graph": 0.1 * factor, "xla": 0.1}
+    return [
+        make_record(
+            times,
+            replicate=number,
+            status=Status.CONTAMINATED,
+            rounds=make_rounds(times, noise=0.02, dirty=range(12), seed=number),
+        )
+        for number in range(replicates)
+    ]
+
+
 def make_rounds(
     call_s: Mapping[str, float],
     *,

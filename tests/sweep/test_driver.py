@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from driving import Notes, counted, drive, gone, start, wait_for_records
+from driving import Notes, counted, drive, gone, judge_of, start, wait_for_records
 from quick_sweep import quick_launch, task, tasks_of
 from quick_trial import record
 
@@ -27,7 +27,6 @@ from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.launchers.job import Ended, Job
 from xla_sweeps.sweep.launchers.local import STOP_GRACE_S, LocalLauncher
-from xla_sweeps.sweep.outcomes import Judge
 from xla_sweeps.sweep.plan import assign_records
 from xla_sweeps.sweep.progress import Progress
 
@@ -234,7 +233,7 @@ def test_the_drivers_time_estimate_is_a_range_around_the_time_of_a_replicate(
     tmp_path: Path,
 ) -> None:
     launcher, backlog = LocalLauncher(quick_launch(2)), Backlog()
-    judge = Judge(backlog, launcher, warn=Notes().warn, record_death=None, rematch=None)
+    judge = judge_of(launcher, backlog)
     progress = Progress(Notes(), launcher, backlog, judge, {"m": 10.0})
     assert progress.left_s({}) == (0.0, 0.0)
     backlog.extend([replace_wanted(queued, 2) for queued in tasks_of(tmp_path, ["a=ok", "b=ok"])])

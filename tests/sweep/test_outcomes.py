@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from driving import Notes, counted
+from driving import Notes, counted, judge_of
+from factories import make_contaminated
 from quick_sweep import quick_launch, tasks_of
 from quick_trial import record
 
@@ -24,7 +25,6 @@ from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep import outcomes
-from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.launchers import Launcher
 from xla_sweeps.sweep.launchers.job import End, Ended, Job
@@ -234,8 +234,14 @@ def test_a_node_that_dies_with_all_its_trials_does_not_stop_the_sweep(tmp_path: 
     assert Counter(end for _, end in notes.ends) == {"lost": 5, "ok": 5}
 
 
-def judge_of(launcher: Launcher) -> outcomes.Judge:
-    return outcomes.Judge(Backlog(), launcher, warn=Notes().warn, record_death=None, rematch=None)
+def test_replicates_that_are_clear_together_are_not_measured_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (task,) = tasks_of(tmp_path, ["a=contaminated"])
+    judge = judge_of(Cluster(lambda trial, attempt: None), store=store)
+    for made, wanted in zip(make_contaminated(3.0, 2), (1, 0), strict=True):
+        stored, _ = store.save(made)
+        judge.judge(task, Ended(how=End.FINISHED), [stored])
+        assert (task.wanted, task.clear) == (wanted, not wanted)
 
 
 def losses(judge: outcomes.Judge, moments: Sequence[float]) -> list[bool]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factories import MODEL, make_record, make_rounds
+from factories import MODEL, make_contaminated, make_record
 
 from xla_sweeps.results.derive import record_facts
 from xla_sweeps.results.rows import Runs, load_runs
@@ -72,16 +72,16 @@ def test_replicates_of_an_earlier_build_are_measured_again(tmp_path: Path) -> No
         assert task.wanted == wanted
 
 
-@pytest.mark.parametrize(("factor", "wanted"), [(5.0, 0), (1.5, 1)])
+@pytest.mark.parametrize(
+    ("factor", "replicates", "wanted"), [(5.0, 1, 0), (1.5, 1, 1), (3.0, 1, 1), (3.0, 2, 0)]
+)
 def test_a_contaminated_trial_is_measured_again_only_where_its_answer_is_open(
-    factor: float, wanted: int
+    factor: float, replicates: int, wanted: int
 ) -> None:
-    times = {"graph": 0.1 * factor, "xla": 0.1}
-    rounds = make_rounds(times, noise=0.02, dirty=range(12))
-    record = make_record(times, status=Status.CONTAMINATED, rounds=rounds)
+    records = make_contaminated(factor, replicates)
     task = Task(words=(), key="", model="", effort="", replicates=1, request_id="")
-    task.trial_ids = (record.trial_id,)
-    runs = Runs({record.trial_id: [record_facts(record)]})
+    task.trial_ids = (records[0].trial_id,)
+    runs = Runs.of({records[0].trial_id: records})
     assign_records([task], runs, software={}, retry=())
     assert (task.wanted, task.clear) == (wanted, not wanted)
     assign_records([task], runs, software={}, retry=[Status.CONTAMINATED])

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from driving import Notes, drive
+from driving import Notes, drive, judge_of
 from factories import failed_outcome, make_outcome, make_record
 from quick_sweep import quick_launch, tasks_of
 from quick_trial import record
@@ -16,7 +16,7 @@ from xla_sweeps.schema.measurement import Round, Status
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.launchers.job import Job
 from xla_sweeps.sweep.launchers.local import LocalLauncher
-from xla_sweeps.sweep.outcomes import Judge, Run
+from xla_sweeps.sweep.outcomes import Run
 from xla_sweeps.sweep.progress import Progress, cause_of, figure_of
 
 
@@ -51,7 +51,7 @@ def test_contaminated_trials_are_told_with_their_cause_and_what_follows(
     tmp_path: Path, cause: str, accepted: tuple[Status, ...], said: str
 ) -> None:
     launcher, backlog, notes = LocalLauncher(quick_launch(1)), Backlog(), Notes()
-    judge = Judge(backlog, launcher, warn=notes.warn, record_death=None, rematch=None)
+    judge = judge_of(launcher, backlog)
     progress = Progress(notes, launcher, backlog, judge, {})
     (task,) = tasks_of(tmp_path, ["a=contaminated"])
     task.accepted = accepted
@@ -67,7 +67,7 @@ def test_contaminated_trials_are_told_with_their_cause_and_what_follows(
 
 def test_the_time_left_counts_repetitions_of_a_busy_machine(tmp_path: Path) -> None:
     launcher, backlog = LocalLauncher(quick_launch(1)), Backlog()
-    judge = Judge(backlog, launcher, warn=Notes().warn, record_death=None, rematch=None)
+    judge = judge_of(launcher, backlog)
     progress = Progress(Notes(), launcher, backlog, judge, {"m": 10.0})
     fresh, tried, kept = tasks_of(tmp_path, ["a=ok", "b=ok", "c=ok"])
     for task in (fresh, tried, kept):

@@ -45,7 +45,6 @@ class RecordFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
         cost_s: wall time of the replicate.
         build: `schema.record.build_of`.
         level: the anchor's `noise.level_of`.
-        clear: whether it is contaminated and yet settles every comparison of its headline.
     """
 
     trial_id: str
@@ -61,7 +60,6 @@ class RecordFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     build: dict[str, str]
     anchor: bool
     level: Figure | None = None
-    clear: bool = False
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -76,6 +74,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
         forked: whether a replicate was forked from another process.
         has_rows: whether its records can be summarized.
         complete: whether all of it could be used; else it is read again next time.
+        clear: `is_clear` of its records.
     """
 
     runs: tuple[RecordFacts, ...] = ()
@@ -86,6 +85,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     forked: bool = False
     has_rows: bool = True
     complete: bool = True
+    clear: bool = False
 
     def evidence(self, trial: str) -> Evidence | None:
         """Figures from which others learn; none of a trial with a forked replicate."""
@@ -118,13 +118,17 @@ def record_facts(record: Record) -> RecordFacts:
         build=build_of(record),
         anchor=anchor,
         level=noise.level_of(record) if anchor else None,
-        clear=record.status is Status.CONTAMINATED and _is_clear(record),
     )
 
 
-def _is_clear(record: Record) -> bool:
-    """True if a record settles every comparison of its headline; False if it is damaged."""
-    return bool(guarded(Path(record.trial_id), lambda: headline_clear([record]))[0])
+def is_clear(records: Sequence[Record]) -> bool:
+    """True if a trial's records settle its headline together though some are contaminated.
+
+    False if they are damaged.
+    """
+    return any(record.status is Status.CONTAMINATED for record in records) and bool(
+        guarded(Path(records[0].trial_id), lambda: headline_clear(records))[0]
+    )
 
 
 def software_identity(environment: Mapping[str, Any], *measured: Backend) -> str:
@@ -180,6 +184,7 @@ def summarized(
             runs=runs or (),
             has_rows=not unusable,
             complete=not (unread or unusable),
+            clear=is_clear(records),
         )
         rows += trial.comparisons if trial else ()
         problems += (*unread, *unusable)

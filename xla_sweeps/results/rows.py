@@ -45,7 +45,7 @@ from xla_sweeps.system import files
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 20
+VERSION = 21
 
 _LIMIT_BYTES = 2**30
 
@@ -79,11 +79,21 @@ class Runs:
 
     Attributes:
         by_trial: those of each trial, oldest first.
+        clear: the trials that `derive.is_clear`.
         problems: a line for each file that cannot be used.
     """
 
     by_trial: Mapping[str, Sequence[RecordFacts]]
+    clear: frozenset[str] = frozenset()
     problems: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, records: Mapping[str, Sequence[Record]]) -> Runs:
+        """Records by trial, in short."""
+        runs = {name: list(map(derive.record_facts, group)) for name, group in records.items()}
+        return cls(
+            runs, frozenset(name for name, group in records.items() if derive.is_clear(group))
+        )
 
     def all(self) -> Iterator[RecordFacts]:
         """Every record."""
@@ -137,7 +147,8 @@ def load(
 def load_runs(store: Store) -> Runs:
     """The records of a store, in short; what changed is read and kept, as `load` does."""
     _, beside, problems = _measured(store)
-    return Runs({name: fact.runs for name, fact in beside.facts.items()}, problems)
+    clear = frozenset(name for name, fact in beside.facts.items() if fact.clear)
+    return Runs({name: fact.runs for name, fact in beside.facts.items()}, clear, problems)
 
 
 def require(results_dir: Path, rows: Rows) -> None:

@@ -60,7 +60,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         seen: trial and replicate number of each known record, whether it counts or not.
         builds: the newest `schema.record.Build` by trial id; only its records are in `outcomes`.
         accepted: statuses of the replicates that count as measured.
-        clear: whether a contaminated replicate settles it, so that such ones count as measured.
+        clear: whether its replicates settle it though some are contaminated: then these count.
         wanted: replicates that are still to be measured.
         timed_s: the most seconds that a replicate is timed, by the limits of its effort.
         duplicates: one in so many trials of one replicate is measured twice; 0 for none.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results.claim import is_claimed
-from xla_sweeps.results.derive import record_facts
+from xla_sweeps.results.derive import is_clear, record_facts
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, RecordFormatError, differ, outcome_of
@@ -115,6 +115,10 @@ class Collector:
         stored = self._store.load_paths(paths) if paths else self.load(run.task)
         return [record for record in stored if (record.trial_id, record.replicate) not in run.known]
 
+    def is_clear(self, trial_id: str) -> bool:
+        """True if a trial's records settle it together, the contaminated ones included."""
+        return is_clear(self._store.load(trial_id).records.get(trial_id, []))
+
     def has_space(self) -> bool:
         """True if the store takes records; where it does not, the sweep waits and does not fail."""
         return self._takes(self._store.check_space)
@@ -153,11 +157,12 @@ class Judge:
         launcher: Launcher,
         *,
         warn: Callable[[str], None],
+        is_clear: Callable[[str], bool],
         record_death: Callable[[Task, str], Record] | None,
         rematch: Callable[[Task], None] | None,
     ) -> None:
         self._backlog, self._launcher, self._warn = backlog, launcher, warn
-        self._record_death, self._rematch = record_death, rematch
+        self._is_clear, self._record_death, self._rematch = is_clear, record_death, rematch
         self.gave_up: dict[str, tuple[str, str]] = {}
         self._deaths: Counter[str] = Counter()
         self._broke: Counter[str] = Counter()
@@ -174,11 +179,13 @@ class Judge:
         for run in map(record_facts, fresh):
             build = task.builds.get(run.trial_id, {})
             if differ(build, run.build):
-                task.outcomes, task.clear, build = [], False, {}
+                task.outcomes, build = [], {}
                 self._changes[task.key] += 1
             task.builds[run.trial_id] = {**build, **run.build}
             task.outcomes = [*task.outcomes, run.outcome]
-            task.clear |= run.clear
+        task.clear = Status.CONTAMINATED in task.outcomes and any(
+            self._is_clear(trial) for trial in task.builds
+        )
         if not self._backlog.is_anchor(task):
             task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.counted)
 

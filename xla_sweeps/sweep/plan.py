@@ -184,11 +184,11 @@ def assign_records(
             ]
         task.seen = frozenset((run.trial_id, run.replicate) for run in measured)
         task.builds = {}
-        outcomes, task.clear = [], False
+        outcomes = []
+        task.clear = any(run.trial_id in runs.clear for run in measured)
         for identifier, group in itertools.groupby(measured, key=lambda run: run.trial_id):
             kept, task.builds[identifier] = newest(list(group), lambda run: run.build)
             outcomes += [run.outcome for run in kept]
-            task.clear |= any(run.clear for run in kept)
         task.outcomes = counting(outcomes, retry, accepted=task.counted)
         task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.counted)
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xla_sweeps.errors import ConfigError, how_to_install
-from xla_sweeps.results.derive import record_facts
 from xla_sweeps.results.rows import Runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.overrides import tidy
@@ -162,11 +161,8 @@ class Search:
                 self.done(task)
                 continue
             add_duplicates([task])
-            runs = {
-                name: [record_facts(record) for record in group]
-                for name, group in self._records(task).items()
-            }
-            assign_records([task], Runs(runs), software=self._composer.software, retry=())
+            runs = Runs.of(self._records(task))
+            assign_records([task], runs, software=self._composer.software, retry=())
             self.tasks.append(task)
             return task
         return None
