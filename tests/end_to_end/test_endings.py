@@ -97,7 +97,7 @@ def test_ctrl_c_while_a_trial_waits_for_quiet_saves_and_says_how_to_resume(tmp_p
         said_ = trial.stdout.readline()
         assert said_, "it ended"
     assert "for quiet: others use " in said_
-    assert said_.endswith(", at most 60 s\n")
+    assert said_.endswith(", at most 30 s\n")
     trial.send_signal(signal.SIGINT)
     output, _ = trial.communicate(timeout=300)
     assert trial.returncode == 130

@@ -41,7 +41,9 @@ def test_accepted_records_need_no_repetition() -> None:
     accepted = (Status.OK, Status.CONTAMINATED)
     assert missing([Status.CONTAMINATED], replicates=1) == 1
     assert missing([Status.CONTAMINATED], replicates=1, accepted=accepted) == 0
-    assert missing([Status.CONTAMINATED] * 4, replicates=5) == 0
+    assert missing([Status.CONTAMINATED] * 2, replicates=1) == 0
+    assert missing([Status.CONTAMINATED] * 4, replicates=5) == 5
+    assert missing([Status.CONTAMINATED] * 6, replicates=5) == 0
     assert missing([Status.CONTAMINATED] * 4, replicates=5, accepted=accepted) == 1
     assert counting([Status.CONTAMINATED], ()) == []
     assert counting([Status.CONTAMINATED], (), accepted=accepted) == [Status.CONTAMINATED]

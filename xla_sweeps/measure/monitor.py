@@ -40,7 +40,7 @@ STEAL_SHARE = 0.05
 QUIET_S = 2.0
 """The machine is quiet when nothing contaminated it for so long."""
 
-WAIT_LIMIT_S = 60.0
+WAIT_LIMIT_S = 30.0
 """Longest wait for a quiet machine of a replicate whose predecessor was contaminated."""
 
 _KEEP = 36_000

@@ -204,9 +204,17 @@ ATTEMPTS: Mapping[Status, int] = {
     Status.OOM_HOST: 2,
     Status.TIMEOUT: 2,
     Status.CRASHED: 2,
-    Status.CONTAMINATED: 4,
 }
 """Records of a status other than `ok` after which the trial is not tried again; 1 by default."""
+
+
+def attempts(status: Status, *, replicates: int) -> int:
+    """Records of a status after which the trial is not tried again by the same sweep.
+
+    Contaminated are at most one more than the replicates that are wanted: a machine that is busy
+    twice is seldom quiet the third time.
+    """
+    return replicates + 1 if status is Status.CONTAMINATED else ATTEMPTS.get(status, 1)
 
 
 def missing(
@@ -228,7 +236,7 @@ def missing(
     for status, count in Counter(outcomes).items():
         if status in (*accepted, Status.INFRA, Status.INTERRUPTED):
             continue
-        if count >= ATTEMPTS.get(status, 1):
+        if count >= attempts(status, replicates=replicates):
             return 0
     return left
 

@@ -20,7 +20,7 @@ from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.launchers import Launcher, Screen
 from xla_sweeps.sweep.launchers.job import Ended
 from xla_sweeps.sweep.outcomes import Judge, Run
-from xla_sweeps.sweep.plan import ATTEMPTS, INCONCLUSIVE, final_outcome
+from xla_sweeps.sweep.plan import INCONCLUSIVE, attempts, final_outcome
 
 DRAW_S = 1.0
 
@@ -103,10 +103,7 @@ class Progress:
         text += f": {self._cause}" if self._cause else ""
         if any(Status.CONTAMINATED in task.accepted for task in self._backlog.tasks[:1]):
             return text
-        attempts = ATTEMPTS[Status.CONTAMINATED]
-        return (
-            f"{text}; open ones measured up to {attempts} times; --accept-contaminated keeps them"
-        )
+        return f"{text}; open ones are measured once more; --accept-contaminated keeps them"
 
     def counts(self) -> dict[str, int]:
         """Number of trials by final status, or `refused`, `died`, `infra` or `missing`."""
@@ -165,10 +162,11 @@ def _expected(task: Task, contaminated: float) -> float:
         task: the trial.
         contaminated: share of the replicates of this run that were contaminated.
     """
-    attempts = 0
+    left = 0
     if Status.CONTAMINATED not in task.counted:
-        attempts = ATTEMPTS[Status.CONTAMINATED] - task.outcomes.count(Status.CONTAMINATED)
-    return max(1, task.wanted) + sum(contaminated**again for again in range(1, attempts))
+        left = attempts(Status.CONTAMINATED, replicates=task.replicates)
+        left -= task.outcomes.count(Status.CONTAMINATED)
+    return max(1, task.wanted) + sum(contaminated**again for again in range(1, left))
 
 
 def figure_of(new: Sequence[Record]) -> str:

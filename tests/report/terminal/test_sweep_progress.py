@@ -21,7 +21,7 @@ def test_a_name_in_the_progress_cannot_control_the_terminal(
 
 
 BUSY = (
-    "5 of 6 contaminated: others use 1.4 of 2 cores (python, chromium); measured up to 4 times; "
+    "5 of 6 contaminated: others use 1.4 of 2 cores (python, chromium); measured once more; "
     "--accept-contaminated keeps them"
 )
 
