@@ -84,6 +84,7 @@ def _record(
         modes={label: replace(mode, sustained_call_s=()) for label, mode in record.modes.items()},
         started_at=f"2026-01-01T{number // 60 % 24:02}:{number % 60:02}:00+00:00",
         words=words,
+        request_id=_ID,
     ).to_json()
 
 

@@ -217,7 +217,7 @@ def test_a_size_without_a_record_makes_the_exit_code_1(
 def test_contaminated_sizes_are_kept_and_said(
     measured: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(derive, "_is_clear", lambda record: False)
+    monkeypatch.setattr(derive, "is_clear", lambda records: False)
     busy = measured / "busy"
     for (record,) in Store(measured).load().records.values():
         Store(busy).save(replace(record, status=Status.CONTAMINATED))

@@ -20,7 +20,7 @@ from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.modes import by_count
-from xla_sweeps.schema.row import ComparisonRow, ModeSummary, TrialSummary, flag_words
+from xla_sweeps.schema.row import ComparisonRow, ModeState, TrialBrief, flag_words
 
 THROUGHPUT, SPEEDUP = "throughput", "speedup"
 
@@ -274,7 +274,7 @@ def _gates(difference: Difference, change: Change, kind: str | None) -> bool:
     )
 
 
-def _state(a: ModeSummary | None, b: ModeSummary | None) -> str:
+def _state(a: ModeState | None, b: ModeState | None) -> str:
     """`both`, `a`, `b`, `broke`, `fixed`, `failed`, or "" where neither side is finished."""
     works = [mode is not None and mode.status is Status.OK for mode in (a, b)]
     finished = [mode is not None and mode.status not in UNFINISHED for mode in (a, b)]
@@ -287,7 +287,7 @@ def _state(a: ModeSummary | None, b: ModeSummary | None) -> str:
     return "failed" if any(finished) else ""
 
 
-def _quantities(a: TrialSummary, b: TrialSummary) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _quantities(a: TrialBrief, b: TrialBrief) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Name, kind and modes of each mode's throughput and of the headline speedups."""
     modes_b = {mode.label: mode for mode in b.modes}
     for mode in a.modes:

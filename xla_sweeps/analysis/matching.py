@@ -13,7 +13,7 @@ from xla_sweeps.schema import options
 from xla_sweeps.schema.column import Part
 from xla_sweeps.schema.overrides import asked_of, runtime_text
 from xla_sweeps.schema.record import Record, build_of, newest
-from xla_sweeps.schema.row import COLUMNS, QUESTION, TrialSummary, value_of
+from xla_sweeps.schema.row import COLUMNS, QUESTION, TrialBrief, value_of
 from xla_sweeps.schema.trial import Runtime, request_id, size_text
 
 _APART = ("source", "effort", "modes")
@@ -38,14 +38,14 @@ ARROW = " → "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One set of results, as `rows.summaries` gives it, and its title.
+    """One set of results, as `rows.briefs` gives it, and its title.
 
     `pools` has what other trials say of each trial, `anchors` the records of the anchor trials.
     """
 
     title: str
     records: Mapping[str, Sequence[Record]]
-    summaries: Mapping[str, TrialSummary]
+    summaries: Mapping[str, TrialBrief]
     pools: Mapping[str, Pool] = field(default_factory=dict)
     anchors: Mapping[str, Sequence[Record]] = field(default_factory=dict)
 
@@ -67,7 +67,7 @@ class MatchedTrial:
     otherwise: str
     device: str
     records: tuple[Record, ...]
-    summary: TrialSummary
+    summary: TrialBrief
     facts: Mapping[str, str]
 
 
@@ -212,7 +212,7 @@ def _question(record: Record, *, runtime: Runtime | None = None) -> str:
     return request_id(replace(trial, model=model, runtime=runtime or trial.runtime))
 
 
-def _facts(record: Record, summary: TrialSummary) -> dict[str, str]:
+def _facts(record: Record, summary: TrialBrief) -> dict[str, str]:
     asked = asked_of(record.trial)
     return {
         "source": summary.model.source,

@@ -119,15 +119,13 @@ def require_model(command: str, overrides: Sequence[str]) -> None:
 
 
 def read_trials(
-    results_dir: Path, rows: Rows, *, only: Collection[str] | None = None, raw: bool = True
+    results_dir: Path, rows: Rows, *, only: Collection[str] | None = None
 ) -> tuple[Mapping[str, Sequence[Record]], Mapping[str, TrialSummary]]:
     """Records and summaries by trial, as `results.rows.summaries`; warns of unreadable ones."""
     from xla_sweeps.report.terminal.console import progress_bar, warn
     from xla_sweeps.results.rows import summaries
 
     with progress_bar(f"reading {results_dir}") as advance:
-        records, by_trial, problems = summaries(
-            results_dir, rows, only=only, raw=raw, advance=advance
-        )
+        records, by_trial, problems = summaries(results_dir, rows, only=only, advance=advance)
     warn(*rows.problems, *problems)
     return records, by_trial

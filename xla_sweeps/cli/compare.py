@@ -10,14 +10,14 @@ from pathlib import Path
 from xla_sweeps.analysis import changes
 from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.matching import Side
-from xla_sweeps.cli.arguments import add_output, command_parser, read_trials
+from xla_sweeps.cli.arguments import add_output, command_parser
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import LEFT_CODE, StoreError, unknown_name
 from xla_sweeps.report import export
 from xla_sweeps.report.terminal.changes import show_difference, show_failures
-from xla_sweeps.report.terminal.console import progress_bar
+from xla_sweeps.report.terminal.console import progress_bar, warn
 from xla_sweeps.results.filter import matching, no_match, parse_filter
-from xla_sweeps.results.rows import load
+from xla_sweeps.results.rows import briefs, load
 from xla_sweeps.results.store import Store
 
 
@@ -118,7 +118,9 @@ def between(
         if filters:
             table = functools.reduce(matching, filters, rows.table)
             trials = table["trial_id"].unique().to_pylist()
-        records, summaries = read_trials(folder, rows, only=trials, raw=False)
+        with progress_bar(f"reading {folder}") as advance:
+            records, summaries, problems = briefs(folder, rows, only=trials, advance=advance)
+        warn(*rows.problems, *problems)
         store = Store(folder)
         anchors = {name: store.load(name).records.get(name, []) for name in rows.anchors}
         summaries = {name: one for name, one in summaries.items() if name not in anchors}
@@ -126,7 +128,11 @@ def between(
         title = str(folder) if name == other.resolve().name else name
         sides.append(
             Side(
-                title=title, records=records, summaries=summaries, pools=rows.pools, anchors=anchors
+                title=title,
+                records=records,
+                summaries=summaries,
+                pools=rows.pools(),
+                anchors=anchors,
             )
         )
     if not any(side.summaries for side in sides):

@@ -161,10 +161,10 @@ def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -
     """The cost of each mode at each size, from the trials of a plan, as text or JSON."""
     ids = {name for task in plan.tasks for name in task.trial_ids}
     measured = rows.load(settings.results_dir)
+    pools = measured.pools()
     records, summaries = read_trials(settings.results_dir, measured, only=ids)
     sizes = sizes_of(
-        (summary, records[name], measured.pools.get(name, NOTHING))
-        for name, summary in summaries.items()
+        (summary, records[name], pools.get(name, NOTHING)) for name, summary in summaries.items()
     )
     labels = [
         label

@@ -19,7 +19,14 @@ from xla_sweeps.results.table import joined, table_of
 from xla_sweeps.schema.backend import Backend, backends_of
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.record import Record, build_of, outcome_of, wall_s
-from xla_sweeps.schema.row import ComparisonRow, Figure, TrialSummary, value_of
+from xla_sweeps.schema.row import (
+    ComparisonRow,
+    Figure,
+    ModeState,
+    TrialBrief,
+    TrialSummary,
+    value_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -75,6 +82,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
         has_rows: whether its records can be summarized.
         complete: whether all of it could be used; else it is read again next time.
         clear: `is_clear` of its records.
+        modes: of all its records.
     """
 
     runs: tuple[RecordFacts, ...] = ()
@@ -86,6 +94,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     has_rows: bool = True
     complete: bool = True
     clear: bool = False
+    modes: tuple[ModeState, ...] = ()
 
     def evidence(self, trial: str) -> Evidence | None:
         """Figures from which others learn; none of a trial with a forked replicate."""
@@ -203,6 +212,10 @@ def facts_of(trial: TrialSummary) -> Facts:
         host=row.provenance.host,
         measured_at=row.provenance.measured_at,
         forked=FORKED in row.provenance.process,
+        modes=tuple(
+            ModeState(label=mode.label, status=mode.status, failure=mode.failure)
+            for mode in trial.modes
+        ),
     )
 
 
@@ -252,6 +265,20 @@ def among_others(trial: TrialSummary, rows: Iterable[ComparisonRow]) -> TrialSum
     )
     flags = comparisons[0].flags if comparisons else trial.flags
     return replace(with_rows(trial, comparisons), flags=flags)
+
+
+def in_short(fact: Facts, rows: Sequence[ComparisonRow], records: Sequence[Record]) -> TrialBrief:
+    """A trial from its kept rows and facts; its model is that of the last record that has one."""
+    headline_first = sorted(rows, key=lambda row: not row.headline)
+    built = [record.model for record in records if record.model.params]
+    return TrialBrief(
+        trial=headline_first[0].trial,
+        model=(built or [record.model for record in records])[-1],
+        flags=headline_first[0].flags,
+        modes=fact.modes,
+        comparisons=tuple(headline_first),
+        figures=fact.figures,
+    )
 
 
 def _with_drift(table: pyarrow.Table, drifted: set[str]) -> pyarrow.Table:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -39,13 +39,15 @@ from xla_sweeps.results.table import (
 )
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record
-from xla_sweeps.schema.row import ComparisonRow, TrialSummary
+from xla_sweeps.schema.row import ComparisonRow, TrialBrief, TrialSummary
 from xla_sweeps.system import files
 
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 21
+_Brief = TypeVar("_Brief", bound=TrialBrief)
+
+VERSION = 22
 
 _LIMIT_BYTES = 2**30
 
@@ -61,16 +63,25 @@ class Rows:
         trials: how many were measured.
         records: how many there are.
         problems: a line for each file that cannot be used.
-        pools: what the other trials say, by trial.
-        anchors: the anchor trials.
+        facts: what is kept of each measured trial beside its rows.
     """
 
     table: pyarrow.Table
     trials: int
     records: int
     problems: tuple[str, ...]
-    pools: Mapping[str, Pool] = field(default_factory=dict)
-    anchors: tuple[str, ...] = ()
+    facts: Mapping[str, Facts] = field(default_factory=dict)
+
+    @property
+    def anchors(self) -> tuple[str, ...]:
+        """The anchor trials."""
+        return tuple(
+            name for name, fact in self.facts.items() if any(run.anchor for run in fact.runs)
+        )
+
+    def pools(self) -> dict[str, Pool]:
+        """What the other trials say, by trial."""
+        return derive.pools_of(self.facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +139,7 @@ def load(
     """
     table, beside, problems = _measured(Store(results_dir), advance)
     counts = [len(fact.runs) for fact in beside.facts.values() if fact.has_rows and fact.runs]
-    anchors = tuple(
-        name for name, fact in beside.facts.items() if any(run.anchor for run in fact.runs)
-    )
-    pools = derive.pools_of(beside.facts)
-    rows = Rows(table, len(counts), sum(counts), problems, pools, anchors)
+    rows = Rows(table, len(counts), sum(counts), problems, beside.facts)
     if not published and not (results_dir / "imported").is_dir():
         return rows
     from xla_sweeps.results import imported
@@ -171,7 +178,6 @@ def summaries(
     rows: Rows,
     *,
     only: Collection[str] | None = None,
-    raw: bool = True,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[dict[str, list[Record]], dict[str, TrialSummary], tuple[str, ...]]:
     """Records and summaries by trial, for what needs more than rows; lines that rows do not have.
@@ -180,19 +186,62 @@ def summaries(
         results_dir: the results folder.
         rows: of the folder; the summaries have them.
         only: these trials (default: all).
-        raw: False for records without their timings, most of the memory that many need.
         advance: called with (trials read, trials to read) after each.
 
     Raises:
         StoreError: there is no readable record.
     """
+
+    def make(name: str, records: Sequence[Record], own: Sequence[ComparisonRow]) -> TrialSummary:
+        trial = summarize(records, pool=None if own else NOTHING)
+        return derive.among_others(trial, own)
+
+    return _read(results_dir, rows, make, only=only, advance=advance, keep=lambda record: record)
+
+
+def briefs(
+    results_dir: Path,
+    rows: Rows,
+    *,
+    only: Collection[str] | None = None,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[dict[str, list[Record]], dict[str, TrialBrief], tuple[str, ...]]:
+    """As `summaries`, from what the rows keep, for a comparison of many trials.
+
+    The records are without their timings, most of their memory, and share equal environments.
+    """
+    environments: dict[bytes, Mapping[str, Any]] = {}
+
+    def make(name: str, records: Sequence[Record], own: Sequence[ComparisonRow]) -> TrialBrief:
+        if not own:
+            return summarize(records)
+        return derive.in_short(rows.facts[name], own, records)
+
+    def keep(record: Record) -> Record:
+        key = msgspec.json.encode(record.environment)
+        environment = environments.setdefault(key, record.environment)
+        return replace(record, modes={}, rounds=(), gpu=(), environment=environment)
+
+    return _read(results_dir, rows, make, only=only, advance=advance, keep=keep)
+
+
+def _read(
+    results_dir: Path,
+    rows: Rows,
+    make: Callable[[str, Sequence[Record], Sequence[ComparisonRow]], _Brief],
+    *,
+    only: Collection[str] | None,
+    advance: Callable[[int, int], None],
+    keep: Callable[[Record], Record],
+) -> tuple[dict[str, list[Record]], dict[str, _Brief], tuple[str, ...]]:
+    """Records as they are kept, and what is made of each trial's records and rows."""
     require(results_dir, replace(rows, table=rows.table.slice(0, 0)))
     store = Store(results_dir)
     rows_by_trial: dict[str, list[ComparisonRow]] = {}
     for row in rows_of(rows.table if only is None else derive.only(rows.table, only)):
         rows_by_trial.setdefault(row.trial.trial_id, []).append(row)
     records: dict[str, list[Record]] = {}
-    by_trial: dict[str, TrialSummary] = {}
+    by_trial: dict[str, _Brief] = {}
     problems: list[str] = []
     names = sorted(dict(store.folders()) if only is None else only)
     for done, trial in enumerate(names, start=1):
@@ -200,16 +249,14 @@ def summaries(
         loaded = store.load(trial)
         problems += loaded.problems
         if trial in loaded.records:
-            own = rows_by_trial.get(trial, ())
-            make = partial(summarize, loaded.records[trial], pool=None if own else NOTHING)
-            summary, unusable = guarded(store.records_dir / trial, make)
+            own = rows_by_trial.pop(trial, ())
+            made, unusable = guarded(
+                store.records_dir / trial, partial(make, trial, loaded.records[trial], own)
+            )
             problems += unusable
-            if summary is not None:
-                records[trial] = [
-                    one if raw else replace(one, modes={}, rounds=(), gpu=())
-                    for one in loaded.records[trial]
-                ]
-                by_trial[trial] = derive.among_others(summary, own)
+            if made is not None:
+                records[trial] = list(map(keep, loaded.records[trial]))
+                by_trial[trial] = made
     if only is None and not by_trial:
         raise StoreError(f"{results_dir} holds no readable record")
     return records, by_trial, tuple(line for line in problems if line not in rows.problems)

@@ -54,7 +54,15 @@ class Figure(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
     loaded: bool = False
 
 
-class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
+class ModeState(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether an execution mode of a trial has figures, and why not."""
+
+    label: str
+    status: Status
+    failure: Failure | None
+
+
+class ModeSummary(ModeState, frozen=True, kw_only=True):
     """One execution mode of one trial, over all its replicates.
 
     Attributes:
@@ -69,9 +77,7 @@ class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
         cv_percent: coefficient of variation of the uncontaminated blocks within a replicate.
     """
 
-    label: str
     columns: ModeColumns
-    status: Status
     trace_s: float | None
     first_call_s: float | None
     compile_s: float | None
@@ -81,7 +87,6 @@ class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
     host_bound_index: float | None
     rounds: int
     replicates: int
-    failure: Failure | None
     cv_percent: float | None = None
     sustained: Estimate | None = None
 
@@ -192,17 +197,24 @@ def row_of(document: Mapping[str, Any]) -> ComparisonRow:
     return ComparisonRow(**{**parts, **made})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialSummary:
-    """One trial over all its replicates: its modes and their comparisons, headline first.
+@dataclass(frozen=True, kw_only=True)
+class TrialBrief:
+    """What a comparison of results needs of a trial: modes, and their comparisons, headline first.
 
     `figures` are those of the modes and of the comparisons that have one.
     """
 
     trial: TrialColumns
     model: ModelFacts
-    replicates: int
     flags: tuple[str, ...]
-    modes: tuple[ModeSummary, ...]
+    modes: tuple[ModeState, ...]
     comparisons: tuple[ComparisonRow, ...]
     figures: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialSummary(TrialBrief):
+    """One trial over all its replicates."""
+
+    replicates: int
+    modes: tuple[ModeSummary, ...]
