@@ -1,4 +1,4 @@
-"""`xla-sweeps results` on many records: from the records, from kept rows, after one trial more.
+"""`results`, `compare` and `check` on many records, from the records and from kept rows.
 
 The records are made first, untimed. Whole processes, in turn; on a busy machine only the processor
 seconds are meaningful. Beside them a process that starts Python and reads the Parquet file.
@@ -63,6 +63,11 @@ def cases_of(folder: Path) -> list[Case]:
         Case("`--format csv`", [*shown, "--format", "csv", *output]),
         Case("`--all --format csv`", [*shown, "--all", "--format", "csv", *output]),
         Case("table, `--where`", [*shown, "--where", few]),
+        Case("table", shown),
+        *(
+            Case(f"`{words[0]}`", [*shown[:3], *words])
+            for words in (("compare", str(folder), str(folder)), ("check", str(folder)))
+        ),
     ]
 
 

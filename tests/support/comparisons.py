@@ -8,7 +8,7 @@ from typing import Any
 from factories import make_record
 
 from xla_sweeps.analysis.interval import Prior
-from xla_sweeps.analysis.matching import Side
+from xla_sweeps.analysis.matching import Side, compared_summary
 from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.record import Record
@@ -27,8 +27,7 @@ def side(
     records = {group[0].trial_id: list(group) for group in groups}
     return Side(
         title=title,
-        records=records,
-        summaries={trial: summarize(group, pool=pool) for trial, group in records.items()},
+        trials=[compared_summary(group, summarize(group, pool=pool)) for group in records.values()],
         pools=dict.fromkeys([*records, "anchor"], pool),
         anchors={"anchor": trial({"graph": 0.05}, processes=4, noise=0.001)} if anchors else {},
     )

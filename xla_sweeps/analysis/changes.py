@@ -14,13 +14,13 @@ from typing import Any
 
 from xla_sweeps.analysis import matching, stats
 from xla_sweeps.analysis.interval import contrast, verdict_of
-from xla_sweeps.analysis.matching import MatchedTrial, Side
+from xla_sweeps.analysis.matching import ComparedTrial, Side
 from xla_sweeps.analysis.noise import Day, day_of
 from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.modes import by_count
-from xla_sweeps.schema.row import ComparisonRow, ModeState, TrialBrief, flag_words
+from xla_sweeps.schema.row import ModeState, flag_words
 
 THROUGHPUT, SPEEDUP = "throughput", "speedup"
 
@@ -136,7 +136,7 @@ def difference_of(first: Side, second: Side, *, accept_contaminated: bool = Fals
     only: tuple[list[str], list[str]] = ([], [])
     failed_both = too_few = 0
     for name, device, a, b in matched.pairs:
-        modes_a, modes_b = ({mode.label: mode for mode in trial.summary.modes} for trial in (a, b))
+        modes_a, modes_b = ({mode.label: mode for mode in trial.modes} for trial in (a, b))
         for label in dict.fromkeys([*modes_a, *modes_b]):
             state = _state(modes_a.get(label), modes_b.get(label))
             if state in (BROKE, FIXED):
@@ -287,59 +287,49 @@ def _state(a: ModeState | None, b: ModeState | None) -> str:
     return "failed" if any(finished) else ""
 
 
-def _quantities(a: TrialBrief, b: TrialBrief) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _quantities(a: ComparedTrial, b: ComparedTrial) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Name, kind and modes of each mode's throughput and of the headline speedups."""
     modes_b = {mode.label: mode for mode in b.modes}
     for mode in a.modes:
         if _state(mode, modes_b.get(mode.label)) == "both":
             yield f"{mode.label} throughput", THROUGHPUT, (mode.label,)
-    pairs = [
-        {(row.candidate.mode, row.baseline.mode) for row in trial.comparisons if _counts(row)}
-        for trial in (a, b)
-    ]
-    for candidate, baseline in sorted(pairs[0] & pairs[1]):
+    for candidate, baseline in sorted(a.pairs & b.pairs):
         yield f"{candidate} / {baseline} speedup", SPEEDUP, (baseline, candidate)
 
 
 def _changes(
     name: str,
     device: str,
-    first: tuple[Side, MatchedTrial],
-    second: tuple[Side, MatchedTrial],
+    first: tuple[Side, ComparedTrial],
+    second: tuple[Side, ComparedTrial],
     day: Day | None,
 ) -> tuple[list[Change], int]:
     """The changes of one trial, and the number of quantities with too few rounds."""
     trials = (first[1], second[1])
-    summaries = [trial.summary for trial in trials]
-    pools = [
-        side.pools.get(trial.summary.trial.trial_id, NOTHING) for side, trial in (first, second)
-    ]
+    pools = [side.pools.get(trial.trial_id, NOTHING) for side, trial in (first, second)]
     figures = [
-        {(figure.name, figure.labels): figure for figure in summary.figures}
-        for summary in summaries
+        {(figure.name, figure.labels): figure for figure in trial.figures} for trial in trials
     ]
-    model = summaries[0].model
     changes = []
-    quantities = list(_quantities(*summaries))
+    quantities = list(_quantities(*trials))
     for quantity, kind, labels in quantities:
         key = ("speedup" if kind == SPEEDUP else "call", labels)
         if not all(key in mine for mine in figures):
             continue
-        column = "floor" if kind == SPEEDUP else "floor_across"
-        floor = max(getattr(summary.comparisons[0].speedup, column) for summary in summaries)
+        floor = max(trial.floor if kind == SPEEDUP else trial.floor_across for trial in trials)
         a, b = (mine[key] for mine in figures)
         weighed = [(figure, pool.prior(figure)) for figure, pool in zip((a, b), pools, strict=True)]
         if kind == THROUGHPUT:  # of which more is faster: the first side's time less the second's
             weighed.reverse()
         shift = day.shift if day and kind == THROUGHPUT else (0.0, 0.0, math.inf)
         result = contrast(*weighed, floor=floor, shift=shift)
-        sign, scale = (1, 1.0) if kind == SPEEDUP else (-1, summaries[0].trial.samples)
+        sign, scale = (1, 1.0) if kind == SPEEDUP else (-1, trials[0].samples)
         changes.append(
             Change(
                 name=name,
-                family=model.family,
-                model=model.name,
-                scenario=str(trials[0].records[-1].trial.scenario),
+                family=trials[0].family,
+                model=trials[0].model,
+                scenario=trials[0].scenario,
                 device=device,
                 quantity=quantity,
                 kind=kind,
@@ -355,16 +345,12 @@ def _changes(
                 floor=floor,
                 replicates_a=a.replicates,
                 replicates_b=b.replicates,
-                trial_a=summaries[0].trial.trial_id,
-                trial_b=summaries[1].trial.trial_id,
-                flags=flag_words(sorted({*summaries[0].flags, *summaries[1].flags})),
+                trial_a=trials[0].trial_id,
+                trial_b=trials[1].trial_id,
+                flags=flag_words(sorted({*trials[0].flags, *trials[1].flags})),
             )
         )
     return changes, len(quantities) - len(changes)
-
-
-def _counts(row: ComparisonRow) -> bool:
-    return row.headline and row.speedup.verdict not in (Verdict.FAILED, Verdict.NONE)
 
 
 def _controlled(changes: Sequence[Change], *, accept_contaminated: bool) -> list[Change]:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xla_sweeps.analysis import provenance
 from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.schema import options
 from xla_sweeps.schema.column import Part
+from xla_sweeps.schema.columns import TrialColumns, Verdict
 from xla_sweeps.schema.overrides import asked_of, runtime_text
-from xla_sweeps.schema.record import Record, build_of, newest
-from xla_sweeps.schema.row import COLUMNS, QUESTION, TrialBrief, value_of
+from xla_sweeps.schema.record import ModelFacts, Record, build_of, newest
+from xla_sweeps.schema.row import (
+    COLUMNS,
+    QUESTION,
+    ComparisonRow,
+    Figure,
+    ModeState,
+    TrialSummary,
+    value_of,
+)
 from xla_sweeps.schema.trial import Runtime, request_id, size_text
 
 _APART = ("source", "effort", "modes")
@@ -37,41 +47,124 @@ ARROW = " → "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedTrial:
+    """What a comparison needs of one trial: few bytes, as it may have ten thousand of them.
+
+    Attributes:
+        asked: equal for trials that were asked for in the same words, on whatever device and
+            versions; "" for records of an early version.
+        question: the same of the model as it was built.
+        otherwise: equal for trials that differ in the options of TensorFlow itself alone.
+        runtime: those that it sets, or "".
+        name: of the model, size and setting.
+        facts: what tells it from others, by name.
+        samples: of one call.
+        pairs: candidate and baseline of each headline comparison that has a verdict.
+        floor: of its speedups; `floor_across` of its throughputs.
+        environment: `(what, value)` of what measured it.
+    """
+
+    trial_id: str
+    asked: str
+    question: str
+    otherwise: str
+    runtime: str
+    name: str
+    facts: Mapping[str, str]
+    model: str
+    family: str
+    scenario: str
+    device: str
+    samples: int
+    started_at: str
+    modes: tuple[ModeState, ...]
+    pairs: frozenset[tuple[str, str]]
+    figures: tuple[Figure, ...]
+    floor: float
+    floor_across: float
+    flags: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+
+
+def compared(
+    records: Sequence[Record],
+    *,
+    trial: TrialColumns,
+    rows: Sequence[ComparisonRow],
+    modes: Sequence[ModeState],
+    figures: tuple[Figure, ...],
+    flags: tuple[str, ...],
+) -> ComparedTrial:
+    """A trial as a comparison needs it.
+
+    Args:
+        records: of the trial, oldest first; those of its newest build count.
+        trial: what was measured.
+        rows: its headline comparisons.
+        modes: all of its modes.
+        figures: of its modes and comparisons.
+        flags: of the trial.
+    """
+    kept = newest(records, build_of)[0]
+    last = kept[-1]
+    model = next((one.model for one in reversed(records) if one.model.params), last.model)
+    plain = _question(last, runtime=Runtime())
+    return ComparedTrial(
+        trial_id=last.trial_id,
+        asked=last.request_id,
+        question=plain if last.trial.runtime == Runtime() else _question(last),
+        otherwise=plain,
+        runtime=runtime_text(last.trial),
+        name=_name(model, rows[:1]),
+        facts=_facts(last, model.source, modes),
+        model=model.name,
+        family=model.family,
+        scenario=str(last.trial.scenario),
+        device=trial.device,
+        samples=last.trial.samples,
+        started_at=max(one.started_at for one in kept),
+        modes=tuple(
+            ModeState(label=one.label, status=one.status, failure=one.failure) for one in modes
+        ),
+        pairs=frozenset(
+            (row.candidate.mode, row.baseline.mode)
+            for row in rows
+            if row.headline and row.speedup.verdict not in (Verdict.FAILED, Verdict.NONE)
+        ),
+        figures=figures,
+        floor=rows[0].speedup.floor if rows else math.nan,
+        floor_across=rows[0].speedup.floor_across if rows else math.nan,
+        flags=flags,
+        environment=tuple(dict.fromkeys(pair for one in kept for pair in _environment(one))),
+    )
+
+
+def compared_summary(records: Sequence[Record], summary: TrialSummary) -> ComparedTrial:
+    """`compared` of a trial's records and their summary."""
+    return compared(
+        records,
+        trial=summary.trial,
+        rows=summary.comparisons,
+        modes=summary.modes,
+        figures=summary.figures,
+        flags=summary.flags,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One set of results, as `rows.briefs` gives it, and its title.
+    """One set of results, and its title.
 
     `pools` has what other trials say of each trial, `anchors` the records of the anchor trials.
     """
 
     title: str
-    records: Mapping[str, Sequence[Record]]
-    summaries: Mapping[str, TrialBrief]
+    trials: Sequence[ComparedTrial]
     pools: Mapping[str, Pool] = field(default_factory=dict)
     anchors: Mapping[str, Sequence[Record]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatchedTrial:
-    """One trial of a side.
-
-    Attributes:
-        asked: equal for trials that were asked for in the same words, on whatever device and
-            versions.
-        runtime: the options of TensorFlow itself that it sets, or "".
-        otherwise: equal for trials that differ in these alone.
-        facts: what tells it from others, by name.
-    """
-
-    asked: str
-    runtime: str
-    otherwise: str
-    device: str
-    records: tuple[Record, ...]
-    summary: TrialBrief
-    facts: Mapping[str, str]
-
-
-Pair = tuple[str, str, MatchedTrial, MatchedTrial]
+Pair = tuple[str, str, ComparedTrial, ComparedTrial]
 """Name and device, for a person, and the trial on either side."""
 
 
@@ -94,7 +187,7 @@ def match(first: Side, second: Side) -> Matched:
     sides is matched with other flags, threads or libraries of TensorFlow, where a side has one set
     of them.
     """
-    sides = (_trials(first, second), _trials(second, first))
+    sides = _asked(first.trials, second.trials)
     a, b = map(_latest, sides)
     notes = [
         f"{side.title}: {more} trials were measured again with other versions; the latest count"
@@ -102,7 +195,7 @@ def match(first: Side, second: Side) -> Matched:
         if (more := len(trials) - sum(map(len, latest.values())))
     ]
     several = all(len({device for here in side.values() for device in here}) > 1 for side in (a, b))
-    pairs: list[tuple[MatchedTrial, MatchedTrial]] = []
+    pairs: list[tuple[ComparedTrial, ComparedTrial]] = []
     for asked, here in a.items():
         there = b.get(asked, {})
         same = [(here[device], there[device]) for device in here if device in there]
@@ -128,15 +221,17 @@ def match(first: Side, second: Side) -> Matched:
 
 
 def _other_runtimes(
-    first: Sequence[MatchedTrial],
-    second: Sequence[MatchedTrial],
+    first: Sequence[ComparedTrial],
+    second: Sequence[ComparedTrial],
     *,
-    but: Sequence[tuple[MatchedTrial, MatchedTrial]],
+    but: Sequence[tuple[ComparedTrial, ComparedTrial]],
     same_device: bool,
-) -> list[tuple[MatchedTrial, MatchedTrial]]:
+) -> list[tuple[ComparedTrial, ComparedTrial]]:
     """Pairs of what is not matched that differ in the options of TensorFlow itself alone."""
     matched = {id(trial) for pair in but for trial in pair}
-    groups: dict[str, tuple[list[MatchedTrial], list[MatchedTrial]]] = defaultdict(lambda: ([], []))
+    groups: dict[str, tuple[list[ComparedTrial], list[ComparedTrial]]] = defaultdict(
+        lambda: ([], [])
+    )
     for number, side in enumerate((first, second)):
         for trial in side:
             if id(trial) not in matched:
@@ -152,48 +247,34 @@ def _other_runtimes(
 
 def environment_of(pairs: Sequence[Pair]) -> tuple[tuple[str, str, str], ...]:
     """`(what, A's, B's)` of what measured the matched trials; several values are listed."""
-    sides = [
-        _environment(record for trial in trials for record in trial.records)
-        for trials in ([a for _, _, a, _ in pairs], [b for *_, b in pairs])
-    ]
+    sides: list[dict[str, set[str]]] = []
+    for trials in ([a for _, _, a, _ in pairs], [b for *_, b in pairs]):
+        values: dict[str, set[str]] = defaultdict(set)
+        for what, value in itertools.chain(*{trial.environment: None for trial in trials}):
+            values[what].add(value)
+        sides.append(values)
     return tuple(
         (what, _listed(sides[0][what]), _listed(sides[1][what]))
         for what in dict.fromkeys([*sides[0], *sides[1]])
     )
 
 
-def _trials(side: Side, other: Side) -> list[MatchedTrial]:
-    """The trials of a side; an early record gets the request id of the same question."""
-    lasts = [
-        source.records[trial_id][-1] for source in (side, other) for trial_id in source.summaries
+def _asked(*sides: Sequence[ComparedTrial]) -> list[list[ComparedTrial]]:
+    """The sides, where an early record gets the request id of the same question."""
+    asked = {one.question: one.asked for side in sides for one in side if one.asked}
+    return [
+        [
+            one if one.asked else replace(one, asked=asked.get(one.question, one.question))
+            for one in side
+        ]
+        for side in sides
     ]
-    early = any(not record.request_id for record in lasts)
-    asked = {
-        _question(record): record.request_id for record in lasts if early and record.request_id
-    }
-    trials = []
-    for trial_id, summary in side.summaries.items():
-        records = tuple(newest(side.records[trial_id], build_of)[0])
-        question = "" if records[-1].request_id else _question(records[-1])
-        trials.append(
-            MatchedTrial(
-                asked=records[-1].request_id or asked.get(question, question),
-                runtime=runtime_text(records[-1].trial),
-                otherwise=_question(records[-1], runtime=Runtime()),
-                device=summary.trial.device,
-                records=records,
-                summary=summary,
-                facts=_facts(records[-1], summary),
-            )
-        )
-    return trials
 
 
-def _latest(trials: Sequence[MatchedTrial]) -> dict[str, dict[str, MatchedTrial]]:
+def _latest(trials: Sequence[ComparedTrial]) -> dict[str, dict[str, ComparedTrial]]:
     """The trial measured last on each device, by request."""
-    newest_by_request: dict[str, dict[str, MatchedTrial]] = {}
-    by_time = sorted(trials, key=lambda trial: max(one.started_at for one in trial.records))
-    for trial in by_time:
+    newest_by_request: dict[str, dict[str, ComparedTrial]] = {}
+    for trial in sorted(trials, key=lambda trial: trial.started_at):
         newest_by_request.setdefault(trial.asked, {})[trial.device] = trial
     return newest_by_request
 
@@ -212,12 +293,25 @@ def _question(record: Record, *, runtime: Runtime | None = None) -> str:
     return request_id(replace(trial, model=model, runtime=runtime or trial.runtime))
 
 
-def _facts(record: Record, summary: TrialBrief) -> dict[str, str]:
+def _name(model: ModelFacts, rows: Sequence[ComparisonRow]) -> str:
+    size = size_text(model.task, model.resolution_px)
+    words = [f"{model.name} {size}" if size else model.name]
+    words += [
+        asked.write(value)
+        for row in rows
+        for name in _IN_NAMES
+        if (asked := COLUMNS[name].asked) and (value := value_of(row, name)) != ""
+        if str(value) != asked.usual
+    ]
+    return ", ".join(words)
+
+
+def _facts(record: Record, source: str, modes: Sequence[ModeState]) -> dict[str, str]:
     asked = asked_of(record.trial)
     return {
-        "source": summary.model.source,
+        "source": source,
         "effort": record.trial.effort.name,
-        "modes": "+".join(mode.label for mode in summary.modes),
+        "modes": "+".join(mode.label for mode in modes),
         **{
             name: f"{name} {asked[name]}"
             for name in options.IDENTIFYING
@@ -226,21 +320,11 @@ def _facts(record: Record, summary: TrialBrief) -> dict[str, str]:
     }
 
 
-def _names(trials: Sequence[MatchedTrial]) -> dict[int, str]:
+def _names(trials: Sequence[ComparedTrial]) -> dict[int, str]:
     """A name for each trial; where two requests would share one, what tells them apart is added."""
-    groups: dict[str, list[MatchedTrial]] = defaultdict(list)
+    groups: dict[str, list[ComparedTrial]] = defaultdict(list)
     for trial in trials:
-        model = trial.summary.model
-        size = size_text(model.task, model.resolution_px)
-        words = [f"{model.name} {size}" if size else model.name]
-        for row in trial.summary.comparisons[:1]:
-            words += [
-                asked.write(value)
-                for name in _IN_NAMES
-                if (asked := COLUMNS[name].asked) and (value := value_of(row, name)) != ""
-                if str(value) != asked.usual
-            ]
-        groups[", ".join(words)].append(trial)
+        groups[trial.name].append(trial)
     names = {}
     for name, group in groups.items():
         telling = [
@@ -254,57 +338,50 @@ def _names(trials: Sequence[MatchedTrial]) -> dict[int, str]:
     return names
 
 
-def _named(name: str, a: MatchedTrial, b: MatchedTrial) -> str:
+def _named(name: str, a: ComparedTrial, b: ComparedTrial) -> str:
     """A pair's name with the options of TensorFlow itself, where a side sets any."""
     runtimes = dict.fromkeys((a.runtime, b.runtime))
     told = " → ".join(runtime or DEFAULTS for runtime in runtimes)
     return name if told == DEFAULTS else f"{name}, {told}"
 
 
-def _devices(a: MatchedTrial, b: MatchedTrial) -> str:
+def _devices(a: ComparedTrial, b: ComparedTrial) -> str:
     return a.device if a.device == b.device else f"{a.device}{ARROW}{b.device}"
 
 
-def _environment(records: Iterable[Record]) -> dict[str, set[str]]:
-    values_by_fact: dict[str, set[str]] = defaultdict(set)
-    for record in records:
-        facts = record.environment
-        packages = facts.get("packages") or {}
-        loaded = facts.get("loaded") or {}
-        cpu = facts.get("cpu") or {}
-        values = {
-            "device": record.device.get("name"),
-            "driver": provenance.driver_of(record),
-            **{name: loaded.get(name) or packages.get(name) for name in packages},
-            **(
-                {name: loaded.get(name) for name in ("cuda", "cudnn")}
-                if record.device.get("kind") == "gpu"
-                else {}
-            ),
-            "flags": provenance.flags_of(record) or "none",
-            "runtime": runtime_text(record.trial) or DEFAULTS,
-            "threads": loaded.get("intra_op_threads"),
-            "oneDNN": loaded.get("onednn"),
-            **{f"loaded {name}": value for name, value in (loaded.get("libraries") or {}).items()},
-            "effective precision": record.model.precision,
-            "TF32": record.trial.tf32,
-            "host": facts.get("host"),
-            "process": provenance.process_of([record]),
-            "CPU": cpu.get("name"),
-            "CPU model": cpu.get("model"),
-            "instruction sets": cpu.get("instruction_sets"),
-            "cores": cpu.get("cores"),
-            "governor": cpu.get("governor"),
-            "operating system": facts.get("os"),
-            "Python": facts.get("python"),
-            "xla_sweeps": " ".join(
-                str(facts[key]) for key in ("xla_sweeps", "git") if facts.get(key)
-            ),
-        }
-        for what, value in values.items():
-            if value not in (None, ""):
-                values_by_fact[what].add(str(value))
-    return values_by_fact
+def _environment(record: Record) -> Iterator[tuple[str, str]]:
+    facts = record.environment
+    packages = facts.get("packages") or {}
+    loaded = facts.get("loaded") or {}
+    cpu = facts.get("cpu") or {}
+    values = {
+        "device": record.device.get("name"),
+        "driver": provenance.driver_of(record),
+        **{name: loaded.get(name) or packages.get(name) for name in packages},
+        **(
+            {name: loaded.get(name) for name in ("cuda", "cudnn")}
+            if record.device.get("kind") == "gpu"
+            else {}
+        ),
+        "flags": provenance.flags_of(record) or "none",
+        "runtime": runtime_text(record.trial) or DEFAULTS,
+        "threads": loaded.get("intra_op_threads"),
+        "oneDNN": loaded.get("onednn"),
+        **{f"loaded {name}": value for name, value in (loaded.get("libraries") or {}).items()},
+        "effective precision": record.model.precision,
+        "TF32": record.trial.tf32,
+        "host": facts.get("host"),
+        "process": provenance.process_of([record]),
+        "CPU": cpu.get("name"),
+        "CPU model": cpu.get("model"),
+        "instruction sets": cpu.get("instruction_sets"),
+        "cores": cpu.get("cores"),
+        "governor": cpu.get("governor"),
+        "operating system": facts.get("os"),
+        "Python": facts.get("python"),
+        "xla_sweeps": " ".join(str(facts[key]) for key in ("xla_sweeps", "git") if facts.get(key)),
+    }
+    return ((what, str(value)) for what, value in values.items() if value not in (None, ""))
 
 
 def _listed(values: set[str]) -> str:

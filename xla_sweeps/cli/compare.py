@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from xla_sweeps.analysis import changes
@@ -17,7 +17,7 @@ from xla_sweeps.report import export
 from xla_sweeps.report.terminal.changes import show_difference, show_failures
 from xla_sweeps.report.terminal.console import progress_bar, warn
 from xla_sweeps.results.filter import matching, no_match, parse_filter
-from xla_sweeps.results.rows import briefs, load
+from xla_sweeps.results.rows import load, to_compare
 from xla_sweeps.results.store import Store
 
 
@@ -71,10 +71,11 @@ def compare_command(arguments: Sequence[str]) -> int:
         each=(options.where_a, options.where_b),
         accept_contaminated=options.accept_contaminated,
     )
-    section = changes.as_section(difference)
     if options.format == "csv":
-        export.write_text(export.csv_text(section["rows"], _COLUMNS), options.output)
+        rows = list(map(asdict, difference.changes))
+        export.write_text(export.csv_text(rows, _COLUMNS), options.output)
     elif options.format == "json" or options.output is not None:
+        section = changes.as_section(difference)
         export.write_json({**section, "notes": list(difference.notes)}, options.output)
     else:
         show_difference(difference)
@@ -119,23 +120,20 @@ def between(
             table = functools.reduce(matching, filters, rows.table)
             trials = table["trial_id"].unique().to_pylist()
         with progress_bar(f"reading {folder}") as advance:
-            records, summaries, problems = briefs(folder, rows, only=trials, advance=advance)
+            by_trial, problems = to_compare(folder, rows, only=trials, advance=advance)
         warn(*rows.problems, *problems)
         store = Store(folder)
         anchors = {name: store.load(name).records.get(name, []) for name in rows.anchors}
-        summaries = {name: one for name, one in summaries.items() if name not in anchors}
         name = folder.resolve().name
-        title = str(folder) if name == other.resolve().name else name
         sides.append(
             Side(
-                title=title,
-                records=records,
-                summaries=summaries,
+                title=str(folder) if name == other.resolve().name else name,
+                trials=[one for name, one in by_trial.items() if name not in anchors],
                 pools=rows.pools(),
                 anchors=anchors,
             )
         )
-    if not any(side.summaries for side in sides):
+    if not any(side.trials for side in sides):
         asked = " and ".join(text for text in (where, *each) if text) or None
         raise StoreError(f"compare: {no_match(asked)} in {first} or {second}")
     with progress_bar("comparing"):

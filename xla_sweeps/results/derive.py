@@ -23,7 +23,6 @@ from xla_sweeps.schema.row import (
     ComparisonRow,
     Figure,
     ModeState,
-    TrialBrief,
     TrialSummary,
     value_of,
 )
@@ -265,20 +264,6 @@ def among_others(trial: TrialSummary, rows: Iterable[ComparisonRow]) -> TrialSum
     )
     flags = comparisons[0].flags if comparisons else trial.flags
     return replace(with_rows(trial, comparisons), flags=flags)
-
-
-def in_short(fact: Facts, rows: Sequence[ComparisonRow], records: Sequence[Record]) -> TrialBrief:
-    """A trial from its kept rows and facts; its model is that of the last record that has one."""
-    headline_first = sorted(rows, key=lambda row: not row.headline)
-    built = [record.model for record in records if record.model.params]
-    return TrialBrief(
-        trial=headline_first[0].trial,
-        model=(built or [record.model for record in records])[-1],
-        flags=headline_first[0].flags,
-        modes=fact.modes,
-        comparisons=tuple(headline_first),
-        figures=fact.figures,
-    )
 
 
 def _with_drift(table: pyarrow.Table, drifted: set[str]) -> pyarrow.Table:

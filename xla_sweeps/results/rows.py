@@ -18,10 +18,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from xla_sweeps.analysis.matching import ComparedTrial, compared, compared_summary
 from xla_sweeps.analysis.pool import NOTHING, Pool
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
@@ -39,13 +40,13 @@ from xla_sweeps.results.table import (
 )
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record
-from xla_sweeps.schema.row import ComparisonRow, TrialBrief, TrialSummary
+from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 from xla_sweeps.system import files
 
 if TYPE_CHECKING:
     import pyarrow
 
-_Brief = TypeVar("_Brief", bound=TrialBrief)
+_Made = TypeVar("_Made")
 
 VERSION = 22
 
@@ -192,56 +193,71 @@ def summaries(
         StoreError: there is no readable record.
     """
 
-    def make(name: str, records: Sequence[Record], own: Sequence[ComparisonRow]) -> TrialSummary:
+    def make(
+        name: str, records: Sequence[Record], own: Sequence[ComparisonRow]
+    ) -> tuple[Sequence[Record], TrialSummary]:
         trial = summarize(records, pool=None if own else NOTHING)
-        return derive.among_others(trial, own)
+        return records, derive.among_others(trial, own)
 
-    return _read(results_dir, rows, make, only=only, advance=advance, keep=lambda record: record)
+    made, problems = _each(results_dir, rows, rows.table, make, only=only, advance=advance)
+    if only is None and not made:
+        raise StoreError(f"{results_dir} holds no readable record")
+    records = {name: list(mine) for name, (mine, _) in made.items()}
+    return records, {name: trial for name, (_, trial) in made.items()}, problems
 
 
-def briefs(
+def to_compare(
     results_dir: Path,
     rows: Rows,
     *,
     only: Collection[str] | None = None,
     advance: Callable[[int, int], None] = lambda done, total: None,
-) -> tuple[dict[str, list[Record]], dict[str, TrialBrief], tuple[str, ...]]:
-    """As `summaries`, from what the rows keep, for a comparison of many trials.
+) -> tuple[dict[str, ComparedTrial], tuple[str, ...]]:
+    """Each trial as `compare` needs it, mostly from its rows and facts; with further lines.
 
-    The records are without their timings, most of their memory, and share equal environments.
+    Args:
+        results_dir: the results folder.
+        rows: of the folder.
+        only: these trials (default: all).
+        advance: called with (trials read, trials to read) after each.
     """
-    environments: dict[bytes, Mapping[str, Any]] = {}
+    environments: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
 
-    def make(name: str, records: Sequence[Record], own: Sequence[ComparisonRow]) -> TrialBrief:
-        if not own:
-            return summarize(records)
-        return derive.in_short(rows.facts[name], own, records)
+    def make(name: str, records: Sequence[Record], own: Sequence[ComparisonRow]) -> ComparedTrial:
+        if own:
+            fact = rows.facts[name]
+            one = compared(
+                records,
+                trial=own[0].trial,
+                rows=own,
+                modes=fact.modes,
+                figures=fact.figures,
+                flags=own[0].flags,
+            )
+        else:
+            one = compared_summary(records, summarize(records))
+        return replace(one, environment=environments.setdefault(one.environment, one.environment))
 
-    def keep(record: Record) -> Record:
-        key = msgspec.json.encode(record.environment)
-        environment = environments.setdefault(key, record.environment)
-        return replace(record, modes={}, rounds=(), gpu=(), environment=environment)
-
-    return _read(results_dir, rows, make, only=only, advance=advance, keep=keep)
+    headlines = rows.table.filter(rows.table["headline"])
+    return _each(results_dir, rows, headlines, make, only=only, advance=advance)
 
 
-def _read(
+def _each(
     results_dir: Path,
     rows: Rows,
-    make: Callable[[str, Sequence[Record], Sequence[ComparisonRow]], _Brief],
+    table: pyarrow.Table,
+    make: Callable[[str, Sequence[Record], Sequence[ComparisonRow]], _Made],
     *,
     only: Collection[str] | None,
     advance: Callable[[int, int], None],
-    keep: Callable[[Record], Record],
-) -> tuple[dict[str, list[Record]], dict[str, _Brief], tuple[str, ...]]:
-    """Records as they are kept, and what is made of each trial's records and rows."""
+) -> tuple[dict[str, _Made], tuple[str, ...]]:
+    """What is made of the name, records and rows of each trial; lines that rows do not have."""
     require(results_dir, replace(rows, table=rows.table.slice(0, 0)))
     store = Store(results_dir)
     rows_by_trial: dict[str, list[ComparisonRow]] = {}
-    for row in rows_of(rows.table if only is None else derive.only(rows.table, only)):
+    for row in rows_of(table if only is None else derive.only(table, only)):
         rows_by_trial.setdefault(row.trial.trial_id, []).append(row)
-    records: dict[str, list[Record]] = {}
-    by_trial: dict[str, _Brief] = {}
+    by_trial: dict[str, _Made] = {}
     problems: list[str] = []
     names = sorted(dict(store.folders()) if only is None else only)
     for done, trial in enumerate(names, start=1):
@@ -255,11 +271,8 @@ def _read(
             )
             problems += unusable
             if made is not None:
-                records[trial] = list(map(keep, loaded.records[trial]))
                 by_trial[trial] = made
-    if only is None and not by_trial:
-        raise StoreError(f"{results_dir} holds no readable record")
-    return records, by_trial, tuple(line for line in problems if line not in rows.problems)
+    return by_trial, tuple(line for line in problems if line not in rows.problems)
 
 
 def end_trial(store: Store, trial_id: str) -> tuple[TrialSummary | None, tuple[str, ...]]:
@@ -400,11 +413,12 @@ def _opened(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
     with pyarrow.memory_map(str(path)) as source:
         limit = {"thrift_string_size_limit": _LIMIT_BYTES}
         metadata = pyarrow.parquet.ParquetFile(source, **limit).metadata
-        stamp = msgspec.json.decode(metadata.metadata[_META], type=_Stamp)
+        kept = metadata.metadata[_META]  # each access copies it
+        stamp = msgspec.json.decode(kept, type=_Stamp)
         names = metadata.schema.to_arrow_schema().names
         if stamp.version != _version(store) or names != schema().names:
             return joined([]), _Beside()
-        beside = msgspec.json.decode(metadata.metadata[_META], type=_Beside)
+        beside = msgspec.json.decode(kept, type=_Beside)
         check_size(metadata, trials)
         return pyarrow.parquet.ParquetFile(source, metadata=metadata).read(), beside
 

@@ -197,24 +197,17 @@ def row_of(document: Mapping[str, Any]) -> ComparisonRow:
     return ComparisonRow(**{**parts, **made})
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrialBrief:
-    """What a comparison of results needs of a trial: modes, and their comparisons, headline first.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSummary:
+    """One trial over all its replicates: its modes and their comparisons, headline first.
 
     `figures` are those of the modes and of the comparisons that have one.
     """
 
     trial: TrialColumns
     model: ModelFacts
+    replicates: int
     flags: tuple[str, ...]
-    modes: tuple[ModeState, ...]
+    modes: tuple[ModeSummary, ...]
     comparisons: tuple[ComparisonRow, ...]
     figures: tuple[Figure, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrialSummary(TrialBrief):
-    """One trial over all its replicates."""
-
-    replicates: int
-    modes: tuple[ModeSummary, ...]
