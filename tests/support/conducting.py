@@ -14,6 +14,7 @@ from xla_sweeps.measure.replicate import Screen
 from xla_sweeps.measure.rounds import Progress
 from xla_sweeps.measure.tracking import NoTracker, RunHeader
 from xla_sweeps.schema.measurement import Load, Round
+from xla_sweeps.schema.record import GpuSpan
 
 
 @dataclass
@@ -87,7 +88,14 @@ class Notes(Screen, NoTracker):
     def preempt(self) -> None:
         self._note("preempt", None)
 
-    def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
+    def log_rounds(
+        self,
+        replicate: int,
+        rounds: Sequence[Round],
+        *,
+        batch_size: int,
+        gpu: Sequence[GpuSpan] = (),
+    ) -> None:
         self._note("rounds", list(rounds))
 
     def round_done(self, replicate: int, progress: Progress) -> None:
