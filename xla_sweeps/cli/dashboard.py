@@ -155,6 +155,11 @@ def report_command(arguments: Sequence[str]) -> int:
         raise StoreError(f"cannot write {log.parent}: {error.strerror or error}") from error
     print(f"report     {report['url']} ({'updated' if report['updated'] else 'new'})")
     print(f"summary    {run['url']}")
+    if run["chart_problem"]:
+        warn(
+            f"W&B stored no chart of the speedups ({run['chart_problem']}); the report shows the "
+            "highest and the lowest ones instead, without intervals"
+        )
     if not run["confirmed"]:
         warn("W&B does not show the summary run's table; run the same command again to send it")
     if unsent:

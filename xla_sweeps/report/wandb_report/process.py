@@ -23,7 +23,7 @@ from xla_sweeps.report.wandb.client_process import (
     serve,
     shown,
 )
-from xla_sweeps.report.wandb_report import layout
+from xla_sweeps.report.wandb_report import chart, layout
 
 CONNECT_S = 15
 FINISH_S = 90.0
@@ -49,6 +49,9 @@ FOREIGN = (
 """Variables that would turn the summary run into another run."""
 
 DIGEST_KEY = "xla_sweeps_digest"
+
+CHART_KEY = "xla_sweeps_chart"
+"""Summary key with the id of the stored chart, by which the next report finds it."""
 
 KINDS = {".html": ("page", "report")}
 """Artifact name and type by the ending of the file; everything else is ("results", "dataset")."""
@@ -85,11 +88,13 @@ class Reporter:
             settings=client_settings("online", header),
         ) as run:
             digest = _fill(run, plan, table, [Path(path) for path in attachments])
+            stored, problem = _chart(run)
             place, name, url = f"{run.entity}/{run.project}", str(run.id), shown(run.url or "")
         until = time.monotonic() + confirm_s
         while not (confirmed := _is_there(place, name, digest)) and time.monotonic() < until:
             time.sleep(CONFIRM_PAUSE_S)
-        return {"entity": run.entity, "url": url, "confirmed": confirmed}
+        answer = {"entity": run.entity, "url": url, "confirmed": confirmed}
+        return {**answer, "chart": stored, "chart_problem": problem}
 
     def report(self, *, plan: dict[str, Any]) -> dict[str, Any]:
         """Write the report, or replace the earlier one, and read it back."""
@@ -129,6 +134,24 @@ def _fill(run: Any, plan: dict[str, Any], table: dict[str, Any], attachments: li
     # Written last: with the digest and the table on the server, the table is not sent again.
     run.summary[DIGEST_KEY] = digest
     return digest
+
+
+def _chart(run: Any) -> tuple[str, str]:
+    """The id of the stored chart, made once; or "" and the reason why there is none."""
+    stored = str(run.summary.get(CHART_KEY) or "")
+    if stored.endswith(f"/{chart.NAME}"):
+        return stored, ""
+    try:
+        stored = wandb.Api(timeout=CONNECT_S).create_custom_chart(
+            run.entity, chart.NAME, chart.TITLE, "vega2", "private", chart.SPEC
+        )
+    except Exception as error:  # the client may raise anything
+        traceback.print_exc()
+        if "already exist" not in str(error):
+            return "", one_line(error)
+        stored = f"{run.entity}/{chart.NAME}"  # the id that W&B gives it
+    run.summary[CHART_KEY] = stored
+    return stored, ""
 
 
 def _is_there(place: str, run: str, digest: str) -> bool:

@@ -25,7 +25,7 @@ from xla_sweeps.report.wandb import push
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.report.wandb.credentials import base_url
 from xla_sweeps.report.wandb.tracker import published_replicates
-from xla_sweeps.report.wandb_report import text
+from xla_sweeps.report.wandb_report import chart, text
 from xla_sweeps.results.claim import locked
 from xla_sweeps.results.rows import Rows
 from xla_sweeps.results.store import folder_below, guarded
@@ -103,7 +103,8 @@ def publish(
         log: file for the client's output.
 
     Returns:
-        `url` and `confirmed` of the summary run, `url` and `updated` of the report.
+        `url` and `confirmed` of the summary run, and its `chart` or `chart_problem`; `url` and
+        `updated` of the report.
 
     Raises:
         ReportError: a step failed; earlier steps remain.
@@ -128,7 +129,8 @@ def publish(
             folder=str(log.parent.parent.absolute()),
             confirm_s=CONFIRM_S,
         )
-        report = _ask(helper, "report", STEP_S, log, plan={**plan, "entity": run["entity"]})
+        of_run = {name: run[name] for name in ("entity", "chart")}
+        report = _ask(helper, "report", STEP_S, log, plan={**plan, **of_run})
     return run, report
 
 
@@ -180,9 +182,8 @@ def plan_document(
     marker = f"[xla-sweeps:{identity}]"
     measured = answers(rows)
     pairs = text.headline_pairs(measured)
-    settings = {
-        scenario: _setting(text.headline_pairs(group))
-        for scenario, group in text.scenarios(measured).items()
+    by_scenario = {
+        scenario: text.headline_pairs(group) for scenario, group in text.scenarios(measured).items()
     }
     return {
         "entity": entity,
@@ -196,8 +197,9 @@ def plan_document(
         "figures": _figures(pairs, facts),
         "header": text.environment(rows, facts),
         "sections": [
-            {**section, "setting": settings.get(section["scenario"])}
+            {**section, "setting": _setting(compared), "bars": len(compared)}
             for section in text.sections([*rows, *published], facts)
+            for compared in [by_scenario.get(section["scenario"], [])]
         ],
     }
 
@@ -314,6 +316,9 @@ def _sorted_rows(summaries: Mapping[str, TrialSummary]) -> list[ComparisonRow]:
 
 def table_rows(summaries: Mapping[str, TrialSummary]) -> dict[str, Any]:
     """The headline rows as a table; the first of them where there are too many."""
-    documents = [row_dict(row) for row in _sorted_rows(summaries) if row.headline][:TABLE_ROWS]
-    data = [[document[name] for name in TABLE_COLUMNS] for document in documents]
-    return {"columns": list(TABLE_COLUMNS), "data": data}
+    rows = [row for row in _sorted_rows(summaries) if row.headline][:TABLE_ROWS]
+    data = [
+        [bar, *(document[name] for name in TABLE_COLUMNS)]
+        for bar, document in zip(chart.bars(rows), map(row_dict, rows), strict=True)
+    ]
+    return {"columns": [chart.BAR, *TABLE_COLUMNS], "data": data}

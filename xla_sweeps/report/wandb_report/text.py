@@ -59,7 +59,7 @@ PAGE = (
 )
 
 PANELS = (
-    "The panels show the runs that W&B shows, without intervals: cite the page or the table. Their "
+    "Panels of runs show those that W&B shows, without intervals: cite the page or the table. Their "
     "bars are of `speedup_log2`: 0 is no change, 1 is twice as fast, -1 half as fast, and the mean "
     "of such bars is the geometric mean."
 )
