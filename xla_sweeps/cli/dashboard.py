@@ -109,6 +109,12 @@ def report_command(arguments: Sequence[str]) -> int:
         help="file for the JSON of --dry-run (default: standard output)",
     )
     add_published(parser)
+    parser.add_argument(
+        "--against",
+        metavar="DIR",
+        type=folder_of,
+        help="add a section on what changed since these baseline results, as `compare` says it",
+    )
     options = parser.parse_args(arguments)
     publish.require_extra()
     if options.output is not None and not options.dry_run:
@@ -120,6 +126,7 @@ def report_command(arguments: Sequence[str]) -> int:
     rows = load(options.dir, published=options.with_published)
     records, summaries = read_trials(options.dir, rows)
     entity, project = publish.place(records, options.entity, options.project)
+    difference = compare.between(options.against, options.dir) if options.against else None
     with progress_bar("making the report"):
         unsent = 0
         if not options.dry_run:
@@ -131,6 +138,7 @@ def report_command(arguments: Sequence[str]) -> int:
             project=project,
             unsent=unsent,
             published=rows_of(matching(rows.table, parse_filter("origin=imported"))),
+            difference=difference,
         )
     if options.dry_run:
         # Not below the results, which may be read-only; it stays if there is an error.

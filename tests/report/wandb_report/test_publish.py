@@ -19,7 +19,9 @@ from wandb_reports import blocks, measure, only, report, texts, uploaded
 from wandb_server import WandbServer, log_in, wandb_server
 
 from xla_sweeps.analysis.overview import overview
-from xla_sweeps.cli import main, results
+from xla_sweeps.cli import compare, main, results
+from xla_sweeps.errors import StoreError
+from xla_sweeps.report import changes
 from xla_sweeps.report.advice import overall_answer
 from xla_sweeps.report.wandb_report import chart, publish
 from xla_sweeps.results.rows import load
@@ -391,6 +393,24 @@ def test_a_dry_run_needs_no_account_and_no_network(server: WandbServer, tmp_path
     assert spec["report"]["displayName"] == "XLA on or off - xla-sweeps"
     assert not (tmp_path / "touched").exists()
     assert server.backend.operations == []
+
+
+def test_what_changed_since_other_results_is_a_section_on_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure(tmp_path / "old", "b", "a")
+    measure(tmp_path / "new", "a", "b")
+    assert report(tmp_path / "new", dry_run=True, against=tmp_path / "old") == 0
+    told = json.loads(capsys.readouterr().out)["report"]["spec"]["blocks"]
+    questions = [block["children"][0]["text"] for block in told if block["type"] == "heading"]
+    assert questions[-2:] == ["What changed?", "Everything"]
+    (text,) = [block["content"] for block in told if "against" in str(block.get("content"))]
+    assert text.startswith("**new (B) against old (A)**")
+    compared = changes.summary(compare.between(tmp_path / "old", tmp_path / "new"))
+    assert compared[0] in text
+    assert "| xla / graph speedup | 2.0" in text
+    with pytest.raises(StoreError, match="none holds no records; measure first"):
+        report(tmp_path / "new", dry_run=True, against=tmp_path / "none")
 
 
 def test_published_figures_rank_beside_ones_own_on_request(

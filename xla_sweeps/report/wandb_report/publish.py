@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps import __version__
+from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.overview import answers, overview
 from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
 from xla_sweeps.report import export
@@ -159,6 +160,7 @@ def plan_document(
     project: str,
     unsent: int,
     published: Sequence[ComparisonRow] = (),
+    difference: Difference | None = None,
 ) -> dict[str, Any]:
     """Contents of report and summary run as plain data.
 
@@ -169,6 +171,7 @@ def plan_document(
         project: name of the project.
         unsent: trials that are not known to be on the server.
         published: rows of figures that others published, which rank beside measured ones.
+        difference: from other results to these, to be shown too.
     """
     rows = _sorted_rows(summaries)
     headline = sum(row.headline for row in rows)
@@ -198,7 +201,7 @@ def plan_document(
         "header": text.environment(rows, facts),
         "sections": [
             {**section, "setting": _setting(compared), "bars": len(compared)}
-            for section in text.sections([*rows, *published], facts)
+            for section in text.sections([*rows, *published], facts, difference)
             for compared in [by_scenario.get(section["scenario"], [])]
         ],
     }
