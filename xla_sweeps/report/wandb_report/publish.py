@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import importlib.util
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -42,6 +43,8 @@ TABLE_ROWS = 10_000
 TABLE_COLUMNS = tuple(name for name, column in COLUMNS.items() if WANDB in column.shown)
 
 PROJECT = "xla-sweeps"
+
+REGISTRY_CHARACTERS = 113
 
 MODULE = "xla_sweeps.report.wandb_report.process"
 
@@ -93,6 +96,7 @@ def publish(
     *,
     table: Mapping[str, Any],
     attachments: Sequence[Path],
+    registry: str = "",
     log: Path,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Write summary run and report, and replace earlier ones.
@@ -100,12 +104,13 @@ def publish(
     Args:
         plan: from `plan_document`; its project is created if it does not exist.
         table: `columns` and `data` of the comparison table.
-        attachments: files for the summary run.
+        attachments: files for the summary run, one of which is the Parquet file.
+        registry: the W&B registry to which the artifact of all rows is linked, if any.
         log: file for the client's output.
 
     Returns:
-        `url` and `confirmed` of the summary run, and its `chart` or `chart_problem`; `url` and
-        `updated` of the report.
+        `url` and `confirmed` of the summary run, its `chart` or `chart_problem`, and why it is
+        `unlinked`; `url` and `updated` of the report.
 
     Raises:
         ReportError: a step failed; earlier steps remain.
@@ -128,6 +133,7 @@ def publish(
             table=dict(table),
             attachments=[str(path.absolute()) for path in attachments],
             folder=str(log.parent.parent.absolute()),
+            registry=registry,
             confirm_s=CONFIRM_S,
         )
         of_run = {name: run[name] for name in ("entity", "chart")}
@@ -232,6 +238,20 @@ def identity_of(records: Mapping[str, Sequence[Record]]) -> str:
         (record.started_at, record.trial_id) for group in records.values() for record in group
     )
     return hashlib.sha256(" ".join(first).encode()).hexdigest()[:12]
+
+
+def registry_of(name: str) -> str:
+    """The name of a registry.
+
+    Raises:
+        ConfigError: W&B has none of that name.
+    """
+    if not name or len(name) > REGISTRY_CHARACTERS or re.search(r"[/\\#?%:\r\n]", name):
+        raise ConfigError(
+            f"report: --registry={name}: expected the name of a W&B registry, at most "
+            f"{REGISTRY_CHARACTERS} characters, none of / \\ # ? % :"
+        )
+    return name
 
 
 def place(
