@@ -33,6 +33,8 @@ class QuietMachine(Sampler):
         self.exceeded.append(exceeded)
 
     def review(self, rounds: Sequence[Round]) -> list[Round]:
+        if self.gpu:
+            self.gpu.review(rounds)
         return [
             replace(round_, dirty=self.dirty.get(round_.round, ""), load=self.load)
             for round_ in rounds
@@ -97,6 +99,7 @@ class Notes(Screen, NoTracker):
         gpu: Sequence[GpuSpan] = (),
     ) -> None:
         self._note("rounds", list(rounds))
+        self._note("gpu", list(gpu))
 
     def round_done(self, replicate: int, progress: Progress) -> None:
         self._note("progress", progress)

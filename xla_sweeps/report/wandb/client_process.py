@@ -136,7 +136,8 @@ class Session:
         point = result_point(summary)
         if point and not any(name in self.run.summary.keys() for name in point):  # noqa: SIM118
             self.run.log(point)
-        self.run.summary.update({**summary, **point, LOGS_KEY: self._write_logs(logs)})
+        self.run.summary.update({**summary, **point})
+        self._write_logs(logs)
         path = f"{self.run.entity}/{self.run.project}/{self.run.id}"
         url = shown(self.run.url or "") if self.online else ""
         place = url or str(Path(self.run.dir).parent)
@@ -169,18 +170,15 @@ class Session:
         self.log(rows=content["rows"])
         return self.finish(deadline=deadline, **content)
 
-    def _write_logs(self, logs: list[str]) -> list[str]:
-        """Append the logs that the run does not have; returns the digests of all that it has.
-
-        W&B itself appends them again to a run that is resumed.
-        """
+    def _write_logs(self, logs: list[str]) -> None:
+        """Append the logs that the run does not have; W&B itself would append all of them again."""
         digests = list(self.run.summary.get(LOGS_KEY) or [])
         for text in logs:
             digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
             if digest not in digests:
                 self.run.write_logs(text)
                 digests.append(digest)
-        return digests
+                self.run.summary[LOGS_KEY] = list(digests)
 
     def _init(self, mode: Literal["online", "offline"], header: dict[str, Any]) -> None:
         """`wandb.init` without console capture, system metrics, code or machine data."""
