@@ -185,8 +185,8 @@ def logs_of(results_dir: Path, records: Sequence[Record]) -> list[str]:
         path, folder = results_dir / record.log, results_dir.resolve() / "logs" / record.trial_id
         with contextlib.suppress(OSError, ValueError):
             if path.resolve() == folder / path.name:
-                text = read_regular(path).decode("utf-8", "replace")[-LOG_CHARACTERS:]
-                lines = (displayable(line) for line in redacted(text).splitlines())
+                text = redacted(read_regular(path).decode("utf-8", "replace"))
+                lines = map(displayable, text[-LOG_CHARACTERS:].splitlines())
                 logs.append("\n".join([f"--- {displayable(record.log)}", *lines]))
     return logs
 

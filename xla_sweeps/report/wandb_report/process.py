@@ -51,7 +51,7 @@ FOREIGN = (
 DIGEST_KEY = "xla_sweeps_digest"
 
 CHART_KEY = "xla_sweeps_chart"
-"""Summary key with the id of the stored chart, by which the next report finds it."""
+"""Summary key with name and id of the stored chart, by which the next report finds it."""
 
 LINK_KEY = "xla_sweeps_registry"
 """Summary key with what was linked last: the collection, and the artifact's digest."""
@@ -169,9 +169,8 @@ def _link(run: Any, artifact: Any, registry: str) -> str:
 
 def _chart(run: Any) -> tuple[str, str]:
     """The id of the stored chart, made once; or "" and the reason why there is none."""
-    stored = str(run.summary.get(CHART_KEY) or "")
-    if stored.endswith(f"/{chart.NAME}"):
-        return stored, ""
+    if list(run.summary.get(CHART_KEY) or ())[:1] == [chart.NAME]:
+        return str(run.summary[CHART_KEY][-1]), ""
     try:
         stored = wandb.Api(timeout=CONNECT_S).create_custom_chart(
             run.entity, chart.NAME, chart.TITLE, "vega2", "private", chart.SPEC
@@ -181,7 +180,7 @@ def _chart(run: Any) -> tuple[str, str]:
         if "already exist" not in str(error):
             return "", one_line(error)
         stored = f"{run.entity}/{chart.NAME}"  # the id that W&B gives it
-    run.summary[CHART_KEY] = stored
+    run.summary[CHART_KEY] = [chart.NAME, stored]
     return stored, ""
 
 
