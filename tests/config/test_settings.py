@@ -310,6 +310,7 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         (["tracker.group={a: 1}"], "tracker.group={'a': 1}: expected a string"),
         (["tracker.tags=abc"], "tracker.tags=abc: expected a list"),
         (["tracker.tags=[[1]]"], "tracker.tags=[[1]]: expected a list"),
+        (["tracker.telemetry=2"], "tracker.telemetry=2: expected true or false"),
         (["accelerator=''"], "accelerator=: expected a part of a device's name"),
         (["accelerator=[]"], "accelerator=[]: expected a part of a device's name"),
         (["accelerator=***"], "accelerator=***: expected a part of a device's name"),

@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 from conducting import Notes, QuietMachine
 from factories import EFFORT, TRIAL
+from fake_nvml import FakeGpu, FakeNvml
 from paths import SUPPORT
 from scripted import scripted, started_by
 
 from xla_sweeps.measure import conductor, idle, workers
+from xla_sweeps.measure.gpu import GpuWatch
 from xla_sweeps.measure.replicate import ReplicateResult, Setting
 from xla_sweeps.measure.workers import LOG_LIMIT_BYTES, Stop
 from xla_sweeps.schema.measurement import Block, Flagged, Phase, Round, Status
@@ -105,6 +107,17 @@ def test_everything_that_a_worker_says_is_kept(tmp_path: Path) -> None:
     phases = list(dict.fromkeys(phase for phase, _, _ in notes.of("stage")))
     assert phases == [Phase.BUILD, Phase.COMPILE, Phase.MEASURE]
     assert [len(rounds) for rounds in notes.of("rounds")] == [4, 4]
+
+
+def test_the_tracker_gets_what_the_gpu_reported_so_far(tmp_path: Path) -> None:
+    notes = Notes()
+    with FakeNvml(FakeGpu()).installed():
+        result = conduct(tmp_path, machine=QuietMachine(gpu=GpuWatch("GPU-a")), notes=notes)
+    assert [[span.rounds for span in spans] for spans in notes.of("gpu")] == [
+        [(0, 3)],
+        [(0, 3), (4, 7)],
+    ]
+    assert notes.of("gpu")[-1] == list(result.gpu)
 
 
 def test_output_of_the_libraries_goes_to_the_log_alone(

@@ -24,7 +24,7 @@ from xla_sweeps.measure.workers import worker_environment
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Flagged, Round, Status
-from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.record import GpuSpan, Record
 from xla_sweeps.schema.trial import Runtime
 from xla_sweeps.system.process import Assignment
 
@@ -46,7 +46,14 @@ class Notes:
     def open(self, header: RunHeader) -> None:
         self.told.append(f"open {header.trial_id}")
 
-    def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
+    def log_rounds(
+        self,
+        replicate: int,
+        rounds: Sequence[Round],
+        *,
+        batch_size: int,
+        gpu: Sequence[GpuSpan] = (),
+    ) -> None:
         self.told.append(f"rounds {replicate} {[round_.round for round_ in rounds]}")
 
     def preempt(self) -> None:

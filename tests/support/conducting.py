@@ -14,6 +14,7 @@ from xla_sweeps.measure.replicate import Screen
 from xla_sweeps.measure.rounds import Progress
 from xla_sweeps.measure.tracking import NoTracker, RunHeader
 from xla_sweeps.schema.measurement import Load, Round
+from xla_sweeps.schema.record import GpuSpan
 
 
 @dataclass
@@ -32,6 +33,8 @@ class QuietMachine(Sampler):
         self.exceeded.append(exceeded)
 
     def review(self, rounds: Sequence[Round]) -> list[Round]:
+        if self.gpu:
+            self.gpu.review(rounds)
         return [
             replace(round_, dirty=self.dirty.get(round_.round, ""), load=self.load)
             for round_ in rounds
@@ -87,8 +90,16 @@ class Notes(Screen, NoTracker):
     def preempt(self) -> None:
         self._note("preempt", None)
 
-    def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
+    def log_rounds(
+        self,
+        replicate: int,
+        rounds: Sequence[Round],
+        *,
+        batch_size: int,
+        gpu: Sequence[GpuSpan] = (),
+    ) -> None:
         self._note("rounds", list(rounds))
+        self._note("gpu", list(gpu))
 
     def round_done(self, replicate: int, progress: Progress) -> None:
         self._note("progress", progress)

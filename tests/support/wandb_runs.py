@@ -70,7 +70,7 @@ def tracked(
     """Log one command that adds a replicate to the earlier ones."""
     tracker.open(head)
     for part in (record.rounds[:6], record.rounds[6:]):
-        tracker.log_rounds(record.replicate, part, batch_size=4)
+        tracker.log_rounds(record.replicate, part, batch_size=4, gpu=record.gpu)
     return tracker.finish([record], summarize([*earlier, record]), exit_code=exit_code)
 
 

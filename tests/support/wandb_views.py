@@ -73,13 +73,16 @@ class Views:
 
     Attributes:
         projects: (entity, name) of each that was made without a run.
-        refuse: message with which every view is refused, or "".
+        organizations: of the user.
+        links: entity, registry, collection and artifact of each link that was asked for.
     """
 
     def __init__(self, runs: Callable[[], list[Any]], url: Callable[[], str]) -> None:
         self.views: dict[str, StoredView] = {}
         self.artifacts: dict[str, StoredArtifact] = {}
         self.projects: set[tuple[str, str]] = set()
+        self.organizations = ["acme"]
+        self.links: list[tuple[str, ...]] = []
         self._runs = runs
         self._url = url
         self._numbers = itertools.count(1)
@@ -102,6 +105,8 @@ class Views:
             "ArtifactMembershipByName": self._membership,
             "ArtifactType": lambda _: {"project": {"artifact": None}},
             "ClientIDMapping": lambda _: {"clientIDMapping": None},
+            "FetchOrgInfoFromEntity": self._organizations,
+            "LinkArtifact": self._link,
         }
 
     def of_type(self, name: str) -> list[StoredView]:
@@ -291,6 +296,18 @@ class Views:
             "createdAt": "2026-01-01T00:00:00Z",
         }
         return {"project": {"artifactCollectionMembership": member}}
+
+    def _organizations(self, variables: Variables) -> dict[str, Any]:
+        named = [
+            {"name": name, "orgEntity": {"name": f"{name}-org"}} for name in self.organizations
+        ]
+        return {"entity": {"organization": None, "user": {"organizations": named}}}
+
+    def _link(self, variables: Variables) -> dict[str, Any]:
+        given = variables["input"]
+        names = ("entityName", "projectName", "artifactPortfolioName", "artifactID")
+        self.links.append(tuple(given[name] for name in names))
+        return {"result": {"versionIndex": 0, "artifactMembership": None}}
 
     def _commit(self, variables: Variables) -> dict[str, Any]:
         artifact = self.artifacts[variables["artifactID"]]

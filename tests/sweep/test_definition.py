@@ -47,15 +47,45 @@ GRID: dict[str, Any] = {
 }
 
 
+CUSTOM: dict[str, Any] = {
+    **GRID,
+    "method": "custom",
+    "scheduler": {"engine": "optuna"},
+    "run_cap": 3,
+    "metric": {"name": "speedup", "goal": "maximize"},
+}
+
+
 @pytest.mark.parametrize(
     ("document", "line"),
     [
         ([], "s.yaml: a sweep definition is a mapping with method and parameters"),
         (
             {"method": "grd", "parameters": {}},
-            "s.yaml: unknown method 'grd'. Did you mean 'grid'? Allowed: grid, random, bayes.",
+            "s.yaml: unknown method 'grd'. Did you mean 'grid'? Allowed: grid, random, bayes, "
+            "custom.",
         ),
         ({**GRID, "method": "bayes"}, "s.yaml: method bayes needs run_cap"),
+        (CUSTOM | {"run_cap": None}, "s.yaml: method custom needs run_cap"),
+        *(
+            ({**CUSTOM, "scheduler": given}, f"s.yaml: {line}")
+            for given, line in (
+                (None, "method custom needs scheduler: {engine: optuna}"),
+                ("optuna", "method custom needs scheduler: {engine: optuna}"),
+                ({"engine": "ax"}, "unknown engine 'ax'. Allowed: optuna."),
+                ({"engine": ["optuna"]}, "unknown engine '['optuna']'."),
+                ({"engine": "optuna", "worker": 1}, "unknown scheduler key 'worker'. Allowed: eng"),
+            )
+        ),
+        *(
+            (
+                {**CUSTOM, "method": method, "scheduler": {"engine": "optuna", key: "x"}},
+                f"s.yaml: scheduler.{key}: names Python code, which a definition never runs; "
+                "allowed: engine: optuna",
+            )
+            for key in ("source", "optimizer", "search_space", "terminator")
+            for method in ("custom", "bayes")
+        ),
         (
             {**GRID, "method": "bayes", "run_cap": 3},
             "s.yaml: metric: expected {name: speedup, goal: maximize}",
@@ -168,6 +198,19 @@ def test_ignored_keys_are_reported_with_their_line(tmp_path: Path) -> None:
     ]
 
 
+def test_wandbs_custom_method_with_optuna_is_a_bayes_search() -> None:
+    bayes = {key: value for key, value in CUSTOM.items() if key != "scheduler"}
+    sweep = parse_sweep(CUSTOM, where="s.yaml")
+    assert sweep == parse_sweep({**bayes, "method": "bayes"}, where="s.yaml")
+    assert (sweep.method, sweep.warnings) == ("bayes", ())
+
+
+def test_a_scheduler_of_another_method_is_ignored_with_a_warning() -> None:
+    launch = {**GRID, "scheduler": {"resource": "local-process"}}
+    (line,) = parse_sweep(launch, where="s.yaml").warnings
+    assert line == "s.yaml: ignored scheduler (W&B server only)"
+
+
 def test_an_option_of_an_earlier_version_is_ignored_with_a_warning() -> None:
     parameters = {"jit": {"value": True}, "known_records": {"value": 3}}
     sweep = parse_sweep({"method": "grid", "parameters": parameters}, where="s.yaml")
@@ -220,7 +263,8 @@ parameters = st.dictionaries(
 documents = st.fixed_dictionaries(
     {},
     optional={
-        "method": st.sampled_from(["grid", "random", "bayes"]) | values,
+        "method": st.sampled_from(["grid", "random", "bayes", "custom"]) | values,
+        "scheduler": st.dictionaries(st.sampled_from(["engine", "source"]), values) | values,
         "parameters": parameters | values,
         "run_cap": st.integers(-1, 5) | values,
         "metric": values,

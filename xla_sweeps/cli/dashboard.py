@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from xla_sweeps.analysis import changes
 from xla_sweeps.cli import compare
@@ -26,7 +28,7 @@ from xla_sweeps.report.terminal.console import progress_bar, warn
 from xla_sweeps.report.wandb import credentials
 from xla_sweeps.report.wandb_report import publish
 from xla_sweeps.results.filter import matching, parse_filter
-from xla_sweeps.results.rows import load
+from xla_sweeps.results.rows import Rows, load
 from xla_sweeps.results.table import rows_of
 from xla_sweeps.system.text import counted
 
@@ -87,6 +89,45 @@ def dashboard_command(arguments: Sequence[str]) -> int:
 
 def report_command(arguments: Sequence[str]) -> int:
     """Write the W&B report and summary run, or with --dry-run print the report's JSON."""
+    options = _report_options(arguments)
+    publish.require_extra()
+    if not options.dry_run:
+        credentials.require_login()
+    rows = load(options.dir, published=options.with_published)
+    records, summaries = read_trials(options.dir, rows)
+    entity, project = publish.place(records, options.entity, options.project)
+    difference = compare.between(options.against, options.dir) if options.against else None
+    with progress_bar("making the report"):
+        unsent = 0
+        if not options.dry_run:
+            unsent = publish.unsent_trials(options.dir, records, entity, project)
+        plan = publish.plan_document(
+            records,
+            summaries,
+            entity=entity or "",
+            project=project,
+            unsent=unsent,
+            published=rows_of(matching(rows.table, parse_filter("origin=imported"))),
+            difference=difference,
+        )
+    if options.dry_run:
+        # Not below the results, which may be read-only; it stays if there is an error.
+        log = Path(tempfile.mkdtemp(prefix="xla-sweeps-"), "report.log")
+        with progress_bar("making the report"):
+            spec = publish.spec(plan, log=log)
+        shutil.rmtree(log.parent)
+        export.write_json(spec, options.output)
+        return 0
+    code = _send(options, plan, rows, publish.table_rows(summaries))
+    if unsent:
+        warn(
+            f"{unsent:,} of {len(records):,} trials may not be on W&B, and the panels lack them; "
+            "run `xla-sweeps push`"
+        )
+    return code
+
+
+def _report_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = command_parser(
         "report",
         "The report answers the page's questions in sentences and live panels; the summary run "
@@ -109,57 +150,55 @@ def report_command(arguments: Sequence[str]) -> int:
         help="file for the JSON of --dry-run (default: standard output)",
     )
     add_published(parser)
+    parser.add_argument(
+        "--against",
+        metavar="DIR",
+        type=folder_of,
+        help="add a section on what changed since these baseline results, as `compare` says it",
+    )
+    parser.add_argument(
+        "--registry",
+        metavar="NAME",
+        type=publish.registry_of,
+        help="link the Parquet file's artifact to this W&B registry of your organization",
+    )
     options = parser.parse_args(arguments)
-    publish.require_extra()
     if options.output is not None and not options.dry_run:
         raise ConfigError(
             "report: -o is for the JSON of --dry-run; without it the report goes to W&B"
         )
-    if not options.dry_run:
-        credentials.require_login()
-    rows = load(options.dir, published=options.with_published)
-    records, summaries = read_trials(options.dir, rows)
-    entity, project = publish.place(records, options.entity, options.project)
-    with progress_bar("making the report"):
-        unsent = 0
-        if not options.dry_run:
-            unsent = publish.unsent_trials(options.dir, records, entity, project)
-        plan = publish.plan_document(
-            records,
-            summaries,
-            entity=entity or "",
-            project=project,
-            unsent=unsent,
-            published=rows_of(matching(rows.table, parse_filter("origin=imported"))),
-        )
-    if options.dry_run:
-        # Not below the results, which may be read-only; it stays if there is an error.
-        log = Path(tempfile.mkdtemp(prefix="xla-sweeps-"), "report.log")
-        with progress_bar("making the report"):
-            spec = publish.spec(plan, log=log)
-        shutil.rmtree(log.parent)
-        export.write_json(spec, options.output)
-        return 0
+    if options.registry and options.dry_run:
+        raise ConfigError("report: --registry links what is sent to W&B; --dry-run sends nothing")
+    return options
+
+
+def _send(
+    options: argparse.Namespace, plan: Mapping[str, Any], rows: Rows, table: Mapping[str, Any]
+) -> int:
+    """Write report and summary run, and say what is missing; returns the exit code."""
     log = options.dir / "wandb" / "report.log"
     try:
         with progress_bar("sending the report"):
             run, report = publish.publish(
                 plan,
-                table=publish.table_rows(summaries),
+                table=table,
                 log=log,
                 attachments=publish.attachments(
                     options.dir, rows, log.parent, published=options.with_published, warn=warn
                 ),
+                registry=options.registry or "",
             )
     except OSError as error:
         raise StoreError(f"cannot write {log.parent}: {error.strerror or error}") from error
     print(f"report     {report['url']} ({'updated' if report['updated'] else 'new'})")
     print(f"summary    {run['url']}")
+    if run["unlinked"]:
+        warn(f"not linked to the registry {options.registry}: {run['unlinked']}")
+    if run["chart_problem"]:
+        warn(
+            f"W&B stored no chart of the speedups ({run['chart_problem']}); the report shows the "
+            "highest and the lowest ones instead, without intervals"
+        )
     if not run["confirmed"]:
         warn("W&B does not show the summary run's table; run the same command again to send it")
-    if unsent:
-        warn(
-            f"{unsent:,} of {len(records):,} trials may not be on W&B, and the panels lack them; "
-            "run `xla-sweeps push`"
-        )
-    return 0 if run["confirmed"] else 1
+    return 0 if run["confirmed"] and not run["unlinked"] else 1

@@ -379,6 +379,9 @@ def _tracker(
     for key in ("project", "entity", "group"):
         if not isinstance(given.get(key), str | int | None):
             raise ConfigError(f"tracker.{key}={given[key]}: expected a string")
+    telemetry = values.boolean(
+        {"tracker.telemetry": given.get("telemetry", False)}, "tracker.telemetry"
+    )
     asked = given.get("project") if "tracker.project" in explicit else None
     project = str(asked or environ.get("WANDB_PROJECT") or given.get("project") or "xla-sweeps")
     if name in (*options.WANDB_TRACKERS, "none"):  # which `push` sends to W&B later
@@ -387,6 +390,7 @@ def _tracker(
     return TrackerSettings(
         name=name,
         project=project,
+        telemetry=telemetry,
         tags=tuple(dict.fromkeys(filter(None, (*map(str, tags), *others)))),
         **{
             key: None if value is None else str(value)

@@ -409,7 +409,8 @@ class _Conductor:
         ]
         self.paused = True
         number, samples = self.job.replicate, self.job.trial.samples
-        self.setting.tracker.log_rounds(number, reviewed, batch_size=samples)
+        gpu = self.watcher.gpu.spans if self.watcher.gpu else ()
+        self.setting.tracker.log_rounds(number, reviewed, batch_size=samples, gpu=gpu)
         return reviewed
 
     def _measure_latencies(self) -> None:

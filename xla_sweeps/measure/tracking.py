@@ -17,7 +17,7 @@ from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.modes import headline_candidates, headline_of, is_told_by, mode_of
 from xla_sweeps.schema.options import TRACKERS
 from xla_sweeps.schema.overrides import asked_of, data_name, runtime_text
-from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.record import GpuSpan, Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import TrackerSettings, Trial, size_text
 
@@ -31,6 +31,7 @@ class RunHeader:
         modes: the trial's labels.
         scalars: the flat values by which runs are filtered and grouped (`model, batch_size,
             precision, source, tensorflow, host, ...`).
+        telemetry: whether rounds are logged with power, clock and foreign cores.
         results_dir: the results folder; the tracker keeps its files below it.
     """
 
@@ -45,6 +46,7 @@ class RunHeader:
     group: str | None = None
     notes: str | None = None
     job_type: str = "trial"
+    telemetry: bool = False
     connect_timeout_s: float = 20.0
     finish_timeout_s: float = 60.0
 
@@ -83,6 +85,7 @@ def run_header(
         group=tracker.group,
         notes=tracker.notes,
         job_type=tracker.job_type or "trial",
+        telemetry=tracker.telemetry,
     )
 
 
@@ -147,8 +150,18 @@ class Tracker(Protocol):
     def open(self, header: RunHeader) -> None:
         """Start opening the run; returns before a connection exists."""
 
-    def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
-        """Send finished rounds; called between timed rounds only."""
+    def log_rounds(
+        self,
+        replicate: int,
+        rounds: Sequence[Round],
+        *,
+        batch_size: int,
+        gpu: Sequence[GpuSpan] = (),
+    ) -> None:
+        """Send finished rounds; called between timed rounds only.
+
+        `gpu` is what the GPU has reported since the replicate began.
+        """
 
     def preempt(self) -> None:
         """Mark the run as interrupted, to be resumed later."""

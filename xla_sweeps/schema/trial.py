@@ -317,7 +317,11 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackerSettings:
-    """The tracker of a trial, and where its runs go."""
+    """The tracker of a trial, and where its runs go.
+
+    Attributes:
+        telemetry: whether each round is logged with power, clock and foreign cores.
+    """
 
     name: str = "none"
     project: str = ""
@@ -327,6 +331,7 @@ class TrackerSettings:
     notes: str | None = None
     job_type: str | None = None
     tags: tuple[str, ...] = ()
+    telemetry: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

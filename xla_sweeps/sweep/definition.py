@@ -17,7 +17,13 @@ from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import RETIRED
 from xla_sweeps.schema.overrides import tidy
 
-METHODS = ("grid", "random", "bayes")
+METHODS = ("grid", "random", "bayes", "custom")
+"""Methods of a definition; `custom` is W&B's word for a scheduler's, and becomes `bayes` here."""
+
+ENGINES = ("optuna",)
+
+CODE_KEYS = ("source", "optimizer", "search_space", "terminator")
+"""Keys of a scheduler that name Python code."""
 
 KEYS = (
     "method",
@@ -32,7 +38,7 @@ KEYS = (
     "entity",
 )
 
-IGNORED = ("early_terminate", "controller", "imageuri", "resource", "job", "launch")
+IGNORED = ("early_terminate", "controller", "imageuri", "resource", "job", "launch", "scheduler")
 """Keys of W&B that have no meaning here: they are ignored with a warning."""
 
 PARAMETER_KEYS = (
@@ -175,10 +181,9 @@ def parse_sweep(
 
     if not isinstance(document, Mapping):
         raise ConfigError(f"{where}: a sweep definition is a mapping with method and parameters")
-    warnings = [_ignored(str(key), at) for key in document if key not in KEYS]
-    method = document.get("method")
-    if method not in METHODS:
-        raise ConfigError(f"{at('method')}: {unknown_name('method', str(method), METHODS)}")
+    method = _method(document, at)
+    keys = KEYS if document["method"] != "custom" else (*KEYS, "scheduler")
+    warnings = [_ignored(str(key), at) for key in document if key not in keys]
     parameters = document.get("parameters")
     if not isinstance(parameters, Mapping) or not parameters:
         hint = next((text.partition(": ")[2] for text in warnings if "'parameters'" in text), "")
@@ -194,7 +199,9 @@ def parse_sweep(
             f"{at('run_cap')}: run_cap={_short(run_cap)}: expected an integer above 0"
         )
     if method != "grid" and run_cap is None:
-        raise ConfigError(f"{at('method')}: method {method} needs run_cap, the number of trials")
+        raise ConfigError(
+            f"{at('method')}: method {document['method']} needs run_cap, the number of trials"
+        )
     flat = {}
     for path, parameter in _flatten(parameters, (), at):
         if path[0] in RETIRED:
@@ -209,13 +216,38 @@ def parse_sweep(
             )
     return Sweep(
         name=str(document.get("name") or where.rpartition("/")[2].rpartition(".")[0]),
-        method=str(method),
+        method=method,
         parameters={".".join(path): parameter for path, parameter in flat.items()},
         run_cap=run_cap,
         metric=_metric(document.get("metric"), required=method == "bayes", at=at),
         warnings=tuple(warnings),
         lines={".".join(path): line_of[_place(path)] for path in flat if _place(path) in line_of},
     )
+
+
+def _method(document: Mapping[str, Any], at: Locate) -> str:
+    """The method; W&B's `custom` with Optuna as its engine is `bayes`."""
+    method, scheduler = document.get("method"), document.get("scheduler")
+    if method not in METHODS:
+        raise ConfigError(f"{at('method')}: {unknown_name('method', str(method), METHODS)}")
+    given = scheduler if isinstance(scheduler, Mapping) else {}
+    for key in CODE_KEYS:
+        if key in given:
+            raise ConfigError(
+                f"{at('scheduler', key)}: scheduler.{key}: names Python code, which a definition "
+                "never runs; allowed: engine: optuna"
+            )
+    if method != "custom":
+        return str(method)
+    if "engine" not in given:
+        raise ConfigError(f"{at('scheduler')}: method custom needs scheduler: {{engine: optuna}}")
+    for key, value in given.items():
+        kind, name, allowed = "scheduler key", str(key), ("engine",)
+        if key == "engine":
+            kind, name, allowed = "engine", str(value), ENGINES
+        if name not in allowed:
+            raise ConfigError(f"{at('scheduler', str(key))}: {unknown_name(kind, name, allowed)}")
+    return "bayes"
 
 
 def _ignored(key: str, at: Locate) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from changed_rows import with_columns
-from factories import failed_outcome, make_outcome, make_record
+from factories import failed_outcome, full, make_outcome, make_record
 from wandb_runs import FIRST, SUMMARY
 
 from xla_sweeps.analysis.summary import summarize
@@ -17,7 +17,8 @@ from xla_sweeps.report.wandb.payload import (
     result_point,
     run_summary,
 )
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import Load, Status
+from xla_sweeps.schema.record import GpuSpan
 
 
 def test_the_summary_has_the_published_studys_keys_too() -> None:
@@ -76,6 +77,30 @@ def test_the_summary_holds_the_latencies_of_the_candidate() -> None:
     candidate = summarize([FIRST]).comparisons[0].candidate
     assert keys["latency_p50_ms"] == candidate.latency_p50_ms == pytest.approx(100)
     assert keys["latency_p90_ms"] == candidate.latency_p90_ms
+
+
+def test_the_summary_has_the_extremes_of_power_clock_and_foreign_cores() -> None:
+    assert not any(name.endswith("_max") for name in run_summary([FIRST], SUMMARY))
+    record = full(FIRST)
+    busy = [
+        replace(measured, load=Load(foreign_cores=cores, steal_share=0, pressure_share=0))
+        for measured, cores in zip(record.rounds, (0.5, 0.0, 1.5), strict=False)
+    ]
+    spans = [
+        GpuSpan(rounds=(0, 1), elapsed_s=1.0, watts=90.0, sm_mhz=1400.0),
+        GpuSpan(rounds=(2, 2), elapsed_s=1.0, watts=250.0),
+    ]
+    hot = replace(record, rounds=tuple(busy), gpu=tuple(spans))
+    keys = run_summary([hot], SUMMARY)
+    assert {name: value for name, value in keys.items() if name[-4:] in ("_min", "_max")} == {
+        **{"foreign_cores_min": 0.0, "foreign_cores_max": 1.5},
+        **{"gpu_watts_min": 90.0, "gpu_watts_max": 250.0},
+        **{"gpu_mhz_min": 1400.0, "gpu_mhz_max": 1400.0},
+    }
+    assert {f"gpu_watts_{end}" for end in ("min", "max")} <= set(SUMMARY_KEYS)
+    rows = history_rows(0, hot.rounds, batch_size=4, modes=("graph", "xla"), gpu=hot.gpu)
+    assert [row["gpu_watts"] for row in rows] == [90.0, 90.0, 250.0]
+    assert "gpu_mhz" not in rows[2]
 
 
 def test_the_status_is_the_headlines_or_that_the_trial_was_stopped() -> None:

@@ -28,12 +28,14 @@ from wandb_server import API_KEY, WandbServer, wait_until
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.wandb.push import push
 from xla_sweeps.report.wandb.tracker import (
+    logs_of,
     note_run,
     offline_tracker,
     online_tracker,
     own_run_id,
 )
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record
 
 
 def sorted_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -78,6 +80,57 @@ def test_push_completes_a_run_from_before_a_key_was_added(
     assert server.run.summary["speedup_log2"] == pytest.approx(1.0, abs=0.05)
     assert rounds_of(server.run) == rows_of(FIRST)
     assert push(trials, log=tmp_path / "log").already == 1
+
+
+def with_log(record: Record, results_dir: Path, text: str) -> Record:
+    """The record, whose log is in the results folder."""
+    log = results_dir / "logs" / TRIAL_ID / f"{record.replicate}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(text)
+    return replace(record, log=str(log.relative_to(results_dir)))
+
+
+def told(server: WandbServer) -> list[str]:
+    """The lines of the run's log on the server, without the time in front of each."""
+    return [line.rstrip("\n").partition(" ")[2] for line in server.run.output]
+
+
+def test_each_replicates_log_is_written_once_however_often_the_run_is_resumed(
+    server: WandbServer, tmp_path: Path
+) -> None:
+    head = header(tmp_path)
+    first = with_log(FIRST, tmp_path, "one\n\x1b[31mtwo\x1b[0m https://me:secret@e.x\n")
+    second = with_log(SECOND, tmp_path, "one\n")
+    assert tracked(online_tracker(), head, first).complete
+    lines = [f"--- {first.log}", "one", "[31mtwo[0m https://***@e.x"]
+    assert told(server) == lines
+    trials = [(head, [first, second], summarize([first, second]))]
+    for _ in range(2):
+        assert push(trials, log=tmp_path / "log", force=True).failed == ()
+        assert told(server) == [*lines, f"--- {second.log}", "one"]
+
+
+def test_a_log_that_wandb_sync_sent_is_not_sent_again(server: WandbServer, tmp_path: Path) -> None:
+    head, record = header(tmp_path), with_log(FIRST, tmp_path, "one\n")
+    tracked(offline_tracker(), head, record)
+    (folder,) = (tmp_path / "wandb").glob("offline-run-*")
+    subprocess.run([WANDB, "sync", folder], check=True, capture_output=True, cwd=tmp_path)
+    assert told(server) == [f"--- {record.log}", "one"]
+    assert push([(head, [record], SUMMARY)], log=tmp_path / "log").sent == 1
+    assert told(server) == [f"--- {record.log}", "one"]
+
+
+@pytest.mark.parametrize("name", ["", "{}", "../secret", "logs/{}", "logs/{}/link", "logs/{}/\0"])
+def test_a_record_names_no_other_file_than_its_log(tmp_path: Path, name: str) -> None:
+    own = with_log(FIRST, tmp_path / "r", "one\n")
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    (tmp_path / "r" / own.log).with_name("link").symlink_to(secret)
+    assert logs_of(tmp_path / "r", [own]) == [f"--- {own.log}\none"]
+    assert logs_of(tmp_path / "r", [replace(own, log=name.format(TRIAL_ID))]) == []
+    (tmp_path / "r" / "logs" / TRIAL_ID).rename(tmp_path / "moved")
+    (tmp_path / "r" / "logs" / TRIAL_ID).symlink_to(tmp_path / "moved")
+    assert logs_of(tmp_path / "r", [own]) == []
 
 
 def test_push_removes_a_speedup_that_is_no_longer_valid(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factories import CONFIG, TRIAL_ID
+from factories import CONFIG, TRIAL_ID, full
 from wandb_runs import (
     FIRST,
     SECOND,
@@ -26,7 +26,7 @@ from wandb_server import API_KEY, WandbServer, wait_until
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.measure.tracking import TrackerReport
 from xla_sweeps.report.wandb import tracker as wandb_tracker
-from xla_sweeps.report.wandb.payload import result_point, run_summary
+from xla_sweeps.report.wandb.payload import TELEMETRY, result_point, run_summary
 from xla_sweeps.report.wandb.push import push
 from xla_sweeps.report.wandb.tracker import (
     offline_tracker,
@@ -137,6 +137,19 @@ def test_the_notes_of_a_run_are_its_answer_and_command(server: WandbServer, tmp_
     assert told.startswith("XLA is 2.")
     assert " faster than graph (clear: " in told
     assert command == SUMMARY.comparisons[0].provenance.command
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_power_clock_and_foreign_cores_of_each_round_are_charted_on_request_alone(
+    server: WandbServer, tmp_path: Path, asked: bool
+) -> None:
+    record = full(FIRST)
+    tracked(online_tracker(), header(tmp_path, tracker={"telemetry": asked}), record)
+    charted = [{key: row.get(key) for key in TELEMETRY} for row in rounds_of(server.run)]
+    figures = {"foreign_cores": 0.01, "gpu_watts": None, "gpu_mhz": 1400.0}
+    assert charted == [figures if asked else dict.fromkeys(TELEMETRY)] * len(FIRST.rounds)
+    assert not {*TELEMETRY} & set(server.run.summary)
+    assert [server.run.summary[f"gpu_mhz_{end}"] for end in ("min", "max")] == [1400.0] * 2
 
 
 def test_somebodys_own_notes_stay(server: WandbServer, tmp_path: Path) -> None:

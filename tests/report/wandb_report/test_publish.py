@@ -19,9 +19,11 @@ from wandb_reports import blocks, measure, only, report, texts, uploaded
 from wandb_server import WandbServer, log_in, wandb_server
 
 from xla_sweeps.analysis.overview import overview
-from xla_sweeps.cli import main, results
+from xla_sweeps.cli import compare, main, results
+from xla_sweeps.errors import StoreError
+from xla_sweeps.report import changes
 from xla_sweeps.report.advice import overall_answer
-from xla_sweeps.report.wandb_report import publish
+from xla_sweeps.report.wandb_report import chart, publish
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.table import rows_of
 
@@ -121,7 +123,8 @@ def test_report_and_summary_run_are_uploaded_completely(
     table = json.loads(files["comparison.table.json"])
     model = table["columns"].index("model")
     assert [row[model] for row in table["data"]] == ["a", "b", "c"]
-    assert tuple(table["columns"]) == publish.TABLE_COLUMNS
+    assert tuple(table["columns"]) == (chart.BAR, *publish.TABLE_COLUMNS)
+    assert [row[0] for row in table["data"]] == [f"{name} · Some" for name in "abc"]
 
 
 def test_panels_use_keys_that_runs_have_and_show_trials_alone(
@@ -171,22 +174,9 @@ def test_panels_use_keys_that_runs_have_and_show_trials_alone(
         if panel["viewType"] == "Scatter Plot":
             below_0 = config["yAxis"].endswith("speedup_log2")
             assert bool(config.get("yAxisLogScale")) != below_0
-    assert len(shown) == 11, "ten, and the table of the summary run"
-    assert all(
-        runset_filter["jobType"] == "trial" or runset_filter == {"jobType": "summary"}
-        for runset_filter in filters
-    )
-
-
-def test_the_first_charts_show_the_best_and_the_worst(publish_once: PublishOnce) -> None:
-    pages = publish_once(False).server.pages
-    best, worst = blocks(only(pages.of_type("runs")), "panel-grid")[:2]
-    for grid, ascending in ((best, False), (worst, True)):
-        (runset,) = grid["metadata"]["runSets"]
-        (key,) = runset["sort"]["keys"]
-        assert (key["key"]["name"], key["ascending"]) == ("speedup_log2", ascending)
-        (panel,) = grid["metadata"]["panelBankSectionConfig"]["panels"]
-        assert (panel["config"]["metrics"], panel["config"]["limit"]) == (["speedup_log2"], 25)
+    assert len(shown) == 10, "eight, the stored chart and the table of the summary run"
+    (summary,) = server.runs
+    assert [each for each in filters if each.get("jobType") != "trial"] == [{"name": summary}] * 2
 
 
 def test_panels_with_means_show_runs_of_one_setting(publish_once: PublishOnce) -> None:
@@ -225,7 +215,7 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
         "runtime": "",
         "title": "t",
     }
-    names = ("entity", "project", "title", "description", "marker", "header")
+    names = ("entity", "project", "title", "description", "marker", "header", "run_id")
     section: dict[str, Any] = {"question": "q", "text": "t", "setting": setting}
     sections = [
         {**section, "key": "where", "scenario": "call"},
@@ -263,7 +253,7 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
 
 def test_batches_tell_runs_apart_where_a_call_may_take_several(tmp_path: Path) -> None:
     facts = {"device": "d", "resolution_px": 224, "batch_size": 1, "batches": 3, "title": "t"}
-    names = ("entity", "project", "title", "description", "marker", "header")
+    names = ("entity", "project", "title", "description", "marker", "header", "run_id")
     sections = [
         {
             **{"key": "where", "question": "q", "text": "t", "scenario": scenario},
@@ -403,6 +393,24 @@ def test_a_dry_run_needs_no_account_and_no_network(server: WandbServer, tmp_path
     assert spec["report"]["displayName"] == "XLA on or off - xla-sweeps"
     assert not (tmp_path / "touched").exists()
     assert server.backend.operations == []
+
+
+def test_what_changed_since_other_results_is_a_section_on_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure(tmp_path / "old", "b", "a")
+    measure(tmp_path / "new", "a", "b")
+    assert report(tmp_path / "new", dry_run=True, against=tmp_path / "old") == 0
+    told = json.loads(capsys.readouterr().out)["report"]["spec"]["blocks"]
+    questions = [block["children"][0]["text"] for block in told if block["type"] == "heading"]
+    assert questions[-2:] == ["What changed?", "Everything"]
+    (text,) = [block["content"] for block in told if "against" in str(block.get("content"))]
+    assert text.startswith("**new (B) against old (A)**")
+    compared = changes.summary(compare.between(tmp_path / "old", tmp_path / "new"))
+    assert compared[0] in text
+    assert "| xla / graph speedup | 2.0" in text
+    with pytest.raises(StoreError, match="none holds no records; measure first"):
+        report(tmp_path / "new", dry_run=True, against=tmp_path / "none")
 
 
 def test_published_figures_rank_beside_ones_own_on_request(

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+
 import pyarrow
 import pytest
 from changed_rows import with_columns
+from comparisons import side, trial
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from report_rows import FACTS, failed, pair, text_of
 
+from xla_sweeps.analysis.changes import difference_of
 from xla_sweeps.analysis.overview import overview
+from xla_sweeps.report import changes
 from xla_sweeps.report.advice import overall_answer
 from xla_sweeps.report.dashboard import build
+from xla_sweeps.report.terminal.changes import show_difference
 from xla_sweeps.report.terminal.sweep_summary import show_verdicts
 from xla_sweeps.report.wandb_report.text import environment, escape, sections
 from xla_sweeps.results.table import table_of
@@ -195,6 +202,38 @@ def test_copies_of_a_mode_and_imported_figures_are_not_pairs() -> None:
         with_columns(pair(3), origin="imported"),
     ]
     assert "in 1 of 1 configuration" in text_of("answer", rows)
+
+
+def test_what_changed_is_told_in_the_lines_of_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    sides = [
+        side(
+            trial({"graph": 0.2, "xla": xla_s}, seed=seed),
+            trial({"graph": 0.2}, seed=seed + 50, asked=f"only{title}"),
+            title=title,
+        )
+        for title, seed, xla_s in (("A|<b>", 10, 0.1), ("B", 20, 0.2))
+    ]
+    difference = difference_of(*sides)
+    (section,) = [
+        section for section in sections([], FACTS, difference) if section["key"] == "changed"
+    ]
+    source = section["text"]
+    assert source.startswith("**B (B) against A\\|&lt;b&gt; (A)**: ratios are B / A: above 1×,")
+    assert not kinds(source) & {"html_inline", "html_block", "link_open", "image"}
+    shown = MarkdownIt("commonmark").enable("table").render(source)
+    lines = (re.findall(r"<td>(.*?)</td>", row) for row in re.findall(r"(?s)<tr>.*?</tr>", shown))
+    table = [list(map(unescape, line)) for line in lines if len(line) == len(changes.COLUMNS)]
+    assert [row[1] for row in table][:2] == ["xla throughput", "xla / graph speedup"]
+    show_difference(difference)
+    out = capsys.readouterr().out
+    for row in table:
+        (line,) = [line for line in out.splitlines() if f" {row[1]} " in line]
+        assert line.split() == " ".join(row).split()
+    plain = re.sub(r"<[^>]*>", "", shown)
+    (counted,) = changes.summary(difference)
+    for text in (counted, *difference.only_a, *difference.only_b):
+        assert text in plain
+        assert text in " ".join(out.split())
 
 
 def test_without_any_pair_every_section_still_says_something() -> None:

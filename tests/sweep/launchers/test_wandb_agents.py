@@ -16,10 +16,11 @@ import pytest
 from commands import own_model
 from paths import SUPPORT
 from wandb_graphql import StoredSweep
-from wandb_server import WandbServer, wait_until, wandb_server
+from wandb_server import WandbServer, log_in, wait_until, wandb_server
 
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.launchers.wandb_agents import KILL_GRACE_S, PATH_PATTERN, SHIM
+from xla_sweeps.sweep.launchers.wandb_agents import create as launch
 
 pytestmark = pytest.mark.slow
 
@@ -181,6 +182,19 @@ def test_two_agents_share_a_grid_that_our_command_created(
     assert {group[0].environment["cpu"]["cores"] for group in records.values()} == {1}, (
         "each agent had its own core"
     )
+
+
+def test_a_server_gets_a_search_of_its_own_in_place_of_a_scheduler(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in(server, tmp_path, monkeypatch)
+    path = definition(tmp_path, ours=True)
+    custom = {"method": "custom", "scheduler": {"engine": "optuna"}, "run_cap": 2}
+    path.write_text(json.dumps(json.loads(path.read_text()) | custom))
+    launch(path, {}, tmp_path / "results")
+    (sweep,) = server.backend.sweeps.values()
+    assert (sweep.config["method"], sweep.config["run_cap"]) == ("bayes", 2)
+    assert "scheduler" not in sweep.config, "agents would wait for its process"
 
 
 def test_a_run_stopped_in_the_page_is_saved_and_resumed_in_the_same_run(

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from xla_sweeps.analysis import matching
-from xla_sweeps.analysis.changes import BROKE, Change, Difference, counts, verdicts_of
-from xla_sweeps.report.advice import CONTAMINATED, SYMBOLS
-from xla_sweeps.report.labels import short_devices
+from xla_sweeps.analysis.changes import Change, Difference
+from xla_sweeps.report import changes
 from xla_sweeps.report.terminal.console import (
     COLOURS,
     empty_table,
@@ -20,14 +18,8 @@ from xla_sweeps.report.terminal.console import (
     say,
     scenario_groups,
 )
-from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.modes import by_scenario
-from xla_sweeps.system.text import counted, displayable
-
-MOST_ROWS = 60
-"""With more rows than this, only changes are listed."""
-
-MOST_LINES = 10
+from xla_sweeps.system.text import displayable
 
 
 def show_difference(difference: Difference) -> None:
@@ -35,35 +27,25 @@ def show_difference(difference: Difference) -> None:
     console = results_console()
     a, b = displayable(difference.title_a), displayable(difference.title_b)
     console.print(
-        Text(f"{b} against {a}", style="bold").append(
-            ": ratios are B / A: above 1×, B is faster", style="default"
-        )
+        Text(f"{b} against {a}", style="bold").append(f": {changes.RATIOS}", style="default")
     )
     console.print()
-    for entry in difference.breaks:
-        symbol, colour = ("✕", "magenta") if entry.what == BROKE else ("✓", "green")
-        say(f"{symbol} {displayable(entry)}", colour)
-    changed = [
-        change
-        for change in difference.changes
-        if change.verdict in (Verdict.SLOWER, Verdict.FASTER)
-    ]
-    shown = difference.changes if len(difference.changes) <= MOST_ROWS else changed[:MOST_ROWS]
+    for line in changes.breaks(difference):
+        say(displayable(line), "magenta" if line.startswith("✕") else "green")
+    shown = changes.listed(difference)
     for group in scenario_groups(by_scenario(shown, key=lambda change: change.scenario)):
         _print_changes(group)
-    if any(change.contaminated for change in shown):
-        text = "" if difference.accept_contaminated else "; ambiguous without --accept-contaminated"
-        paragraph(f"{CONTAMINATED}{text}", "dim")
-    if len(difference.changes) > len(shown):
-        more = len(difference.changes) - len(shown)
-        paragraph(f"{more} more not listed; --format csv lists all", "dim")
-    _only(f"only in {a}", difference.only_a)
-    _only(f"only in {b}", difference.only_b)
+    for line in changes.remarks(difference):
+        paragraph(line, "dim")
+    for heading, names in changes.one_sided(difference).items():
+        say(f"\n{displayable(heading)}")
+        for name in names:
+            say(f"  {displayable(name)}")
     _environment(difference)
     for note in difference.notes:
         paragraph(f"! {note}", "yellow")
-    for line in _summary(difference):
-        paragraph(line, "bold")
+    for line in changes.summary(difference):
+        paragraph(displayable(line), "bold")
 
 
 def show_failures(lines: Sequence[str]) -> None:
@@ -72,72 +54,26 @@ def show_failures(lines: Sequence[str]) -> None:
         say(f"--fail-on {displayable(line)}", "red", console=progress_console())
 
 
-def _print_changes(changes: Sequence[Change]) -> None:
+def _print_changes(group: Sequence[Change]) -> None:
     """Print a line for each change, or several where figures are stacked."""
-    devices = {change.device: change.device.split(matching.ARROW) for change in changes}
-    short = short_devices(name for names in devices.values() for name in names)
-    headings = (("trial", "quantity"), ("ratio", "95 %"), ("q",), ("verdict", "replicates"))
+    name, quantity, ratio, interval, q, verdict, replicates = changes.COLUMNS
     rows = []
-    for change in changes:
-        verdict = str(change.verdict)
-        on = matching.ARROW.join(short[name] for name in devices[change.device])
-        name = f"{change.name} on {on}" if len(devices) > 1 else change.name
-        mark = "~" if change.contaminated else ""
-        rows.append(
-            (
-                (displayable(name), displayable(change.quantity)),
-                (f"{change.ratio:.3f}×", f"{change.low:.3f}–{change.high:.3f}"),
-                ("<0.001" if change.q_value < 0.001 else f"{change.q_value:.3f}",),
-                (
-                    Text(f"{SYMBOLS[verdict]} {verdict}", style=COLOURS[verdict]),
-                    f"{change.replicates_a}:{change.replicates_b}{mark}",
-                ),
-            )
-        )
-    print_grouped(headings, rows, right=("ratio", "95 %", "q"))
-
-
-def _only(title: str, names: Sequence[str]) -> None:
-    if not names:
-        return
-    say(f"\n{title} ({len(names)})")
-    for name in names[:MOST_LINES]:
-        say(f"  {displayable(name)}")
-    if len(names) > MOST_LINES:
-        say(f"  and {len(names) - MOST_LINES} more", "dim")
+    for change, line in zip(group, changes.cells(group), strict=True):
+        cells = [Text(displayable(cell)) for cell in line]
+        cells[5].stylize(COLOURS[str(change.verdict)])
+        rows.append((cells[:2], cells[2:4], cells[4:5], cells[5:]))
+    headings = ((name, quantity), (ratio, interval), (q,), (verdict, replicates))
+    print_grouped(headings, rows, right=(ratio, interval, q))
 
 
 def _environment(difference: Difference) -> None:
-    apart = [(what, a, b) for what, a, b in difference.environment if a != b]
+    apart = changes.apart(difference)
     if not apart:
-        say("\nboth were measured with the same machine, software and flags", "dim")
+        say(f"\n{changes.ALIKE}", "dim")
         return
     titles = map(displayable, (difference.title_a, difference.title_b))
     headings = ("differs", *titles)
     table = empty_table(*headings, wrapped=headings, gap=2)
-    for what, a, b in apart:
-        table.add_row(what, displayable(a) or "—", displayable(b) or "—")
+    for line in apart:
+        table.add_row(*map(displayable, line))
     results_console().print(table)
-
-
-def _summary(difference: Difference) -> list[str]:
-    """The number of comparisons, and their verdicts, on one line for each of several scenarios."""
-    number = counts(difference)
-    groups = by_scenario(difference.changes, key=lambda change: change.scenario)
-    more = [f"{number[what]} {what}" for what in ("broke", "fixed") if number[what]]
-    more += [f"{number['failed_both']} failed on both sides"] if number["failed_both"] else []
-    both = f"{counted(number['matched'], 'trial')} on both sides"
-    compared = f"{both}, {counted(number['compared'], 'comparison')}: "
-    if len(groups) < 2:
-        return [compared + ", ".join([*_verdicts(difference.changes), *more])]
-    lines = [
-        f"scenario={displayable(scenario)}: {', '.join(_verdicts(group))}"
-        for scenario, group in groups.items()
-    ]
-    return [", ".join([compared.removesuffix(": "), *more]), *lines]
-
-
-def _verdicts(changes: Sequence[Change]) -> list[str]:
-    numbers = verdicts_of(changes)
-    shown = ("slower", "faster", "ambiguous", "equivalent")
-    return [f"{numbers[verdict]} {verdict}" for verdict in shown]

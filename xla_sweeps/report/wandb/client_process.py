@@ -7,6 +7,7 @@ client's output goes to a log. The process ends when its parent ends.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import queue
@@ -29,6 +30,8 @@ from xla_sweeps.report.wandb.payload import (
     REPLICATES_KEY,
     ROUND_KEYS,
     SUMMARY_KEYS,
+    TELEMETRY,
+    pinned,
     result_point,
 )
 from xla_sweeps.system.process import die_with_parent
@@ -46,8 +49,8 @@ UPLOAD_SHARE = 0.7
 
 CONFIRM_PAUSE_S = 0.3
 
-PINNED = ("model", "resolution", "batch_size", "accelerator")
-"""Config keys that W&B shows above the notes, as Markdown where they are text."""
+LOGS_KEY = "xla_sweeps_logs"
+"""Summary key with the digests of the logs in a run."""
 
 Rows = list[dict[str, Any]]
 
@@ -119,9 +122,10 @@ class Session:
         histograms: dict[str, list[float]],
         exit_code: int,
         deadline: float,
-        notes: str = "",
+        notes: str,
+        logs: list[str],
     ) -> dict[str, Any]:
-        """Write summary and notes, close the run, and check that the server has its rows."""
+        """Write summary, notes and logs, close the run, and check that the server has its rows."""
         if notes and (not self.run.notes or COMMAND_MARK in self.run.notes):
             self.run.notes = notes  # not in place of somebody's own
         for name, values in histograms.items():
@@ -133,6 +137,7 @@ class Session:
         if point and not any(name in self.run.summary.keys() for name in point):  # noqa: SIM118
             self.run.log(point)
         self.run.summary.update({**summary, **point})
+        self._write_logs(logs)
         path = f"{self.run.entity}/{self.run.project}/{self.run.id}"
         url = shown(self.run.url or "") if self.online else ""
         place = url or str(Path(self.run.dir).parent)
@@ -165,6 +170,16 @@ class Session:
         self.log(rows=content["rows"])
         return self.finish(deadline=deadline, **content)
 
+    def _write_logs(self, logs: list[str]) -> None:
+        """Append the logs that the run does not have; W&B itself would append all of them again."""
+        digests = list(self.run.summary.get(LOGS_KEY) or [])
+        for text in logs:
+            digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+            if digest not in digests:
+                self.run.write_logs(text)
+                digests.append(digest)
+                self.run.summary[LOGS_KEY] = list(digests)
+
     def _init(self, mode: Literal["online", "offline"], header: dict[str, Any]) -> None:
         """`wandb.init` without console capture, system metrics, code or machine data."""
         under_agent = bool(os.environ.get("WANDB_SWEEP_ID")) and not header.get("run_id")
@@ -185,16 +200,12 @@ class Session:
         )
         # The last round is no result: only estimates are in the summary.
         self.run.define_metric("round", summary="none")
-        for name in (*ROUND_KEYS, *(f"{label}/*" for label in header["modes"])):
+        telemetry = TELEMETRY if header["telemetry"] else ()
+        for name in (*ROUND_KEYS, *telemetry, *(f"{label}/*" for label in header["modes"])):
             self.run.define_metric(name, step_metric="round", summary="none")
-        self.run.pin_config_keys([name for name in PINNED if is_plain(header["scalars"].get(name))])
+        self.run.pin_config_keys(pinned(header["scalars"]))
         # A swept key is locked and keeps the sweep's value, with a warning in the log.
         self.run.config.update(header["scalars"], allow_val_change=True)
-
-
-def is_plain(value: Any) -> bool:
-    """Whether Markdown shows a value as it is, without links, pictures or HTML."""
-    return isinstance(value, int) or bool(re.fullmatch(r"[\w .,:@()+-]+", str(value or "")))
 
 
 def client_settings(mode: Literal["online", "offline"], header: dict[str, Any]) -> wandb.Settings:

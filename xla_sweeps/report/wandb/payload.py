@@ -6,13 +6,14 @@ Pure; all numbers are finite.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Round, Status
 from xla_sweeps.schema.modes import Mode, baseline_of, by_role, headline_candidates
-from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.record import GpuSpan, Record
 from xla_sweeps.schema.row import ComparisonRow, TrialSummary, value_of
 
 REPLICATES_KEY = "xla_sweeps_replicates"
@@ -33,10 +34,14 @@ _COLUMN_OF = {
 }
 """The column of the headline row that a summary key holds."""
 
+TELEMETRY = ("foreign_cores", "gpu_watts", "gpu_mhz")
+"""Keys of a round on request; their extremes are in the summary, with `_min` and `_max`."""
+
 SUMMARY_KEYS = (
     "preliminary",  # of earlier versions
     *("status", "failure", REPLICATES_KEY, "statistics_version", *_COLUMN_OF),
     *("verdict", "speedup_log2", "speedup_vs_eager", "compile_s", "params_million", "gmacs"),
+    *(f"{name}_{end}" for name in TELEMETRY for end in ("min", "max")),
     *("Throughput (samples/sec)", "Num parameters (million)", "FLOPs (giga)"),
 )
 """All summary keys but `throughput_<mode>` and the histograms; outdated ones are removed."""
@@ -44,7 +49,7 @@ SUMMARY_KEYS = (
 COMMAND_MARK = "Measured by:\n\n    "
 """What is before the command in the notes of a run, which tells them from somebody's own."""
 
-SUMMARY_VERSION = 3
+SUMMARY_VERSION = 4
 """Version of the summary's keys: `push` completes the runs of a lower one."""
 
 
@@ -52,8 +57,26 @@ ROUND_KEYS = ("replicate", "contaminated", "speedup_round")
 """Keys of a round beside `<mode>/call_ms` and `<mode>/throughput`."""
 
 
+def pinned(scalars: Mapping[str, Any]) -> list[str]:
+    """Config keys that W&B shows above the notes: those that Markdown shows as they are.
+
+    A text may hold no link, picture or HTML.
+    """
+    return [
+        name
+        for name in ("model", "resolution", "batch_size", "accelerator")
+        if isinstance(value := scalars.get(name), int)
+        or re.fullmatch(r"[\w .,:@()+-]+", str(value or ""))
+    ]
+
+
 def history_rows(
-    replicate: int, rounds: Sequence[Round], *, batch_size: int, modes: Sequence[str]
+    replicate: int,
+    rounds: Sequence[Round],
+    *,
+    batch_size: int,
+    modes: Sequence[str],
+    gpu: Sequence[GpuSpan] | None = None,
 ) -> list[dict[str, Any]]:
     """One row per round: call time and throughput of each mode, and that round's headline speedup.
 
@@ -62,6 +85,7 @@ def history_rows(
         rounds: in the order they were measured.
         batch_size: images per call.
         modes: the trial's labels, which determine the headline.
+        gpu: reports of the replicate's GPU, if rounds have their telemetry too.
     """
     rows = []
     for measured in rounds:
@@ -78,8 +102,36 @@ def history_rows(
             baseline, candidate = baseline_of(modes), headline_candidates(modes)[0]
             if {baseline, candidate} <= set(times):
                 row["speedup_round"] = times[baseline] / times[candidate]
+        if gpu is not None:
+            row |= _telemetry(measured, gpu)
         rows.append(row)
     return rows
+
+
+def _telemetry(measured: Round, gpu: Sequence[GpuSpan]) -> dict[str, float]:
+    """Foreign cores around a round, and power and clock at the end of its Williams design."""
+    spans = [span for span in gpu if span.rounds[0] <= measured.round <= span.rounds[1]]
+    figures = (
+        measured.load and measured.load.foreign_cores,
+        *((spans[-1].watts, spans[-1].sm_mhz) if spans else ()),
+    )
+    return {
+        name: value for name, value in zip(TELEMETRY, figures, strict=False) if _is_finite(value)
+    }
+
+
+def _extremes(records: Sequence[Record]) -> dict[str, float]:
+    """The least and the most of each telemetry key over all rounds."""
+    figures: dict[str, list[float]] = {}
+    for record in records:
+        for measured in record.rounds:
+            for name, value in _telemetry(measured, record.gpu).items():
+                figures.setdefault(name, []).append(value)
+    return {
+        f"{name}_{end}": choose(values)
+        for name, values in figures.items()
+        for end, choose in (("min", min), ("max", max))
+    }
 
 
 def histograms(records: Sequence[Record]) -> dict[str, list[float]]:
@@ -100,6 +152,7 @@ def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict
         "status": _status(records, headline),
         REPLICATES_KEY: summary.replicates if summary else 0,
         "statistics_version": STATISTICS_VERSION,
+        **_extremes(records),
     }
     failures = [record.failure.message for record in records if record.failure]
     if headline and headline.failure.message:

@@ -99,7 +99,7 @@ def _push_trial(
         document = {**header_document(header), "run_id": run_id}
         stopped = records[-1].status is Status.INTERRUPTED
         exit_code = 143 if stopped else int(headline_failed(records))
-        content = run_content(records, summary, exit_code=exit_code)
+        content = run_content(header, records, summary, exit_code=exit_code)
         answer = helper.answer(
             helper.order("push", header=document, within_s=within_s, **content), within_s
         )

@@ -34,11 +34,14 @@ from xla_sweeps.report.wandb.payload import (
 )
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Round
-from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.record import GpuSpan, Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.system.files import folder_in, read_regular, replace_whole
+from xla_sweeps.system.text import displayable, redacted
 
 ACK_S = 0.5
+
+LOG_CHARACTERS = 256 * 1024
 
 STOPPED_CODES = 128
 STOPPED_S = 15.0
@@ -65,14 +68,25 @@ class WandbTracker:
             return
         self._helper.order("open", online=self._online, header=header_document(header))
 
-    def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
+    def log_rounds(
+        self,
+        replicate: int,
+        rounds: Sequence[Round],
+        *,
+        batch_size: int,
+        gpu: Sequence[GpuSpan] = (),
+    ) -> None:
         """Send rounds; waits briefly for the helper, so that it does not run during timed code."""
         if self._helper is None or self._header is None:
             return
-        modes = self._header.modes
-        number = self._helper.order(
-            "log", rows=history_rows(replicate, rounds, batch_size=batch_size, modes=modes)
+        rows = history_rows(
+            replicate,
+            rounds,
+            batch_size=batch_size,
+            modes=self._header.modes,
+            gpu=gpu if self._header.telemetry else None,
         )
+        number = self._helper.order("log", rows=rows)
         if self._responsive:
             self._responsive = self._helper.answer(number, ACK_S) is not None
 
@@ -93,7 +107,7 @@ class WandbTracker:
         within_s = min(
             self._header.finish_timeout_s, STOPPED_S if exit_code >= STOPPED_CODES else math.inf
         )
-        content = run_content(records, summary, exit_code=exit_code)
+        content = run_content(self._header, records, summary, exit_code=exit_code)
         answer = self._helper.answer(
             self._helper.order("finish", within_s=within_s, **content), within_s
         )
@@ -137,9 +151,9 @@ def header_document(header: RunHeader) -> dict[str, Any]:
 
 
 def run_content(
-    records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
+    header: RunHeader, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
 ) -> dict[str, Any]:
-    """Contents of a finished run: history rows, summary, histograms, notes, exit code."""
+    """Contents of a finished run: history rows, summary, histograms, notes, logs, exit code."""
     samples = summary.trial.samples if summary else 1
     return {
         "rows": [
@@ -150,13 +164,31 @@ def run_content(
                 record.rounds,
                 batch_size=samples,
                 modes=record.trial.modes,
+                gpu=record.gpu if header.telemetry else None,
             )
         ],
         "summary": run_summary(records, summary),
         "histograms": histograms(records),
         "notes": run_notes(summary),
+        "logs": logs_of(header.results_dir, records),
         "exit_code": exit_code,
     }
+
+
+def logs_of(results_dir: Path, records: Sequence[Record]) -> list[str]:
+    """The log of each replicate, below a line with its name; a long one has its end only.
+
+    A record may come from anybody: only the trial's own folder of logs is read, through no link.
+    """
+    logs = []
+    for record in records:
+        path, folder = results_dir / record.log, results_dir.resolve() / "logs" / record.trial_id
+        with contextlib.suppress(OSError, ValueError):
+            if path.resolve() == folder / path.name:
+                text = redacted(read_regular(path).decode("utf-8", "replace"))
+                lines = map(displayable, text[-LOG_CHARACTERS:].splitlines())
+                logs.append("\n".join([f"--- {displayable(record.log)}", *lines]))
+    return logs
 
 
 def run_notes(summary: TrialSummary | None) -> str:

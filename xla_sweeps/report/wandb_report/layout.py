@@ -12,6 +12,7 @@ from typing import Any
 
 import wandb_workspaces.reports.v2 as wr
 
+from xla_sweeps.report.wandb_report import chart
 from xla_sweeps.schema.modes import Scenario, facts_of, headline_of
 
 Plan = Mapping[str, Any]
@@ -26,8 +27,10 @@ BAR_RUNS = 25
 
 WIDE, HALF, HIGH = 24, 12, 8
 
+ROW_PX = 30
+"""Height of one row of W&B's grid, about."""
+
 TRIALS = 'Metric("JobType") == "trial"'
-SUMMARIES = 'Metric("JobType") == "summary"'
 COMPARED = 'Summary("verdict") != "failed"'
 """Filters, in wandb-workspaces' language: its objects do not escape the values in them."""
 
@@ -75,7 +78,7 @@ def report(plan: Plan, *, online: bool) -> wr.Report:
     blocks: list[Any] = [wr.TableOfContents(), wr.MarkdownBlock(plan["header"])]
     for section in plan["sections"]:
         blocks += [wr.H2(section["question"]), wr.MarkdownBlock(section["text"])]
-        blocks += grids(section["key"], place, section["setting"], section["scenario"])
+        blocks += grids(section, plan, place)
     return wr.Report(
         entity=plan["entity"],
         project=plan["project"],
@@ -100,14 +103,15 @@ def spec(plan: Plan) -> dict[str, Any]:
     return document
 
 
-def grids(
-    key: str, place: Mapping[str, str], setting: Setting, scenario: str
-) -> list[wr.PanelGrid]:
+def grids(section: Mapping[str, Any], plan: Plan, place: Mapping[str, str]) -> list[wr.PanelGrid]:
     """The panel grids below a section's text, all of one scenario's runs."""
+    setting, scenario = section["setting"], section["scenario"]
     compared = _all(TRIALS, *headline(scenario or Scenario.CALL), COMPARED)
     here = _all(compared, *at(setting))
     where = f", {setting['title']}" if setting else ""
-    match key:
+    match section["key"]:
+        case "answer" if plan.get("chart") and section["bars"]:
+            return [_grid(_summary_run(plan, place), _speedups(section, plan))]
         case "answer":
             return [
                 _grid(
@@ -154,7 +158,7 @@ def grids(
             table = wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_wide())
             return [
                 _grid(_runset(place, "Trials", TRIALS), _parallel()),
-                _grid(_runset(place, "Summary", SUMMARIES), table),
+                _grid(_summary_run(plan, place), table),
             ]
     return []
 
@@ -227,6 +231,22 @@ def _runset(
         order=[wr.OrderBy(wr.SummaryMetric(order), ascending=ascending)],
         pinned_columns=["run:displayName"],
         visible_columns=COLUMNS,
+    )
+
+
+def _summary_run(plan: Plan, place: Mapping[str, str]) -> wr.Runset:
+    """The report's own summary run: other results in the project have theirs."""
+    return _runset(place, "Summary", f'Metric("ID") == {_literal(plan["run_id"])}')
+
+
+def _speedups(section: Mapping[str, Any], plan: Plan) -> wr.CustomChart:
+    """The stored chart, as high as its bars."""
+    return wr.CustomChart(
+        query={"summaryTable": {"tableKey": TABLE_KEY}},
+        chart_name=plan["chart"],
+        chart_fields=chart.FIELDS,
+        chart_strings=chart.strings(section["scenario"]),
+        layout=wr.Layout(w=WIDE, h=HIGH + section["bars"] * chart.BAR_PX // ROW_PX),
     )
 
 

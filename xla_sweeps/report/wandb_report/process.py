@@ -23,7 +23,7 @@ from xla_sweeps.report.wandb.client_process import (
     serve,
     shown,
 )
-from xla_sweeps.report.wandb_report import layout
+from xla_sweeps.report.wandb_report import chart, layout
 
 CONNECT_S = 15
 FINISH_S = 90.0
@@ -50,6 +50,12 @@ FOREIGN = (
 
 DIGEST_KEY = "xla_sweeps_digest"
 
+CHART_KEY = "xla_sweeps_chart"
+"""Summary key with name and id of the stored chart, by which the next report finds it."""
+
+LINK_KEY = "xla_sweeps_registry"
+"""Summary key with what was linked last: the collection, and the artifact's digest."""
+
 KINDS = {".html": ("page", "report")}
 """Artifact name and type by the ending of the file; everything else is ("results", "dataset")."""
 
@@ -68,9 +74,10 @@ class Reporter:
         table: dict[str, Any],
         attachments: list[str],
         folder: str,
+        registry: str,
         confirm_s: float,
     ) -> dict[str, Any]:
-        """Write the summary run: figures, comparison table, and files as artifacts."""
+        """Write the summary run: figures, comparison table, files as artifacts, link and chart."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         header = {"connect_timeout_s": float(CONNECT_S), "finish_timeout_s": FINISH_S}
         with wandb.init(
@@ -84,12 +91,15 @@ class Reporter:
             dir=folder,
             settings=client_settings("online", header),
         ) as run:
-            digest = _fill(run, plan, table, [Path(path) for path in attachments])
+            digest, dataset = _fill(run, plan, table, [Path(path) for path in attachments])
+            unlinked = _link(run, dataset, registry) if registry else ""
+            stored, problem = _chart(run)
             place, name, url = f"{run.entity}/{run.project}", str(run.id), shown(run.url or "")
         until = time.monotonic() + confirm_s
         while not (confirmed := _is_there(place, name, digest)) and time.monotonic() < until:
             time.sleep(CONFIRM_PAUSE_S)
-        return {"entity": run.entity, "url": url, "confirmed": confirmed}
+        answer = {"entity": run.entity, "url": url, "confirmed": confirmed}
+        return {**answer, "chart": stored, "chart_problem": problem, "unlinked": unlinked}
 
     def report(self, *, plan: dict[str, Any]) -> dict[str, Any]:
         """Write the report, or replace the earlier one, and read it back."""
@@ -111,24 +121,67 @@ class Reporter:
         return {"url": shown(made.url), "updated": oldest is not None}
 
 
-def _fill(run: Any, plan: dict[str, Any], table: dict[str, Any], attachments: list[Path]) -> str:
-    """Log the table, unless the run has the same one, and the files; returns the table's digest.
+def _fill(
+    run: Any, plan: dict[str, Any], table: dict[str, Any], attachments: list[Path]
+) -> tuple[str, Any]:
+    """Log the table, unless the run has the same one, and the files.
 
     An artifact whose content the server already has gets no new version.
+
+    Returns:
+        The table's digest, and the artifact of all rows.
     """
     digest = hashlib.sha256(repr(table).encode("utf-8", "replace")).hexdigest()
     if not _is_there(f"{run.entity}/{run.project}", run.id, digest):
         made = wandb.Table(columns=table["columns"], data=table["data"], allow_mixed_types=True)
         run.log({layout.TABLE_KEY: made})
     run.summary.update(plan["figures"])
+    artifacts = {}
     for path in attachments:
         name, kind = KINDS.get(path.suffix, ("results", "dataset"))
         artifact = wandb.Artifact(f"{name}-{plan['run_id']}", type=kind)
         artifact.add_file(str(path), skip_cache=True)
-        run.log_artifact(artifact).wait(timeout=int(FINISH_S))
+        artifacts[kind] = run.log_artifact(artifact).wait(timeout=int(FINISH_S))
     # Written last: with the digest and the table on the server, the table is not sent again.
     run.summary[DIGEST_KEY] = digest
-    return digest
+    return digest, artifacts["dataset"]
+
+
+def _link(run: Any, artifact: Any, registry: str) -> str:
+    """Link an artifact to a collection of its name in a registry, once; the problem, or ""."""
+    target = f"wandb-registry-{registry}/{artifact.name.partition(':')[0]}"
+    mark = f"{target} {artifact.digest}"
+    if run.summary.get(LINK_KEY) == mark:
+        return ""
+    try:
+        run.link_artifact(artifact, target)
+    except Exception as error:  # the client may raise anything
+        traceback.print_exc()
+        if "organization" in str(error):
+            return (
+                f"it belongs to an organization, and {run.entity} is of none or of several; choose "
+                "a team with --entity"
+            )
+        return one_line(error)
+    run.summary[LINK_KEY] = mark
+    return ""
+
+
+def _chart(run: Any) -> tuple[str, str]:
+    """The id of the stored chart, made once; or "" and the reason why there is none."""
+    if list(run.summary.get(CHART_KEY) or ())[:1] == [chart.NAME]:
+        return str(run.summary[CHART_KEY][-1]), ""
+    try:
+        stored = wandb.Api(timeout=CONNECT_S).create_custom_chart(
+            run.entity, chart.NAME, chart.TITLE, "vega2", "private", chart.SPEC
+        )
+    except Exception as error:  # the client may raise anything
+        traceback.print_exc()
+        if "already exist" not in str(error):
+            return "", one_line(error)
+        stored = f"{run.entity}/{chart.NAME}"  # the id that W&B gives it
+    run.summary[CHART_KEY] = [chart.NAME, stored]
+    return stored, ""
 
 
 def _is_there(place: str, run: str, digest: str) -> bool:

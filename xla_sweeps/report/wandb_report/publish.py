@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import importlib.util
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps import __version__
+from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.overview import answers, overview
 from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
 from xla_sweeps.report import export
@@ -25,7 +27,7 @@ from xla_sweeps.report.wandb import push
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.report.wandb.credentials import base_url
 from xla_sweeps.report.wandb.tracker import published_replicates
-from xla_sweeps.report.wandb_report import text
+from xla_sweeps.report.wandb_report import chart, text
 from xla_sweeps.results.claim import locked
 from xla_sweeps.results.rows import Rows
 from xla_sweeps.results.store import folder_below, guarded
@@ -41,6 +43,8 @@ TABLE_ROWS = 10_000
 TABLE_COLUMNS = tuple(name for name, column in COLUMNS.items() if WANDB in column.shown)
 
 PROJECT = "xla-sweeps"
+
+REGISTRY_CHARACTERS = 113
 
 MODULE = "xla_sweeps.report.wandb_report.process"
 
@@ -92,6 +96,7 @@ def publish(
     *,
     table: Mapping[str, Any],
     attachments: Sequence[Path],
+    registry: str = "",
     log: Path,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Write summary run and report, and replace earlier ones.
@@ -99,11 +104,13 @@ def publish(
     Args:
         plan: from `plan_document`; its project is created if it does not exist.
         table: `columns` and `data` of the comparison table.
-        attachments: files for the summary run.
+        attachments: files for the summary run, one of which is the Parquet file.
+        registry: the W&B registry to which the artifact of all rows is linked, if any.
         log: file for the client's output.
 
     Returns:
-        `url` and `confirmed` of the summary run, `url` and `updated` of the report.
+        `url` and `confirmed` of the summary run, its `chart` or `chart_problem`, and why it is
+        `unlinked`; `url` and `updated` of the report.
 
     Raises:
         ReportError: a step failed; earlier steps remain.
@@ -126,9 +133,11 @@ def publish(
             table=dict(table),
             attachments=[str(path.absolute()) for path in attachments],
             folder=str(log.parent.parent.absolute()),
+            registry=registry,
             confirm_s=CONFIRM_S,
         )
-        report = _ask(helper, "report", STEP_S, log, plan={**plan, "entity": run["entity"]})
+        of_run = {name: run[name] for name in ("entity", "chart")}
+        report = _ask(helper, "report", STEP_S, log, plan={**plan, **of_run})
     return run, report
 
 
@@ -157,6 +166,7 @@ def plan_document(
     project: str,
     unsent: int,
     published: Sequence[ComparisonRow] = (),
+    difference: Difference | None = None,
 ) -> dict[str, Any]:
     """Contents of report and summary run as plain data.
 
@@ -167,6 +177,7 @@ def plan_document(
         project: name of the project.
         unsent: trials that are not known to be on the server.
         published: rows of figures that others published, which rank beside measured ones.
+        difference: from other results to these, to be shown too.
     """
     rows = _sorted_rows(summaries)
     headline = sum(row.headline for row in rows)
@@ -180,9 +191,8 @@ def plan_document(
     marker = f"[xla-sweeps:{identity}]"
     measured = answers(rows)
     pairs = text.headline_pairs(measured)
-    settings = {
-        scenario: _setting(text.headline_pairs(group))
-        for scenario, group in text.scenarios(measured).items()
+    by_scenario = {
+        scenario: text.headline_pairs(group) for scenario, group in text.scenarios(measured).items()
     }
     return {
         "entity": entity,
@@ -196,8 +206,9 @@ def plan_document(
         "figures": _figures(pairs, facts),
         "header": text.environment(rows, facts),
         "sections": [
-            {**section, "setting": settings.get(section["scenario"])}
-            for section in text.sections([*rows, *published], facts)
+            {**section, "setting": _setting(compared), "bars": len(compared)}
+            for section in text.sections([*rows, *published], facts, difference)
+            for compared in [by_scenario.get(section["scenario"], [])]
         ],
     }
 
@@ -227,6 +238,20 @@ def identity_of(records: Mapping[str, Sequence[Record]]) -> str:
         (record.started_at, record.trial_id) for group in records.values() for record in group
     )
     return hashlib.sha256(" ".join(first).encode()).hexdigest()[:12]
+
+
+def registry_of(name: str) -> str:
+    """The name of a registry.
+
+    Raises:
+        ConfigError: W&B has none of that name.
+    """
+    if not name or len(name) > REGISTRY_CHARACTERS or re.search(r"[/\\#?%:\r\n]", name):
+        raise ConfigError(
+            f"report: --registry={name}: expected the name of a W&B registry, at most "
+            f"{REGISTRY_CHARACTERS} characters, none of / \\ # ? % :"
+        )
+    return name
 
 
 def place(
@@ -314,6 +339,9 @@ def _sorted_rows(summaries: Mapping[str, TrialSummary]) -> list[ComparisonRow]:
 
 def table_rows(summaries: Mapping[str, TrialSummary]) -> dict[str, Any]:
     """The headline rows as a table; the first of them where there are too many."""
-    documents = [row_dict(row) for row in _sorted_rows(summaries) if row.headline][:TABLE_ROWS]
-    data = [[document[name] for name in TABLE_COLUMNS] for document in documents]
-    return {"columns": list(TABLE_COLUMNS), "data": data}
+    rows = [row for row in _sorted_rows(summaries) if row.headline][:TABLE_ROWS]
+    data = [
+        [bar, *(document[name] for name in TABLE_COLUMNS)]
+        for bar, document in zip(chart.bars(rows), map(row_dict, rows), strict=True)
+    ]
+    return {"columns": [chart.BAR, *TABLE_COLUMNS], "data": data}

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.overview import answers, by_device, geometric_mean, overview
-from xla_sweeps.report import study
+from xla_sweeps.report import changes, study
 from xla_sweeps.report.advice import busy_words, overall_answer, overall_counts, typically
 from xla_sweeps.report.labels import NONE, times
 from xla_sweeps.schema.column import Part
@@ -59,9 +60,9 @@ PAGE = (
 )
 
 PANELS = (
-    "The panels show the runs that W&B shows, without intervals: cite the page or the table. Their "
-    "bars are of `speedup_log2`: 0 is no change, 1 is twice as fast, -1 half as fast, and the mean "
-    "of such bars is the geometric mean."
+    "Panels of runs show those that W&B shows, without intervals: cite the page or the table. "
+    "Their bars are of `speedup_log2`: 0 is no change, 1 is twice as fast, -1 half as fast, and "
+    "the mean of such bars is the geometric mean."
 )
 
 _SHOWN = ("device", "resolution_px", "batch_size")
@@ -144,12 +145,14 @@ def setting_title(setting: Setting) -> str:
     return ", ".join(filter(None, words))
 
 
-def sections(rows: Sequence[ComparisonRow], facts: Facts) -> list[dict[str, str]]:
+def sections(
+    rows: Sequence[ComparisonRow], facts: Facts, difference: Difference | None = None
+) -> list[dict[str, str]]:
     """The questions with their answers, from the rows of all trials, and of published figures.
 
     Each has a `key`, which is the question's on the page and determines the panels after the text;
     a `question`, which is the heading; a `text` in Markdown; and the `scenario` of the answer, ""
-    for all.
+    for all. `difference` is from other results to these.
     """
     rows = answers(rows)
     groups = scenarios(rows)
@@ -176,6 +179,9 @@ def sections(rows: Sequence[ComparisonRow], facts: Facts) -> list[dict[str, str]
             {"key": key, "question": f"{question}{suffix}", "text": text, "scenario": scenario}
             for key, question, text in texts
         ]
+    if difference:
+        changed = {"key": "changed", "question": "What changed?", "text": _changed(difference)}
+        made.append({**changed, "scenario": ""})
     everything = {"key": "everything", "question": "Everything", "text": _everything(facts)}
     return [*made, {**everything, "scenario": ""}]
 
@@ -269,11 +275,37 @@ def _study(rows: Sequence[ComparisonRow]) -> str:
     parts = []
     for table in study.of_rows(rows):
         lines, note = study.limited(table)
-        head, *cells = (f"| {' | '.join(map(escape, line))} |" for line in (table.columns, *lines))
-        grid = "\n".join([head, "| --- " * len(table.columns) + "|", *cells])
-        shown = [f"**{table.title}.** {table.finding}", *[grid] * bool(cells), note]
+        grid = [_table(table.columns, lines)] * bool(lines)
+        shown = [f"**{table.title}.** {table.finding}", *grid, note]
         parts.append("\n\n".join(shown))
     return "\n\n".join(parts) or "Nothing was compared yet."
+
+
+def _changed(difference: Difference) -> str:
+    """The lines of `compare`."""
+    titles = escape(difference.title_a), escape(difference.title_b)
+    parts = [f"**{titles[1]} (B) against {titles[0]} (A)**: {changes.RATIOS}."]
+    parts += [f"**{escape(line)}**" for line in changes.summary(difference)]
+    parts += map(escape, changes.breaks(difference))
+    groups = by_scenario(changes.listed(difference), key=lambda change: change.scenario)
+    for scenario, group in groups.items():
+        parts += [f"scenario={escape(scenario)}"] * (len(groups) > 1)
+        parts.append(_table(changes.COLUMNS, changes.cells(group)))
+    parts += map(escape, changes.remarks(difference))
+    for heading, names in changes.one_sided(difference).items():
+        parts.append(
+            "\n".join([f"{escape(heading)}:", "", *(f"- {escape(name)}" for name in names)])
+        )
+    apart = changes.apart(difference)
+    columns = ("differs", difference.title_a, difference.title_b)
+    parts.append(_table(columns, apart) if apart else f"{changes.ALIKE.capitalize()}.")
+    return "\n\n".join([*parts, *map(escape, difference.notes)])
+
+
+def _table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    head, *cells = (f"| {' | '.join(map(escape, line))} |" for line in (columns, *lines))
+    return "\n".join([head, "| --- " * len(columns) + "|", *cells])
 
 
 def _everything(facts: Facts) -> str:

@@ -265,14 +265,18 @@ def command_of(path: Path) -> list[str]:
 def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """The file's content with the overrides as constant parameters.
 
-    What a server may not set goes into the command, which the agents run as it is.
+    What a server may not set goes into the command, which the agents run as it is. No scheduler is
+    sent: agents would wait for the process of one.
     """
     document: dict[str, Any] = dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+    document.pop("scheduler", None)
+    sweep = load_sweep(path)
     given = {key: {"value": value} for key, value in values.items() if may_set(key, value)}
     words = overrides({key: value for key, value in values.items() if key not in given})
     return {
         **document,
         "command": [*command_of(path), *words],
-        "name": load_sweep(path).name,
+        "name": sweep.name,
+        "method": sweep.method,
         "parameters": {**document["parameters"], **given},
     }
