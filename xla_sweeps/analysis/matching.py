@@ -40,6 +40,9 @@ _IN_NAMES = tuple(
 
 _VALUES_SHOWN = 4
 
+FIGURES = ("speedup", "call")
+"""Names of the figures that are compared."""
+
 DEFAULTS = "TensorFlow's defaults"
 
 ARROW = " → "
@@ -131,7 +134,7 @@ def compared(
             for row in rows
             if row.headline and row.speedup.verdict not in (Verdict.FAILED, Verdict.NONE)
         ),
-        figures=figures,
+        figures=tuple(one for one in figures if one.name in FIGURES),
         floor=rows[0].speedup.floor if rows else math.nan,
         floor_across=rows[0].speedup.floor_across if rows else math.nan,
         flags=flags,

@@ -16,7 +16,7 @@ from xla_sweeps.errors import LEFT_CODE, StoreError, unknown_name
 from xla_sweeps.report import export
 from xla_sweeps.report.terminal.changes import show_difference, show_failures
 from xla_sweeps.report.terminal.console import progress_bar, warn
-from xla_sweeps.results.filter import matching, no_match, parse_filter
+from xla_sweeps.results.filter import Filter, matching, no_match, parse_filter
 from xla_sweeps.results.rows import load, to_compare
 from xla_sweeps.results.store import Store
 
@@ -110,31 +110,35 @@ def between(
     Raises:
         StoreError: a folder has no records, or no row of either matches.
     """
+    name, other = (folder.resolve().name for folder in (first, second))
     chosen = [[parse_filter(text) for text in (where, own) if text is not None] for own in each]
-    sides = []
-    for folder, other, filters in zip((first, second), (second, first), chosen, strict=True):
-        with progress_bar(f"reading {folder}") as advance:
-            rows = load(folder, advance=advance)
-        trials = None
-        if filters:
-            table = functools.reduce(matching, filters, rows.table)
-            trials = table["trial_id"].unique().to_pylist()
-        with progress_bar(f"reading {folder}") as advance:
-            by_trial, problems = to_compare(folder, rows, only=trials, advance=advance)
-        warn(*rows.problems, *problems)
-        store = Store(folder)
-        anchors = {name: store.load(name).records.get(name, []) for name in rows.anchors}
-        name = folder.resolve().name
-        sides.append(
-            Side(
-                title=str(folder) if name == other.resolve().name else name,
-                trials=[one for name, one in by_trial.items() if name not in anchors],
-                pools=rows.pools(),
-                anchors=anchors,
-            )
-        )
+    sides = [
+        _side(folder, str(folder) if name == other else folder.resolve().name, filters)
+        for folder, filters in zip((first, second), chosen, strict=True)
+    ]
     if not any(side.trials for side in sides):
         asked = " and ".join(text for text in (where, *each) if text) or None
         raise StoreError(f"compare: {no_match(asked)} in {first} or {second}")
     with progress_bar("comparing"):
         return changes.difference_of(*sides, accept_contaminated=accept_contaminated)
+
+
+def _side(folder: Path, title: str, filters: Sequence[Filter]) -> Side:
+    """The trials of a folder that match every filter; its rows are let go of."""
+    with progress_bar(f"reading {folder}") as advance:
+        rows = load(folder, advance=advance)
+    trials = None
+    if filters:
+        table = functools.reduce(matching, filters, rows.table)
+        trials = table["trial_id"].unique().to_pylist()
+    with progress_bar(f"reading {folder}") as advance:
+        by_trial, problems = to_compare(folder, rows, only=trials, advance=advance)
+    warn(*rows.problems, *problems)
+    store = Store(folder)
+    anchors = {name: store.load(name).records.get(name, []) for name in rows.anchors}
+    return Side(
+        title=title,
+        trials=[one for name, one in by_trial.items() if name not in anchors],
+        pools=rows.pools(),
+        anchors=anchors,
+    )
