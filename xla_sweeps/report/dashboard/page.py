@@ -37,7 +37,8 @@ from xla_sweeps.schema.row import COLUMNS
 SCRIPTS = [
     f"{name}.js"
     for name in (
-        *("data", "numbers", "dom", "state", "view", "scales", "picture", "panels", "marks"),
+        *("numbers", "data", "dom", "state", "scenarios", "axes", "view", "scales", "picture"),
+        *("panels", "marks"),
         *("filters", "devices", "answer", "pairs", "where", "fastest", "flops", "cost", "compare"),
         *("broke", "trust", "parallel", "grid", "difference", "main"),
     )

@@ -1,11 +1,5 @@
 /** "Should I turn XLA on?": the answer in a sentence, and the figures behind it. */
 
-/** What people call a mode; a second copy is named as such. */
-function shortMode(label) {
-  const called = ownOf(PACKAGE.names, modeOf(label)) ?? modeOf(label);
-  return modeOf(label) === label ? called : `a second copy of ${called}`;
-}
-
 /** The whole section. */
 function answerSection() {
   const [sentence, sub, behind, terms] = ["sentence", "sub", "rows", "words"].map((name) => byId(`answer-${name}`));
@@ -65,12 +59,6 @@ function answerTo(view) {
     more: caveatsOfMany(view, counts, every),
   };
 }
-
-/** Each device with its sums, in the order of their names. */
-const deviceSums = (view) =>
-  view.once("devices", () =>
-    view.distinct("device").map((name) => ({ name, ...sumsOf(view.rows, view.counted.filter(view.rows.is("device", name))) })),
-  );
 
 /** "Yes on A100 (1.32×) and T4 (1.10×), no on V100 (0.80×)"; "" where all devices have the same word. */
 function deviceWords(view) {
@@ -179,13 +167,6 @@ function answerAsPublished(view, candidate, baseline) {
   };
 }
 
-/** "Usually yes.", and the like: by the share of all pairs, including failures, as the package's rules say. */
-function overallWord(overview) {
-  const holds = ({ verdict, share, sign }) =>
-    overview[verdict] / overview.pairs >= share && (!sign || sign * Math.log(overview.geomean ?? 1) > 0);
-  return PACKAGE.rules.find(holds)?.word ?? PACKAGE.otherwise;
-}
-
 const YES = { __proto__: null, faster: "Yes", slower: "No", equivalent: "No difference", ambiguous: "Ambiguous" };
 
 /** The answer about a single pair, with caveats. */
@@ -268,12 +249,6 @@ function openOf({ excluded_above: bound, replicates_to_settle: more, replicate_s
   return say("open", { excluded, replicates, floor: `${percent(100 * floor)} %` });
 }
 
-/** " (140 k to 150 k)": images to break even, at the ends of its interval. */
-function breakEvenRange(row) {
-  const [low, high] = [row.break_even_low, row.break_even_high].map((calls) => calls * row.samples);
-  return present(low) && present(high) ? ` (${short(low)} to ${short(high)})` : "";
-}
-
 /** The caveats of a pair's figures. */
 function caveats(row) {
   const isOpen = row.verdict === "ambiguous";
@@ -287,14 +262,6 @@ function caveats(row) {
     flags.length && `Note: ${flags.map(flagMeaning).join("; ")}.`,
   ];
 }
-
-/** The median number of images to break even; infinite if most pairs never do, null if unknown. */
-const breakEvenMedian = (view) =>
-  view.once("break-even median", () => {
-    const needed = view.rows.number("break_even_images");
-    const rowsWithBreakEven = view.counted.filter((row) => needed[row] === needed[row]);
-    return rowsWithBreakEven.length ? median(Array.from(rowsWithBreakEven, (row) => needed[row])) : null;
-  });
 
 /** The command that measures the selection. Values come from the address: only plain words go into a command. */
 function measureCommand(state) {

@@ -109,3 +109,11 @@ function costTable(view) {
     ["Speedup", ({ row }) => speedupOf(view, row)],
   ]);
 }
+
+/** The median number of images to break even; infinite if most pairs never do, null if unknown. */
+const breakEvenMedian = (view) =>
+  view.once("break-even median", () => {
+    const needed = view.rows.number("break_even_images");
+    const rowsWithBreakEven = view.counted.filter((row) => needed[row] === needed[row]);
+    return rowsWithBreakEven.length ? median(Array.from(rowsWithBreakEven, (row) => needed[row])) : null;
+  });

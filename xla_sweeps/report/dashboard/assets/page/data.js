@@ -29,13 +29,6 @@ function unpacked(buffer) {
   return new Rows(header.rows, columns, { ...header.meta, short: header.short });
 }
 
-/** The value of a key in a map, made if it is not there yet. */
-function getOrMake(map, key, make) {
-  let value = map.get(key);
-  if (value === undefined) map.set(key, (value = make()));
-  return value;
-}
-
 /** All rows, by column. */
 class Rows {
   #packed;
@@ -175,3 +168,10 @@ const COLLATOR = new Intl.Collator("en", { numeric: true });
 
 /** Order of two texts; numbers in them are compared by value. */
 const naturally = (a, b) => COLLATOR.compare(a, b);
+
+/** The names of all devices, in order. */
+const devicesOf = (rows) => rows.codes("device").values.toSorted();
+
+/** The texts of a column in what was measured, in order. */
+const measuredTexts = (rows, name) =>
+  rows.textsOf(name, rows.where(rows.is("origin", "measured"))).filter(Boolean).toSorted();

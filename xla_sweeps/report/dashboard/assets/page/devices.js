@@ -171,3 +171,22 @@ function costsOf(row) {
     ["Replicates", count(row.replicates), ""],
   ].filter(([, value]) => value !== NONE);
 }
+
+/** Each device with its sums, in the order of their names. */
+const deviceSums = (view) =>
+  view.once("devices", () =>
+    view.distinct("device").map((name) => ({ name, ...sumsOf(view.rows, view.counted.filter(view.rows.is("device", name))) })),
+  );
+
+/** "Usually yes.", and the like: by the share of all pairs, including failures, as the package's rules say. */
+function overallWord(overview) {
+  const holds = ({ verdict, share, sign }) =>
+    overview[verdict] / overview.pairs >= share && (!sign || sign * Math.log(overview.geomean ?? 1) > 0);
+  return PACKAGE.rules.find(holds)?.word ?? PACKAGE.otherwise;
+}
+
+/** " (140 k to 150 k)": images to break even, at the ends of its interval. */
+function breakEvenRange(row) {
+  const [low, high] = [row.break_even_low, row.break_even_high].map((calls) => calls * row.samples);
+  return present(low) && present(high) ? ` (${short(low)} to ${short(high)})` : "";
+}

@@ -171,3 +171,6 @@ function linksOf(view, row) {
   ];
   return links.filter(Boolean).flatMap((link) => [link, " "]);
 }
+
+/** The chosen theme; the style sheet follows the system's where it is neither light nor dark. */
+const applyTheme = (theme) => (document.documentElement.dataset.theme = theme);

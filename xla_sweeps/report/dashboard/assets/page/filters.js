@@ -60,51 +60,6 @@ function keepBelow(bar) {
   new ResizeObserver(measure).observe(bar);
 }
 
-const SCENARIOS = Object.keys(PACKAGE.headlines);
-
-/** The scenarios of the file, those that were measured most first: name, and the pair that each is about. */
-function scenariosOf(rows) {
-  return (rows.scenarios ??= scenariosIn(rows).map((name) => {
-    const [baseline, candidate] = ownOf(PACKAGE.headlines, name) ?? PACKAGE.headlines.call;
-    return { name, baseline, candidate };
-  }));
-}
-
-function scenariosIn(rows) {
-  const { data, values } = rows.codes("scenario");
-  const isMeasured = rows.is("origin", "measured");
-  const placeOf = (name) => (SCENARIOS.includes(name) ? SCENARIOS.indexOf(name) : SCENARIOS.length);
-  const found = values.map((name) => ({ name, measured: 0, all: 0, place: placeOf(name) }));
-  data.forEach((code, row) => {
-    found[code].all += 1;
-    found[code].measured += isMeasured(row);
-  });
-  const first = (a, b) => b.measured - a.measured || b.all - a.all || a.place - b.place;
-  return found.length ? found.toSorted(first).map(({ name }) => name) : ["call"];
-}
-
-const scenarioOf = (rows, scenario) => scenariosOf(rows).find(({ name }) => name === scenario) ?? scenariosOf(rows)[0];
-
-const candidatesOf = ({ pairs }, { scenario, baseline }) => pairs.get(scenario)?.get(baseline) ?? new Set();
-
-/** A candidate of a baseline: the scenario's own where it was measured. */
-function candidateFor(index, scenario, baseline) {
-  const candidates = candidatesOf(index, { scenario, baseline });
-  const usual = scenarioOf(index.rows, scenario).candidate;
-  return candidates.has(usual) || !candidates.size ? usual : [...candidates][0];
-}
-
-/** The pair to begin with: the scenario's own baseline, else eager, else the first of this scenario and origin. */
-function pairFor(index, scenario, origin) {
-  const { rows, pairs } = index;
-  const isOf = origin === "all" ? () => true : rows.is("origin", origin);
-  const baselines = rows.textsOf("baseline", rows.where(rows.is("scenario", scenario)).filter(isOf));
-  const usual = scenarioOf(rows, scenario).baseline;
-  const compared = (name) => baselines.includes(name) && pairs.get(scenario)?.has(name);
-  const baseline = [usual, "eager", ...baselines].find(compared) ?? usual;
-  return { baseline, candidate: candidateFor(index, scenario, baseline) };
-}
-
 /** What a call does, one at a time: no figure is of several; baseline and candidate follow. */
 function scenarioChoice(index, state) {
   const names = () => scenariosOf(index.rows).map(({ name }) => name);
@@ -168,9 +123,6 @@ function closeOnEscape() {
     for (const list of open()) if (!list.contains(target)) list.open = false;
   });
 }
-
-/** How a facet's value is written. */
-const wordOf = ({ unit = "", blank = "" }, value) => `${value || blank}${unit}`;
 
 /** A list of check boxes that opens below its title. */
 function facetControl(index, state, facet) {

@@ -23,13 +23,6 @@ function pageHeader(index) {
   };
 }
 
-/** The names of all devices, in order. */
-const devicesOf = (rows) => rows.codes("device").values.toSorted();
-
-/** The texts of a column in what was measured, in order. */
-const measuredTexts = (rows, name) =>
-  rows.textsOf(name, rows.where(rows.is("origin", "measured"))).filter(Boolean).toSorted();
-
 const oneOrMany = (names, noun) => (names.length === 1 ? names[0] : plural(names.length, noun));
 
 /** Labels of a study that is not complete, or published by others. */
@@ -103,9 +96,6 @@ function goTo(id) {
   jump();
   target.querySelector("h2")?.focus({ preventScroll: true });
 }
-
-/** The chosen theme; the style sheet follows the system's where it is neither light nor dark. */
-const applyTheme = (theme) => (document.documentElement.dataset.theme = theme);
 
 async function start() {
   const rows = unpacked(await xlaSweeps.data);

@@ -194,3 +194,9 @@ function pairTip(view, place) {
     phrase([plural(row.replicates, "replicate"), row.status === "contaminated" && "contaminated"], ", "),
   ];
 }
+
+/** What people call a mode; a second copy is named as such. */
+function shortMode(label) {
+  const called = ownOf(PACKAGE.names, modeOf(label)) ?? modeOf(label);
+  return modeOf(label) === label ? called : `a second copy of ${called}`;
+}

@@ -126,3 +126,21 @@ class GeometricMean {
 
 /** "12 configurations of 4 models". */
 const countedOf = ({ n, models }) => `${plural(n, "configuration")} of ${plural(models, "model")}`;
+
+/** The value of a key in a map, made if it is not there yet. */
+function getOrMake(map, key, make) {
+  let value = map.get(key);
+  if (value === undefined) map.set(key, (value = make()));
+  return value;
+}
+
+/** Lowest and highest finite value, or null. */
+function extent(values) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) {
+    if (!present(value)) continue;
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return low <= high ? [low, high] : null;
+}

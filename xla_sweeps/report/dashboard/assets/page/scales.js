@@ -21,17 +21,6 @@ function inkOn(colour) {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.2 ? "#101418" : "#ffffff";
 }
 
-/** Lowest and highest finite value, or null. */
-function extent(values) {
-  let [low, high] = [Infinity, -Infinity];
-  for (const value of values) {
-    if (!present(value)) continue;
-    if (value < low) low = value;
-    if (value > high) high = value;
-  }
-  return low <= high ? [low, high] : null;
-}
-
 /** About `wanted` round numbers between two positive ones, evenly on a logarithmic scale. */
 function logTicks(low, high, wanted) {
   const decades = Math.log10(high / low);

@@ -74,12 +74,6 @@ class Index {
   }
 }
 
-/** The mode behind a label: `graph_2` is `graph`. */
-const modeOf = (label) => label.replace(/_\d+$/, "");
-
-/** What compiles and runs a label's mode; undefined for a mode of another version. */
-const executionOf = (label) => ownOf(PACKAGE.executions, modeOf(label));
-
 /** A column with few values: codes, values, and their natural order. */
 function facetOf(rows, name) {
   const { data, values } = rows.codes(name);

@@ -1,0 +1,42 @@
+/** Axes of the parallel coordinates: a place for each row, by which the page filters too. */
+
+/** How a facet's value is written. */
+const wordOf = ({ unit = "", blank = "" }, value) => `${value || blank}${unit}`;
+
+/** Facets are evenly spaced in their order, the rest is logarithmic and has a `write`. */
+const AXES = [
+  ...["device", "precision", "source", "runtime", "resolution_px", "batch_size"].map((name) => {
+    const facet = FACETS.find(({ column }) => column === name);
+    return { ...facet, name, title: facet.title.toLowerCase() };
+  }),
+  { name: "macs", title: "GMACs", write: (value) => short(value / 1e9) },
+  { name: "params", title: "parameters", write: short },
+  { name: "compile_s_extra", title: "extra compile", write: seconds, outcome: true },
+  { name: "peak_memory_ratio", title: "peak memory", write: times, outcome: true },
+  { name: "throughput_samples_per_s", title: "img/s", write: short, outcome: true },
+  { name: "speedup", title: "speedup", write: times, outcome: true },
+];
+
+/** One axis: a row's place on it, and how a place and a range are written; undefined for a name that is none. */
+function parallelAxis(index, name) {
+  const spec = AXES.find((axis) => axis.name === name);
+  return spec && { ...spec, ...(spec.write ? numberAxis : facetAxis)(index, spec) };
+}
+
+function facetAxis(index, spec) {
+  const { data, ranks, sorted, values } = index.facets.get(spec.name);
+  const word = (place) => wordOf(spec, values[sorted[place]]);
+  const between = (low, high) => {
+    const inside = [...sorted.keys()].filter((place) => place >= low && place <= high);
+    if (inside.length > 3) return `${word(inside[0])} to ${word(inside.at(-1))}`;
+    return inside.map(word).join(", ") || "none";
+  };
+  return { facet: true, place: (row) => ranks[data[row]], word, between };
+}
+
+function numberAxis(index, { name, write }) {
+  const values = index.rows.number(name);
+  const word = (place) => write(Number((10 ** place).toPrecision(6)));
+  const between = (low, high) => `${write(10 ** low)}–${write(10 ** high)}`;
+  return { facet: false, place: (row) => Math.log10(values[row]), word, between };
+}
