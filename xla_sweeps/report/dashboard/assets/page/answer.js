@@ -1,7 +1,17 @@
 /** "Should I turn XLA on?": the answer in a sentence, and the figures behind it. */
 
+import { allOf, capitalized, count, fillIn, getOrMake, percent, plural, present, range, rate, say, seconds, share, times } from "./numbers.js";
+import { byId, el, fill, flagMeaning, folded, linkButton, ownOf, phrase, plainTable } from "./dom.js";
+import { modeOf, pairFor, scenariosOf } from "./scenarios.js";
+import { cut } from "./scales.js";
+import { floorOf, shortDevice, shortMode } from "./marks.js";
+import { addPanel } from "./panels.js";
+import { sortedChart } from "./pairs.js";
+import { configurationCards, deviceSums, deviceTable, overallWord } from "./devices.js";
+import { statusWords } from "./broke.js";
+
 /** The whole section. */
-function answerSection() {
+export function answerSection() {
   const [sentence, sub, behind, terms] = ["sentence", "sub", "rows", "words"].map((name) => byId(`answer-${name}`));
   addPanel(byId("answer-head"), (view) => {
     const { yes, text, more, command } = answerTo(view);

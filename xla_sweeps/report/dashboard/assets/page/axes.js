@@ -1,10 +1,13 @@
 /** Axes of the parallel coordinates: a place for each row, by which the page filters too. */
 
+import { seconds, short, times } from "./numbers.js";
+import { FACETS } from "./state.js";
+
 /** How a facet's value is written. */
-const wordOf = ({ unit = "", blank = "" }, value) => `${value || blank}${unit}`;
+export const wordOf = ({ unit = "", blank = "" }, value) => `${value || blank}${unit}`;
 
 /** Facets are evenly spaced in their order, the rest is logarithmic and has a `write`. */
-const AXES = [
+export const AXES = [
   ...["device", "precision", "source", "runtime", "resolution_px", "batch_size"].map((name) => {
     const facet = FACETS.find(({ column }) => column === name);
     return { ...facet, name, title: facet.title.toLowerCase() };
@@ -18,7 +21,7 @@ const AXES = [
 ];
 
 /** One axis: a row's place on it, and how a place and a range are written; undefined for a name that is none. */
-function parallelAxis(index, name) {
+export function parallelAxis(index, name) {
   const spec = AXES.find((axis) => axis.name === name);
   return spec && { ...spec, ...(spec.write ? numberAxis : facetAxis)(index, spec) };
 }

@@ -1,8 +1,15 @@
 /** "What broke?": failures by status, mode and device, then one by one with what to do. */
 
+import { count, getOrMake, NONE, plural } from "./numbers.js";
+import { naturally } from "./data.js";
+import { button, byId, copyButton, el, fill, linkButton, linksOf, plainTable } from "./dom.js";
+import { cut } from "./scales.js";
+import { rowSettings } from "./marks.js";
+import { addPanel, currentView } from "./panels.js";
+
 const FAILURES_SHOWN = 25;
 
-function brokeSection() {
+export function brokeSection() {
   const local = { kind: null, shown: FAILURES_SHOWN };
   const worth = (view) => failedRows(view).length > 0;
   const draw = () => drawFailures(currentView, local, draw);
@@ -18,7 +25,7 @@ function brokeSection() {
 const failedRows = ({ base, rows, state: { verdict } }) =>
   verdict.size && !verdict.has("failed") ? [] : base.filter(rows.is("verdict", "failed"));
 
-const statusWords = (status) => status.replaceAll("_", " ");
+export const statusWords = (status) => status.replaceAll("_", " ");
 
 /** The failures, each once whatever its baseline, by status and mode, the most frequent kind first. */
 function failureKinds(view) {

@@ -3,11 +3,19 @@
  * and batch size.
  */
 
+import { countedOf, extent, GeometricMean, getOrMake, median, NONE, plural, present, short, times } from "./numbers.js";
+import { byId, dotted, plainTable } from "./dom.js";
+import { NAMED_BY, QUESTION } from "./view.js";
+import { chartText, cutMiddle, margins, speedupScale, WORDS } from "./scales.js";
+import { figured, floorOf, hollowIf, markOf, pairTip, rowLabel, shortDevice, unityMarks, verdictColour, verdictLegend } from "./marks.js";
+import { chart } from "./panels.js";
+import { LETTER } from "./pairs.js";
+
 const COMPARED_LINES = 12;
 
 const LINES_OVER = { resolution_px: "resolution (px)", batch_size: "batch size" };
 
-function compareSection() {
+export function compareSection() {
   const devices = chart("devices", {
     build: slopeChart,
     table: slopeTable,

@@ -3,11 +3,17 @@
  * given number of images.
  */
 
+import { count, images, median, plural, present, seconds, share, short } from "./numbers.js";
+import { byId, el, plainTable } from "./dom.js";
+import { logScale } from "./scales.js";
+import { devicePanels, markOf, pairTip, rowName, shortMode, speedupOf, subjectOf, verdictDots, verdictLegend, versus } from "./marks.js";
+import { addPanel, chart, sampled, sampleNote } from "./panels.js";
+
 const COST_POINTS = 1500;
 const IMAGES_FROM = 2; // decades on the slider
 const IMAGES_TO = 10;
 
-function costSection(state) {
+export function costSection(state) {
   const worth = (view) => view.overview.priced > 1;
   const scatter = chart("cost", { build: costScatter, table: costTable, follows: ["images"], worth });
   byId("cost-charts").append(budget(state, worth), scatter);

@@ -3,6 +3,8 @@
  * values; there is no object per row.
  */
 
+import { getOrMake, present } from "./numbers.js";
+
 /** Text in which marks that reverse the direction of writing are spelled out, so that no name reads as another. */
 const visible = (text) =>
   text.replace(
@@ -11,7 +13,7 @@ const visible = (text) =>
   );
 
 /** All columns and the page's metadata (build.py describes the layout) from gunzipped bytes. */
-function unpacked(buffer) {
+export function unpacked(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(visible(new TextDecoder().decode(new Uint8Array(buffer, 4, length))));
   const columns = new Map();
@@ -149,7 +151,7 @@ function textOrder(data, values) {
 }
 
 /** The codes of values in their natural order, and the rank of each code. */
-function naturalOrder(values) {
+export function naturalOrder(values) {
   const sorted = values.map((_, code) => code).sort((a, b) => naturally(values[a], values[b]));
   const ranks = new Uint32Array(values.length);
   sorted.forEach((code, rank) => (ranks[code] = rank));
@@ -167,11 +169,11 @@ function argsort(keys) {
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
 /** Order of two texts; numbers in them are compared by value. */
-const naturally = (a, b) => COLLATOR.compare(a, b);
+export const naturally = (a, b) => COLLATOR.compare(a, b);
 
 /** The names of all devices, in order. */
-const devicesOf = (rows) => rows.codes("device").values.toSorted();
+export const devicesOf = (rows) => rows.codes("device").values.toSorted();
 
 /** The texts of a column in what was measured, in order. */
-const measuredTexts = (rows, name) =>
+export const measuredTexts = (rows, name) =>
   rows.textsOf(name, rows.where(rows.is("origin", "measured"))).filter(Boolean).toSorted();

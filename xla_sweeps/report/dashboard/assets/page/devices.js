@@ -3,11 +3,21 @@
  * modes, costs and command.
  */
 
+import { allOf, capitalized, count, images, NONE, plural, present, range, rate, say, seconds, share, short, signed, times } from "./numbers.js";
+import { naturally } from "./data.js";
+import { FACETS, VERDICTS } from "./state.js";
+import { copyButton, el, linkButton, linksOf, plainTable, symbolOf, verdictMark } from "./dom.js";
+import { executionOf, modeOf } from "./scenarios.js";
+import { ANY_OUTCOME, QUESTION, sumsOf } from "./view.js";
+import { cut } from "./scales.js";
+import { rowName, rowSettings, shortMode, speedupOf } from "./marks.js";
+import { isBounded } from "./pairs.js";
+
 const SPREAD_BINS = 28;
 const CARDS_SHOWN = 4;
 
 /** A row for each device: typical, shares of the verdicts, best, worst, spread. */
-function deviceTable(view) {
+export function deviceTable(view) {
   if (!view.overview.compared && !view.overview.failed) return null;
   const speedup = view.rows.number("speedup");
   const bestRows = view.sorted(ANY_OUTCOME);
@@ -66,7 +76,7 @@ function spreadOf(logs, [low, high]) {
 }
 
 /** Each configuration of one model on one device. */
-function configurationCards(view) {
+export function configurationCards(view) {
   const [px, batch] = view.rows.numbers("resolution_px", "batch_size");
   const rows = Array.from(view.counted).sort((a, b) => px[a] - px[b] || batch[a] - batch[b]);
   const more = rows.length - CARDS_SHOWN;
@@ -173,13 +183,13 @@ function costsOf(row) {
 }
 
 /** Each device with its sums, in the order of their names. */
-const deviceSums = (view) =>
+export const deviceSums = (view) =>
   view.once("devices", () =>
     view.distinct("device").map((name) => ({ name, ...sumsOf(view.rows, view.counted.filter(view.rows.is("device", name))) })),
   );
 
 /** "Usually yes.", and the like: by the share of all pairs, including failures, as the package's rules say. */
-function overallWord(overview) {
+export function overallWord(overview) {
   const holds = ({ verdict, share, sign }) =>
     overview[verdict] / overview.pairs >= share && (!sign || sign * Math.log(overview.geomean ?? 1) > 0);
   return PACKAGE.rules.find(holds)?.word ?? PACKAGE.otherwise;

@@ -1,6 +1,16 @@
 /** "What changed?": two results folders side by side, on a page that compares them. */
 
-function differenceSection(comparison) {
+import { count, plural, present, range, times } from "./numbers.js";
+import { measuredTexts } from "./data.js";
+import { VERDICTS } from "./state.js";
+import { byId, dotted, el, emptyState, fill, folded, plainTable, verdictMark } from "./dom.js";
+import { chartText } from "./scales.js";
+import { daysOf, someOf } from "./marks.js";
+import { addPanel, chart } from "./panels.js";
+import { sortedBars, tipOf } from "./pairs.js";
+import { twoDigits } from "./grid.js";
+
+export function differenceSection(comparison) {
   byId("difference").hidden = !comparison;
   if (!comparison) return;
   const { title_a: a, title_b: b, environment = [], only_a: onlyA = [], only_b: onlyB = [] } = comparison;

@@ -3,7 +3,10 @@
  * are untrusted.
  */
 
-const there = (child) => child !== null && child !== undefined && child !== false;
+import { count, NONE } from "./numbers.js";
+import { VERDICTS } from "./state.js";
+
+export const there = (child) => child !== null && child !== undefined && child !== false;
 
 /**
  * An element.
@@ -12,7 +15,7 @@ const there = (child) => child !== null && child !== undefined && child !== fals
  *   ({event: listener}), `data` (dataset), `style` (by property), `text`; any other name is an attribute, omitted if its
  *   value is null or false.
  */
-function el(name, ...rest) {
+export function el(name, ...rest) {
   const [tag, ...classes] = name.split(".");
   const element = document.createElement(tag);
   if (classes.length) element.className = classes.join(" ");
@@ -29,32 +32,32 @@ function el(name, ...rest) {
   return element;
 }
 
-const byId = (id) => document.getElementById(id);
+export const byId = (id) => document.getElementById(id);
 
 /** A button. */
-const button = (props, click, ...content) => el("button", { type: "button", ...props, on: { click } }, ...content);
+export const button = (props, click, ...content) => el("button", { type: "button", ...props, on: { click } }, ...content);
 
 /** A button that looks like a link. */
-const linkButton = (text, click, props = {}) => button({ class: "link", ...props }, click, text);
+export const linkButton = (text, click, props = {}) => button({ class: "link", ...props }, click, text);
 
 /** Details that are closed at first. */
-const folded = (title, ...content) => el("details.twin", el("summary", title), ...content);
+export const folded = (title, ...content) => el("details.twin", el("summary", title), ...content);
 
 /** A choice of one of these values. */
-function selectOf(props, values, write, change) {
+export function selectOf(props, values, write, change) {
   const options = values.map((value) => el("option", { value, text: write(value) }));
   return el("select", { ...props, on: { change: ({ target }) => change(target.value) } }, options);
 }
 
 /** The parts that there are, joined. */
-const phrase = (parts, between = " ") => parts.filter(Boolean).join(between);
-const dotted = (...parts) => phrase(parts, " · ");
+export const phrase = (parts, between = " ") => parts.filter(Boolean).join(between);
+export const dotted = (...parts) => phrase(parts, " · ");
 
 /** Replaces all children. */
-const fill = (element, ...children) => element.replaceChildren(...children.flat().filter(there));
+export const fill = (element, ...children) => element.replaceChildren(...children.flat().filter(there));
 
 /** Shows a message for a moment, also to screen readers. */
-function announce(text) {
+export function announce(text) {
   const box = byId("toast");
   box.textContent = text;
   box.classList.add("shown");
@@ -78,10 +81,10 @@ async function copy(text, said) {
 }
 
 /** A button that copies the address, which holds the reader's choices. */
-const copyLink = (props = {}) => button(props, () => copy(location.href, "Link copied"), "Copy link");
+export const copyLink = (props = {}) => button(props, () => copy(location.href, "Link copied"), "Copy link");
 
 /** A button that copies the command that measures a row again. */
-function copyButton(view, row) {
+export function copyButton(view, row) {
   const { command, model } = view.at(row);
   if (!command) return el("span.none", NONE);
   const label = `Copy the command that measures ${model} again`;
@@ -90,7 +93,7 @@ function copyButton(view, row) {
 }
 
 /** Saves a text as a file. */
-function download(name, content, type) {
+export function download(name, content, type) {
   const address = URL.createObjectURL(new Blob([content], { type }));
   el("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
@@ -108,7 +111,7 @@ const TABLE_ROWS = 200;
  * @param {Array<[string, (item) => *]>} columns title, and what makes the text or nodes of an item's cell.
  * @param {object} [more] `titled`: the place of the cell that is the title of its row; other names are attributes.
  */
-function plainTable(caption, items, columns, { most = TABLE_ROWS, titled = 0, ...props } = {}) {
+export function plainTable(caption, items, columns, { most = TABLE_ROWS, titled = 0, ...props } = {}) {
   const lines = Array.from(items.slice(0, most), (item) => columns.map(([, cell]) => cell(item)));
   const right = columns.map((_, place) => place !== titled && lines.every((line) => isFigure(line[place])));
   const cellOf = (cell, place) =>
@@ -132,32 +135,32 @@ function plainTable(caption, items, columns, { most = TABLE_ROWS, titled = 0, ..
 }
 
 /** A box with its own scroll bar, usable by keyboard. */
-const scrollBox = (content, label) =>
+export const scrollBox = (content, label) =>
   el("div.scroll", { tabindex: "0", role: "group", "aria-label": label }, content);
 
 /** A symbol in its verdict's colour. */
-const symbolOf = (verdict) =>
+export const symbolOf = (verdict) =>
   el("span", { class: `symbol ${verdict}`, "aria-hidden": "true", text: VERDICTS[verdict]?.symbol ?? "○" });
 
 /** A verdict as symbol and word, so that it does not depend on colour. */
-const verdictMark = (verdict) =>
+export const verdictMark = (verdict) =>
   el("span.verdict", symbolOf(verdict), ` ${VERDICTS[verdict]?.word ?? verdict}`);
 
 /** A message in place of a chart that has nothing to show. */
-const emptyState = (text) => el("div.empty", el("p", text));
+export const emptyState = (text) => el("div.empty", el("p", text));
 
 /** A property of its own, of an object that may be missing; names are untrusted. */
-const ownOf = (object, name) => (object && Object.hasOwn(object, name) ? object[name] : undefined);
+export const ownOf = (object, name) => (object && Object.hasOwn(object, name) ? object[name] : undefined);
 
 /** A flag's meaning, with the mode or reason after its colon. */
-function flagMeaning(flag) {
+export function flagMeaning(flag) {
   const [word, ...rest] = flag.split(":");
   const meaning = ownOf(PACKAGE.flags, word) ?? word.replaceAll("_", " ");
   return rest.length ? `${meaning} (${rest.join(":")})` : meaning;
 }
 
 /** Links to a row's log, beside the page, and to its run in W&B, where their untrusted addresses lead nowhere else. */
-function linksOf(view, row) {
+export function linksOf(view, row) {
   const { log, results, trial_id: trial } = view.at(row);
   const { folders, runs } = view.rows.meta;
   const folder = ownOf(folders, results);
@@ -173,4 +176,4 @@ function linksOf(view, row) {
 }
 
 /** The chosen theme; the style sheet follows the system's where it is neither light nor dark. */
-const applyTheme = (theme) => (document.documentElement.dataset.theme = theme);
+export const applyTheme = (theme) => (document.documentElement.dataset.theme = theme);

@@ -1,5 +1,12 @@
 /** "Which model is fastest?": three podiums with shared ranks. */
 
+import { count, getOrMake, NONE, percent, range, rate, short, signed } from "./numbers.js";
+import { naturally } from "./data.js";
+import { button, byId, el, emptyState, fill, linkButton, phrase, plainTable, selectOf } from "./dom.js";
+import { rowSettings, shortMode, versus } from "./marks.js";
+import { addPanel } from "./panels.js";
+import { isBounded } from "./pairs.js";
+
 /** Each podium: how its figure is written, and the figure of a row with its interval. */
 const PODIUMS = {
   __proto__: null,
@@ -30,7 +37,7 @@ const PODIUM_PLACES = 10;
 const PODIUM_DEVICES = 6;
 
 /** Tabs by the ARIA pattern: arrows move, one tab is in the tab order. */
-function fastestSection(state) {
+export function fastestSection(state) {
   const names = Object.keys(PODIUMS);
   const choose = (place) => {
     state.set({ tab: names[place] }, { replace: true });
@@ -65,7 +72,7 @@ function fastestSection(state) {
 }
 
 /** The public study's questions, as the package answers them for the whole file, of the chosen scenario. */
-function studySection({ study = [] }) {
+export function studySection({ study = [] }) {
   const partOf = ({ key, title, finding, columns, lines, note }) => {
     const cells = columns.map((name, place) => [name, (line) => line[place]]);
     const text = `${note} Of the whole file, whatever the filters.`;
@@ -119,13 +126,13 @@ function podiumPlaces(view) {
 }
 
 /** The chosen resolution and batch size, by default the commonest. */
-function placeOf(view) {
+export function placeOf(view) {
   const places = podiumPlaces(view);
   return places.get(view.state.place) ?? [...places.values()].reduce((a, b) => (b.named > a.named ? b : a));
 }
 
 /** A choice of resolution and batch size for the sections that compare models; nothing if there is one. */
-function placePicker(view, id) {
+export function placePicker(view, id) {
   const places = podiumPlaces(view);
   if (places.size < 2) return null;
   const write = (key) => `${places.get(key).text} (${count(places.get(key).rows.length)})`;

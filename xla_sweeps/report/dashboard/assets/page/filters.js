@@ -3,8 +3,17 @@
  * tokens of the active filters. Their places do not depend on what is chosen, so that nothing moves under a mouse.
  */
 
+import { count, plural } from "./numbers.js";
+import { naturally } from "./data.js";
+import { FACETS, VERDICTS } from "./state.js";
+import { button, byId, copyLink, el, fill, phrase, selectOf, verdictMark } from "./dom.js";
+import { candidateFor, candidatesOf, pairFor, scenarioOf, scenariosOf } from "./scenarios.js";
+import { parallelAxis, wordOf } from "./axes.js";
+import { cut } from "./scales.js";
+import { shortMode } from "./marks.js";
+
 /** Builds the bar; it then follows the state. */
-function filterBar(index, state) {
+export function filterBar(index, state) {
   const model = modelControl(index, state);
   const facets = FACETS.map((facet) => ({ ...facet, ...facetControl(index, state, facet) }));
   const choices = [scenarioChoice, baselineChoice, originChoice].map((make) => make(index, state));

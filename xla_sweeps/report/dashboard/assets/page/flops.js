@@ -3,10 +3,17 @@
  * batch size, with the trend of all models on each device.
  */
 
+import { extent, percent, plural, present, range, rate, short } from "./numbers.js";
+import { button, byId, el, fill, phrase, plainTable } from "./dom.js";
+import { chartText, logScale } from "./scales.js";
+import { devicePanels, doubtLegend, hollowIf, rowName, shortMode, someOf, subjectOf } from "./marks.js";
+import { addPanel, chart, sampled, sampleNote } from "./panels.js";
+import { placeOf, placePicker } from "./fastest.js";
+
 const FLOPS_POINTS = 700;
 const FLOPS_NAMED = 12;
 
-function flopsSection(state) {
+export function flopsSection(state) {
   const click = () => state.set({ named: state.named ? "" : "mobilenet" }, { replace: true });
   const preset = button({ class: "small", id: "mobilenet" }, click, "The MobileNet case");
   const question = "Few operations in many kernels: how far below the trend are the MobileNets?";

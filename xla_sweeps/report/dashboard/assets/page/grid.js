@@ -2,13 +2,18 @@
  * The table of all selected pairs, sorted by any column, with only the visible rows in the document; and the CSV file.
  */
 
+import { date, digits, NONE, present, seconds, short, times } from "./numbers.js";
+import { button, copyButton, copyLink, download, el, fill, linksOf, scrollBox, verdictMark } from "./dom.js";
+import { speedupOf } from "./marks.js";
+import { addPanel, currentView } from "./panels.js";
+
 const ROW_HEIGHT = 30; // pixels, as in the style sheet
 const SPARE_ROWS = 8;
 
 const whole = (value) => (present(value) ? String(Math.round(value)) : NONE);
 const orNever = (value) => (value === Infinity ? "never" : short(value));
 const chance = (value) => (value < 0.001 ? "<0.001" : digits(value, 2));
-const twoDigits = (value) => digits(value, 2);
+export const twoDigits = (value) => digits(value, 2);
 
 /** Column, title, width in pixels, and how its figure is written, or what makes the cell of a view and a row. */
 const GRID = [
@@ -83,7 +88,7 @@ function gridTable(heads, body) {
 }
 
 /** The table in its scrolling box. */
-function gridPanel(state) {
+export function gridPanel(state) {
   const heads = GRID.map((column) => gridHead(state, column));
   const body = el("tbody");
   const table = gridTable(heads, body);

@@ -1,5 +1,26 @@
 /** Main: unpacks the data, builds the sections, and updates them when the state changes. */
 
+import { count, date, plural, present, share } from "./numbers.js";
+import { devicesOf, measuredTexts, unpacked } from "./data.js";
+import { LOOKS, State } from "./state.js";
+import { applyTheme, byId, dotted, el, emptyState, fill, phrase } from "./dom.js";
+import { pairFor, scenariosOf } from "./scenarios.js";
+import { Index, View } from "./view.js";
+import { shortMode, someOf } from "./marks.js";
+import { allDrawn, drawAll, refreshPanels, reportErrorOnPage } from "./panels.js";
+import { filterBar } from "./filters.js";
+import { brokeSection } from "./broke.js";
+import { answerSection } from "./answer.js";
+import { whereSection } from "./where.js";
+import { fastestSection, studySection } from "./fastest.js";
+import { flopsSection } from "./flops.js";
+import { costSection } from "./cost.js";
+import { compareSection } from "./compare.js";
+import { trustSection } from "./trust.js";
+import { parallelPanel } from "./parallel.js";
+import { gridPanel } from "./grid.js";
+import { differenceSection } from "./difference.js";
+
 /** Badges, what was compared and how, at the top; the title follows the view. */
 function pageHeader(index) {
   const { rows } = index;

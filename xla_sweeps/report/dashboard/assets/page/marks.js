@@ -2,11 +2,17 @@
  * Marks and words that several charts share: what is drawn, markers of verdicts and modes, doubt, panels of devices.
  */
 
+import { countedOf, images, plural, present, range, rate, seconds, times } from "./numbers.js";
+import { VERDICTS } from "./state.js";
+import { dotted, el, ownOf, phrase } from "./dom.js";
+import { modeOf } from "./scenarios.js";
+import { chartText, cutMiddle, margins } from "./scales.js";
+
 /** "XLA over graph". */
-const versus = ({ state }) => `${shortMode(state.candidate)} over ${shortMode(state.baseline)}`;
+export const versus = ({ state }) => `${shortMode(state.candidate)} over ${shortMode(state.baseline)}`;
 
 /** What over what, where, when and how many: what a picture of the chart must still say. */
-function subjectOf(view, what = `Speedup of ${versus(view)}`, n = view.counted.length) {
+export function subjectOf(view, what = `Speedup of ${versus(view)}`, n = view.counted.length) {
   const rest = view.once(`subject of ${n}`, () => {
     const devices = view.distinct("device");
     return dotted(
@@ -20,7 +26,7 @@ function subjectOf(view, what = `Speedup of ${versus(view)}`, n = view.counted.l
 }
 
 /** "2026-11-01 to 2026-11-05": the days between which something was measured, of dates as text; "" without any. */
-function daysOf(texts) {
+export function daysOf(texts) {
   const dates = texts.filter(Boolean);
   if (!dates.length) return "";
   const ends = [(a, b) => (b < a ? b : a), (a, b) => (b > a ? b : a)].map((better) => dates.reduce(better));
@@ -28,7 +34,7 @@ function daysOf(texts) {
 }
 
 /** Who measured with what. */
-function sourceOf(view) {
+export function sourceOf(view) {
   return view.once("source", () => {
     const published = view.distinct("origin").every((origin) => origin === "imported");
     return dotted(
@@ -40,10 +46,10 @@ function sourceOf(view) {
 }
 
 /** A device's name without its maker. */
-const shortDevice = ({ rows }, device) => ownOf(rows.meta.short, device) ?? device;
+export const shortDevice = ({ rows }, device) => ownOf(rows.meta.short, device) ?? device;
 
 /** "A, B and 3 more". */
-const someOf = (names, most, between = ", ") =>
+export const someOf = (names, most, between = ", ") =>
   names.slice(0, most).join(between) + (names.length > most ? ` and ${names.length - most} more` : "");
 
 /** The settings in a row's name: column, and how its value is written. */
@@ -55,13 +61,13 @@ const SETTINGS = [
 ];
 
 /** Resolution, batch, precision and device of a row, and what else tells it apart. */
-function rowSettings(view, row, { device = true } = {}) {
+export function rowSettings(view, row, { device = true } = {}) {
   const settings = device ? SETTINGS : SETTINGS.slice(0, -1);
   return dotted(...settings.map(([column, write]) => write(view.index.facetText(column, row)))) + view.at(row).suffix;
 }
 
 /** A row's whole name, which no other has: for tooltips and tables. */
-const rowName = (view, row) => `${view.at(row).model} · ${rowSettings(view, row)}`;
+export const rowName = (view, row) => `${view.at(row).model} · ${rowSettings(view, row)}`;
 
 /** The settings in which the pairs differ, and in words those that all share. */
 function nameParts(view) {
@@ -75,7 +81,7 @@ function nameParts(view) {
 }
 
 /** A row's name without what all pairs share; or the part of it that rows share which differ in one column only. */
-function rowLabel(view, row, { without = "" } = {}) {
+export function rowLabel(view, row, { without = "" } = {}) {
   const settings = nameParts(view).differing.filter(([column]) => column !== without);
   const written = settings.map(([column, write]) => {
     const value = view.index.facetText(column, row);
@@ -86,36 +92,36 @@ function rowLabel(view, row, { without = "" } = {}) {
 }
 
 /** What marks need of a row: its speedup with interval, verdict, doubt and device. */
-function markOf(view, row) {
+export function markOf(view, row) {
   const { speedup: value, speedup_low: low, speedup_high: high, verdict, device } = view.at(row);
   return { row, value, low, high, verdict, device, doubt: view.doubt(row) };
 }
 
 /** "1.32×~": a row's speedup with its mark of doubt. */
-const speedupOf = (view, row) => `${times(view.at(row).speedup)}${view.doubt(row)}`;
+export const speedupOf = (view, row) => `${times(view.at(row).speedup)}${view.doubt(row)}`;
 
 /** "1.30–1.34": the interval of a row's speedup. */
-function intervalOf(view, row) {
+export function intervalOf(view, row) {
   const { speedup_low: low, speedup_high: high } = view.at(row);
   return range(low, high);
 }
 
 /** Columns of tables whose items are rows. */
-const named = (view) => ["Measurement", (row) => rowName(view, row)];
-const figured = (view, title = "Speedup") => [
+export const named = (view) => ["Measurement", (row) => rowName(view, row)];
+export const figured = (view, title = "Speedup") => [
   [title, (row) => speedupOf(view, row)],
   ["95 % interval", (row) => intervalOf(view, row)],
 ];
 
 /** The widest band of no difference among rows. */
-const floorOf = (view) =>
+export const floorOf = (view) =>
   view.once("floor", () => {
     const floor = view.rows.number("floor");
     return view.counted.reduce((most, row) => (floor[row] > most ? floor[row] : most), 0) || 0.01;
   });
 
 /** The 1× line and the band of no difference, of speedups along `x` or `y`. */
-function unityMarks(theme, floor, along) {
+export function unityMarks(theme, floor, along) {
   const ends = { [`${along}1`]: 1 / (1 + floor), [`${along}2`]: 1 + floor };
   const rule = along === "x" ? Plot.ruleX : Plot.ruleY;
   return [floor ? Plot.rect([0], { ...ends, fill: theme.band }) : null, rule([1], { stroke: theme.quiet })];
@@ -124,7 +130,7 @@ function unityMarks(theme, floor, along) {
 const PANELS_MOST = 6;
 
 /** A panel for each device, side by side where they have room: marks' channel, options of the plot, heads, note. */
-function devicePanels(devices, width) {
+export function devicePanels(devices, width) {
   const shown = devices.slice(0, PANELS_MOST);
   const across = shown.length * 270 <= width;
   const channel = across ? "fx" : "fy";
@@ -143,33 +149,33 @@ function devicePanels(devices, width) {
 }
 
 /** Full, or hollow if there is doubt: the colours of a mark, for items with a `doubt`. */
-const hollowIf = (theme, colour) => ({
+export const hollowIf = (theme, colour) => ({
   fill: (item) => (item.doubt ? theme.panel : colour(item)),
   stroke: colour,
   strokeWidth: 1.3,
 });
 
 /** The colour of an item's verdict. */
-const verdictColour = (theme) => ({ verdict }) => theme[verdict] ?? theme.quiet;
+export const verdictColour = (theme) => ({ verdict }) => theme[verdict] ?? theme.quiet;
 
 const VERDICT_SHAPES = { __proto__: null, faster: "triangle", slower: "triangle", equivalent: "square", ambiguous: "diamond" };
 
 /** Channels of a dot for items with a `verdict` and a `doubt`. */
-const verdictDots = (theme) => ({
+export const verdictDots = (theme) => ({
   symbol: ({ verdict }) => VERDICT_SHAPES[verdict] ?? "circle",
   rotate: ({ verdict }) => (verdict === "slower" ? 180 : 0),
   ...hollowIf(theme, verdictColour(theme)),
 });
 
 /** Legend entries: a marker in its colour and a word each. */
-const legendOf = (entries) =>
+export const legendOf = (entries) =>
   entries.map(({ mark = "", colour = "", text }) => {
     const symbol = mark && el("span", { "aria-hidden": "true", data: { colour }, style: { color: colour }, text: mark });
     return el("span", { class: mark ? "entry" : "entry wrap" }, symbol, ` ${text}`);
   });
 
 /** The verdicts among the items, and what hollow means if any is. */
-function verdictLegend(theme, items) {
+export function verdictLegend(theme, items) {
   const verdicts = new Set(items.map(({ verdict }) => verdict));
   const shownVerdicts = Object.entries(VERDICTS).filter(([verdict]) => verdicts.has(verdict) && verdict !== "failed");
   const entries = shownVerdicts.map(([verdict, { symbol, word }]) => ({ mark: symbol, colour: theme[verdict], text: word }));
@@ -177,10 +183,10 @@ function verdictLegend(theme, items) {
 }
 
 /** What hollow means, if any item is. */
-const doubtLegend = (items) => (items.some(({ doubt }) => doubt) ? [{ text: `hollow: ${PACKAGE.contaminated}` }] : []);
+export const doubtLegend = (items) => (items.some(({ doubt }) => doubt) ? [{ text: `hollow: ${PACKAGE.contaminated}` }] : []);
 
 /** What a mouse over a pair says. */
-function pairTip(view, place) {
+export function pairTip(view, place) {
   const row = view.at(place);
   const { symbol = "", word = "" } = VERDICTS[row.verdict] ?? {};
   const paid = row.break_even_images;
@@ -196,7 +202,7 @@ function pairTip(view, place) {
 }
 
 /** What people call a mode; a second copy is named as such. */
-function shortMode(label) {
+export function shortMode(label) {
   const called = ownOf(PACKAGE.names, modeOf(label)) ?? modeOf(label);
   return modeOf(label) === label ? called : `a second copy of ${called}`;
 }

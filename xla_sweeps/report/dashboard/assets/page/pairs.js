@@ -3,12 +3,19 @@
  * A series is `{keys, of, name}`: what is sorted, and of each its `{value, low, high, verdict, doubt}` and its name.
  */
 
+import { count, plural, present, times } from "./numbers.js";
+import { VERDICTS } from "./state.js";
+import { plainTable, verdictMark } from "./dom.js";
+import { chartText, cutMiddle, margins, speedupScale, WORDS } from "./scales.js";
+import { figured, floorOf, hollowIf, named, pairTip, rowLabel, shortMode, speedupOf, subjectOf, unityMarks, verdictColour, verdictLegend } from "./marks.js";
+import { chart } from "./panels.js";
+
 const PAIRS_NAMED = 120;
 const COLUMNS_MOST = 600;
-const LETTER = 6.3; // pixels, about
+export const LETTER = 6.3; // pixels, about
 
 /** The chart of all pairs. */
-const sortedChart = () =>
+export const sortedChart = () =>
   chart("pairs", { build: sortedPairs, table: pairsTable, worth: (view) => view.sorted().length > 0 });
 
 const fastestFirst = (view) => view.sorted().toReversed();
@@ -46,16 +53,16 @@ function sortedPairs(view, theme, width) {
 }
 
 /** Bars of a series from 1×, sorted. */
-function sortedBars(series, look) {
+export function sortedBars(series, look) {
   const { length } = series.keys;
   const many = length > PAIRS_NAMED;
   const items = buckets(series, many ? Math.min(length, COLUMNS_MOST) : length);
   return { ...(many ? columns : namedBars)(series, items, look), legend: verdictLegend(look.theme, items) };
 }
 
-const isBounded = ({ low, high }) => present(low) && present(high);
+export const isBounded = ({ low, high }) => present(low) && present(high);
 
-const endsOf = (items) => items.flatMap(({ value, low, high }) => [value, low, high]);
+export const endsOf = (items) => items.flatMap(({ value, low, high }) => [value, low, high]);
 
 /** Few: a line each, with name, whisker and figure. */
 function namedBars({ name }, items, { theme, width, floor, failed, axis }) {
@@ -171,7 +178,7 @@ function meanOf(figures) {
 const sharedWord = ([first, ...others]) => (others.every((word) => word === first) ? first : "");
 
 /** What a mouse over an item says; over a column of several, how many, their range, and which is the middle one. */
-function tipOf({ key, of, ends }, noun, tip) {
+export function tipOf({ key, of, ends }, noun, tip) {
   if (of === 1) return tip(key);
   const [name, ...rest] = tip(key);
   return [`${plural(of, noun)}, ${ends.map(times).join(" to ")}`, `In the middle: ${name}`, ...rest];

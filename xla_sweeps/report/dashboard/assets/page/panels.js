@@ -1,8 +1,14 @@
 /** Panels: parts of the page that are drawn only near the viewport, and charts with their text and table. */
 
+import { count } from "./numbers.js";
+import { applyTheme, byId, el, emptyState, fill, folded, phrase, there } from "./dom.js";
+import { chartText, colours } from "./scales.js";
+import { PICTURE_WIDTH, pictureButtons, pictureOf } from "./picture.js";
+import { legendOf, sourceOf, subjectOf } from "./marks.js";
+
 const PANELS = [];
 const MARGIN = 250; // pixels outside the viewport in which panels are drawn too
-let currentView = null;
+export let currentView = null;
 
 const sight = new IntersectionObserver(
   (entries) => {
@@ -22,7 +28,7 @@ const sight = new IntersectionObserver(
  * @param {string[]} [more.follows] parts of the state that it shows beside the view: `sort`, `tab`, `images`.
  * @param {(view: View) => boolean} [more.worth] whether the view gives it something to say; if not, it is not shown.
  */
-function addPanel(element, draw, { follows = [], worth = () => true } = {}) {
+export function addPanel(element, draw, { follows = [], worth = () => true } = {}) {
   const panel = { element, draw, follows, worth, near: false, stale: true };
   PANELS.push(panel);
   sight.observe(element);
@@ -33,7 +39,7 @@ function addPanel(element, draw, { follows = [], worth = () => true } = {}) {
  * A new view or theme: everything is drawn again, now or when it comes near the viewport.
  * @param {string[]|null} [names] the only parts of the state that changed; then only panels that follow them are drawn.
  */
-function refreshPanels(view = currentView, names = null) {
+export function refreshPanels(view = currentView, names = null) {
   currentView = view;
   document.documentElement.style.setProperty("--pairs", view.pairs.length); // room for charts that are not drawn yet
   if (!names) showWorthy();
@@ -55,7 +61,7 @@ function showWorthy() {
 const isWaiting = ({ near, stale, element }) => near && stale && !element.hidden;
 
 /** Whether everything near the viewport is drawn. */
-const allDrawn = () => !PANELS.some(isWaiting);
+export const allDrawn = () => !PANELS.some(isWaiting);
 
 /** Whether a panel is at most so many pixels outside the viewport. */
 function isWithin({ element }, margin) {
@@ -86,7 +92,7 @@ function lookAgain(panel) {
 }
 
 /** Draws everything, for printing. */
-function drawAll() {
+export function drawAll() {
   PANELS.filter(({ element }) => element.checkVisibility()).forEach(drawPanel);
 }
 
@@ -111,7 +117,7 @@ function focusAgain(element, text) {
 }
 
 /** Marks the page as faulty, for tests, and logs the problem. */
-function reportErrorOnPage(problem) {
+export function reportErrorOnPage(problem) {
   document.documentElement.dataset.error = String(problem?.message ?? problem);
   console.error(problem);
 }
@@ -128,7 +134,7 @@ function reportErrorOnPage(problem) {
  * @param {(view: View) => boolean} [spec.worth] as for `addPanel`; default: there is a pair.
  * @returns {HTMLElement} the figure.
  */
-function chart(name, { build, table, follows, worth = (view) => view.pairs.length > 0 }) {
+export function chart(name, { build, table, follows, worth = (view) => view.pairs.length > 0 }) {
   const parts = {
     finding: el("h3", name), // until it is drawn
     subject: el("p.subject"),
@@ -222,10 +228,10 @@ function drawing(finding, { plot, tip, click }, width) {
 }
 
 /** An even sample of the items, with at most `most` of them. */
-function sampled(items, most) {
+export function sampled(items, most) {
   if (items.length <= most) return Array.from(items);
   return Array.from({ length: most }, (_, i) => items[Math.floor((i * (items.length - 1)) / (most - 1))]);
 }
 
 /** A sentence if not all points are drawn, else "". */
-const sampleNote = (drawn, all) => (drawn < all ? `${count(drawn)} of ${count(all)} points, evenly sampled.` : "");
+export const sampleNote = (drawn, all) => (drawn < all ? `${count(drawn)} of ${count(all)} points, evenly sampled.` : "");

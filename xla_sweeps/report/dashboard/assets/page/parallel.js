@@ -1,5 +1,12 @@
 /** Parallel coordinates: all settings and figures at once; a range on an axis filters the whole page. */
 
+import { allOf, count, extent, plural, present } from "./numbers.js";
+import { el, folded, plainTable, selectOf } from "./dom.js";
+import { AXES, parallelAxis } from "./axes.js";
+import { chartText, cutMiddle, logTicks, margins, WORDS } from "./scales.js";
+import { markOf, pairTip, verdictColour, verdictLegend } from "./marks.js";
+import { addPanel, chart, sampled } from "./panels.js";
+
 const PARALLEL_LINES = 400;
 
 /** Whether the rows differ on two axes or more; stops at the first two rows of an axis that do. */
@@ -24,7 +31,7 @@ function usefulAxes(view) {
 }
 
 /** The folded chart; drawn on opening. */
-function parallelPanel(state) {
+export function parallelPanel(state) {
   const figure = chart("settings", { build: parallelChart, table: rangesTable });
   figure.append(rangeForm(state));
   const summary = el("summary", "All settings at once");

@@ -1,7 +1,10 @@
 /** Pictures: a chart as a file of its own, with title, subject, legend and source, so that it can leave the page. */
 
+import { announce, button, download, el } from "./dom.js";
+import { chartText } from "./scales.js";
+
 /** The buttons of a chart. */
-function pictureButtons(name, picture) {
+export function pictureButtons(name, picture) {
   const take = (text, label, click) => button({ class: "small", "aria-label": label }, click, text);
   const save = () => download(`${name}.svg`, picture().text, "image/svg+xml");
   return el(
@@ -34,10 +37,10 @@ async function pngOf({ text, width, height }) {
 }
 
 const PAD = 16;
-const PICTURE_WIDTH = 960;
+export const PICTURE_WIDTH = 960;
 
 /** The whole figure as one SVG, in these colours: `{text, width, height}`. */
-function pictureOf({ finding, subject, legend, chart, how, source }, theme) {
+export function pictureOf({ finding, subject, legend, chart, how, source }, theme) {
   const [width, height] = ["width", "height"].map((name) => Number(chart.getAttribute(name)));
   const font = getComputedStyle(document.body).fontFamily;
   const lines = [];

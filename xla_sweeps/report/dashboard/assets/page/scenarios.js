@@ -1,9 +1,11 @@
 /** Scenarios: those of a file, and the pair of modes that each begins with. */
 
+import { ownOf } from "./dom.js";
+
 const SCENARIOS = Object.keys(PACKAGE.headlines);
 
 /** The scenarios of the file, those that were measured most first: name, and the pair that each is about. */
-function scenariosOf(rows) {
+export function scenariosOf(rows) {
   return (rows.scenarios ??= scenariosIn(rows).map((name) => {
     const [baseline, candidate] = ownOf(PACKAGE.headlines, name) ?? PACKAGE.headlines.call;
     return { name, baseline, candidate };
@@ -23,19 +25,19 @@ function scenariosIn(rows) {
   return found.length ? found.toSorted(first).map(({ name }) => name) : ["call"];
 }
 
-const scenarioOf = (rows, scenario) => scenariosOf(rows).find(({ name }) => name === scenario) ?? scenariosOf(rows)[0];
+export const scenarioOf = (rows, scenario) => scenariosOf(rows).find(({ name }) => name === scenario) ?? scenariosOf(rows)[0];
 
-const candidatesOf = ({ pairs }, { scenario, baseline }) => pairs.get(scenario)?.get(baseline) ?? new Set();
+export const candidatesOf = ({ pairs }, { scenario, baseline }) => pairs.get(scenario)?.get(baseline) ?? new Set();
 
 /** A candidate of a baseline: the scenario's own where it was measured. */
-function candidateFor(index, scenario, baseline) {
+export function candidateFor(index, scenario, baseline) {
   const candidates = candidatesOf(index, { scenario, baseline });
   const usual = scenarioOf(index.rows, scenario).candidate;
   return candidates.has(usual) || !candidates.size ? usual : [...candidates][0];
 }
 
 /** The pair to begin with: the scenario's own baseline, else eager, else the first of this scenario and origin. */
-function pairFor(index, scenario, origin) {
+export function pairFor(index, scenario, origin) {
   const { rows, pairs } = index;
   const isOf = origin === "all" ? () => true : rows.is("origin", origin);
   const baselines = rows.textsOf("baseline", rows.where(rows.is("scenario", scenario)).filter(isOf));
@@ -46,7 +48,7 @@ function pairFor(index, scenario, origin) {
 }
 
 /** The mode behind a label: `graph_2` is `graph`. */
-const modeOf = (label) => label.replace(/_\d+$/, "");
+export const modeOf = (label) => label.replace(/_\d+$/, "");
 
 /** What compiles and runs a label's mode; undefined for a mode of another version. */
-const executionOf = (label) => ownOf(PACKAGE.executions, modeOf(label));
+export const executionOf = (label) => ownOf(PACKAGE.executions, modeOf(label));

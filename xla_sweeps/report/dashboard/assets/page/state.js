@@ -3,7 +3,9 @@
  * work.
  */
 
-const VERDICTS = {
+import { digits, present } from "./numbers.js";
+
+export const VERDICTS = {
   __proto__: null, // names come from the URL too
   ...Object.fromEntries(
     ["faster", "equivalent", "ambiguous", "slower", "failed"].map((word) => [word, { symbol: PACKAGE.symbols[word], word }]),
@@ -14,7 +16,7 @@ const VERDICTS = {
  * Facets that can have several values at once: those at the front with the word before them and the word for any value,
  * the other columns of the question, and the rest.
  */
-const FACETS = [
+export const FACETS = [
   { column: "device", before: "on", any: "any device" },
   { column: "resolution_px", unit: " px", before: "at", any: "any px" },
   { column: "batch_size", before: "batch", any: "any" },
@@ -35,9 +37,9 @@ const MULTIPLE = [...FACETS.map(({ column }) => column), "verdict"];
 const SINGLE = { model: "", scenario: "", baseline: "", candidate: "", origin: "" };
 
 /** Choices that filter nothing, and what they are at first. */
-const LOOKS = { sort: "-speedup", tab: "throughput", place: "", named: "", images: "", theme: "auto" };
+export const LOOKS = { sort: "-speedup", tab: "throughput", place: "", named: "", images: "", theme: "auto" };
 
-class State {
+export class State {
   #listeners = [];
 
   #sidesOf;

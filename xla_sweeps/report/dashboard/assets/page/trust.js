@@ -1,8 +1,16 @@
 /** "Can I trust it?": A/A pairs, flags, noise, clocks. */
 
+import { count, digits, extent, median, NONE, percent, plural, present, share } from "./numbers.js";
+import { devicesOf } from "./data.js";
+import { byId, dotted, el, fill, flagMeaning, ownOf, plainTable } from "./dom.js";
+import { margins, speedupScale } from "./scales.js";
+import { daysOf, doubtLegend, figured, hollowIf, intervalOf, markOf, named, rowName, someOf, speedupOf, unityMarks } from "./marks.js";
+import { addPanel, chart, sampled, sampleNote } from "./panels.js";
+import { endsOf, isBounded } from "./pairs.js";
+
 const TWINS_DRAWN = 400;
 
-function trustSection() {
+export function trustSection() {
   const worth = (view) => view.base.some(isTwinOf(view));
   byId("trust-charts").append(chart("twins", { build: twinPlot, table: twinTable, worth }), trustFacts());
 }

@@ -1,5 +1,11 @@
 /** View: the rows that match the filters, and their summary. One pass over typed arrays; no object per row. */
 
+import { GeometricMean, getOrMake, median, present, reach, SPREAD_MODELS, tenths } from "./numbers.js";
+import { naturally, naturalOrder } from "./data.js";
+import { FACETS, VERDICTS } from "./state.js";
+import { modeOf, pairFor, scenariosOf } from "./scenarios.js";
+import { parallelAxis } from "./axes.js";
+
 const IN_FACETS = 1; // device, resolution, …
 const IN_BRUSH = 2; // the ranges set on the parallel axes, but for those of outcomes
 const IN_ORIGIN = 4; // measured here, published; and in the scenario
@@ -7,17 +13,17 @@ const IN_PAIRS = 8; // baseline and candidate
 const IN_OUTCOME = 16; // verdict, and ranges of what was measured: no answer may follow from these
 const IN_MODEL = 32; // the name
 const IN_ALL = 63;
-const ANY_OUTCOME = IN_ALL & ~IN_OUTCOME;
+export const ANY_OUTCOME = IN_ALL & ~IN_OUTCOME;
 
 /** Columns of a question: of the thing that was run, and of the sides that are compared. */
 const isSide = ({ column, part }) => part === "sides" || column === "device";
 const [SIDES, CONFIGURATION] = [isSide, (mark) => !isSide(mark)].map((test) =>
   PACKAGE.question.filter(test).map(({ column }) => column),
 );
-const QUESTION = [...CONFIGURATION, ...SIDES];
+export const QUESTION = [...CONFIGURATION, ...SIDES];
 
 /** What every view needs, computed once: numbers from 0 for each row, and how many there are. */
-class Index {
+export class Index {
   #trials;
 
   constructor(rows) {
@@ -115,13 +121,13 @@ function renumbered(keys, size) {
   return [numbers, found];
 }
 
-const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "device", "candidate", "baseline"];
+export const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "device", "candidate", "baseline"];
 
 /** For each code of a column's values 1 or 0. */
 const flagsOf = (values, inside) => Uint8Array.from(values, (value) => Number(inside(value)));
 
 /** The rows that match a state. */
-class View {
+export class View {
   #memory = new Map();
   #mask; // of each row the filters that let it through
   #contaminated;
@@ -292,7 +298,7 @@ function isBetter(one, other) {
 }
 
 /** Sums over rows: how many have each verdict, which have a speedup, and the geometric mean of these. */
-function sumsOf(rows, places) {
+export function sumsOf(rows, places) {
   const { data, values } = rows.column("verdict");
   const [speedup, model] = [rows.number("speedup"), rows.column("model").data];
   const counts = new Uint32Array(values.length);

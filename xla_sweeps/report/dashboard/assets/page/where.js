@@ -2,7 +2,14 @@
  * "Where does it help?": the heat map of families with what ran, and families by geometric mean (never by the best variant).
  */
 
-function whereSection() {
+import { count, countedOf, digits, extent, GeometricMean, getOrMake, NONE, percent, present, range, reach, share, SPREAD_MODELS, times } from "./numbers.js";
+import { naturally } from "./data.js";
+import { byId, dotted, el, fill, linkButton, phrase, plainTable } from "./dom.js";
+import { chartText, cutMiddle, inkOn, margins, speedupColours, WORDS } from "./scales.js";
+import { doubtLegend, shortDevice } from "./marks.js";
+import { addPanel, chart } from "./panels.js";
+
+export function whereSection() {
   const map = chart("where", { build: heatMap, table: heatTable, worth: (view) => view.counted.length > 1 && view.overview.compared + view.overview.failed > 0 });
   byId("where-charts").append(map, familyList());
 }
