@@ -23,6 +23,9 @@ _TOLD_APART_BY = ("results", *TELLING[:-1], "measured_at", TELLING[-1])
 """Columns that tell rows of one name apart, the plainest first."""
 
 
+DERIVED_TEXTS, DERIVED_NUMBERS = ("suffix", "suffix_asked"), ("break_even_images",)
+
+
 def with_derived(table: pyarrow.Table) -> pyarrow.Table:
     """The table with `break_even_images`, `suffix` and `suffix_asked`.
 

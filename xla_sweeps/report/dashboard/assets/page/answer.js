@@ -24,7 +24,7 @@ export function answerSection() {
   addPanel(byId("published"), published, { worth: (view) => view.alone.length > 0 });
 }
 
-/** Links to the scenarios that the file has too: no figure is of several. */
+/** Links to the scenarios that the file has too: no figure is of several. @param {View} view */
 function otherScenarios({ rows, index, state }) {
   const others = scenariosOf(rows).filter(({ name }) => name !== state.scenario);
   const choose = (name) => () => state.set({ scenario: name, ...pairFor(index, name, state.origin) });
@@ -32,11 +32,11 @@ function otherScenarios({ rows, index, state }) {
   return links.length ? el("p.note", "Also measured, each by itself:", links) : null;
 }
 
-/** Whether all that is shown is of one model on one device. */
+/** Whether all that is shown is of one model on one device. @param {View} view */
 const isOneModel = (view) =>
-  view.counted.length > 0 && ["model", "device"].every((name) => view.distinct(name).length === 1);
+  view.counted.length > 0 && view.distinct("model").length === 1 && view.distinct("device").length === 1;
 
-/** The answer: a word, a sentence, caveats, and what to run. */
+/** The answer: a word, a sentence, caveats, and what to run. @param {View} view */
 function answerTo(view) {
   const { overview: o, state } = view;
   const [candidate, baseline] = [state.candidate, state.baseline].map(shortMode);
@@ -70,7 +70,7 @@ function answerTo(view) {
   };
 }
 
-/** "Yes on A100 (1.32×) and T4 (1.10×), no on V100 (0.80×)"; "" where all devices have the same word. */
+/** "Yes on A100 (1.32×) and T4 (1.10×), no on V100 (0.80×)"; "" where all devices have the same word. @param {View} view */
 function deviceWords(view) {
   const groups = new Map();
   for (const sums of deviceSums(view)) {
@@ -87,7 +87,7 @@ function deviceWords(view) {
   return words.length < 2 ? "" : capitalized(parts.join(", "));
 }
 
-/** How many of the configurations are contaminated, published, or of a saved graph. */
+/** How many of the configurations are contaminated, published, or of a saved graph. @param {View} view */
 function countsIn({ counted, rows }) {
   const those = (name, value) => counted.filter(rows.is(name, value)).length;
   return {
@@ -108,7 +108,7 @@ function typically({ geomean, models, spread_low: low, spread_high: high }, cand
 function countsOf({ pairs, faster, slower, failed }, candidate, baseline) {
   const text = say("counts", { candidate, baseline, faster: count(faster), pairs: plural(pairs, "configuration") });
   const others = Object.entries({ slower, failed }).filter(([, n]) => n);
-  return text + others.map(([verdict, n]) => say(`${verdict} in`, { count: count(n) })).join("");
+  return text + others.map(([verdict, n]) => say(/** @type {any} */ (`${verdict} in`), { count: count(n) })).join("");
 }
 
 /** "5,400": a count with two significant digits. */
@@ -117,7 +117,7 @@ const roughly = (value) => count(value < 100 ? Math.round(value) : Number(value.
 /** "5,400 calls", by the scenario's name of a call. */
 const calls = (value, scenario) => `${roughly(value)} ${ownOf(PACKAGE.calls, scenario) ?? "call"}s`;
 
-/** " Compiling takes 12 s longer; half pay it back within 143,000 calls, 40 never do.", as far as it is known. */
+/** " Compiling takes 12 s longer; half pay it back within 143,000 calls, 40 never do.", as far as it is known. @param {View} view */
 function costs({ overview, state }) {
   const { median_extra_compile_s: extra, median_break_even_calls: middle, never, priced } = overview;
   if (!present(extra) || !priced) return "";
@@ -127,7 +127,7 @@ function costs({ overview, state }) {
   return `${text}${say("half", { amount: calls(middle, state.scenario) })}${never ? say("never", { count: count(never) }) : ""}.`;
 }
 
-/** What limits an answer over several configurations. */
+/** What limits an answer over several configurations. @param {View} view */
 function caveatsOfMany(view, { contaminated, published: others, saved }, every) {
   const { pairs, failed } = view.overview;
   const tested = ownOf(view.rows.meta.trust, view.state.scenario);
@@ -147,10 +147,10 @@ function caveatsOfMany(view, { contaminated, published: others, saved }, every) 
   ]);
 }
 
-/** How a mode is turned on; undefined for one that is not known. */
+/** How a mode is turned on; undefined for one that is not known. @param {string} label */
 const switchOf = (label) => ownOf(PACKAGE.switches, modeOf(label));
 
-/** The words of the first screen, explained. */
+/** The words of the first screen, explained. @param {View} view */
 function termsOf(view) {
   const { state } = view;
   const switchable = [state.candidate, state.baseline].filter(switchOf);
@@ -163,7 +163,7 @@ function termsOf(view) {
   ]);
 }
 
-/** The answer if all figures are published: their direction, without knowledge of their noise. */
+/** The answer if all figures are published: their direction, without knowledge of their noise. @param {View} view */
 function answerAsPublished(view, candidate, baseline) {
   const { pairs, faster, compared } = view.overview;
   const speedup = view.rows.number("speedup");
@@ -179,7 +179,7 @@ function answerAsPublished(view, candidate, baseline) {
 
 const YES = { __proto__: null, faster: "Yes", slower: "No", equivalent: "No difference", ambiguous: "Ambiguous" };
 
-/** The answer about a single pair, with caveats. */
+/** The answer about a single pair, with caveats. @param {View} view @param {number} place */
 function answerToOne(view, place, candidate, baseline) {
   const row = view.at(place);
   const { verdict, speedup, note } = row;
@@ -208,13 +208,13 @@ function answerToOne(view, place, candidate, baseline) {
   };
 }
 
-/** The sentence of a pair's verdict, as the terminal has it; a slowdown with the interval inverted. */
+/** The sentence of a pair's verdict, as the terminal has it; a slowdown with the interval inverted. @param {View} view @param {Row} row */
 function verdictSentence(view, row, candidate, baseline) {
   const { verdict, speedup, speedup_low: low, speedup_high: high } = row;
   const slower = verdict === "slower";
   const bounds = slower ? range(1 / high, 1 / low) : range(low, high);
   const replicates = plural(row.replicates, "replicate");
-  return say(verdict, {
+  return say(/** @type {any} */ (verdict), {
     candidate,
     baseline,
     speedup: times(slower ? 1 / speedup : speedup),
@@ -225,7 +225,7 @@ function verdictSentence(view, row, candidate, baseline) {
   });
 }
 
-/** Why a pair failed, as the terminal says it. */
+/** Why a pair failed, as the terminal says it. @param {View} view @param {Row} row */
 function failedAnswer({ state, overview }, row, where, candidate, baseline) {
   const failed = shortMode(row.failed_mode || candidate);
   const [message, status] = [row.failure_message || statusWords(row.status), row.status];
@@ -239,7 +239,7 @@ function failedAnswer({ state, overview }, row, where, candidate, baseline) {
   return { yes: failed === baseline ? "No answer." : overallWord(overview), text: `${where}: ${text}`, more: row.failure_hint };
 }
 
-/** When a pair's compiling pays back, as far as it is known. */
+/** When a pair's compiling pays back, as far as it is known. @param {Row} row */
 function paysBackOne(row) {
   const { break_even_calls: needed, break_even_low: low, break_even_high: high, scenario } = row;
   if (!present(needed)) return say("use", { switch: switchOf(row.candidate) ?? shortMode(row.candidate) });
@@ -259,21 +259,21 @@ function openOf({ excluded_above: bound, replicates_to_settle: more, replicate_s
   return say("open", { excluded, replicates, floor: `${percent(100 * floor)} %` });
 }
 
-/** The caveats of a pair's figures. */
+/** The caveats of a pair's figures. @param {Row} row */
 function caveats(row) {
   const isOpen = row.verdict === "ambiguous";
   const flags = row.flags.split(" ").filter((flag) => flag && (isOpen || flag !== "not_converged"));
-  const share = row.input_share;
+  const waiting = row.input_share;
   const ratio = row.throughput_samples_per_s / row.baseline_throughput_samples_per_s;
   const excluded = ratio < row.speedup_low / (1 + row.floor) || ratio > row.speedup_high * (1 + row.floor);
   return [
     excluded && `${say("disagree", { ratio: times(ratio) })}.`,
-    present(share) && `The input pipeline alone takes ${percent(100 * share)} % of an epoch's time.`,
+    present(waiting) && `The input pipeline alone takes ${percent(100 * waiting)} % of an epoch's time.`,
     flags.length && `Note: ${flags.map(flagMeaning).join("; ")}.`,
   ];
 }
 
-/** The command that measures the selection. Values come from the address: only plain words go into a command. */
+/** The command that measures the selection. Values come from the address: only plain words go into a command. @param {State} state */
 function measureCommand(state) {
   const part = (key, value) => (/^[\w.-]+$/.test(value) ? `${key}=${value}` : "");
   const one = (name, key = name) => state[name].size === 1 && part(key, [...state[name]][0]);
@@ -282,7 +282,7 @@ function measureCommand(state) {
   return phrase(["python -m xla_sweeps", part("model", state.model) || "model=NAME", scenario, ...settings]);
 }
 
-/** Lists figures of only one mode apart, without a comparison. */
+/** Lists figures of only one mode apart, without a comparison. @param {View} view */
 function published(view) {
   const { rows } = view;
   const aloneRows = Array.from(view.alone, (row) => rows.at(row));

@@ -7,9 +7,9 @@ import { FACETS } from "./state.js";
 export const wordOf = ({ unit = "", blank = "" }, value) => `${value || blank}${unit}`;
 
 /** Facets are evenly spaced in their order, the rest is logarithmic and has a `write`. */
-export const AXES = [
+export const AXES = /** @type {Axis[]} */ ([
   ...["device", "precision", "source", "runtime", "resolution_px", "batch_size"].map((name) => {
-    const facet = FACETS.find(({ column }) => column === name);
+    const facet = FACETS.filter(({ column }) => column === name)[0];
     return { ...facet, name, title: facet.title.toLowerCase() };
   }),
   { name: "macs", title: "GMACs", write: (value) => short(value / 1e9) },
@@ -18,15 +18,15 @@ export const AXES = [
   { name: "peak_memory_ratio", title: "peak memory", write: times, outcome: true },
   { name: "throughput_samples_per_s", title: "img/s", write: short, outcome: true },
   { name: "speedup", title: "speedup", write: times, outcome: true },
-];
+]);
 
-/** One axis: a row's place on it, and how a place and a range are written; undefined for a name that is none. */
+/** One axis: a row's place on it, and how a place and a range are written; undefined for a name that is none. @param {Index} index */
 export function parallelAxis(index, name) {
   const spec = AXES.find((axis) => axis.name === name);
   return spec && { ...spec, ...(spec.write ? numberAxis : facetAxis)(index, spec) };
 }
 
-function facetAxis(index, spec) {
+function facetAxis(/** @type {Index} */ index, /** @type {Axis} */ spec) {
   const { data, ranks, sorted, values } = index.facets.get(spec.name);
   const word = (place) => wordOf(spec, values[sorted[place]]);
   const between = (low, high) => {
@@ -37,7 +37,7 @@ function facetAxis(index, spec) {
   return { facet: true, place: (row) => ranks[data[row]], word, between };
 }
 
-function numberAxis(index, { name, write }) {
+function numberAxis(/** @type {Index} */ index, /** @type {Axis} */ { name, write }) {
   const values = index.rows.number(name);
   const word = (place) => write(Number((10 ** place).toPrecision(6)));
   const between = (low, high) => `${write(10 ** low)}–${write(10 ** high)}`;

@@ -21,13 +21,13 @@ export function brokeSection() {
   addPanel(byId("broke-list"), () => {}, { worth });
 }
 
-/** The rows that failed, of every pair of modes. */
+/** The rows that failed, of every pair of modes. @param {View} view */
 const failedRows = ({ base, rows, state: { verdict } }) =>
   verdict.size && !verdict.has("failed") ? [] : base.filter(rows.is("verdict", "failed"));
 
 export const statusWords = (status) => status.replaceAll("_", " ");
 
-/** The failures, each once whatever its baseline, by status and mode, the most frequent kind first. */
+/** The failures, each once whatever its baseline, by status and mode, the most frequent kind first. @param {View} view */
 function failureKinds(view) {
   return view.once("failure kinds", () => {
     const [trial] = view.index.trials;
@@ -44,7 +44,7 @@ function failureKinds(view) {
   });
 }
 
-function drawFailures(view, local, redraw) {
+function drawFailures(/** @type {View} */ view, local, redraw) {
   const kinds = failureKinds(view);
   const all = kinds.flatMap(({ rows }) => rows).sort((a, b) => a - b);
   const chosen = kinds.find(({ key }) => key === local.kind);
@@ -69,6 +69,7 @@ function drawFailures(view, local, redraw) {
   );
 }
 
+/** @param {View} view */
 function countsTable({ rows }, all, kinds, chosen, choose) {
   const devices = rows.textsOf("device", all).sort(naturally);
   const pick = (kind) =>
@@ -76,25 +77,25 @@ function countsTable({ rows }, all, kinds, chosen, choose) {
   return plainTable("Failures by status, mode and device; choose one to list only its failures", kinds, [
     ["Status", pick],
     ["Mode", ({ mode }) => mode || NONE],
-    ...devices.map((name) => [name, (kind) => kind.rows.filter(rows.is("device", name)).length || ""]),
+    ...devices.map((name) => /** @type {TableColumn<any>} */ ([name, (kind) => kind.rows.filter(rows.is("device", name)).length || ""])),
     ["All", (kind) => kind.rows.length],
   ]);
 }
 
-function failureTable(view, failures) {
+function failureTable(/** @type {View} */ view, failures) {
   const note = (text) => el("span.note", text);
-  const cellOf = (cell) => (place) => cell(view.at(place), place);
+  const cellOf = (/** @type {(row: Row, place: number) => Child} */ cell) => (/** @type {number} */ place) => cell(view.at(place), place);
   const messages = (row) => [
     el("div.message", messageOf(row.failure_message), row.failure_hint && note(`→ ${row.failure_hint}`)),
   ];
-  const columns = [
+  const columns = /** @type {TableColumn<number>[]} */ ([
     ["Model", cellOf(({ model }, place) => [model, note(rowSettings(view, place))])],
     ["Mode", cellOf((row) => row.failed_mode || NONE)],
     ["Status", cellOf(({ status }) => statusWords(status))],
     ["Message", cellOf(messages)],
     ["Log", (place) => linksOf(view, place)],
     ["Command", (place) => copyButton(view, place)],
-  ];
+  ]);
   return plainTable("Failures, one by one", failures, columns, { most: Infinity, class: "failures" });
 }
 

@@ -31,7 +31,7 @@ export function compareSection() {
   byId("compare-charts").append(devices, ...over);
 }
 
-/** The rows of each configuration that was compared on more than one device: one of each device. */
+/** The rows of each configuration that was compared on more than one device: one of each device. @param {View} view */
 function severalTimes(view) {
   return view.once("several times", () => {
     if (view.distinct("device").length < 2) return [];
@@ -49,7 +49,7 @@ function severalTimes(view) {
   });
 }
 
-/** Lines over devices, from configurations that were compared on more than one; those that differ most first. */
+/** Lines over devices, from configurations that were compared on more than one; those that differ most first. @param {View} view */
 function slopes(view) {
   return view.once("slopes", () => {
     const devices = view.distinct("device");
@@ -75,7 +75,7 @@ function slopes(view) {
   });
 }
 
-function slopeChart(view, theme, width) {
+function slopeChart(/** @type {View} */ view, /** @type {Theme} */ theme, /** @type {number} */ width) {
   const { devices, complete, configurations, lines } = slopes(view);
   const drawn = lines.slice(0, COMPARED_LINES).map(({ name, at }) => ({
     name,
@@ -138,18 +138,19 @@ function dotsChart(lines, { theme, width, floor, title, places }) {
   };
 }
 
-function slopeTable(view) {
+function slopeTable(/** @type {View} */ view) {
   const { devices, lines } = slopes(view);
   const written = ({ mean, rows }) => (mean.n ? `${times(mean.value)}${view.doubtOfAll(rows)} (${mean.n})` : NONE);
   return plainTable("Geometric mean speedup across devices", lines, [
     ["Model", ({ name }) => name],
-    ...devices.map((device, place) => [device, ({ at }) => written(at[place])]),
+    ...devices.map((device, place) => /** @type {TableColumn<any>} */ ([device, ({ at }) => written(at[place])])),
   ]);
 }
 
 /**
  * Lines over a column: rows of one model that differ in nothing else, at least two of each; only if the selection has
  * one model, because a line through several would show how models differ.
+ * @param {View} view
  */
 function linesOver(view, column) {
   return view.once(`lines ${column}`, () => {
@@ -168,7 +169,7 @@ function linesOver(view, column) {
   });
 }
 
-function lineOver(view, theme, width, column, title) {
+function lineOver(/** @type {View} */ view, /** @type {Theme} */ theme, /** @type {number} */ width, column, title) {
   const all = linesOver(view, column);
   const values = view.rows.number(column);
   const pointOf = (row) => ({ ...markOf(view, row), at: values[row] });
@@ -188,7 +189,7 @@ function lineOver(view, theme, width, column, title) {
   };
 }
 
-function lineTable(view, column, title) {
+function lineTable(/** @type {View} */ view, column, title) {
   const lines = linesOver(view, column);
   const names = new Map(lines.flatMap(({ name, rows }) => rows.map((row) => [row, name])));
   return plainTable(`Speedup over ${title}`, [...names.keys()], [

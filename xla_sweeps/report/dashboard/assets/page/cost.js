@@ -13,13 +13,13 @@ const COST_POINTS = 1500;
 const IMAGES_FROM = 2; // decades on the slider
 const IMAGES_TO = 10;
 
-export function costSection(state) {
+export function costSection(/** @type {State} */ state) {
   const worth = (view) => view.overview.priced > 1;
   const scatter = chart("cost", { build: costScatter, table: costTable, follows: ["images"], worth });
   byId("cost-charts").append(budget(state, worth), scatter);
 }
 
-/** The slider: "I will run N images". */
+/** The slider: "I will run N images". @param {State} state */
 function budget(state, worth) {
   const input = () => state.set({ images: slider.value }, { replace: true });
   const slider = el("input", { type: "range", id: "images", min: IMAGES_FROM, max: IMAGES_TO, step: "0.1", on: { input } });
@@ -41,13 +41,13 @@ function budget(state, worth) {
   return box;
 }
 
-/** The slider's number of images, rounded. */
+/** The slider's number of images, rounded. @param {State} state */
 function imagesWanted(state) {
   const place = Number(state.images) || 6;
   return Number((10 ** Math.max(IMAGES_FROM, Math.min(IMAGES_TO, place))).toPrecision(2));
 }
 
-/** The configurations whose break-even is known, which may be never. */
+/** The configurations whose break-even is known, which may be never. @param {View} view */
 function costPairs(view) {
   return view.once("cost", () => {
     const [extra, needed] = view.rows.numbers("compile_s_extra", "break_even_images");
@@ -56,7 +56,7 @@ function costPairs(view) {
   });
 }
 
-function costScatter(view, theme, width) {
+function costScatter(/** @type {View} */ view, /** @type {Theme} */ theme, /** @type {number} */ width) {
   const pairs = costPairs(view);
   const panels = devicePanels(view.distinct("device"), width);
   const wanted = imagesWanted(view.state);
@@ -106,7 +106,7 @@ function costScatter(view, theme, width) {
   };
 }
 
-function costTable(view) {
+function costTable(/** @type {View} */ view) {
   const sorted = costPairs(view).toSorted((a, b) => a.images - b.images || a.extra - b.extra);
   return plainTable("Extra compile time and break-even", sorted, [
     ["Configuration", ({ row }) => rowName(view, row)],
@@ -116,7 +116,7 @@ function costTable(view) {
   ]);
 }
 
-/** The median number of images to break even; infinite if most pairs never do, null if unknown. */
+/** The median number of images to break even; infinite if most pairs never do, null if unknown. @param {View} view */
 const breakEvenMedian = (view) =>
   view.once("break-even median", () => {
     const needed = view.rows.number("break_even_images");

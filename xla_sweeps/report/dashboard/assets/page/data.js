@@ -5,7 +5,7 @@
 
 import { getOrMake, present } from "./numbers.js";
 
-/** Text in which marks that reverse the direction of writing are spelled out, so that no name reads as another. */
+/** Text in which marks that reverse the direction of writing are spelled out, so that no name reads as another. @param {string} text */
 const visible = (text) =>
   text.replace(
     /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
@@ -32,8 +32,9 @@ export function unpacked(buffer) {
 }
 
 /** All rows, by column. */
-class Rows {
+export class Rows {
   #packed;
+  /** @type {Map<string, Column>} */
   #columns = new Map();
   #codes = new Map();
   #orders = new Map();
@@ -43,7 +44,7 @@ class Rows {
     }
   };
 
-  /** @param {Map<string, () => {data, values?}>} packed what unpacks each column; numbers have no `values`. */
+  /** @param {number} count @param {Map<string, () => Column>} packed what unpacks each column; numbers have no `values`. */
   constructor(count, packed, meta) {
     this.count = count;
     this.meta = meta;
@@ -67,34 +68,34 @@ class Rows {
     });
   }
 
-  /** A column; undefined if there is none of this name, which an address may ask for. */
+  /** A column; undefined if there is none of this name, which an address may ask for. @param {string} name @returns {Column} */
   column(name) {
     return this.#columns.get(name) ?? getOrMake(this.#columns, name, () => this.#packed.get(name)?.());
   }
 
-  /** Numbers of a column. */
+  /** Numbers of a column. @param {NumberColumn} name @returns {Float32Array} */
   number(name) {
-    return this.column(name).data;
+    return /** @type {any} */ (this.column(name).data);
   }
 
-  /** Numbers of several columns. */
+  /** Numbers of several columns. @param {NumberColumn[]} names */
   numbers(...names) {
     return names.map((name) => this.number(name));
   }
 
-  /** One row, whose columns are its properties: numbers and text. */
+  /** One row, whose columns are its properties: numbers and text. @returns {Row} */
   at(row) {
-    return new this.#Row(row);
+    return /** @type {any} */ (new this.#Row(row));
   }
 
-  /** A test of rows: whether a column has this value, which is text or a number. */
+  /** A test of rows: whether a column has this value, which is text or a number. @param {TextColumn | NumberColumn} name @returns {(row: number) => boolean} */
   is(name, value) {
     const { data, values } = this.column(name);
     const wanted = values ? values.indexOf(value) : value;
     return (row) => data[row] === wanted;
   }
 
-  /** The indices of the rows that pass a test. */
+  /** The indices of the rows that pass a test. @param {(row: number) => boolean} test */
   where(test) {
     const passing = new Uint32Array(this.count);
     let n = 0;
@@ -102,7 +103,7 @@ class Rows {
     return passing.subarray(0, n);
   }
 
-  /** The texts of a column in some rows. */
+  /** The texts of a column in some rows. @param {TextColumn | NumberColumn} name @param {Iterable<number>} rows */
   textsOf(name, rows) {
     const { data, values } = this.codes(name);
     const seen = new Uint8Array(values.length);
@@ -110,13 +111,13 @@ class Rows {
     return values.filter((_, code) => seen[code]);
   }
 
-  /** A column as codes into its values, which are text. */
+  /** A column as codes into its values, which are text. @param {TextColumn | NumberColumn} name @returns {Codes} */
   codes(name) {
     const { data, values } = this.column(name);
     return getOrMake(this.#codes, name, () => (values ? { data, values } : coded(data)));
   }
 
-  /** Row indices by ascending value of a column, those without a value last. */
+  /** Row indices by ascending value of a column, those without a value last. @returns {Uint32Array} */
   order(name) {
     const { data, values } = this.column(name);
     return getOrMake(this.#orders, name, () => argsort(values ? textOrder(data, values) : floatOrder(data)));
@@ -171,9 +172,9 @@ const COLLATOR = new Intl.Collator("en", { numeric: true });
 /** Order of two texts; numbers in them are compared by value. */
 export const naturally = (a, b) => COLLATOR.compare(a, b);
 
-/** The names of all devices, in order. */
+/** The names of all devices, in order. @param {Rows} rows */
 export const devicesOf = (rows) => rows.codes("device").values.toSorted();
 
-/** The texts of a column in what was measured, in order. */
+/** The texts of a column in what was measured, in order. @param {Rows} rows */
 export const measuredTexts = (rows, name) =>
   rows.textsOf(name, rows.where(rows.is("origin", "measured"))).filter(Boolean).toSorted();

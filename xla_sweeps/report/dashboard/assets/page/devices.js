@@ -16,7 +16,7 @@ import { isBounded } from "./pairs.js";
 const SPREAD_BINS = 28;
 const CARDS_SHOWN = 4;
 
-/** A row for each device: typical, shares of the verdicts, best, worst, spread. */
+/** A row for each device: typical, shares of the verdicts, best, worst, spread. @param {View} view */
 export function deviceTable(view) {
   if (!view.overview.compared && !view.overview.failed) return null;
   const speedup = view.rows.number("speedup");
@@ -53,7 +53,7 @@ function verdictShares(sums) {
   );
 }
 
-/** A model at an end of the order, and its speedup; a click shows only this model. */
+/** A model at an end of the order, and its speedup; a click shows only this model. @param {View} view @param {number} row */
 function extremeOf(view, row) {
   const model = view.at(row).model;
   const link = linkButton(cut(model, 40), () => view.state.set({ model }), { title: rowName(view, row) });
@@ -61,7 +61,7 @@ function extremeOf(view, row) {
 }
 
 /** How many logarithms of speedups lie where between two ends, and where 1× is. */
-function spreadOf(logs, [low, high]) {
+function spreadOf(logs, /** @type {number[]} */ [low, high]) {
   const width = (high - low) / SPREAD_BINS || 1;
   const place = (log) => Math.min(SPREAD_BINS - 1, Math.max(0, Math.floor((log - low) / width)));
   const bins = new Uint32Array(SPREAD_BINS);
@@ -75,7 +75,7 @@ function spreadOf(logs, [low, high]) {
   return el("span.spread", { "aria-hidden": "true" }, columns);
 }
 
-/** Each configuration of one model on one device. */
+/** Each configuration of one model on one device. @param {View} view */
 export function configurationCards(view) {
   const [px, batch] = view.rows.numbers("resolution_px", "batch_size");
   const rows = Array.from(view.counted).sort((a, b) => px[a] - px[b] || batch[a] - batch[b]);
@@ -88,7 +88,7 @@ export function configurationCards(view) {
   ];
 }
 
-/** One configuration: bars of its modes, what it costs, the command, the log and the run in W&B. */
+/** One configuration: bars of its modes, what it costs, the command, the log and the run in W&B. @param {View} view @param {number} place */
 function configurationCard(view, place, titled) {
   const row = view.at(place);
   const title = ` ${speedupOf(view, place)} at ${rowSettings(view, place, { device: false })}`;
@@ -107,10 +107,10 @@ function configurationCard(view, place, titled) {
   );
 }
 
-/** The throughput of each mode of a row's trial, by label: value, bounds, and whether XLA compiled it. */
+/** The throughput of each mode of a row's trial, by label: value, bounds, and whether XLA compiled it. @param {View} view @param {number} place */
 function modesOf({ rows, index }, place) {
   const [trial] = index.trials;
-  const modes = new Map();
+  const modes = /** @type {Map<string, any>} */ (new Map());
   for (const other of rows.where((each) => trial[each] === trial[place])) {
     const row = rows.at(other);
     for (const [label, prefix] of [[row.candidate, ""], [row.baseline, "baseline_"]]) {
@@ -124,14 +124,14 @@ function modesOf({ rows, index }, place) {
   return [...modes].sort(([a], [b]) => rank(a) - rank(b) || naturally(a, b));
 }
 
-/** What Keras made of a mode that leaves it the choice: ", with XLA", or "". */
+/** What Keras made of a mode that leaves it the choice: ", with XLA", or "". @param {string} label */
 const chosenBy = (label, jit) =>
   jit && PACKAGE.chosen.includes(executionOf(label)) ? `, ${jit === "true" ? "with" : "without"} XLA` : "";
 
 /** Whether a mode runs the model: `input` is its data alone. */
-const runsModel = ([label]) => executionOf(label) !== "none";
+const runsModel = (/** @type {[string, any]} */ [label]) => executionOf(label) !== "none";
 
-/** The mode to call, where neither side of the comparison is the fastest. */
+/** The mode to call, where neither side of the comparison is the fastest. @param {View} view @param {number} place */
 function fastestWay(view, place) {
   const { baseline, candidate } = view.at(place);
   const modes = modesOf(view, place).filter(([, { value }]) => present(value));
@@ -142,7 +142,7 @@ function fastestWay(view, place) {
   return `${say("fastest way", { mode: shortMode(label), speedup, baseline: shortMode(baseline) })}.`;
 }
 
-/** A bar for each mode, from zero, with its interval; what runs no model stands below, without one. */
+/** A bar for each mode, from zero, with its interval; what runs no model stands below, without one. @param {View} view @param {number} place */
 function modeBars(view, place) {
   const { candidate, verdict } = view.at(place);
   const hollow = view.doubt(place) ? " hollow" : "";
@@ -169,7 +169,7 @@ function modeBars(view, place) {
   return el("div", el("table.modes", el("tbody", lines)), apart.map((text) => el("p.note", capitalized(text))));
 }
 
-/** Compile time, break-even, memory and replicates: name, value and explanation. */
+/** Compile time, break-even, memory and replicates: name, value and explanation. @param {Row} row */
 function costsOf(row) {
   const needed = row.break_even_images;
   const baseline = shortMode(row.baseline);
@@ -182,7 +182,7 @@ function costsOf(row) {
   ].filter(([, value]) => value !== NONE);
 }
 
-/** Each device with its sums, in the order of their names. */
+/** Each device with its sums, in the order of their names. @param {View} view */
 export const deviceSums = (view) =>
   view.once("devices", () =>
     view.distinct("device").map((name) => ({ name, ...sumsOf(view.rows, view.counted.filter(view.rows.is("device", name))) })),
@@ -190,12 +190,12 @@ export const deviceSums = (view) =>
 
 /** "Usually yes.", and the like: by the share of all pairs, including failures, as the package's rules say. */
 export function overallWord(overview) {
-  const holds = ({ verdict, share, sign }) =>
-    overview[verdict] / overview.pairs >= share && (!sign || sign * Math.log(overview.geomean ?? 1) > 0);
+  const holds = ({ verdict, share: least, sign }) =>
+    overview[verdict] / overview.pairs >= least && (!sign || sign * Math.log(overview.geomean ?? 1) > 0);
   return PACKAGE.rules.find(holds)?.word ?? PACKAGE.otherwise;
 }
 
-/** " (140 k to 150 k)": images to break even, at the ends of its interval. */
+/** " (140 k to 150 k)": images to break even, at the ends of its interval. @param {Row} row */
 function breakEvenRange(row) {
   const [low, high] = [row.break_even_low, row.break_even_high].map((calls) => calls * row.samples);
   return present(low) && present(high) ? ` (${short(low)} to ${short(high)})` : "";

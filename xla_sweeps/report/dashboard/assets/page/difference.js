@@ -54,14 +54,14 @@ function onlyList(title, items) {
   return items.length > 0 && folded(`${title}: ${count(items.length)}`, el("ul", lines));
 }
 
-/** What was compared in the chosen scenario. */
+/** What was compared in the chosen scenario. @param {View} view @param {View} view */
 const comparedIn = (view, { rows }) => rows.filter(({ scenario }) => !scenario || scenario === view.state.scenario);
 
-const verdictsIn = (rows, verdict) => rows.filter((row) => row.verdict === verdict).length;
+const verdictsIn = (rows, /** @type {string} */ verdict) => rows.filter((row) => row.verdict === verdict).length;
 
 const bySize = (rows) => rows.filter((row) => present(row.ratio)).toSorted((a, b) => b.ratio - a.ratio);
 
-function differenceChart(view, comparison, theme, width) {
+function differenceChart(/** @type {View} */ view, comparison, /** @type {Theme} */ theme, /** @type {number} */ width) {
   const rows = bySize(comparedIn(view, comparison));
   const [a, b] = [comparison.title_a, comparison.title_b].map(chartText);
   const of = (row) => ({ ...row, value: row.ratio, low: row.low ?? NaN, high: row.high ?? NaN, doubt: doubtOf(row) });
@@ -89,7 +89,7 @@ const differenceTip = (row) => [
   row.contaminated && "contaminated",
 ];
 
-function differenceTable(view, comparison) {
+function differenceTable(/** @type {View} */ view, comparison) {
   const changes = comparedIn(view, comparison);
   const rows = [...bySize(changes), ...changes.filter((row) => !present(row.ratio))];
   return plainTable(`${comparison.title_b} over ${comparison.title_a}`, rows, [

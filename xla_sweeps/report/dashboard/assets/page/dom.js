@@ -10,14 +10,16 @@ export const there = (child) => child !== null && child !== undefined && child !
 
 /**
  * An element.
- * @param {string} name the tag, and classes after dots.
- * @param {...(object|Node|string|Array|null|undefined|false)} rest children, before them perhaps a plain object: `on`
+ * @template {string} N
+ * @param {N} name the tag, and classes after dots.
+ * @param {...any} rest children (`Child`), before them perhaps a plain object: `on`
  *   ({event: listener}), `data` (dataset), `style` (by property), `text`; any other name is an attribute, omitted if its
  *   value is null or false.
+ * @returns {Tagged<N>}
  */
 export function el(name, ...rest) {
   const [tag, ...classes] = name.split(".");
-  const element = document.createElement(tag);
+  const element = /** @type {any} */ (document.createElement(tag));
   if (classes.length) element.className = classes.join(" ");
   const props = rest[0]?.constructor === Object ? rest.shift() : {};
   for (const [key, value] of Object.entries(props)) {
@@ -32,12 +34,13 @@ export function el(name, ...rest) {
   return element;
 }
 
-export const byId = (id) => document.getElementById(id);
+/** An element that the page has. @param {string} id */
+export const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
 /** A button. */
 export const button = (props, click, ...content) => el("button", { type: "button", ...props, on: { click } }, ...content);
 
-/** A button that looks like a link. */
+/** A button that looks like a link. @param {string} text */
 export const linkButton = (text, click, props = {}) => button({ class: "link", ...props }, click, text);
 
 /** Details that are closed at first. */
@@ -56,16 +59,18 @@ export const dotted = (...parts) => phrase(parts, " · ");
 /** Replaces all children. */
 export const fill = (element, ...children) => element.replaceChildren(...children.flat().filter(there));
 
-/** Shows a message for a moment, also to screen readers. */
+let hiding = 0;
+
+/** Shows a message for a moment, also to screen readers. @param {string} text */
 export function announce(text) {
   const box = byId("toast");
   box.textContent = text;
   box.classList.add("shown");
-  clearTimeout(announce.timer);
-  announce.timer = setTimeout(() => box.classList.remove("shown"), 2500);
+  clearTimeout(hiding);
+  hiding = setTimeout(() => box.classList.remove("shown"), 2500);
 }
 
-/** Copies text; if the browser refuses (a page from disk may not be a secure context), through a selection. */
+/** Copies text; if the browser refuses (a page from disk may not be a secure context), through a selection. @param {string} text */
 async function copy(text, said) {
   try {
     await navigator.clipboard.writeText(text);
@@ -83,7 +88,7 @@ async function copy(text, said) {
 /** A button that copies the address, which holds the reader's choices. */
 export const copyLink = (props = {}) => button(props, () => copy(location.href, "Link copied"), "Copy link");
 
-/** A button that copies the command that measures a row again. */
+/** A button that copies the command that measures a row again. @param {View} view @param {number} row */
 export function copyButton(view, row) {
   const { command, model } = view.at(row);
   if (!command) return el("span.none", NONE);
@@ -105,14 +110,13 @@ const isFigure = (cell) => typeof cell === "number" || cell === "" || (typeof ce
 const TABLE_ROWS = 200;
 
 /**
- * A plain table, its columns of figures aligned right.
- * @param {string} caption
- * @param {Array} items a line each; the first `most` are shown.
- * @param {Array<[string, (item) => *]>} columns title, and what makes the text or nodes of an item's cell.
- * @param {object} [more] `titled`: the place of the cell that is the title of its row; other names are attributes.
+ * A plain table, its columns of figures aligned right. @template T @param {string} caption
+ * @param {ArrayLike<T>} items a line each; the first `most` are shown. @param {TableColumn<T>[]} columns
+ * @param {{titled?: number, most?: number, [name: string]: any}} [more] `titled`: the place of the cell that is the
+ *   title of its row; other names are attributes.
  */
 export function plainTable(caption, items, columns, { most = TABLE_ROWS, titled = 0, ...props } = {}) {
-  const lines = Array.from(items.slice(0, most), (item) => columns.map(([, cell]) => cell(item)));
+  const lines = Array.from(items).slice(0, most).map((item) => columns.map(([, cell]) => cell(item)));
   const right = columns.map((_, place) => place !== titled && lines.every((line) => isFigure(line[place])));
   const cellOf = (cell, place) =>
     el(
@@ -134,19 +138,19 @@ export function plainTable(caption, items, columns, { most = TABLE_ROWS, titled 
   return el("div", box, el("p.note", rest));
 }
 
-/** A box with its own scroll bar, usable by keyboard. */
+/** A box with its own scroll bar, usable by keyboard. @param {string} label */
 export const scrollBox = (content, label) =>
   el("div.scroll", { tabindex: "0", role: "group", "aria-label": label }, content);
 
-/** A symbol in its verdict's colour. */
+/** A symbol in its verdict's colour. @param {string} verdict */
 export const symbolOf = (verdict) =>
   el("span", { class: `symbol ${verdict}`, "aria-hidden": "true", text: VERDICTS[verdict]?.symbol ?? "○" });
 
-/** A verdict as symbol and word, so that it does not depend on colour. */
+/** A verdict as symbol and word, so that it does not depend on colour. @param {string} verdict */
 export const verdictMark = (verdict) =>
   el("span.verdict", symbolOf(verdict), ` ${VERDICTS[verdict]?.word ?? verdict}`);
 
-/** A message in place of a chart that has nothing to show. */
+/** A message in place of a chart that has nothing to show. @param {string} text */
 export const emptyState = (text) => el("div.empty", el("p", text));
 
 /** A property of its own, of an object that may be missing; names are untrusted. */
@@ -159,7 +163,7 @@ export function flagMeaning(flag) {
   return rest.length ? `${meaning} (${rest.join(":")})` : meaning;
 }
 
-/** Links to a row's log, beside the page, and to its run in W&B, where their untrusted addresses lead nowhere else. */
+/** Links to a row's log, beside the page, and to its run in W&B, where their untrusted addresses lead nowhere else. @param {View} view @param {number} row */
 export function linksOf(view, row) {
   const { log, results, trial_id: trial } = view.at(row);
   const { folders, runs } = view.rows.meta;

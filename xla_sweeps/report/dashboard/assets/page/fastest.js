@@ -36,7 +36,7 @@ const ratios = ({ speedup, speedup_low: low, speedup_high: high }) => [speedup, 
 const PODIUM_PLACES = 10;
 const PODIUM_DEVICES = 6;
 
-/** Tabs by the ARIA pattern: arrows move, one tab is in the tab order. */
+/** Tabs by the ARIA pattern: arrows move, one tab is in the tab order. @param {State} state */
 export function fastestSection(state) {
   const names = Object.keys(PODIUMS);
   const choose = (place) => {
@@ -86,7 +86,7 @@ export function studySection({ study = [] }) {
   addPanel(box, (view) => fill(box, own(view).map(partOf)), { worth: (view) => own(view).length > 0 });
 }
 
-/** The best pairs of each device, at one resolution and batch size: by default at the commonest. */
+/** The best pairs of each device, at one resolution and batch size: by default at the commonest. @param {View} view */
 function drawPodium(view, panel, podium) {
   const devices = view.distinct("device");
   const shown = devices.slice(0, PODIUM_DEVICES);
@@ -109,7 +109,7 @@ function drawPodium(view, panel, podium) {
   );
 }
 
-/** The rows of every name by resolution and batch size, under "224x8", where the chosen names are among them. */
+/** The rows of every name by resolution and batch size, under "224x8", where the chosen names are among them. @param {View} view */
 function podiumPlaces(view) {
   return view.once("podium places", () => {
     const [resolution, batch] = view.rows.numbers("resolution_px", "batch_size");
@@ -125,13 +125,13 @@ function podiumPlaces(view) {
   });
 }
 
-/** The chosen resolution and batch size, by default the commonest. */
+/** The chosen resolution and batch size, by default the commonest. @param {View} view */
 export function placeOf(view) {
   const places = podiumPlaces(view);
   return places.get(view.state.place) ?? [...places.values()].reduce((a, b) => (b.named > a.named ? b : a));
 }
 
-/** A choice of resolution and batch size for the sections that compare models; nothing if there is one. */
+/** A choice of resolution and batch size for the sections that compare models; nothing if there is one. @param {View} view */
 export function placePicker(view, id) {
   const places = podiumPlaces(view);
   if (places.size < 2) return null;
@@ -142,7 +142,7 @@ export function placePicker(view, id) {
   return el("p.picker", el("label", { for: id, text: "At" }), select);
 }
 
-/** Rows of one device by a podium's figure, best first; those whose intervals overlap their leader's share its rank. */
+/** Rows of one device by a podium's figure, best first; those whose intervals overlap their leader's share its rank. @param {View} view */
 function ranked(view, places, device, podium) {
   const figures = places.filter(view.rows.is("device", device)).map((place) => {
     const [value, low, high] = podium.of(view.at(place));
@@ -159,7 +159,7 @@ function ranked(view, places, device, podium) {
   return sorted;
 }
 
-function podiumList(view, rows, device, podium) {
+function podiumList(/** @type {View} */ view, rows, device, podium) {
   const entries = ranked(view, rows, device, podium);
   const named = view.state.model ? entries.filter(({ place }) => view.isNamed(place)) : [];
   if (!entries.length || (view.state.model && !named.length)) return null;
@@ -184,11 +184,11 @@ function podiumList(view, rows, device, podium) {
       el("span.track", { "aria-hidden": "true" }, bar),
     );
   };
-  const columns = [
+  const columns = /** @type {TableColumn<any>[]} */ ([
     ["Rank", ({ rank }) => rank ?? NONE],
     ["Model", nameOf],
     [`${podium.title} (${podium.unit})`, figureOf],
-  ];
+  ]);
   const few = entries.length < PODIUM_PLACES;
   const text = few ? `Only ${entries.length} here.` : `The best ${PODIUM_PLACES} of ${count(entries.length)}.`;
   return el(

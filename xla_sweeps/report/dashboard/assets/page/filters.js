@@ -12,7 +12,7 @@ import { parallelAxis, wordOf } from "./axes.js";
 import { cut } from "./scales.js";
 import { shortMode } from "./marks.js";
 
-/** Builds the bar; it then follows the state. */
+/** Builds the bar; it then follows the state. @param {Index} index @param {State} state */
 export function filterBar(index, state) {
   const model = modelControl(index, state);
   const facets = FACETS.map((facet) => ({ ...facet, ...facetControl(index, state, facet) }));
@@ -25,7 +25,7 @@ export function filterBar(index, state) {
   const theme = themeControl(state);
   const emptied = () => {
     state.reset();
-    model.element.firstElementChild.focus(); // the button is off now
+    model.input.focus(); // the button is off now
   };
   const reset = button({ class: "small", id: "reset" }, emptied, "Reset");
   const shown = el("span", { id: "shown", role: "status" });
@@ -69,14 +69,14 @@ function keepBelow(bar) {
   new ResizeObserver(measure).observe(bar);
 }
 
-/** What a call does, one at a time: no figure is of several; baseline and candidate follow. */
+/** What a call does, one at a time: no figure is of several; baseline and candidate follow. @param {Index} index @param {State} state */
 function scenarioChoice(index, state) {
   const names = () => scenariosOf(index.rows).map(({ name }) => name);
   const change = (scenario) => ({ scenario, ...pairFor(index, scenario, state.origin) });
   return choice(state, "scenario", "in", names, String, change);
 }
 
-/** What is compared with; the candidate follows to one that was. */
+/** What is compared with; the candidate follows to one that was. @param {Index} index @param {State} state */
 function baselineChoice(index, state) {
   const values = () => {
     const baselines = [...(index.pairs.get(state.scenario)?.keys() ?? [])].sort(naturally);
@@ -91,14 +91,14 @@ function baselineChoice(index, state) {
 
 const ORIGINS = { __proto__: null, measured: "measured", imported: "published", all: "both" };
 
-/** Measured, published, or both; the baseline follows. */
+/** Measured, published, or both; the baseline follows. @param {Index} index @param {State} state */
 function originChoice(index, state) {
   const values = () => (index.origins.has("imported") ? Object.keys(ORIGINS) : []);
   const change = (origin) => ({ origin, ...pairFor(index, state.scenario, origin) });
   return choice(state, "origin", "Figures", values, (name) => ORIGINS[name], change);
 }
 
-/** A button for each verdict with its count, which filters. */
+/** A button for each verdict with its count, which filters. @param {State} state */
 function verdictChips(state) {
   const numbers = new Map(Object.keys(VERDICTS).map((verdict) => [verdict, el("b")]));
   const chips = Array.from(numbers, ([verdict, number]) => {
@@ -121,7 +121,7 @@ function verdictChips(state) {
 
 /** Open lists close on Escape and on a click elsewhere. */
 function closeOnEscape() {
-  const open = () => document.querySelectorAll("#filters details.facet[open]");
+  const open = () => /** @type {NodeListOf<HTMLDetailsElement>} */ (document.querySelectorAll("#filters details.facet[open]"));
   addEventListener("keydown", ({ key }) => {
     for (const list of key === "Escape" ? open() : []) {
       list.open = false;
@@ -129,11 +129,11 @@ function closeOnEscape() {
     }
   });
   addEventListener("click", ({ target }) => {
-    for (const list of open()) if (!list.contains(target)) list.open = false;
+    for (const list of open()) if (!list.contains(/** @type {Node} */ (target))) list.open = false;
   });
 }
 
-/** A list of check boxes that opens below its title. */
+/** A list of check boxes that opens below its title. @param {Index} index @param {State} state */
 function facetControl(index, state, facet) {
   const { column, title, any = "", blank } = facet;
   const { sorted, values } = index.facets.get(column);
@@ -178,7 +178,7 @@ function facetControl(index, state, facet) {
   return { element, update };
 }
 
-/** The search for models, with suggestions. */
+/** The search for models, with suggestions. @param {Index} index @param {State} state */
 function modelControl(index, state) {
   const models = index.rows.column("model").values.filter(Boolean).toSorted(naturally);
   let [timer, typing] = [0, false]; // one entry of the history for a name, not for each letter
@@ -204,10 +204,10 @@ function modelControl(index, state) {
   const update = () => {
     if (input.value !== state.model && document.activeElement !== input) input.value = state.model;
   };
-  return { element: el("span.model", input, names), update };
+  return { element: el("span.model", input, names), input, update };
 }
 
-/** A choice of one value; hidden if there is only one. */
+/** A choice of one value; hidden if there is only one. @param {State} state */
 function choice(state, name, title, values, write, change = (value) => ({ [name]: value })) {
   const chosen = (value) => state.set(change(value));
   const element = el("label.choice");
@@ -219,12 +219,12 @@ function choice(state, name, title, values, write, change = (value) => ({ [name]
       fill(element, el("span", title), select);
       element.dataset.values = now.join();
     }
-    element.lastChild.value = state[name];
+    element.querySelector("select").value = state[name];
   };
   return { element, update };
 }
 
-/** Light, dark, or the system's theme. */
+/** Light, dark, or the system's theme. @param {State} state */
 function themeControl(state) {
   const chosen = (theme) => state.set({ theme }, { replace: true });
   const select = selectOf({ name: "theme", "aria-label": "Colours" }, ["auto", "light", "dark"], String, chosen);
@@ -232,7 +232,7 @@ function themeControl(state) {
   return { element: el("label.choice.theme", el("span", "Theme"), select), update };
 }
 
-/** The active filters, each with a button that removes it. */
+/** The active filters, each with a button that removes it. @param {View} view @param {State} state */
 function activeTokens(view, state) {
   const chosen = (column, write) =>
     Array.from(state[column], (value) => [write(cut(value, 40)), () => state.toggle(column, value)]);

@@ -16,7 +16,7 @@ const chance = (value) => (value < 0.001 ? "<0.001" : digits(value, 2));
 export const twoDigits = (value) => digits(value, 2);
 
 /** Column, title, width in pixels, and how its figure is written, or what makes the cell of a view and a row. */
-const GRID = [
+const GRID = /** @type {any[][]} */ ([
   ["model", "Model", 190],
   ["verdict", "Verdict", 112, { cell: (view, row) => verdictMark(view.at(row).verdict) }],
   ["speedup", "Speedup", 86, { right: true, cell: speedupOf }],
@@ -46,7 +46,7 @@ const GRID = [
   ["measured_at", "Measured", 140, { cell: (view, row) => date(view.at(row).measured_at) }],
   ["log", "Log, W&B run", 120, { cell: linksOf }],
   ["command", "Command", 128, { cell: copyButton }],
-].map(([column, title, width, write]) => ({
+]).map(([column, title, width, write]) => ({
   column,
   title,
   width,
@@ -55,7 +55,7 @@ const GRID = [
   ...(typeof write === "object" ? write : {}),
 }));
 
-/** The head of a column: a button that sorts by it, and the other way round. */
+/** The head of a column: a button that sorts by it, and the other way round. @param {State} state */
 function gridHead(state, { column, title, right }) {
   const by = () => {
     const falls = state.sort === column || (right && state.sort !== `-${column}`);
@@ -87,7 +87,7 @@ function gridTable(heads, body) {
   );
 }
 
-/** The table in its scrolling box. */
+/** The table in its scrolling box. @param {State} state */
 export function gridPanel(state) {
   const heads = GRID.map((column) => gridHead(state, column));
   const body = el("tbody");
@@ -126,7 +126,7 @@ function spacer(rows) {
   return el("tr.spacer", { "aria-hidden": "true", hidden: rows <= 0 }, cell);
 }
 
-function gridRow(view, row, place) {
+function gridRow(/** @type {View} */ view, row, place) {
   const cells = GRID.map(({ cell, right, column }) => {
     const content = cell(view, row);
     const title = typeof content === "string" && content.length > 14 ? content : null;
@@ -136,7 +136,7 @@ function gridRow(view, row, place) {
   return el("tr", { "aria-rowindex": place + 2 }, cells);
 }
 
-/** The pairs in the chosen order; those without a value are always last. */
+/** The pairs in the chosen order; those without a value are always last. @param {View} view */
 function tableOrder(view) {
   return view.once(`order ${view.state.sort}`, () => {
     const name = view.state.sort.replace(/^-/, "");
@@ -148,7 +148,7 @@ function tableOrder(view) {
   });
 }
 
-function gridTools(state) {
+function gridTools(/** @type {State} */ state) {
   const save = () => download("xla_sweeps.csv", csvOf(currentView, tableOrder(currentView)), "text/csv;charset=utf-8");
   return el(
     "p.tools",
@@ -159,7 +159,7 @@ function gridTools(state) {
   );
 }
 
-/** Rows as CSV. Text that a spreadsheet would read as a formula gets a leading apostrophe. */
+/** Rows as CSV. Text that a spreadsheet would read as a formula gets a leading apostrophe. @param {View} view */
 function csvOf({ rows }, order) {
   const written = (value) => (Number.isNaN(value) ? "" : value === Infinity ? "never" : Number(value.toPrecision(6)));
   const columns = rows.names.map((name) => {
@@ -172,7 +172,7 @@ function csvOf({ rows }, order) {
   return `${lines.join("\r\n")}\r\n`;
 }
 
-function csvCell(text) {
+function csvCell(/** @type {string} */ text) {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /["\r\n,;]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

@@ -21,12 +21,12 @@ import { parallelPanel } from "./parallel.js";
 import { gridPanel } from "./grid.js";
 import { differenceSection } from "./difference.js";
 
-/** Badges, what was compared and how, at the top; the title follows the view. */
+/** Badges, what was compared and how, at the top; the title follows the view. @param {Index} index */
 function pageHeader(index) {
   const { rows } = index;
   const { meta } = rows;
   fill(byId("badges"), badgesOf(index));
-  const fact = ([name, value]) => el("div", el("dt", name), el("dd", value));
+  const fact = (/** @type {any[]} */ [name, value]) => el("div", el("dt", name), el("dd", value));
   fill(byId("facts"), factsOf(rows).map(fact));
   const { problems } = meta;
   const lines = problems.slice(0, 200).map((problem) => el("li", problem));
@@ -37,7 +37,7 @@ function pageHeader(index) {
   return ({ state, study }) => {
     const { scenario, candidate, baseline } = state;
     const scenarioSuffix = scenario === "call" && scenarios < 2 ? "" : ` in ${scenario}`;
-    const [models, where] = ["model", "device"].map((name) => oneOrMany(rows.textsOf(name, study), name));
+    const [models, where] = /** @type {const} */ (["model", "device"]).map((name) => oneOrMany(rows.textsOf(name, study), name));
     byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}${scenarioSuffix}: ${models} on ${where}`;
     const facts = [meta.title, software, when, plural(study.length, "configuration")];
     byId("study").textContent = dotted(...facts);
@@ -85,7 +85,7 @@ function factsOf(rows) {
 
 /** Links within the page scroll, because the URL's fragment holds the state. */
 function ownLinks() {
-  document.querySelectorAll("a[data-to]").forEach((link) =>
+  /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("a[data-to]")).forEach((link) =>
     link.addEventListener("click", (event) => {
       event.preventDefault();
       goTo(link.dataset.to);
@@ -121,7 +121,7 @@ function goTo(id) {
 async function start() {
   const rows = unpacked(await xlaSweeps.data);
   const index = new Index(rows);
-  const state = new State(index.defaults, (scenario, origin) => pairFor(index, scenario, origin));
+  const state = /** @type {any} */ (new State(index.defaults, (scenario, origin) => pairFor(index, scenario, origin)));
   applyTheme(state.theme);
   const headers = [pageHeader(index), filterBar(index, state)];
   answerSection();

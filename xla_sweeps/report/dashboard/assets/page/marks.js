@@ -8,10 +8,10 @@ import { dotted, el, ownOf, phrase } from "./dom.js";
 import { modeOf } from "./scenarios.js";
 import { chartText, cutMiddle, margins } from "./scales.js";
 
-/** "XLA over graph". */
+/** "XLA over graph". @param {View} view */
 export const versus = ({ state }) => `${shortMode(state.candidate)} over ${shortMode(state.baseline)}`;
 
-/** What over what, where, when and how many: what a picture of the chart must still say. */
+/** What over what, where, when and how many: what a picture of the chart must still say. @param {View} view */
 export function subjectOf(view, what = `Speedup of ${versus(view)}`, n = view.counted.length) {
   const rest = view.once(`subject of ${n}`, () => {
     const devices = view.distinct("device");
@@ -33,7 +33,7 @@ export function daysOf(texts) {
   return [...new Set(ends.map((text) => text.slice(0, 10)))].join(" to ");
 }
 
-/** Who measured with what. */
+/** Who measured with what. @param {View} view */
 export function sourceOf(view) {
   return view.once("source", () => {
     const published = view.distinct("origin").every((origin) => origin === "imported");
@@ -45,7 +45,7 @@ export function sourceOf(view) {
   });
 }
 
-/** A device's name without its maker. */
+/** A device's name without its maker. @param {View} view */
 export const shortDevice = ({ rows }, device) => ownOf(rows.meta.short, device) ?? device;
 
 /** "A, B and 3 more". */
@@ -53,6 +53,7 @@ export const someOf = (names, most, between = ", ") =>
   names.slice(0, most).join(between) + (names.length > most ? ` and ${names.length - most} more` : "");
 
 /** The settings in a row's name: column, and how its value is written. */
+/** @type {[TextColumn | NumberColumn, (value: string) => string][]} */
 const SETTINGS = [
   ["resolution_px", (value) => `${value} px`],
   ["batch_size", (value) => `batch ${value}`],
@@ -60,16 +61,16 @@ const SETTINGS = [
   ["device", String],
 ];
 
-/** Resolution, batch, precision and device of a row, and what else tells it apart. */
+/** Resolution, batch, precision and device of a row, and what else tells it apart. @param {View} view @param {number} row */
 export function rowSettings(view, row, { device = true } = {}) {
   const settings = device ? SETTINGS : SETTINGS.slice(0, -1);
   return dotted(...settings.map(([column, write]) => write(view.index.facetText(column, row)))) + view.at(row).suffix;
 }
 
-/** A row's whole name, which no other has: for tooltips and tables. */
+/** A row's whole name, which no other has: for tooltips and tables. @param {View} view @param {number} row */
 export const rowName = (view, row) => `${view.at(row).model} · ${rowSettings(view, row)}`;
 
-/** The settings in which the pairs differ, and in words those that all share. */
+/** The settings in which the pairs differ, and in words those that all share. @param {View} view */
 function nameParts(view) {
   return view.once("name parts", () => {
     const alike = SETTINGS.filter(([column]) => view.distinct(column).length < 2);
@@ -80,7 +81,7 @@ function nameParts(view) {
   });
 }
 
-/** A row's name without what all pairs share; or the part of it that rows share which differ in one column only. */
+/** A row's name without what all pairs share; or the part of it that rows share which differ in one column only. @param {View} view @param {number} row */
 export function rowLabel(view, row, { without = "" } = {}) {
   const settings = nameParts(view).differing.filter(([column]) => column !== without);
   const written = settings.map(([column, write]) => {
@@ -91,36 +92,38 @@ export function rowLabel(view, row, { without = "" } = {}) {
   return without ? name : name + view.at(row).suffix_asked;
 }
 
-/** What marks need of a row: its speedup with interval, verdict, doubt and device. */
+/** What marks need of a row: its speedup with interval, verdict, doubt and device. @param {View} view @param {number} row */
 export function markOf(view, row) {
   const { speedup: value, speedup_low: low, speedup_high: high, verdict, device } = view.at(row);
   return { row, value, low, high, verdict, device, doubt: view.doubt(row) };
 }
 
-/** "1.32×~": a row's speedup with its mark of doubt. */
+/** "1.32×~": a row's speedup with its mark of doubt. @param {View} view @param {number} row */
 export const speedupOf = (view, row) => `${times(view.at(row).speedup)}${view.doubt(row)}`;
 
-/** "1.30–1.34": the interval of a row's speedup. */
+/** "1.30–1.34": the interval of a row's speedup. @param {View} view @param {number} row */
 export function intervalOf(view, row) {
   const { speedup_low: low, speedup_high: high } = view.at(row);
   return range(low, high);
 }
 
-/** Columns of tables whose items are rows. */
+/** Columns of tables whose items are rows. @param {View} view @returns {TableColumn<number>} */
 export const named = (view) => ["Measurement", (row) => rowName(view, row)];
+
+/** Speedup and interval. @param {View} view @returns {TableColumn<number>[]} */
 export const figured = (view, title = "Speedup") => [
   [title, (row) => speedupOf(view, row)],
   ["95 % interval", (row) => intervalOf(view, row)],
 ];
 
-/** The widest band of no difference among rows. */
+/** The widest band of no difference among rows. @param {View} view */
 export const floorOf = (view) =>
   view.once("floor", () => {
     const floor = view.rows.number("floor");
     return view.counted.reduce((most, row) => (floor[row] > most ? floor[row] : most), 0) || 0.01;
   });
 
-/** The 1× line and the band of no difference, of speedups along `x` or `y`. */
+/** The 1× line and the band of no difference, of speedups along `x` or `y`. @param {Theme} theme @param {number} floor */
 export function unityMarks(theme, floor, along) {
   const ends = { [`${along}1`]: 1 / (1 + floor), [`${along}2`]: 1 + floor };
   const rule = along === "x" ? Plot.ruleX : Plot.ruleY;
@@ -129,7 +132,7 @@ export function unityMarks(theme, floor, along) {
 
 const PANELS_MOST = 6;
 
-/** A panel for each device, side by side where they have room: marks' channel, options of the plot, heads, note. */
+/** A panel for each device, side by side where they have room: marks' channel, options of the plot, heads, note. @param {number} width */
 export function devicePanels(devices, width) {
   const shown = devices.slice(0, PANELS_MOST);
   const across = shown.length * 270 <= width;
@@ -148,19 +151,19 @@ export function devicePanels(devices, width) {
   };
 }
 
-/** Full, or hollow if there is doubt: the colours of a mark, for items with a `doubt`. */
+/** Full, or hollow if there is doubt: the colours of a mark, for items with a `doubt`. @param {Theme} theme */
 export const hollowIf = (theme, colour) => ({
   fill: (item) => (item.doubt ? theme.panel : colour(item)),
   stroke: colour,
   strokeWidth: 1.3,
 });
 
-/** The colour of an item's verdict. */
+/** The colour of an item's verdict. @param {Theme} theme */
 export const verdictColour = (theme) => ({ verdict }) => theme[verdict] ?? theme.quiet;
 
 const VERDICT_SHAPES = { __proto__: null, faster: "triangle", slower: "triangle", equivalent: "square", ambiguous: "diamond" };
 
-/** Channels of a dot for items with a `verdict` and a `doubt`. */
+/** Channels of a dot for items with a `verdict` and a `doubt`. @param {Theme} theme */
 export const verdictDots = (theme) => ({
   symbol: ({ verdict }) => VERDICT_SHAPES[verdict] ?? "circle",
   rotate: ({ verdict }) => (verdict === "slower" ? 180 : 0),
@@ -174,7 +177,7 @@ export const legendOf = (entries) =>
     return el("span", { class: mark ? "entry" : "entry wrap" }, symbol, ` ${text}`);
   });
 
-/** The verdicts among the items, and what hollow means if any is. */
+/** The verdicts among the items, and what hollow means if any is. @param {Theme} theme */
 export function verdictLegend(theme, items) {
   const verdicts = new Set(items.map(({ verdict }) => verdict));
   const shownVerdicts = Object.entries(VERDICTS).filter(([verdict]) => verdicts.has(verdict) && verdict !== "failed");
@@ -185,7 +188,7 @@ export function verdictLegend(theme, items) {
 /** What hollow means, if any item is. */
 export const doubtLegend = (items) => (items.some(({ doubt }) => doubt) ? [{ text: `hollow: ${PACKAGE.contaminated}` }] : []);
 
-/** What a mouse over a pair says. */
+/** What a mouse over a pair says. @param {View} view @param {number} place */
 export function pairTip(view, place) {
   const row = view.at(place);
   const { symbol = "", word = "" } = VERDICTS[row.verdict] ?? {};
@@ -201,7 +204,7 @@ export function pairTip(view, place) {
   ];
 }
 
-/** What people call a mode; a second copy is named as such. */
+/** What people call a mode; a second copy is named as such. @param {string} label */
 export function shortMode(label) {
   const called = ownOf(PACKAGE.names, modeOf(label)) ?? modeOf(label);
   return modeOf(label) === label ? called : `a second copy of ${called}`;

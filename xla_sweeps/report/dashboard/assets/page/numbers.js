@@ -6,7 +6,8 @@
 export const NONE = "–";
 const COUNT = new Intl.NumberFormat("en");
 const LIST = new Intl.ListFormat("en-GB");
-export const present = Number.isFinite; // of numbers; null and undefined are not
+/** Of numbers; null and undefined are not. */
+export const present = Number.isFinite;
 
 /** A whole number with separators. */
 export const count = (value) => (present(value) ? COUNT.format(value) : NONE);
@@ -14,11 +15,12 @@ export const count = (value) => (present(value) ? COUNT.format(value) : NONE);
 /** "1 pair", "2,000 pairs". */
 export const plural = (value, noun, many = `${noun}s`) => `${count(value)} ${value === 1 ? noun : many}`;
 
-export const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
+export const capitalized = (/** @type {string} */ text) => text[0].toUpperCase() + text.slice(1);
 
 /** "a, b and c". */
 export const allOf = (words) => LIST.format(words);
 
+/** @type {[number, string][]} */
 const SCALES = [
   [1e12, " T"],
   [1e9, " G"],
@@ -53,7 +55,7 @@ export function times(value) {
   return `${value.toFixed(places)}×`;
 }
 
-/** "1.30–1.34", with the same number of places on both sides. */
+/** "1.30–1.34", with the same number of places on both sides. @param {number} low @param {number} high @param {((value: number) => string)?} write */
 export function range(low, high, write = null) {
   if (!present(low) || !present(high)) return NONE;
   const places = Math.max(Math.abs(low - 1), Math.abs(high - 1)) < 0.0995 ? 3 : high >= 9.995 ? 1 : 2;
@@ -77,9 +79,9 @@ export const signed = (value, write = short) =>
 
 /** A sentence of the package, with figures and names in its places. */
 export const fillIn = (sentence, values) => sentence.replace(/\{(\w+)\}/g, (_, name) => values[name]);
-export const say = (name, values = {}) => fillIn(PACKAGE.sentences[name], values);
+export const say = (/** @type {keyof typeof PACKAGE.sentences} */ name, values = {}) => fillIn(PACKAGE.sentences[name], values);
 
-export const date = (text) => (text ? text.slice(0, 16).replace("T", " ") : NONE);
+export const date = (/** @type {string} */ text) => (text ? text.slice(0, 16).replace("T", " ") : NONE);
 
 /** Below which value a part of the values lies, interpolated; infinite ones count, NaN must be left out by the caller. */
 function quantile(values, part) {
@@ -127,7 +129,7 @@ export class GeometricMean {
 /** "12 configurations of 4 models". */
 export const countedOf = ({ n, models }) => `${plural(n, "configuration")} of ${plural(models, "model")}`;
 
-/** The value of a key in a map, made if it is not there yet. */
+/** The value of a key in a map, made if it is not there yet. @template K, V @param {Map<K, V>} map @param {K} key @param {() => V} make @returns {V} */
 export function getOrMake(map, key, make) {
   let value = map.get(key);
   if (value === undefined) map.set(key, (value = make()));

@@ -18,9 +18,9 @@ export const LETTER = 6.3; // pixels, about
 export const sortedChart = () =>
   chart("pairs", { build: sortedPairs, table: pairsTable, worth: (view) => view.sorted().length > 0 });
 
-const fastestFirst = (view) => view.sorted().toReversed();
+const fastestFirst = (/** @type {View} */ view) => view.sorted().toReversed();
 
-function sortedPairs(view, theme, width) {
+function sortedPairs(/** @type {View} */ view, /** @type {Theme} */ theme, /** @type {number} */ width) {
   const rows = fastestFirst(view);
   const [value, low, high] = view.rows.numbers("speedup", "speedup_low", "speedup_high");
   const { data, values } = view.rows.column("verdict");
@@ -175,7 +175,7 @@ function meanOf(figures) {
 }
 
 /** The word that all are: "" if they differ. */
-const sharedWord = ([first, ...others]) => (others.every((word) => word === first) ? first : "");
+const sharedWord = (/** @type {string[]} */ [first, ...others]) => (others.every((word) => word === first) ? first : "");
 
 /** What a mouse over an item says; over a column of several, how many, their range, and which is the middle one. */
 export function tipOf({ key, of, ends }, noun, tip) {
@@ -184,7 +184,7 @@ export function tipOf({ key, of, ends }, noun, tip) {
   return [`${plural(of, noun)}, ${ends.map(times).join(" to ")}`, `In the middle: ${name}`, ...rest];
 }
 
-const pairsTable = (view) =>
+const pairsTable = (/** @type {View} */ view) =>
   plainTable("Configurations by speedup", fastestFirst(view), [
     named(view),
     ...figured(view),

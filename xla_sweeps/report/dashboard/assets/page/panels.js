@@ -6,9 +6,10 @@ import { chartText, colours } from "./scales.js";
 import { PICTURE_WIDTH, pictureButtons, pictureOf } from "./picture.js";
 import { legendOf, sourceOf, subjectOf } from "./marks.js";
 
+/** @type {Panel[]} */
 const PANELS = [];
 const MARGIN = 250; // pixels outside the viewport in which panels are drawn too
-export let currentView = null;
+export let currentView = /** @type {View} */ (/** @type {unknown} */ (null)); // until the page is built
 
 const sight = new IntersectionObserver(
   (entries) => {
@@ -24,9 +25,8 @@ const sight = new IntersectionObserver(
  * Registers a part of the page.
  * @param {HTMLElement} element
  * @param {(view: View) => void} draw called when the view has changed and the element is near the viewport.
- * @param {object} [more]
- * @param {string[]} [more.follows] parts of the state that it shows beside the view: `sort`, `tab`, `images`.
- * @param {(view: View) => boolean} [more.worth] whether the view gives it something to say; if not, it is not shown.
+ * @param {PanelLook} [more] `follows`: parts of the state that it shows beside the view: `sort`, `tab`, `images`;
+ *   `worth`: whether the view gives it something to say; if not, it is not shown.
  */
 export function addPanel(element, draw, { follows = [], worth = () => true } = {}) {
   const panel = { element, draw, follows, worth, near: false, stale: true };
@@ -41,7 +41,7 @@ export function addPanel(element, draw, { follows = [], worth = () => true } = {
  */
 export function refreshPanels(view = currentView, names = null) {
   currentView = view;
-  document.documentElement.style.setProperty("--pairs", view.pairs.length); // room for charts that are not drawn yet
+  document.documentElement.style.setProperty("--pairs", String(view.pairs.length)); // room for charts that are not drawn yet
   if (!names) showWorthy();
   for (const panel of PANELS) if (!names || panel.follows.some((name) => names.includes(name))) panel.stale = true;
   drawNear();
@@ -50,7 +50,7 @@ export function refreshPanels(view = currentView, names = null) {
 /** Hides the panels without something to say, and the sections that are left empty with the links to them. */
 function showWorthy() {
   for (const { element, worth } of PANELS) element.hidden = !worth(currentView);
-  for (const section of document.querySelectorAll("main section")) {
+  for (const section of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("main section"))) {
     const own = PANELS.filter(({ element }) => section.contains(element));
     if (!own.length) continue;
     section.hidden = own.every(({ element }) => element.hidden);
@@ -110,7 +110,7 @@ function drawPanel(panel) {
   }
 }
 
-/** Focuses the control with the text of one that is gone, else the section's heading. */
+/** Focuses the control with the text of one that is gone, else the section's heading. @param {string} text */
 function focusAgain(element, text) {
   const alike = [...element.querySelectorAll("button, a, select")].find((control) => control.textContent === text);
   (alike ?? element.closest("section").querySelector("h2")).focus({ preventScroll: true });
@@ -124,15 +124,9 @@ export function reportErrorOnPage(problem) {
 
 /**
  * A chart: its finding as the title, what it shows under that, the drawing, its source, and its table.
- * @param {string} name of the chart, for files and tests.
- * @param {object} spec
- * @param {(view: View, theme: object, width: number) => object} spec.build returns
- *   `{finding, how?, note?, subject?, legend?, plot, tip?, click?}`: the finding is the result in words; `legend` is for
- *   `legendOf`; `plot` are options of `Plot.plot`; `tip` and `click` take what lies under the mouse.
- * @param {(view: View) => HTMLElement} spec.table the same in figures.
- * @param {string[]} [spec.follows] as for `addPanel`.
- * @param {(view: View) => boolean} [spec.worth] as for `addPanel`; default: there is a pair.
- * @returns {HTMLElement} the figure.
+ * @param {string} name of the chart, for files and tests. @param {Chart} spec as for `addPanel`; default `worth`: there
+ *   is a pair. `build` returns the finding, which is the result in words; options of `Plot.plot`; `tip` and `click`,
+ *   which take what lies under the mouse. `table` has the same in figures.
  */
 export function chart(name, { build, table, follows, worth = (view) => view.pairs.length > 0 }) {
   const parts = {
@@ -196,7 +190,7 @@ export function chart(name, { build, table, follows, worth = (view) => view.pair
 }
 
 /** The SVG of a chart. Plot's own style sheet is left out, which the page's policy forbids: page.css has it. */
-function drawing(finding, { plot, tip, click }, width) {
+function drawing(finding, /** @type {Pick<Drawn, "plot" | "tip" | "click">} */ { plot, tip, click }, width) {
   const svg = Plot.plot({ width, className: "plot", marginRight: 16, ...plot });
   svg.querySelector("style").remove();
   for (const mark of svg.querySelectorAll("[aria-label]")) {

@@ -9,7 +9,7 @@ import { addPanel, chart, sampled } from "./panels.js";
 
 const PARALLEL_LINES = 400;
 
-/** Whether the rows differ on two axes or more; stops at the first two rows of an axis that do. */
+/** Whether the rows differ on two axes or more; stops at the first two rows of an axis that do. @param {View} view */
 function differOnAxes({ index, pairs }) {
   const differing = AXES.filter(({ name }) => {
     const { place } = parallelAxis(index, name);
@@ -19,7 +19,7 @@ function differOnAxes({ index, pairs }) {
   return differing.length > 1;
 }
 
-/** The axes on which the rows differ, with the range of each. */
+/** The axes on which the rows differ, with the range of each. @param {View} view */
 function usefulAxes(view) {
   return view.once("axes", () =>
     AXES.map(({ name }) => {
@@ -30,7 +30,7 @@ function usefulAxes(view) {
   );
 }
 
-/** The folded chart; drawn on opening. */
+/** The folded chart; drawn on opening. @param {State} state */
 export function parallelPanel(state) {
   const figure = chart("settings", { build: parallelChart, table: rangesTable });
   figure.append(rangeForm(state));
@@ -40,7 +40,7 @@ export function parallelPanel(state) {
   return box;
 }
 
-const rangesTable = (view) =>
+const rangesTable = (/** @type {View} */ view) =>
   plainTable("Range of each axis", usefulAxes(view), [
     ["Axis", ({ title }) => title],
     ["Lowest", ({ word, low }) => word(low)],
@@ -48,7 +48,7 @@ const rangesTable = (view) =>
     ["Filtered to", ({ name, between }) => (view.state.brush.has(name) ? between(...view.state.brush.get(name)) : "all")],
   ]);
 
-function parallelChart(view, theme, width) {
+function parallelChart(/** @type {View} */ view, /** @type {Theme} */ theme, /** @type {number} */ width) {
   const axes = usefulAxes(view);
   const drawn = sampled(view.pairs, PARALLEL_LINES);
   const wide = Math.max(width, axes.length * 92);
@@ -101,7 +101,7 @@ function parallelChart(view, theme, width) {
   };
 }
 
-/** "Speedup from 0.62× to 3.10× over 4 devices and 3 batch sizes". */
+/** "Speedup from 0.62× to 3.10× over 4 devices and 3 batch sizes". @param {View} view */
 function rangesFinding(view, axes) {
   const facets = axes.filter(({ facet }) => facet);
   const kinds = facets.map(({ name, title, many }) => plural(view.distinct(name).length, title, many));
@@ -119,9 +119,9 @@ function placesOf({ facet, low, high }) {
   return Array.from({ length: Math.floor((high - low) / step) + 1 }, (_, i) => low + i * step);
 }
 
-/** Filters the page by a range: an axis and two numbers. */
+/** Filters the page by a range: an axis and two numbers. @param {State} state */
 function rangeForm(state) {
-  const titles = new Map(AXES.filter(({ write }) => write).map(({ name, title }) => [name, title]));
+  const titles = new Map(AXES.filter(({ write }) => write).map(({ name, title }) => /** @type {const} */ ([name, title])));
   const axis = selectOf({ "aria-label": "Axis" }, [...titles.keys()], (name) => titles.get(name), () => {});
   const number = { type: "number", step: "any", min: "0" };
   const [low, high] = ["from", "to"].map((word) => el("input", { ...number, placeholder: word, "aria-label": word }));

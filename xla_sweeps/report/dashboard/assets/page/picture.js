@@ -72,7 +72,7 @@ export function pictureOf({ finding, subject, legend, chart, how, source }, them
   return { text: new XMLSerializer().serializeToString(whole), width: wide, height: high };
 }
 
-/** The legend's entries in lines of at most this width, their marks in their colours: a list of spans for each line. */
+/** The legend's entries in lines of at most this width, their marks in their colours: a list of spans for each line. @param {number} width @param {Theme} theme */
 function legendLines(legend, font, width, theme) {
   const lines = [];
   let room = 0;
@@ -100,7 +100,7 @@ function svgElement(tag, attributes, ...children) {
   return element;
 }
 
-/** Text as lines that are at most so wide. */
+/** Text as lines that are at most so wide. @param {string} text @param {number} width */
 function wrapped(text, font, width) {
   const lines = [];
   for (const word of text ? chartText(text).split(" ") : []) {
@@ -113,7 +113,7 @@ function wrapped(text, font, width) {
 
 const RULER = document.createElement("canvas").getContext("2d");
 
-/** How many pixels wide a text is. */
+/** How many pixels wide a text is. @param {string} text */
 function widthOf(text, font) {
   RULER.font = font;
   return RULER.measureText(text).width;

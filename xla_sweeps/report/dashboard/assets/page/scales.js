@@ -47,7 +47,7 @@ function linearTicks(low, high, wanted) {
   return places.map((place) => Number((place * step).toPrecision(12)));
 }
 
-/** A logarithmic scale of positive values, with a grid and about `wanted` ticks. */
+/** A logarithmic scale of positive values, with a grid and about `wanted` ticks. @param {string} label */
 export function logScale(label, values, { write = short, wanted = 6 } = {}) {
   const [low, high] = extent(values) ?? [1, 10];
   const [from, to] = low === high ? [low / 1.5, high * 1.5] : [low, high];
@@ -57,7 +57,7 @@ export function logScale(label, values, { write = short, wanted = 6 } = {}) {
   return { type: "log", base: Math.E, domain, label, grid: true, ticks, tickFormat: write }; // base 10 drops words
 }
 
-/** A logarithmic scale of speedups, with 1× inside. */
+/** A logarithmic scale of speedups, with 1× inside. @param {string} label */
 export function speedupScale(label, values, options = {}) {
   const [low, high] = extent(values) ?? [0.5, 2];
   const ends = [Math.min(low, 1 / 1.03), Math.max(high, 1.03)];
@@ -69,16 +69,16 @@ export const margins = (top, right, bottom, left) =>
   ({ marginTop: top, marginRight: right, marginBottom: bottom, marginLeft: left });
 export const WORDS = { label: null, tickSize: 0 };
 
-/** Untrusted text for a chart: on one line, and well formed, since a picture of it is XML. */
+/** Untrusted text for a chart: on one line, and well formed, since a picture of it is XML. @param {string} text */
 export function chartText(text) {
   const line = String(text ?? "").replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\ufffe\uffff]+/g, " ");
   return line.toWellFormed ? line.toWellFormed() : line.replace(/[\ud800-\udfff]/g, "\ufffd");
 }
 
-/** Text cut to a length, at the end. */
+/** Text cut to a length, at the end. @param {string} text */
 export const cut = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
 
-/** Text cut to a length in its middle, since both ends of a name tell it apart. */
+/** Text cut to a length in its middle, since both ends of a name tell it apart. @param {string} text */
 export function cutMiddle(text, length) {
   if (text.length <= length) return text;
   const head = Math.ceil((length - 1) * 0.6);

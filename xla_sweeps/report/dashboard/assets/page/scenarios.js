@@ -12,14 +12,14 @@ export function scenariosOf(rows) {
   }));
 }
 
-function scenariosIn(rows) {
+function scenariosIn(/** @type {Rows} */ rows) {
   const { data, values } = rows.codes("scenario");
   const isMeasured = rows.is("origin", "measured");
   const placeOf = (name) => (SCENARIOS.includes(name) ? SCENARIOS.indexOf(name) : SCENARIOS.length);
   const found = values.map((name) => ({ name, measured: 0, all: 0, place: placeOf(name) }));
   data.forEach((code, row) => {
     found[code].all += 1;
-    found[code].measured += isMeasured(row);
+    found[code].measured += Number(isMeasured(row));
   });
   const first = (a, b) => b.measured - a.measured || b.all - a.all || a.place - b.place;
   return found.length ? found.toSorted(first).map(({ name }) => name) : ["call"];
@@ -29,14 +29,14 @@ export const scenarioOf = (rows, scenario) => scenariosOf(rows).find(({ name }) 
 
 export const candidatesOf = ({ pairs }, { scenario, baseline }) => pairs.get(scenario)?.get(baseline) ?? new Set();
 
-/** A candidate of a baseline: the scenario's own where it was measured. */
+/** A candidate of a baseline: the scenario's own where it was measured. @param {Index} index */
 export function candidateFor(index, scenario, baseline) {
   const candidates = candidatesOf(index, { scenario, baseline });
   const usual = scenarioOf(index.rows, scenario).candidate;
   return candidates.has(usual) || !candidates.size ? usual : [...candidates][0];
 }
 
-/** The pair to begin with: the scenario's own baseline, else eager, else the first of this scenario and origin. */
+/** The pair to begin with: the scenario's own baseline, else eager, else the first of this scenario and origin. @param {Index} index */
 export function pairFor(index, scenario, origin) {
   const { rows, pairs } = index;
   const isOf = origin === "all" ? () => true : rows.is("origin", origin);
@@ -47,8 +47,8 @@ export function pairFor(index, scenario, origin) {
   return { baseline, candidate: candidateFor(index, scenario, baseline) };
 }
 
-/** The mode behind a label: `graph_2` is `graph`. */
+/** The mode behind a label: `graph_2` is `graph`. @param {string} label */
 export const modeOf = (label) => label.replace(/_\d+$/, "");
 
-/** What compiles and runs a label's mode; undefined for a mode of another version. */
+/** What compiles and runs a label's mode; undefined for a mode of another version. @param {string} label */
 export const executionOf = (label) => ownOf(PACKAGE.executions, modeOf(label));

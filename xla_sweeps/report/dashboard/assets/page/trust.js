@@ -15,13 +15,13 @@ export function trustSection() {
   byId("trust-charts").append(chart("twins", { build: twinPlot, table: twinTable, worth }), trustFacts());
 }
 
-/** Whether a row is an A/A pair with a ratio. */
+/** Whether a row is an A/A pair with a ratio. @param {View} view */
 function isTwinOf({ rows, index }) {
   const speedup = rows.number("speedup");
   return (row) => index.isTwin(row) && !Number.isNaN(speedup[row]);
 }
 
-/** A/A rows of the selection, by ascending ratio. */
+/** A/A rows of the selection, by ascending ratio. @param {View} view */
 function twins(view) {
   return view.once("twins", () => {
     const speedup = view.rows.number("speedup");
@@ -29,13 +29,13 @@ function twins(view) {
   });
 }
 
-/** "graph_2 over graph". */
+/** "graph_2 over graph". @param {View} view @param {number} row */
 function sidesOf(view, row) {
   const { candidate, baseline } = view.at(row);
   return `${candidate} over ${baseline}`;
 }
 
-function twinPlot(view, theme, width) {
+function twinPlot(/** @type {View} */ view, /** @type {Theme} */ theme, /** @type {number} */ width) {
   const twinRows = twins(view);
   const floor = view.rows.number("floor");
   const pairs = twinRows.map((row) => markOf(view, row));
@@ -82,11 +82,11 @@ function twinPlot(view, theme, width) {
   };
 }
 
-const twinTable = (view) =>
+const twinTable = (/** @type {View} */ view) =>
   plainTable("A/A pairs", twins(view), [named(view), ["Modes", (row) => sidesOf(view, row)], ...figured(view, "Ratio")]);
 
-/** Noise, replicates and clocks of the selection, a sentence each. */
-function trustLines({ rows, pairs }) {
+/** Noise, replicates and clocks of the selection, a sentence each. @param {View} view */
+function trustLines(/** @type {View} */ { rows, pairs }) {
   const positiveFigures = (...names) => {
     const figures = rows.numbers(...names);
     return Array.from(pairs, (row) => figures.map((data) => data[row])).filter((own) => own.every((one) => one > 0));
@@ -110,7 +110,7 @@ function trustLines({ rows, pairs }) {
   ].filter(Boolean);
 }
 
-/** Flags of the selection and how many pairs have each, the most frequent first. */
+/** Flags of the selection and how many pairs have each, the most frequent first. @param {View} view */
 function flagCounts({ rows, pairs }) {
   const counts = new Map();
   for (const row of pairs)
@@ -118,7 +118,7 @@ function flagCounts({ rows, pairs }) {
   return [...counts].sort((a, b) => b[1] - a[1]);
 }
 
-/** Each device's trials, no-difference band and number of A/A pairs in the scenario, whatever is selected. */
+/** Each device's trials, no-difference band and number of A/A pairs in the scenario, whatever is selected. @param {View} view */
 function bandsOf({ rows, index, state }) {
   const [inScenario, isMeasured] = [rows.is("scenario", state.scenario), rows.is("origin", "measured")];
   const [{ data: trial }, floor] = [rows.codes("trial_id"), rows.number("floor")];
@@ -139,13 +139,13 @@ function bandsOf({ rows, index, state }) {
 function trustFacts() {
   const box = el("div.chart.wide");
   const draw = (view) => {
-    const { rows, pairs } = view;
-    const flags = flagCounts({ rows, pairs });
+    const { pairs } = view;
+    const flags = flagCounts(view);
     const devices = bandsOf(view).filter(({ trials }) => trials);
     fill(
       box,
       el("h3", "Flags and no-difference bands"),
-      el("ul", { id: "trust-lines" }, trustLines({ rows, pairs }).map((text) => el("li", text))),
+      el("ul", { id: "trust-lines" }, trustLines(view).map((text) => el("li", text))),
       flags.length > 0 &&
         plainTable("Flags in this selection", flags, [
           ["Flag", ([flag]) => flag],
@@ -158,7 +158,7 @@ function trustFacts() {
           ["Device", ({ name }) => name],
           ["Trials", ({ trials }) => count(trials)],
           ["No-difference band", ({ floor }) => (present(floor) ? `±${percent(100 * floor)} %` : NONE)],
-          ["A/A pairs", ({ twins }) => count(twins)],
+          ["A/A pairs", (device) => count(device.twins)],
         ]),
     );
   };

@@ -20,19 +20,21 @@ const isSide = ({ column, part }) => part === "sides" || column === "device";
 const [SIDES, CONFIGURATION] = [isSide, (mark) => !isSide(mark)].map((test) =>
   PACKAGE.question.filter(test).map(({ column }) => column),
 );
-export const QUESTION = [...CONFIGURATION, ...SIDES];
+export const QUESTION = /** @type {any[]} */ ([...CONFIGURATION, ...SIDES]);
 
 /** What every view needs, computed once: numbers from 0 for each row, and how many there are. */
 export class Index {
   #trials;
 
+  /** @param {Rows} rows */
   constructor(rows) {
     this.rows = rows;
+    /** @type {Map<string, Codes & { sorted: number[], ranks: Uint32Array }>} */
     this.facets = new Map(FACETS.map(({ column }) => [column, facetOf(rows, column)]));
     /** One number for each thing that was run, on whichever device and in whichever modes. */
     this.configurations = combined(rows, CONFIGURATION);
     /** One number for each thing that was asked, however often it was measured. */
-    [this.question] = combined(rows, SIDES, this.configurations);
+    this.question = combined(rows, SIDES, this.configurations)[0];
     this.origins = new Set(rows.column("origin").values);
     this.#modes();
     /** Rows with a figure of only one mode, published or measured here. */
@@ -80,7 +82,7 @@ export class Index {
   }
 }
 
-/** A column with few values: codes, values, and their natural order. */
+/** A column with few values: codes, values, and their natural order. @param {Rows} rows */
 function facetOf(rows, name) {
   const { data, values } = rows.codes(name);
   return { data, values, ...naturalOrder(values) };
@@ -88,11 +90,8 @@ function facetOf(rows, name) {
 
 const TABLE_MOST = 2 ** 22;
 
-/**
- * For each row a number from 0, the same for rows that agree in all these columns and in numbers that are known; and how
- * many there are.
- */
-function combined(rows, names, [known, knownSize] = [rows.count, 1]) {
+/** For each row a number from 0, the same for rows that agree in all these columns and in numbers that are known; and how many there are. @param {Rows} rows @returns {[Uint32Array, number]} */
+function combined(rows, names, /** @type {[any, number]} */ [known, knownSize] = [rows.count, 1]) {
   let [keys, size] = [new Float64Array(known), knownSize];
   for (const name of names) {
     const { data, values } = rows.codes(name);
@@ -107,7 +106,7 @@ function combined(rows, names, [known, knownSize] = [rows.count, 1]) {
   return renumbered(keys, size);
 }
 
-/** Whole numbers below `size` as numbers from 0 by first appearance, and how many. */
+/** Whole numbers below `size` as numbers from 0 by first appearance, and how many. @returns {[Uint32Array, number]} */
 function renumbered(keys, size) {
   const numbers = new Uint32Array(keys.length);
   let found = 0;
@@ -121,6 +120,7 @@ function renumbered(keys, size) {
   return [numbers, found];
 }
 
+/** @type {(TextColumn | NumberColumn)[]} */
 export const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "device", "candidate", "baseline"];
 
 /** For each code of a column's values 1 or 0. */
@@ -132,6 +132,7 @@ export class View {
   #mask; // of each row the filters that let it through
   #contaminated;
 
+  /** @param {Index} index @param {State} state */
   constructor(index, state) {
     this.index = index;
     this.rows = index.rows;
@@ -162,12 +163,12 @@ export class View {
     this.overview = overviewOf(this.rows, this.counted);
   }
 
-  /** Computes something once per view. */
+  /** Computes something once per view. @template T @param {string} name @param {() => T} compute @returns {T} */
   once(name, compute) {
     return getOrMake(this.#memory, name, compute);
   }
 
-  /** One row, whose columns are its properties. */
+  /** One row, whose columns are its properties. @param {number} row */
   at(row) {
     return this.rows.at(row);
   }
@@ -248,7 +249,7 @@ export class View {
     return Boolean(this.#mask[row] & IN_MODEL);
   }
 
-  /** The distinct texts of a column among the rows that count, those of a facet in their order. */
+  /** The distinct texts of a column among the rows that count, those of a facet in their order. @param {TextColumn | NumberColumn} name */
   distinct(name) {
     return this.once(`distinct ${name}`, () => {
       const texts = this.rows.textsOf(name, this.counted);
@@ -297,7 +298,7 @@ function isBetter(one, other) {
   return differing !== undefined && one[differing] > other[differing];
 }
 
-/** Sums over rows: how many have each verdict, which have a speedup, and the geometric mean of these. */
+/** Sums over rows: how many have each verdict, which have a speedup, and the geometric mean of these. @param {Rows} rows */
 export function sumsOf(rows, places) {
   const { data, values } = rows.column("verdict");
   const [speedup, model] = [rows.number("speedup"), rows.column("model").data];
@@ -314,7 +315,7 @@ export function sumsOf(rows, places) {
   return { pairs: places.length, ...Object.fromEntries(verdicts), rows: compared, n, models, geomean };
 }
 
-/** The summary of the pairs: the same figures as `analysis.overview`. */
+/** The summary of the pairs: the same figures as `analysis.overview`. @param {Rows} rows */
 function overviewOf(rows, pairs) {
   const [speedup, extra, calls] = rows.numbers("speedup", "compile_s_extra", "break_even_calls");
   const family = rows.column("family");

@@ -16,7 +16,7 @@ export function whereSection() {
 
 const CELL_MOST = 120; // pixels
 
-/** Cells of the map: groups down, devices and resolutions across; or only devices, merged over resolutions. */
+/** Cells of the map: groups down, devices and resolutions across; or only devices, merged over resolutions. @param {View} view */
 function heatCells(view, merged = false) {
   return view.once(`heat ${merged}`, () => {
     const name = view.distinct("family").length <= 2 && view.distinct("model").length <= 60 ? "model" : "family";
@@ -50,7 +50,7 @@ function heatCells(view, merged = false) {
   });
 }
 
-/** The map as a chart. */
+/** The map as a chart. @param {View} view @param {Theme} theme @param {number} width */
 function heatMap(view, theme, width) {
   const left = Math.min(190, width * 0.34);
   const across = ({ devices, resolutions }) => (width - left) / (devices.length * resolutions.length);
@@ -109,7 +109,7 @@ function heatMap(view, theme, width) {
   };
 }
 
-/** Squares, small for few models and hollow for doubt, and what is written in them. */
+/** Squares, small for few models and hollow for doubt, and what is written in them. @param {Theme} theme */
 function heatMarks(items, colourOf, theme, cellWidth) {
   const colour = ({ cell, dead }) => (dead ? theme.failed : colourOf(cell.mean.value));
   const hollow = ({ dead, doubt }) => dead || doubt !== "";
@@ -136,13 +136,13 @@ function heatMarks(items, colourOf, theme, cellWidth) {
   ];
 }
 
-/** What a mouse over a cell says. */
+/** What a mouse over a cell says. @param {View} view */
 function cellTip({ rows }, { cell, line, column, doubt }) {
   const { mean, failed, skipped } = cell;
   const speedup = rows.number("speedup");
   const ends = reach(cell.rows.map((row) => speedup[row]), mean.models);
   const most = mean.models < SPREAD_MODELS ? "all" : "8 of 10";
-  const between = mean.n > 1 ? `; ${most} between ${range(...ends)}` : "";
+  const between = mean.n > 1 ? `; ${most} between ${range(ends[0], ends[1])}` : "";
   return [
     dotted(line.name, column.device, column.resolution !== "all" && `${column.resolution} px`),
     mean.n && `${times(mean.value)}${doubt} over ${countedOf(mean)}${between}`,
@@ -170,7 +170,7 @@ const plannedNote = ({ planned, trials }) =>
 const lostOf = ({ failed, skipped }) =>
   phrase([failed && `${count(failed)} failed`, skipped && `${count(skipped)} skipped`], ", ");
 
-/** What fits in a cell: the mean, and what is lost. */
+/** What fits in a cell: the mean, and what is lost. @param {number} width */
 function cellText(cell, width, doubt) {
   const lost = lostOf(cell);
   if (!cell.mean.n) return width < 6.5 * lost.length ? "✕" : lost;
@@ -178,16 +178,15 @@ function cellText(cell, width, doubt) {
   return lost && width >= 6.5 * (lost.length + 5) ? `${mean}, ${lost}` : mean;
 }
 
-function heatTable(view) {
+function heatTable(/** @type {View} */ view) {
   const { name, columns, lines } = heatCells(view);
   const written = (cell) => {
     if (!cell?.mean.n) return cell ? lostOf(cell) : "";
     return `${times(cell.mean.value)}${view.doubtOfAll(cell.rows)} (${phrase([cell.mean.n, lostOf(cell)], ", ")})`;
   };
-  const cells = columns.map(({ device, resolution, place }) => [
-    `${device} ${resolution} px`,
-    (line) => written(line.cells.get(place)),
-  ]);
+  const cells = columns.map(({ device, resolution, place }) =>
+    /** @type {TableColumn<any>} */ ([`${device} ${resolution} px`, (line) => written(line.cells.get(place))]),
+  );
   return plainTable("Geometric mean speedup", lines, [[name, (line) => line.name], ...cells], { most: Infinity });
 }
 
