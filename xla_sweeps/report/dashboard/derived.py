@@ -1,14 +1,19 @@
-"""Columns of the page that no filter changes, computed from its other columns. Pure."""
+"""What no filter of the page changes, computed from the page's columns. Pure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xla_sweeps.analysis.overview import PREFERENCE
 from xla_sweeps.report.labels import TELLING, told_apart
-from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.row import QUESTION
+from xla_sweeps.schema.column import Part
+from xla_sweeps.schema.columns import MEASURED, Verdict
+from xla_sweeps.schema.modes import by_count, is_aa_pair, is_mode
+from xla_sweeps.schema.row import COLUMNS, QUESTION
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,6 +27,13 @@ _NAMED_BY = (
 _TOLD_APART_BY = ("results", *TELLING[:-1], "measured_at", TELLING[-1])
 """Columns that tell rows of one name apart, the plainest first."""
 
+
+SIDES = tuple(
+    name
+    for name, column in COLUMNS.items()
+    if column.asked and (name == "device" or column.asked.part is Part.SIDES)
+)
+"""Columns of the question that say on which device and which modes are compared."""
 
 DERIVED_TEXTS, DERIVED_NUMBERS = ("suffix", "suffix_asked"), ("break_even_images",)
 
@@ -49,3 +61,63 @@ def with_derived(table: pyarrow.Table) -> pyarrow.Table:
         told = [text and f" · {text}" for text in told_apart(values, _NAMED_BY, by)]
         table = table.append_column(column, pyarrow.array(told, pyarrow.string()))
     return table
+
+
+def numbers_of(table: pyarrow.Table) -> dict[str, list[int]]:
+    """For each row a number that it shares with all of its configuration, question or trial.
+
+    `preference`: of the rows of a question the one with the highest answers. `twin`: 1 for an A/A
+    pair.
+    """
+
+    def shared(names: Iterable[str]) -> list[int]:
+        numbers = dict[Any, int]()
+        rows = zip(*(table[name].to_pylist() for name in names), strict=True)
+        return [numbers.setdefault(row, len(numbers)) for row in rows]
+
+    indices = table.select(PREFERENCE).append_column("row", [range(table.num_rows)])
+    order = indices.sort_by([(name, "ascending") for name in indices.column_names])["row"]
+    return {
+        "configuration": shared(name for name in QUESTION if name not in SIDES),
+        "question": shared(QUESTION),
+        "trial": shared(("trial_id", "results")),
+        "preference": np.argsort(order.to_numpy()).tolist(),
+        "twin": [int(_is_twin(*pair)) for pair in _pairs_of(table)],
+    }
+
+
+def scenarios_of(table: pyarrow.Table) -> list[tuple[str, list[tuple[str, list[str]]]]]:
+    """The scenarios, those measured most first, each with the candidates of each baseline."""
+    scenario, origin = (table[name].to_pylist() for name in ("scenario", "origin"))
+    measured = Counter(
+        name for name, where in zip(scenario, origin, strict=True) if where == MEASURED
+    )
+    pairs: dict[str, dict[str, dict[str, None]]] = {name: {} for name in scenario}
+    for name, (baseline, candidate) in zip(scenario, _pairs_of(table), strict=True):
+        if baseline and not _is_twin(baseline, candidate):
+            pairs[name].setdefault(baseline, {})[candidate] = None
+    return [
+        (name, [(baseline, list(candidates)) for baseline, candidates in pairs[name].items()])
+        for name in sorted(by_count(scenario), key=lambda name: -measured[name])
+    ]
+
+
+def bands_of(table: pyarrow.Table, twins: list[int]) -> list[dict[str, Any]]:
+    """Each scenario's devices: trials, and of those measured here the band and the A/A pairs."""
+    import pyarrow.compute
+
+    keys = ["scenario", "device"]
+    table = table.append_column("twin", [twins])
+    measured = table.filter(pyarrow.compute.equal(table["origin"], MEASURED))
+    bands = measured.group_by(keys).aggregate([("floor", "max"), ("twin", "sum")])
+    trials = table.group_by(keys).aggregate([("trial_id", "count_distinct")])
+    whole = trials.join(bands, keys).rename_columns([*keys, "trials", "floor", "twins"])
+    return list(whole.sort_by([(name, "ascending") for name in keys]).to_pylist())
+
+
+def _pairs_of(table: pyarrow.Table) -> Iterator[tuple[str, str]]:
+    return zip(*(table[name].to_pylist() for name in ("baseline", "candidate")), strict=True)
+
+
+def _is_twin(baseline: str, candidate: str) -> bool:
+    return is_mode(baseline) and is_mode(candidate) and is_aa_pair(baseline, candidate)

@@ -25,9 +25,9 @@ export function answerSection() {
 }
 
 /** Links to the scenarios that the file has too: no figure is of several. @param {View} view */
-function otherScenarios({ rows, index, state }) {
+function otherScenarios({ rows, state }) {
   const others = scenariosOf(rows).filter(({ name }) => name !== state.scenario);
-  const choose = (name) => () => state.set({ scenario: name, ...pairFor(index, name, state.origin) });
+  const choose = (name) => () => state.set({ scenario: name, ...pairFor(rows, name, state.origin) });
   const links = others.flatMap(({ name }) => [" ", linkButton(name, choose(name))]);
   return links.length ? el("p.note", "Also measured, each by itself:", links) : null;
 }

@@ -30,7 +30,7 @@ export const statusWords = (status) => status.replaceAll("_", " ");
 /** The failures, each once whatever its baseline, by status and mode, the most frequent kind first. @param {View} view */
 function failureKinds(view) {
   return view.once("failure kinds", () => {
-    const [trial] = view.index.trials;
+    const { trial } = view.rows.numbered;
     const [kinds, seen] = [new Map(), new Set()];
     for (const row of failedRows(view)) {
       const { status, failed_mode: mode } = view.at(row);

@@ -35,17 +35,12 @@ export function compareSection() {
 function severalTimes(view) {
   return view.once("several times", () => {
     if (view.distinct("device").length < 2) return [];
-    const [configuration, size] = view.index.configurations;
-    const [speedup, device] = [view.rows.number("speedup"), view.rows.column("device").data];
-    const first = new Int32Array(size).fill(-1);
-    const several = new Map();
-    for (const row of view.counted) {
-      if (Number.isNaN(speedup[row])) continue;
-      const key = configuration[row];
-      if (first[key] < 0) first[key] = row;
-      else getOrMake(several, key, () => new Map([[device[first[key]], first[key]]])).set(device[row], row);
-    }
-    return Array.from(several.values(), (rows) => [...rows.values()]).filter((rows) => rows.length > 1);
+    const { configuration } = view.rows.numbered;
+    const speedup = view.rows.number("speedup");
+    const groups = new Map();
+    for (const row of view.counted)
+      if (!Number.isNaN(speedup[row])) getOrMake(groups, configuration[row], () => []).push(row);
+    return [...groups.values()].filter((rows) => rows.length > 1);
   });
 }
 

@@ -15,20 +15,18 @@ const visible = (text) =>
 /** All columns and the page's metadata (build.py describes the layout) from gunzipped bytes. */
 export function unpacked(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
-  const header = JSON.parse(visible(new TextDecoder().decode(new Uint8Array(buffer, 4, length))));
-  const columns = new Map();
-  let offset = 4 + length;
-  for (const { name, values } of header.columns) {
-    const place = offset;
+  const { rows, columns, meta, numbers, ...facts } = JSON.parse(visible(new TextDecoder().decode(new Uint8Array(buffer, 4, length))));
+  const next = ((offset) => () => (offset += 4 * rows) - 4 * rows)(4 + length);
+  const packed = new Map();
+  for (const { name, values } of columns) {
+    const place = next();
     const texts = () => values.map((value) => String(value ?? ""));
-    columns.set(name, () =>
-      values
-        ? { data: new Uint32Array(buffer, place, header.rows), values: texts() }
-        : { data: new Float32Array(buffer, place, header.rows) },
+    packed.set(name, () =>
+      values ? { data: new Uint32Array(buffer, place, rows), values: texts() } : { data: new Float32Array(buffer, place, rows) },
     );
-    offset += 4 * header.rows;
   }
-  return new Rows(header.rows, columns, { ...header.meta, short: header.short });
+  const numbered = Object.fromEntries(numbers.map((name) => [name, new Uint32Array(buffer, next(), rows)]));
+  return new Rows(rows, packed, { ...meta, ...facts }, numbered);
 }
 
 /** All rows, by column. */
@@ -45,9 +43,11 @@ export class Rows {
   };
 
   /** @param {number} count @param {Map<string, () => Column>} packed what unpacks each column; numbers have no `values`. */
-  constructor(count, packed, meta) {
+  constructor(count, packed, meta, numbered) {
     this.count = count;
     this.meta = meta;
+    /** For each row whole numbers: of its configuration, question and trial; its preference; 1 for an A/A pair. @type {Record<"configuration" | "question" | "trial" | "preference" | "twin", Uint32Array>} */
+    this.numbered = numbered;
     this.#packed = packed;
     for (const name of this.names) this.#named(name);
   }
@@ -119,8 +119,13 @@ export class Rows {
 
   /** Row indices by ascending value of a column, those without a value last. @returns {Uint32Array} */
   order(name) {
-    const { data, values } = this.column(name);
-    return getOrMake(this.#orders, name, () => argsort(values ? textOrder(data, values) : floatOrder(data)));
+    return getOrMake(this.#orders, name, () => {
+      const { data, values } = this.column(name);
+      const ranks = values && naturalOrder(values).ranks;
+      const keys = data.map((value) => (ranks ? (values[value] === "" ? values.length : ranks[value]) : value));
+      const after = (a, b) => keys[a] - keys[b] || Number(Number.isNaN(keys[a])) - Number(Number.isNaN(keys[b]));
+      return Uint32Array.from(keys.keys()).sort(after);
+    });
   }
 }
 
@@ -136,21 +141,6 @@ function coded(numbers) {
   return { data, values: Array.from(codes.keys(), (value) => (present(value) ? String(value) : "")) };
 }
 
-/** For each float an unsigned integer with the same order; NaN is last. */
-function floatOrder(numbers) {
-  const keys = new Uint32Array(numbers.length).fill(0xffffffff);
-  const bits = new Uint32Array(numbers.buffer, numbers.byteOffset, numbers.length);
-  for (let i = 0; i < keys.length; i++)
-    if (!Number.isNaN(numbers[i])) keys[i] = bits[i] & 0x80000000 ? ~bits[i] : bits[i] | 0x80000000;
-  return keys;
-}
-
-/** For each row the alphabetic rank of its text. */
-function textOrder(data, values) {
-  const { ranks } = naturalOrder(values);
-  return Uint32Array.from(data, (code) => (values[code] === "" ? 0xffffffff : ranks[code]));
-}
-
 /** The codes of values in their natural order, and the rank of each code. */
 export function naturalOrder(values) {
   const sorted = values.map((_, code) => code).sort((a, b) => naturally(values[a], values[b]));
@@ -159,21 +149,10 @@ export function naturalOrder(values) {
   return { sorted, ranks };
 }
 
-/** Indices by ascending key. Packed into doubles (32 bits of key, 21 of index), keys sort ten times as fast. */
-function argsort(keys) {
-  const packed = new Float64Array(keys);
-  for (let i = 0; i < packed.length; i++) packed[i] = packed[i] * 2097152 + i;
-  packed.sort();
-  return new Uint32Array(packed.map((key) => key % 2097152));
-}
-
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
 /** Order of two texts; numbers in them are compared by value. */
 export const naturally = (a, b) => COLLATOR.compare(a, b);
-
-/** The names of all devices, in order. @param {Rows} rows */
-export const devicesOf = (rows) => rows.codes("device").values.toSorted();
 
 /** The texts of a column in what was measured, in order. @param {Rows} rows */
 export const measuredTexts = (rows, name) =>

@@ -108,8 +108,8 @@ function configurationCard(view, place, titled) {
 }
 
 /** The throughput of each mode of a row's trial, by label: value, bounds, and whether XLA compiled it. @param {View} view @param {number} place */
-function modesOf({ rows, index }, place) {
-  const [trial] = index.trials;
+function modesOf({ rows }, place) {
+  const { trial } = rows.numbered;
   const modes = /** @type {Map<string, any>} */ (new Map());
   for (const other of rows.where((each) => trial[each] === trial[place])) {
     const row = rows.at(other);

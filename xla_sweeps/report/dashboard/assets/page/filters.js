@@ -7,7 +7,7 @@ import { count, plural } from "./numbers.js";
 import { naturally } from "./data.js";
 import { FACETS, VERDICTS } from "./state.js";
 import { button, byId, copyLink, el, fill, phrase, selectOf, verdictMark } from "./dom.js";
-import { candidateFor, candidatesOf, pairFor, scenarioOf, scenariosOf } from "./scenarios.js";
+import { candidateFor, pairFor, pairsOf, scenarioOf, scenariosOf } from "./scenarios.js";
 import { parallelAxis, wordOf } from "./axes.js";
 import { cut } from "./scales.js";
 import { shortMode } from "./marks.js";
@@ -19,7 +19,7 @@ export function filterBar(index, state) {
   const choices = [scenarioChoice, baselineChoice, originChoice].map((make) => make(index, state));
   const rest = [
     ...facets.filter(({ before }) => !before),
-    choice(state, "candidate", "Candidate", () => [...candidatesOf(index, state)], shortMode),
+    choice(state, "candidate", "Candidate", () => pairsOf(index.rows, state.scenario).get(state.baseline) ?? [], shortMode),
   ];
   const verdicts = verdictChips(state);
   const theme = themeControl(state);
@@ -72,20 +72,20 @@ function keepBelow(bar) {
 /** What a call does, one at a time: no figure is of several; baseline and candidate follow. @param {Index} index @param {State} state */
 function scenarioChoice(index, state) {
   const names = () => scenariosOf(index.rows).map(({ name }) => name);
-  const change = (scenario) => ({ scenario, ...pairFor(index, scenario, state.origin) });
+  const change = (scenario) => ({ scenario, ...pairFor(index.rows, scenario, state.origin) });
   return choice(state, "scenario", "in", names, String, change);
 }
 
 /** What is compared with; the candidate follows to one that was. @param {Index} index @param {State} state */
 function baselineChoice(index, state) {
   const values = () => {
-    const baselines = [...(index.pairs.get(state.scenario)?.keys() ?? [])].sort(naturally);
+    const baselines = [...pairsOf(index.rows, state.scenario).keys()].sort(naturally);
     const first = scenarioOf(index.rows, state.scenario).baseline;
     return [...baselines.filter((name) => name === first), ...baselines.filter((name) => name !== first)];
   };
   return choice(state, "baseline", "against", values, shortMode, (baseline) => {
-    const isCompared = candidatesOf(index, { ...state, baseline }).has(state.candidate);
-    return { baseline, candidate: isCompared ? state.candidate : candidateFor(index, state.scenario, baseline) };
+    const isCompared = pairsOf(index.rows, state.scenario).get(baseline).includes(state.candidate);
+    return { baseline, candidate: isCompared ? state.candidate : candidateFor(index.rows, state.scenario, baseline) };
   });
 }
 
@@ -94,7 +94,7 @@ const ORIGINS = { __proto__: null, measured: "measured", imported: "published", 
 /** Measured, published, or both; the baseline follows. @param {Index} index @param {State} state */
 function originChoice(index, state) {
   const values = () => (index.origins.has("imported") ? Object.keys(ORIGINS) : []);
-  const change = (origin) => ({ origin, ...pairFor(index, state.scenario, origin) });
+  const change = (origin) => ({ origin, ...pairFor(index.rows, state.scenario, origin) });
   return choice(state, "origin", "Figures", values, (name) => ORIGINS[name], change);
 }
 

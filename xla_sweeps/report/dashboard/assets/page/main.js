@@ -1,7 +1,7 @@
 /** Main: unpacks the data, builds the sections, and updates them when the state changes. */
 
 import { count, date, plural, present, share } from "./numbers.js";
-import { devicesOf, measuredTexts, unpacked } from "./data.js";
+import { measuredTexts, unpacked } from "./data.js";
 import { LOOKS, State } from "./state.js";
 import { applyTheme, byId, dotted, el, emptyState, fill, phrase } from "./dom.js";
 import { pairFor, scenariosOf } from "./scenarios.js";
@@ -74,7 +74,7 @@ function factsOf(rows) {
   const plannedText = present(planned) && `${share(trials, planned)} of ${count(planned)} planned`;
   return [
     ["Records", phrase([`${count(meta.records)} in ${plural(trials, "trial")}`, plannedText], ", ")],
-    ["Devices", listed(devicesOf(rows))],
+    ["Devices", listed(rows.codes("device").values.toSorted())],
     ["Software", listed(measuredTexts(rows, "software"))],
     ["Driver", listed(measuredTexts(rows, "driver"))],
     ["Environment", listed(measuredTexts(rows, "environment_flags"))],
@@ -121,7 +121,7 @@ function goTo(id) {
 async function start() {
   const rows = unpacked(await xlaSweeps.data);
   const index = new Index(rows);
-  const state = /** @type {any} */ (new State(index.defaults, (scenario, origin) => pairFor(index, scenario, origin)));
+  const state = /** @type {any} */ (new State(index.defaults, (scenario, origin) => pairFor(rows, scenario, origin)));
   applyTheme(state.theme);
   const headers = [pageHeader(index), filterBar(index, state)];
   answerSection();

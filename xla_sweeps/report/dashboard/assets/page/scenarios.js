@@ -2,49 +2,33 @@
 
 import { ownOf } from "./dom.js";
 
-const SCENARIOS = Object.keys(PACKAGE.headlines);
-
-/** The scenarios of the file, those that were measured most first: name, and the pair that each is about. */
-export function scenariosOf(rows) {
-  return (rows.scenarios ??= scenariosIn(rows).map((name) => {
+/** The scenarios of the file, those that were measured most first: name, the pair that each is about, and its candidates by baseline. @param {Rows} rows */
+export const scenariosOf = ({ meta }) =>
+  (meta.scenarios.length ? meta.scenarios : [["call", []]]).map(([name, pairs]) => {
     const [baseline, candidate] = ownOf(PACKAGE.headlines, name) ?? PACKAGE.headlines.call;
-    return { name, baseline, candidate };
-  }));
-}
-
-function scenariosIn(/** @type {Rows} */ rows) {
-  const { data, values } = rows.codes("scenario");
-  const isMeasured = rows.is("origin", "measured");
-  const placeOf = (name) => (SCENARIOS.includes(name) ? SCENARIOS.indexOf(name) : SCENARIOS.length);
-  const found = values.map((name) => ({ name, measured: 0, all: 0, place: placeOf(name) }));
-  data.forEach((code, row) => {
-    found[code].all += 1;
-    found[code].measured += Number(isMeasured(row));
+    return { name, baseline, candidate, pairs: new Map(pairs) };
   });
-  const first = (a, b) => b.measured - a.measured || b.all - a.all || a.place - b.place;
-  return found.length ? found.toSorted(first).map(({ name }) => name) : ["call"];
-}
 
 export const scenarioOf = (rows, scenario) => scenariosOf(rows).find(({ name }) => name === scenario) ?? scenariosOf(rows)[0];
 
-export const candidatesOf = ({ pairs }, { scenario, baseline }) => pairs.get(scenario)?.get(baseline) ?? new Set();
+/** The baselines of a scenario, each with its candidates. @param {Rows} rows @returns {Map<string, string[]>} */
+export const pairsOf = (rows, scenario) => scenariosOf(rows).find(({ name }) => name === scenario)?.pairs ?? new Map();
 
-/** A candidate of a baseline: the scenario's own where it was measured. @param {Index} index */
-export function candidateFor(index, scenario, baseline) {
-  const candidates = candidatesOf(index, { scenario, baseline });
-  const usual = scenarioOf(index.rows, scenario).candidate;
-  return candidates.has(usual) || !candidates.size ? usual : [...candidates][0];
+/** A candidate of a baseline: the scenario's own where it was measured. @param {Rows} rows */
+export function candidateFor(rows, scenario, baseline) {
+  const candidates = pairsOf(rows, scenario).get(baseline) ?? [];
+  const usual = scenarioOf(rows, scenario).candidate;
+  return candidates.includes(usual) || !candidates.length ? usual : candidates[0];
 }
 
-/** The pair to begin with: the scenario's own baseline, else eager, else the first of this scenario and origin. @param {Index} index */
-export function pairFor(index, scenario, origin) {
-  const { rows, pairs } = index;
+/** The pair to begin with: the scenario's own baseline, else eager, else the first of this scenario and origin. @param {Rows} rows */
+export function pairFor(rows, scenario, origin) {
   const isOf = origin === "all" ? () => true : rows.is("origin", origin);
   const baselines = rows.textsOf("baseline", rows.where(rows.is("scenario", scenario)).filter(isOf));
   const usual = scenarioOf(rows, scenario).baseline;
-  const compared = (name) => baselines.includes(name) && pairs.get(scenario)?.has(name);
+  const compared = (name) => baselines.includes(name) && pairsOf(rows, scenario).has(name);
   const baseline = [usual, "eager", ...baselines].find(compared) ?? usual;
-  return { baseline, candidate: candidateFor(index, scenario, baseline) };
+  return { baseline, candidate: candidateFor(rows, scenario, baseline) };
 }
 
 /** The mode behind a label: `graph_2` is `graph`. @param {string} label */

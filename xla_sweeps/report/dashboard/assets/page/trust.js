@@ -1,7 +1,6 @@
 /** "Can I trust it?": A/A pairs, flags, noise, clocks. */
 
 import { count, digits, extent, median, NONE, percent, plural, present, share } from "./numbers.js";
-import { devicesOf } from "./data.js";
 import { byId, dotted, el, fill, flagMeaning, ownOf, plainTable } from "./dom.js";
 import { margins, speedupScale } from "./scales.js";
 import { daysOf, doubtLegend, figured, hollowIf, intervalOf, markOf, named, rowName, someOf, speedupOf, unityMarks } from "./marks.js";
@@ -16,9 +15,9 @@ export function trustSection() {
 }
 
 /** Whether a row is an A/A pair with a ratio. @param {View} view */
-function isTwinOf({ rows, index }) {
+function isTwinOf({ rows }) {
   const speedup = rows.number("speedup");
-  return (row) => index.isTwin(row) && !Number.isNaN(speedup[row]);
+  return (row) => rows.numbered.twin[row] && !Number.isNaN(speedup[row]);
 }
 
 /** A/A rows of the selection, by ascending ratio. @param {View} view */
@@ -118,30 +117,13 @@ function flagCounts({ rows, pairs }) {
   return [...counts].sort((a, b) => b[1] - a[1]);
 }
 
-/** Each device's trials, no-difference band and number of A/A pairs in the scenario, whatever is selected. @param {View} view */
-function bandsOf({ rows, index, state }) {
-  const [inScenario, isMeasured] = [rows.is("scenario", state.scenario), rows.is("origin", "measured")];
-  const [{ data: trial }, floor] = [rows.codes("trial_id"), rows.number("floor")];
-  return devicesOf(rows).map((name) => {
-    const isOn = rows.is("device", name);
-    const all = rows.where((row) => isOn(row) && inScenario(row));
-    const own = all.filter(isMeasured);
-    return {
-      name,
-      trials: new Set(all.map((row) => trial[row])).size,
-      floor: own.length ? own.reduce((most, row) => (floor[row] > most ? floor[row] : most), 0) : NaN,
-      twins: own.filter(index.isTwin).length,
-    };
-  });
-}
-
 /** Flags of the selection, and each device's no-difference band. */
 function trustFacts() {
   const box = el("div.chart.wide");
   const draw = (view) => {
     const { pairs } = view;
     const flags = flagCounts(view);
-    const devices = bandsOf(view).filter(({ trials }) => trials);
+    const devices = view.rows.meta.bands.filter(({ scenario }) => scenario === view.state.scenario);
     fill(
       box,
       el("h3", "Flags and no-difference bands"),
@@ -155,10 +137,10 @@ function trustFacts() {
         ]),
       devices.length > 0 &&
         plainTable("Devices: the no-difference band comes from the A/A pairs", devices, [
-          ["Device", ({ name }) => name],
+          ["Device", ({ device }) => device],
           ["Trials", ({ trials }) => count(trials)],
           ["No-difference band", ({ floor }) => (present(floor) ? `±${percent(100 * floor)} %` : NONE)],
-          ["A/A pairs", (device) => count(device.twins)],
+          ["A/A pairs", (band) => count(band.twins)],
         ]),
     );
   };

@@ -3,7 +3,7 @@
 import { GeometricMean, getOrMake, median, present, reach, SPREAD_MODELS, tenths } from "./numbers.js";
 import { naturally, naturalOrder } from "./data.js";
 import { FACETS, VERDICTS } from "./state.js";
-import { modeOf, pairFor, scenariosOf } from "./scenarios.js";
+import { pairFor, scenariosOf } from "./scenarios.js";
 import { parallelAxis } from "./axes.js";
 
 const IN_FACETS = 1; // device, resolution, …
@@ -15,56 +15,21 @@ const IN_MODEL = 32; // the name
 const IN_ALL = 63;
 export const ANY_OUTCOME = IN_ALL & ~IN_OUTCOME;
 
-/** Columns of a question: of the thing that was run, and of the sides that are compared. */
-const isSide = ({ column, part }) => part === "sides" || column === "device";
-const [SIDES, CONFIGURATION] = [isSide, (mark) => !isSide(mark)].map((test) =>
-  PACKAGE.question.filter(test).map(({ column }) => column),
-);
-export const QUESTION = /** @type {any[]} */ ([...CONFIGURATION, ...SIDES]);
+/** The columns of a question. @type {any[]} */
+export const QUESTION = PACKAGE.question.map(({ column }) => column);
 
-/** What every view needs, computed once: numbers from 0 for each row, and how many there are. */
+/** What every view needs, computed once. */
 export class Index {
-  #trials;
-
   /** @param {Rows} rows */
   constructor(rows) {
     this.rows = rows;
     /** @type {Map<string, Codes & { sorted: number[], ranks: Uint32Array }>} */
     this.facets = new Map(FACETS.map(({ column }) => [column, facetOf(rows, column)]));
-    /** One number for each thing that was run, on whichever device and in whichever modes. */
-    this.configurations = combined(rows, CONFIGURATION);
-    /** One number for each thing that was asked, however often it was measured. */
-    this.question = combined(rows, SIDES, this.configurations)[0];
     this.origins = new Set(rows.column("origin").values);
-    this.#modes();
     /** Rows with a figure of only one mode, published or measured here. */
     const [speedup, throughput] = rows.numbers("speedup", "throughput_samples_per_s");
     const single = ({ origin, baseline }) => origin === "imported" || !baseline;
     this.alone = rows.where((row) => !present(speedup[row]) && present(throughput[row]) && single(rows.at(row)));
-  }
-
-  /** One number for each trial. */
-  get trials() {
-    return (this.#trials ??= combined(this.rows, ["trial_id", "results"]));
-  }
-
-  /** The candidates of each baseline in each scenario, and which rows compare a mode with its copy. */
-  #modes() {
-    const [modes] = combined(this.rows, ["scenario", "baseline", "candidate"]);
-    const { data } = this.rows.column("candidate");
-    const first = [];
-    modes.forEach((one, row) => (first[one] ??= row));
-    const twins = new Set();
-    this.pairs = new Map();
-    for (const place of first.toSorted((a, b) => data[a] - data[b])) {
-      const { scenario, baseline, candidate } = this.rows.at(place);
-      if (baseline !== candidate && modeOf(baseline) === modeOf(candidate)) twins.add(modes[place]);
-      else if (baseline) {
-        const candidates = getOrMake(this.pairs, scenario, () => new Map());
-        getOrMake(candidates, baseline, () => new Set()).add(candidate);
-      }
-    }
-    this.isTwin = (row) => twins.has(modes[row]);
   }
 
   /** The text of a facet's value in a row. */
@@ -78,7 +43,7 @@ export class Index {
     const only = this.origins.size < 2 ? [...this.origins][0] : "";
     const origin = only === "imported" ? only : !only && !this.origins.has("measured") ? "all" : "measured";
     const scenario = scenariosOf(this.rows)[0].name;
-    return { scenario, origin, ...pairFor(this, scenario, "all") };
+    return { scenario, origin, ...pairFor(this.rows, scenario, "all") };
   }
 }
 
@@ -86,38 +51,6 @@ export class Index {
 function facetOf(rows, name) {
   const { data, values } = rows.codes(name);
   return { data, values, ...naturalOrder(values) };
-}
-
-const TABLE_MOST = 2 ** 22;
-
-/** For each row a number from 0, the same for rows that agree in all these columns and in numbers that are known; and how many there are. @param {Rows} rows @returns {[Uint32Array, number]} */
-function combined(rows, names, /** @type {[any, number]} */ [known, knownSize] = [rows.count, 1]) {
-  let [keys, size] = [new Float64Array(known), knownSize];
-  for (const name of names) {
-    const { data, values } = rows.codes(name);
-    if (values.length < 2) continue;
-    if (size * values.length > TABLE_MOST) {
-      const [numbers, found] = renumbered(keys, size);
-      [keys, size] = [Float64Array.from(numbers), found];
-    }
-    for (let row = 0; row < keys.length; row++) keys[row] = keys[row] * values.length + data[row];
-    size *= values.length;
-  }
-  return renumbered(keys, size);
-}
-
-/** Whole numbers below `size` as numbers from 0 by first appearance, and how many. @returns {[Uint32Array, number]} */
-function renumbered(keys, size) {
-  const numbers = new Uint32Array(keys.length);
-  let found = 0;
-  if (size <= TABLE_MOST) {
-    const numberOf = new Uint32Array(size); // number + 1
-    for (let row = 0; row < keys.length; row++) numbers[row] = (numberOf[keys[row]] ||= ++found) - 1;
-    return [numbers, found];
-  }
-  const numberOf = new Map();
-  for (let row = 0; row < keys.length; row++) numbers[row] = getOrMake(numberOf, keys[row], () => found++);
-  return [numbers, found];
 }
 
 /** @type {(TextColumn | NumberColumn)[]} */
@@ -154,7 +87,7 @@ export class View {
     this.base = this.#where(IN_FACETS | IN_MODEL | IN_BRUSH | IN_ORIGIN);
     /** One row of each question: with the most replicates, then the newest. Sums count only these. */
     const anyModel = this.#where(ANY_OUTCOME & ~IN_MODEL);
-    this.best = bestOf(this.index, anyModel);
+    this.best = bestOf(this.rows, anyModel);
     const isBest = (row) => this.best[row];
     /** The rows that answer, whatever their verdict and figures; of every name, which ranks need; and those shown. */
     this.counted = this.#where(ANY_OUTCOME).filter(isBest);
@@ -219,12 +152,13 @@ export class View {
   /** How many pairs each value of a facet would show, given all other filters; by code. */
   countsOf(name) {
     const { data, values } = this.index.facets.get(name);
+    const { question } = this.rows.numbered;
     const mask = this.#mask.map((bits) => bits | IN_FACETS);
     this.#facets(mask, name);
     const counts = new Uint32Array(values.length);
     const seen = new Set();
     mask.forEach((bits, row) => {
-      const key = this.index.question[row] * values.length + data[row];
+      const key = question[row] * values.length + data[row];
       if (bits !== IN_ALL || seen.has(key)) return;
       seen.add(key);
       counts[data[row]] += 1;
@@ -276,26 +210,18 @@ export class View {
 
   /** One row for each question of this scenario, baseline, candidate and origin, whatever the other filters. */
   get study() {
-    const { question } = this.index;
+    const { question } = this.rows.numbered;
     return this.once("study", () => [...new Map(Array.from(this.#where(IN_PAIRS | IN_ORIGIN), (row) => [question[row], row])).values()]);
   }
 }
 
-/** Which rows answer their question: 1 for one row of each, with the most replicates, then the newest. */
-function bestOf({ rows, question }, among) {
+/** Which rows answer their question: 1 for the preferred row of each. @param {Rows} rows @param {Uint32Array} among */
+function bestOf({ count, numbered: { question, preference } }, among) {
   const bestRows = new Map();
-  for (const row of among) {
-    const bestRow = bestRows.get(question[row]);
-    if (bestRow === undefined || isBetter(rows.at(row), rows.at(bestRow))) bestRows.set(question[row], row);
-  }
-  const best = new Uint8Array(rows.count);
+  for (const row of among) if (!(preference[row] < preference[bestRows.get(question[row])])) bestRows.set(question[row], row);
+  const best = new Uint8Array(count);
   for (const row of bestRows.values()) best[row] = 1;
   return best;
-}
-
-function isBetter(one, other) {
-  const differing = ["replicates", "measured_at", "trial_id"].find((name) => one[name] !== other[name]);
-  return differing !== undefined && one[differing] > other[differing];
 }
 
 /** Sums over rows: how many have each verdict, which have a speedup, and the geometric mean of these. @param {Rows} rows */
