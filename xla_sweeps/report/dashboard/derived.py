@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xla_sweeps.analysis.cost import COST_COLUMNS
 from xla_sweeps.analysis.overview import PREFERENCE
 from xla_sweeps.report.labels import TELLING, told_apart
+from xla_sweeps.results.table import priced
 from xla_sweeps.schema.column import Part
 from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.modes import by_count, is_aa_pair, is_mode
@@ -35,12 +37,13 @@ SIDES = tuple(
 )
 """Columns of the question that say on which device and which modes are compared."""
 
-DERIVED_TEXTS, DERIVED_NUMBERS = ("suffix", "suffix_asked"), ("break_even_images",)
+DERIVED_TEXTS, DERIVED_NUMBERS = ("suffix", "suffix_asked"), ("break_even_images", *COST_COLUMNS)
 
 
 def with_derived(table: pyarrow.Table) -> pyarrow.Table:
-    """The table with `break_even_images`, `suffix` and `suffix_asked`.
+    """The table with `break_even_images`, the price columns, `suffix` and `suffix_asked`.
 
+    The prices are those of a machine that costs 1 an hour: the page multiplies them by its price.
     `break_even_images` is infinite where compiling never pays back, and missing where that is not
     known. `suffix` is what tells a row from those of the same name, "" if there are none;
     `suffix_asked` tells only questions apart, of which each is drawn once.
@@ -54,7 +57,7 @@ def with_derived(table: pyarrow.Table) -> pyarrow.Table:
     is_open = np.array(table["verdict"].to_pylist()) == str(Verdict.AMBIGUOUS)
     unknown = np.isnan(speedup) | np.isnan(extra) | is_open
     needed = np.where(unknown, np.nan, np.where(np.isnan(calls), np.inf, calls * samples))
-    table = table.append_column("break_even_images", pyarrow.array(needed))
+    table = priced(table, 1.0).append_column("break_even_images", pyarrow.array(needed))
     asked = [name for name in _TOLD_APART_BY if name in QUESTION]
     for column, by in (("suffix", _TOLD_APART_BY), ("suffix_asked", asked)):
         values = {name: table[name].to_pylist() for name in (*_NAMED_BY, *by)}

@@ -19,6 +19,8 @@ from importlib import resources
 from typing import Any
 
 from xla_sweeps.analysis import overview
+from xla_sweeps.analysis.cost import COST_COLUMNS
+from xla_sweeps.analysis.energy import NOT_AVAILABLE
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.report import advice
 from xla_sweeps.report.dashboard.modules import joined
@@ -60,6 +62,8 @@ PACKAGE: Mapping[str, Any] = {
     "executions": {mode: mode.execution for mode in MODES.values()},
     "chosen": [execution for execution in Execution if execution.is_chosen],
     "spread_models": overview.MIN_FOR_SPREAD,
+    "costs": COST_COLUMNS,
+    "not_available": NOT_AVAILABLE,
 }
 """Facts and sentences of the package that the scripts share, as their constant `PACKAGE`."""
 

@@ -1,6 +1,6 @@
 /** Axes of the parallel coordinates: a place for each row, by which the page filters too. */
 
-import { seconds, short, times } from "./numbers.js";
+import { present, seconds, short, times } from "./numbers.js";
 import { FACETS } from "./state.js";
 
 /** How a facet's value is written. */
@@ -18,11 +18,14 @@ export const AXES = /** @type {Axis[]} */ ([
   { name: "peak_memory_ratio", title: "peak memory", write: times, outcome: true },
   { name: "throughput_samples_per_s", title: "img/s", write: short, outcome: true },
   { name: "speedup", title: "speedup", write: times, outcome: true },
+  { name: "joules_per_sample", title: "joules a sample", write: short, outcome: true },
+  { name: "cost_per_million", title: "price of a million", write: short, outcome: true },
 ]);
 
 /** One axis: a row's place on it, and how a place and a range are written; undefined for a name that is none. @param {Index} index */
 export function parallelAxis(index, name) {
-  const spec = AXES.find((axis) => axis.name === name);
+  const isUnpriced = PACKAGE.costs.includes(name) && !present(index.rows.price);
+  const spec = AXES.find((axis) => axis.name === name && !isUnpriced);
   return spec && { ...spec, ...(spec.write ? numberAxis : facetAxis)(index, spec) };
 }
 

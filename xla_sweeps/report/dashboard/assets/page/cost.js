@@ -3,10 +3,10 @@
  * given number of images.
  */
 
-import { count, images, median, plural, present, seconds, share, short } from "./numbers.js";
-import { byId, el, plainTable } from "./dom.js";
+import { count, extent, images, median, plural, present, range, seconds, share, short } from "./numbers.js";
+import { byId, el, fill, folded, plainTable } from "./dom.js";
 import { logScale } from "./scales.js";
-import { devicePanels, markOf, pairTip, rowName, shortMode, speedupOf, subjectOf, verdictDots, verdictLegend, versus } from "./marks.js";
+import { devicePanels, markOf, measuredOr, pairTip, rowName, shortMode, someOf, speedupOf, subjectOf, verdictDots, verdictLegend, versus } from "./marks.js";
 import { addPanel, chart, sampled, sampleNote } from "./panels.js";
 
 const COST_POINTS = 1500;
@@ -16,7 +16,63 @@ const IMAGES_TO = 10;
 export function costSection(/** @type {State} */ state) {
   const worth = (view) => view.overview.priced > 1;
   const scatter = chart("cost", { build: costScatter, table: costTable, follows: ["images"], worth });
-  byId("cost-charts").append(budget(state, worth), scatter);
+  byId("cost-charts").append(pricePanel(state), budget(state, worth), scatter);
+}
+
+/** The price of an hour, and what a million samples then cost; and joules of a sample where they were measured. @param {State} state */
+function pricePanel(state) {
+  let typing = false; // one entry of the history for a price, not for each digit
+  const typed = () => {
+    state.set({ price: input.value }, { replace: typing });
+    typing = true;
+  };
+  const on = { input: typed, blur: () => (typing = false) };
+  const input = el("input", { type: "number", id: "price", min: 0, step: "any", placeholder: "price", on });
+  const label = el("label", { for: "price" }, "The machine costs ", input, " an hour, in any currency");
+  const lines = el("div", { id: "price-lines", role: "status" });
+  const table = el("div", { id: "price-table" });
+  const box = el("div.chart.wide.budget", label, lines, folded("Show prices and joules as table", table));
+  const draw = (view) => {
+    if (document.activeElement !== input) input.value = state.price;
+    fill(lines, priceLines(view).map((text) => el("p.outcome", text)));
+    fill(table, priceTable(view));
+  };
+  addPanel(box, draw, { worth: (view) => view.counted.length > 0 });
+  return box;
+}
+
+/** The prices and the joules that there are, and why others are missing, a sentence each. @param {View} view */
+function priceLines(view) {
+  const mode = shortMode(view.state.candidate);
+  const [prices, joules] = view.rows.numbers("cost_per_million", "joules_per_sample").map((data) => Array.from(view.counted, (row) => data[row]).filter(present));
+  const said = (values, unit) => (values.length > 1 ? `${extent(values).map(short).join(" to ")}${unit}, median ` : "") + short(median(values)) + unit;
+  const isReason = (text) => text.startsWith(PACKAGE.not_available);
+  const [missing, energy] = [view.counted.length - joules.length, view.distinct("energy").filter(Boolean)];
+  const reason = someOf(energy.filter(isReason).map((text) => text.slice(PACKAGE.not_available.length)), 2, "; ");
+  return [
+    view.state.price !== "" && !present(view.rows.price) && "A price is a number above 0, such as 2.5.",
+    prices.length && `A million samples with ${mode}: ${said(prices, "")}.`,
+    prices.length && view.distinct("device").length > 1 && "A price holds for one machine: choose its device above.",
+    joules.length && `A sample with ${mode}: ${said(joules, " J")}, counted by ${someOf(energy.filter((text) => !isReason(text)), 3)}.`,
+    missing && `Joules of a sample: not available for ${plural(missing, "configuration")} (${reason || "effort.energy_s=5 measures them"}).`,
+  ].filter(Boolean);
+}
+
+/** The configurations by price, the cheapest first. @param {View} view */
+function priceTable(view) {
+  const rates = view.rows.number("throughput_samples_per_s");
+  const sorted = Array.from(view.counted).filter((row) => rates[row] > 0).sort((a, b) => rates[b] - rates[a]);
+  const bounded = (name) => (row) => {
+    const [value, low, high] = [name, `${name}_low`, `${name}_high`].map((column) => view.at(row)[column]);
+    return `${measuredOr(value)}${present(low) ? ` (${range(low, high, short)})` : ""}`;
+  };
+  return plainTable("The cheapest first", sorted, [
+    ["Configuration", (row) => rowName(view, row)],
+    ["Price of a million samples (95 %)", bounded("cost_per_million")],
+    ["Joules of a sample (95 %)", bounded("joules_per_sample")],
+    [`Joules with ${shortMode(view.state.baseline)}`, (row) => measuredOr(view.at(row).baseline_joules_per_sample)],
+    ["Idle power (W)", (row) => measuredOr(view.at(row).idle_watts)],
+  ]);
 }
 
 /** The slider: "I will run N images". @param {State} state */

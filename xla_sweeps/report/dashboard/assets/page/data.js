@@ -68,6 +68,16 @@ export class Rows {
     });
   }
 
+  /** Sets what an hour of the machine costs: the columns of the price, which come for 1, follow; without any if it is not above 0. @param {number} price */
+  setPrice(price) {
+    this.price = price > 0 ? price : NaN;
+    for (const name of PACKAGE.costs) {
+      const { data } = /** @type {{ data: Float32Array }} */ (this.#packed.get(name)());
+      this.column(name).data = data.map((cost) => cost * this.price);
+      this.#orders.delete(name);
+    }
+  }
+
   /** A column; undefined if there is none of this name, which an address may ask for. @param {string} name @returns {Column} */
   column(name) {
     return this.#columns.get(name) ?? getOrMake(this.#columns, name, () => this.#packed.get(name)?.());

@@ -10,7 +10,7 @@ import { copyButton, el, linkButton, linksOf, plainTable, symbolOf, verdictMark 
 import { executionOf, modeOf } from "./scenarios.js";
 import { ANY_OUTCOME, QUESTION, sumsOf } from "./view.js";
 import { cut } from "./scales.js";
-import { rowName, rowSettings, shortMode, speedupOf } from "./marks.js";
+import { measuredOr, rowName, rowSettings, shortMode, speedupOf } from "./marks.js";
 import { isBounded } from "./pairs.js";
 
 const SPREAD_BINS = 28;
@@ -178,6 +178,8 @@ function costsOf(row) {
     ["Compile time", signed(row.compile_s_extra, seconds), `over ${baseline}`],
     ["Break-even", Number.isNaN(needed) ? NONE : images(needed), between],
     ["Peak memory", times(row.peak_memory_ratio), `of ${baseline}’s`],
+    ["A million samples", short(row.cost_per_million), `with ${shortMode(row.candidate)}, ${range(row.cost_per_million_low, row.cost_per_million_high, short)}`],
+    ["Energy of a sample", present(row.joules_per_sample) ? `${short(row.joules_per_sample)} J` : NONE, `${baseline}: ${measuredOr(row.baseline_joules_per_sample)}`],
     ["Replicates", count(row.replicates), ""],
   ].filter(([, value]) => value !== NONE);
 }

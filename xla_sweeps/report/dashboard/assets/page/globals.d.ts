@@ -7,7 +7,7 @@ type View = import("./view.js").View;
 type Rows = import("./data.js").Rows;
 type Index = import("./view.js").Index;
 type Mean = import("./numbers.js").GeometricMean;
-type Choice = "model" | "scenario" | "baseline" | "candidate" | "origin";
+type Choice = "model" | "scenario" | "baseline" | "candidate" | "origin" | "price";
 type Look = "sort" | "tab" | "place" | "named" | "images" | "theme";
 type State = import("./state.js").State &
   Record<Choice | Look, string> & { verdict: Set<string>; brush: Map<string, [number, number]> };

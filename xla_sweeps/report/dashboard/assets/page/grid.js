@@ -3,8 +3,8 @@
  */
 
 import { date, digits, NONE, present, seconds, short, times } from "./numbers.js";
-import { button, copyButton, copyLink, download, el, fill, linksOf, scrollBox, verdictMark } from "./dom.js";
-import { speedupOf } from "./marks.js";
+import { button, copyButton, copyLink, download, el, fill, linksOf, phrase, scrollBox, verdictMark } from "./dom.js";
+import { measuredOr, speedupOf } from "./marks.js";
 import { addPanel, currentView } from "./panels.js";
 
 const ROW_HEIGHT = 30; // pixels, as in the style sheet
@@ -33,8 +33,11 @@ const GRID = /** @type {any[][]} */ ([
   ["compile_s_extra", "Extra compile", 112, seconds],
   ["break_even_images", "Break-even (images)", 150, orNever],
   ["peak_memory_ratio", "Peak memory", 108, times],
-  ["joules_per_sample", "J/img", 84, short],
-  ["baseline_joules_per_sample", "Baseline J/img", 118, short],
+  ["joules_per_sample", "J/img", 104, measuredOr],
+  ["baseline_joules_per_sample", "Baseline J/img", 118, measuredOr],
+  ["cost_per_million", "Price of a million", 136, short],
+  ["cost_per_million_low", "Price low", 90, short],
+  ["cost_per_million_high", "Price high", 94, short],
   ["cv_percent", "CV (%)", 76, twoDigits],
   ["p_value", "p", 80, chance],
   ["replicates", "Replicates", 96, whole],
@@ -62,7 +65,7 @@ function gridHead(state, { column, title, right }) {
     state.set({ sort: falls ? `-${column}` : column }, { replace: true });
   };
   const sorter = button({ class: "sort" }, by, title, el("span.arrow", { "aria-hidden": "true" }));
-  return el("th", { scope: "col", class: right ? "number" : null, data: { column } }, sorter);
+  return el("th", { scope: "col", class: kindOf(column, right), data: { column } }, sorter);
 }
 
 /** Says in the heads by which column and in which direction the rows are sorted. */
@@ -75,13 +78,16 @@ function showOrder(heads, sort) {
   }
 }
 
+/** Whether a column is there only where a price is given. */
+const isPrice = (column) => PACKAGE.costs.includes(column);
+const kindOf = (column, right) => phrase([right && "number", isPrice(column) && "price"]) || null;
+
 /** The table with these heads and this body, its columns as wide as `GRID` says. */
 function gridTable(heads, body) {
-  const width = GRID.reduce((sum, column) => sum + column.width, 0);
   return el(
-    "table.grid",
-    { "aria-label": "All measurements of this selection", style: { width: `${width}px` } },
-    el("colgroup", GRID.map((column) => el("col", { style: { width: `${column.width}px` } }))),
+    "table.grid.unpriced",
+    { "aria-label": "All measurements of this selection" },
+    el("colgroup", GRID.map(({ column, width }) => el("col", { class: kindOf(column, false), style: { width: `${width}px` } }))),
     el("thead", el("tr", { "aria-rowindex": 1 }, heads)),
     body,
   );
@@ -109,6 +115,9 @@ export function gridPanel(state) {
   const draw = (view) => {
     order = tableOrder(view);
     showOrder(heads, state.sort);
+    table.classList.toggle("unpriced", !present(view.rows.price));
+    const shown = GRID.filter(({ column }) => present(view.rows.price) || !isPrice(column));
+    table.style.width = `${shown.reduce((sum, { width }) => sum + width, 0)}px`;
     table.setAttribute("aria-rowcount", String(order.length + 1));
     const most = Math.max(0, order.length * ROW_HEIGHT - 300);
     box.style.height = `${ROW_HEIGHT * Math.min(17, order.length + 2)}px`;
@@ -131,7 +140,7 @@ function gridRow(/** @type {View} */ view, row, place) {
     const content = cell(view, row);
     const title = typeof content === "string" && content.length > 14 ? content : null;
     const [tag, scope] = column === "model" ? ["th", "row"] : ["td", null];
-    return el(tag, { scope, class: right ? "number" : null, title }, content);
+    return el(tag, { scope, class: kindOf(column, right), title }, content);
   });
   return el("tr", { "aria-rowindex": place + 2 }, cells);
 }

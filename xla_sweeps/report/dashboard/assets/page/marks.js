@@ -2,7 +2,7 @@
  * Marks and words that several charts share: what is drawn, markers of verdicts and modes, doubt, panels of devices.
  */
 
-import { countedOf, images, plural, present, range, rate, seconds, times } from "./numbers.js";
+import { countedOf, images, plural, present, range, rate, seconds, short, times } from "./numbers.js";
 import { VERDICTS } from "./state.js";
 import { dotted, el, ownOf, phrase } from "./dom.js";
 import { modeOf } from "./scenarios.js";
@@ -209,3 +209,6 @@ export function shortMode(label) {
   const called = ownOf(PACKAGE.names, modeOf(label)) ?? modeOf(label);
   return modeOf(label) === label ? called : `a second copy of ${called}`;
 }
+
+/** A figure that not every trial measures. @param {number} value */
+export const measuredOr = (value) => (present(value) ? short(value) : "not available");

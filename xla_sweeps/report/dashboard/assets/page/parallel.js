@@ -9,10 +9,12 @@ import { addPanel, chart, sampled } from "./panels.js";
 
 const PARALLEL_LINES = 400;
 
+/** All axes; those of the price only where there is one. @param {Index} index */
+const axesOf = (index) => AXES.flatMap(({ name }) => parallelAxis(index, name) ?? []);
+
 /** Whether the rows differ on two axes or more; stops at the first two rows of an axis that do. @param {View} view */
 function differOnAxes({ index, pairs }) {
-  const differing = AXES.filter(({ name }) => {
-    const { place } = parallelAxis(index, name);
+  const differing = axesOf(index).filter(({ place }) => {
     const first = pairs.find((row) => present(place(row)));
     return pairs.some((row) => present(place(row)) && place(row) !== place(first));
   });
@@ -22,8 +24,7 @@ function differOnAxes({ index, pairs }) {
 /** The axes on which the rows differ, with the range of each. @param {View} view */
 function usefulAxes(view) {
   return view.once("axes", () =>
-    AXES.map(({ name }) => {
-      const axis = parallelAxis(view.index, name);
+    axesOf(view.index).map((axis) => {
       const [low, high] = extent(Array.from(view.pairs, axis.place)) ?? [0, 0];
       return { ...axis, low, high };
     }).filter(({ low, high }) => low < high),

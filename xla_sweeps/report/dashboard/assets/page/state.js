@@ -34,7 +34,7 @@ export const FACETS = /** @type {Facet[]} */ ([
 const MULTIPLE = [...FACETS.map(({ column }) => column), "verdict"];
 
 /** Filters of one value; the data say which they have at first. */
-const SINGLE = { model: "", scenario: "", baseline: "", candidate: "", origin: "" };
+const SINGLE = { model: "", scenario: "", baseline: "", candidate: "", origin: "", price: "" };
 
 /** Choices that filter nothing, and what they are at first. */
 export const LOOKS = { sort: "-speedup", tab: "throughput", place: "", named: "", images: "", theme: "auto" };

@@ -70,6 +70,7 @@ export class View {
     this.index = index;
     this.rows = index.rows;
     this.state = state;
+    this.rows.setPrice(Number(state.price));
     this.#contaminated = this.rows.is("status", "contaminated");
     this.#mask = new Uint8Array(this.rows.count).fill(IN_ALL);
     this.#facets(this.#mask);
