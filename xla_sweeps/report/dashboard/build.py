@@ -27,7 +27,13 @@ from xla_sweeps.analysis import overview
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import advice, export, study
-from xla_sweeps.report.dashboard.derived import bands_of, numbers_of, scenarios_of, with_derived
+from xla_sweeps.report.dashboard.derived import (
+    bands_of,
+    facts_of,
+    numbers_of,
+    scenarios_of,
+    with_derived,
+)
 from xla_sweeps.report.dashboard.page import render
 from xla_sweeps.report.labels import listed, short_device
 from xla_sweeps.report.wandb.tracker import run_urls
@@ -177,6 +183,7 @@ def pack(table: pyarrow.Table, meta: Mapping[str, Any]) -> bytes:
             "numbers": list(numbers),
             "scenarios": scenarios_of(table),
             "bands": bands_of(table, numbers["twin"]),
+            **facts_of(table),
             "short": {name: short_device(name) for name in table["device"].unique().to_pylist()},
         }
         table = with_derived(table)

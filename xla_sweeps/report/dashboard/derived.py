@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,6 +104,47 @@ def scenarios_of(table: pyarrow.Table) -> list[tuple[str, list[tuple[str, list[s
         (name, [(baseline, list(candidates)) for baseline, candidates in pairs[name].items()])
         for name in sorted(by_count(scenario), key=lambda name: -measured[name])
     ]
+
+
+def facts_of(table: pyarrow.Table) -> dict[str, Any]:
+    """Machines and software of what was measured here, and the days of it, as texts."""
+    import pyarrow.compute
+
+    measured = table.filter(pyarrow.compute.equal(table["origin"], MEASURED))
+    texts = {name: _texts(measured, name) for name in ("measured_at", *_FACTS.values())}
+    facts = {title: _some(texts[name]) for title, name in _FACTS.items()}
+    return {
+        "facts": [*{"Devices": _some(_texts(table, "device")), **facts}.items()],
+        "software": _some(texts["software"], most=2),
+        "when": _days(texts["measured_at"]),
+    }
+
+
+_FACTS = {
+    "Software": "software",
+    "Driver": "driver",
+    "Environment": "environment_flags",
+    "Hosts": "host",
+}
+
+
+def _texts(table: pyarrow.Table, name: str) -> list[str]:
+    return sorted(filter(None, table[name].unique().to_pylist()))
+
+
+def _some(texts: list[str], most: int = 3) -> str:
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return "; ".join(texts[:most]) + more
+
+
+def _days(times: list[str]) -> str:
+    """The days of the first and the last of these times: `1–5 Nov 2026`; "" without any."""
+    if not times:
+        return ""
+    moments = [datetime.fromisoformat(times[place]).astimezone(UTC) for place in (0, -1)]
+    first, last = ([str(each.day), *each.strftime("%b %Y").split()] for each in moments)
+    shared = next((n for n in (3, 2, 1) if first[-n:] == last[-n:]), 0)
+    return " ".join(last) if shared == 3 else f"{' '.join(first[: 3 - shared])}–{' '.join(last)}"
 
 
 def bands_of(table: pyarrow.Table, twins: list[int]) -> list[dict[str, Any]]:

@@ -139,9 +139,10 @@ def test_one_model_on_one_device_has_an_answer_its_modes_and_costs(
     )
     assert "its 12 s of compilation pay back after 1,000 calls (900–1,100)." in said
     modes = browser.evaluate(
-        """[...document.querySelectorAll('.modes tr')].map((row) => [row.cells[0].innerText,
-          row.querySelector('.bar').offsetWidth / row.querySelector('.mode-track').offsetWidth,
-          row.querySelector('.whisker').offsetWidth, row.cells[2].innerText])"""
+        """((width) => [...document.querySelectorAll('.modes tr')].map((row) => [
+          row.cells[0].innerText, width(row, '.bar') / width(row, '.mode-track'),
+          width(row, '.whisker'), row.cells[2].innerText]))(
+          (row, selector) => row.querySelector(selector).getBoundingClientRect().width)"""
     )
     assert [name for name, *_ in modes] == ["eager execution", "graph", "XLA"]
     most = 132.0 * math.exp(0.02 / math.sqrt(2))

@@ -2,9 +2,8 @@
 
 import { allOf, capitalized, count, fillIn, getOrMake, percent, plural, present, range, rate, say, seconds, share, times } from "./numbers.js";
 import { byId, el, fill, flagMeaning, folded, linkButton, ownOf, phrase, plainTable } from "./dom.js";
-import { modeOf, pairFor, scenariosOf } from "./scenarios.js";
-import { cut } from "./scales.js";
-import { floorOf, shortDevice, shortMode } from "./marks.js";
+import { modeOf, pairFor, scenariosOf } from "./data.js";
+import { cut, floorOf, shortDevice, shortMode } from "./marks.js";
 import { addPanel } from "./panels.js";
 import { sortedChart } from "./pairs.js";
 import { configurationCards, deviceSums, deviceTable, overallWord } from "./devices.js";

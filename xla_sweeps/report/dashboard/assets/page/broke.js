@@ -1,10 +1,9 @@
 /** "What broke?": failures by status, mode and device, then one by one with what to do. */
 
 import { count, getOrMake, NONE, plural } from "./numbers.js";
-import { naturally } from "./data.js";
 import { button, byId, copyButton, el, fill, linkButton, linksOf, plainTable } from "./dom.js";
-import { cut } from "./scales.js";
-import { rowSettings } from "./marks.js";
+import { naturally } from "./data.js";
+import { cut, rowSettings } from "./marks.js";
 import { addPanel, currentView } from "./panels.js";
 
 const FAILURES_SHOWN = 25;

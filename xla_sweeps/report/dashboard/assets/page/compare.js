@@ -1,13 +1,10 @@
-/**
- * "How do devices, resolutions and batch sizes compare?": a line per model over devices; of one model, over resolution
- * and batch size.
- */
+/** "How do devices, resolutions and batch sizes compare?": a line per model over devices; of one model, over
+ * resolution and batch size. */
 
 import { countedOf, extent, GeometricMean, getOrMake, median, NONE, plural, present, short, times } from "./numbers.js";
 import { byId, dotted, plainTable } from "./dom.js";
 import { NAMED_BY, QUESTION } from "./view.js";
-import { chartText, cutMiddle, margins, speedupScale, WORDS } from "./scales.js";
-import { figured, floorOf, hollowIf, markOf, pairTip, rowLabel, shortDevice, unityMarks, verdictColour, verdictLegend } from "./marks.js";
+import { chartText, cutMiddle, figured, floorOf, hollowIf, margins, markOf, pairTip, rowLabel, shortDevice, speedupScale, unityMarks, verdictColour, verdictLegend, WORDS } from "./marks.js";
 import { chart } from "./panels.js";
 import { LETTER } from "./pairs.js";
 

@@ -1,12 +1,9 @@
-/**
- * "What does XLA cost?": extra compile time against images to break even, and how many configurations pay back within a
- * given number of images.
- */
+/** "What does XLA cost?": extra compile time against images to break even, and how many configurations pay back
+ * within a given number of images. */
 
 import { count, extent, images, median, plural, present, range, seconds, share, short } from "./numbers.js";
-import { byId, el, fill, folded, plainTable } from "./dom.js";
-import { logScale } from "./scales.js";
-import { devicePanels, markOf, measuredOr, pairTip, rowName, shortMode, someOf, speedupOf, subjectOf, verdictDots, verdictLegend, versus } from "./marks.js";
+import { byId, el, fill, folded, phrase, plainTable, typedInput } from "./dom.js";
+import { devicePanels, logScale, markOf, measuredOr, pairTip, rowName, shortMode, someOf, speedupOf, subjectOf, verdictDots, verdictLegend, versus } from "./marks.js";
 import { addPanel, chart, sampled, sampleNote } from "./panels.js";
 
 const COST_POINTS = 1500;
@@ -16,25 +13,22 @@ const IMAGES_TO = 10;
 export function costSection(/** @type {State} */ state) {
   const worth = (view) => view.overview.priced > 1;
   const scatter = chart("cost", { build: costScatter, table: costTable, follows: ["images"], worth });
-  byId("cost-charts").append(pricePanel(state), budget(state, worth), scatter);
+  byId("cost-charts").append(el("div.chart.wide", pricePanel(state), budget(state, worth)), scatter);
 }
 
 /** The price of an hour, and what a million samples then cost; and joules of a sample where they were measured. @param {State} state */
 function pricePanel(state) {
-  let typing = false; // one entry of the history for a price, not for each digit
-  const typed = () => {
-    state.set({ price: input.value }, { replace: typing });
-    typing = true;
-  };
-  const on = { input: typed, blur: () => (typing = false) };
-  const input = el("input", { type: "number", id: "price", min: 0, step: "any", placeholder: "price", on });
-  const label = el("label", { for: "price" }, "The machine costs ", input, " an hour, in any currency");
-  const lines = el("div", { id: "price-lines", role: "status" });
+  const props = { type: "number", id: "price", min: 0, step: "any", placeholder: "price" };
+  const { input, update } = typedInput(state, "price", props);
+  const label = el("label", { for: "price" }, "Price per hour ", input);
+  const said = el("p.note", { id: "price-lines", role: "status" });
   const table = el("div", { id: "price-table" });
-  const box = el("div.chart.wide.budget", label, lines, folded("Show prices and joules as table", table));
+  const twin = folded("Show as table", table);
+  const box = el("div.budget", label, said, twin);
   const draw = (view) => {
-    if (document.activeElement !== input) input.value = state.price;
-    fill(lines, priceLines(view).map((text) => el("p.outcome", text)));
+    update();
+    said.textContent = phrase(priceLines(view));
+    twin.hidden = !view.distinct("energy").some(Boolean) && !present(view.rows.price);
     fill(table, priceTable(view));
   };
   addPanel(box, draw, { worth: (view) => view.counted.length > 0 });
@@ -54,8 +48,8 @@ function priceLines(view) {
     prices.length && `A million samples with ${mode}: ${said(prices, "")}.`,
     prices.length && view.distinct("device").length > 1 && "A price holds for one machine: choose its device above.",
     joules.length && `A sample with ${mode}: ${said(joules, " J")}, counted by ${someOf(energy.filter((text) => !isReason(text)), 3)}.`,
-    missing && `Joules of a sample: not available for ${plural(missing, "configuration")} (${reason || "effort.energy_s=5 measures them"}).`,
-  ].filter(Boolean);
+    missing && `Joules of a sample: not available${joules.length || reason ? ` for ${plural(missing, "configuration")}` : ""}${reason && ` (${reason})`}.`,
+  ];
 }
 
 /** The configurations by price, the cheapest first. @param {View} view */
@@ -72,7 +66,7 @@ function priceTable(view) {
     ["Joules of a sample (95 %)", bounded("joules_per_sample")],
     [`Joules with ${shortMode(view.state.baseline)}`, (row) => measuredOr(view.at(row).baseline_joules_per_sample)],
     ["Idle power (W)", (row) => measuredOr(view.at(row).idle_watts)],
-  ]);
+  ], { most: 50 });
 }
 
 /** The slider: "I will run N images". @param {State} state */
@@ -82,7 +76,7 @@ function budget(state, worth) {
   const said = el("output", { for: "images" });
   const outcome = el("p.outcome", { role: "status" });
   const label = el("label", { for: "images" }, "I will run ", said);
-  const box = el("div.chart.wide.budget", label, slider, outcome);
+  const box = el("div.budget", label, slider, outcome);
   const draw = (view) => {
     const wanted = imagesWanted(view.state);
     slider.value = String(Math.log10(wanted));
@@ -129,7 +123,7 @@ function costScatter(/** @type {View} */ view, /** @type {Theme} */ theme, /** @
     y: n === Infinity ? rail : Math.max(n, bottom),
   }));
   const never = pairs.length - payingBack.length;
-  const middle = breakEvenMedian(view);
+  const middle = median(pairs.map((pair) => pair.images));
   const half = present(middle) ? `; half of all within ${images(middle)}` : "";
   const place = { ...panels.facet, x: "x", y: "y" };
   const said = { y: [wanted], frameAnchor: "left", textAnchor: "start", dx: 6, dy: -7, fill: theme.quiet };
@@ -171,11 +165,3 @@ function costTable(/** @type {View} */ view) {
     ["Speedup", ({ row }) => speedupOf(view, row)],
   ]);
 }
-
-/** The median number of images to break even; infinite if most pairs never do, null if unknown. @param {View} view */
-const breakEvenMedian = (view) =>
-  view.once("break-even median", () => {
-    const needed = view.rows.number("break_even_images");
-    const rowsWithBreakEven = view.counted.filter((row) => needed[row] === needed[row]);
-    return rowsWithBreakEven.length ? median(Array.from(rowsWithBreakEven, (row) => needed[row])) : null;
-  });

@@ -1,9 +1,8 @@
-/**
- * Data: the packed columns as typed arrays. Numbers are Float32Arrays (NaN: none), text stays codes into a column's
- * values; there is no object per row.
- */
+/** Data: the packed columns as typed arrays. Numbers are Float32Arrays (NaN: none), text stays codes into a column's
+ * values; there is no object per row. */
 
 import { getOrMake, present } from "./numbers.js";
+import { ownOf } from "./dom.js";
 
 /** Text in which marks that reverse the direction of writing are spelled out, so that no name reads as another. @param {string} text */
 const visible = (text) =>
@@ -49,12 +48,8 @@ export class Rows {
     /** For each row whole numbers: of its configuration, question and trial; its preference; 1 for an A/A pair. @type {Record<"configuration" | "question" | "trial" | "preference" | "twin", Uint32Array>} */
     this.numbered = numbered;
     this.#packed = packed;
+    this.names = [...packed.keys()];
     for (const name of this.names) this.#named(name);
-  }
-
-  /** The names of all columns. */
-  get names() {
-    return [...this.#packed.keys()];
   }
 
   #named(name) {
@@ -164,6 +159,37 @@ const COLLATOR = new Intl.Collator("en", { numeric: true });
 /** Order of two texts; numbers in them are compared by value. */
 export const naturally = (a, b) => COLLATOR.compare(a, b);
 
-/** The texts of a column in what was measured, in order. @param {Rows} rows */
-export const measuredTexts = (rows, name) =>
-  rows.textsOf(name, rows.where(rows.is("origin", "measured"))).filter(Boolean).toSorted();
+/** The scenarios of the file, those that were measured most first: name, the pair that each is about, and its candidates by baseline. @param {Rows} rows */
+export const scenariosOf = ({ meta }) =>
+  (meta.scenarios.length ? meta.scenarios : [["call", []]]).map(([name, pairs]) => {
+    const [baseline, candidate] = ownOf(PACKAGE.headlines, name) ?? PACKAGE.headlines.call;
+    return { name, baseline, candidate, pairs: new Map(pairs) };
+  });
+
+export const scenarioOf = (rows, scenario) => scenariosOf(rows).find(({ name }) => name === scenario) ?? scenariosOf(rows)[0];
+
+/** The baselines of a scenario, each with its candidates. @param {Rows} rows @returns {Map<string, string[]>} */
+export const pairsOf = (rows, scenario) => scenariosOf(rows).find(({ name }) => name === scenario)?.pairs ?? new Map();
+
+/** A candidate of a baseline: the scenario's own where it was measured. @param {Rows} rows */
+export function candidateFor(rows, scenario, baseline) {
+  const candidates = pairsOf(rows, scenario).get(baseline) ?? [];
+  const usual = scenarioOf(rows, scenario).candidate;
+  return candidates.includes(usual) || !candidates.length ? usual : candidates[0];
+}
+
+/** The pair to begin with: the scenario's own baseline, else eager, else the first of this scenario and origin. @param {Rows} rows */
+export function pairFor(rows, scenario, origin) {
+  const isOf = origin === "all" ? () => true : rows.is("origin", origin);
+  const baselines = rows.textsOf("baseline", rows.where(rows.is("scenario", scenario)).filter(isOf));
+  const usual = scenarioOf(rows, scenario).baseline;
+  const compared = (name) => baselines.includes(name) && pairsOf(rows, scenario).has(name);
+  const baseline = [usual, "eager", ...baselines].find(compared) ?? usual;
+  return { baseline, candidate: candidateFor(rows, scenario, baseline) };
+}
+
+/** The mode behind a label: `graph_2` is `graph`. @param {string} label */
+export const modeOf = (label) => label.replace(/_\d+$/, "");
+
+/** What compiles and runs a label's mode; undefined for a mode of another version. @param {string} label */
+export const executionOf = (label) => ownOf(PACKAGE.executions, modeOf(label));

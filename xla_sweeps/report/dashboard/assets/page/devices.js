@@ -1,16 +1,12 @@
-/**
- * The figures behind the answer: a row for each device; or, of one model on one device, each configuration with its
- * modes, costs and command.
- */
+/** The figures behind the answer: a row for each device; or, of one model on one device, each configuration with its
+ * modes, costs and command. */
 
 import { allOf, capitalized, count, images, NONE, plural, present, range, rate, say, seconds, share, short, signed, times } from "./numbers.js";
-import { naturally } from "./data.js";
 import { FACETS, VERDICTS } from "./state.js";
-import { copyButton, el, linkButton, linksOf, plainTable, symbolOf, verdictMark } from "./dom.js";
-import { executionOf, modeOf } from "./scenarios.js";
+import { copyButton, el, linkButton, linksOf, plainTable, strip, symbolOf, verdictMark } from "./dom.js";
+import { executionOf, modeOf, naturally } from "./data.js";
 import { ANY_OUTCOME, QUESTION, sumsOf } from "./view.js";
-import { cut } from "./scales.js";
-import { measuredOr, rowName, rowSettings, shortMode, speedupOf } from "./marks.js";
+import { cut, measuredOr, rowName, rowSettings, shortMode, speedupOf } from "./marks.js";
 import { isBounded } from "./pairs.js";
 
 const SPREAD_BINS = 28;
@@ -41,16 +37,11 @@ export function deviceTable(view) {
 /** The share of each verdict as a bar, and in words below it. */
 function verdictShares(sums) {
   const verdicts = Object.keys(VERDICTS).filter((verdict) => sums[verdict]);
-  const parts = verdicts.map((verdict) => el("span", { class: `part ${verdict}`, style: { flexGrow: sums[verdict] } }));
-  const entries = verdicts.map((verdict) => {
-    const said = ` ${share(sums[verdict], sums.pairs)} ${VERDICTS[verdict].word}`;
-    return el("span.entry", symbolOf(verdict), said);
-  });
-  return el(
-    "div.shares",
-    el("div.strip", { "aria-hidden": "true" }, parts),
-    el("div.legend", entries),
-  );
+  let end = 0;
+  const parts = verdicts.map((verdict) => [verdict, end, (end += (100 * sums[verdict]) / sums.pairs)]);
+  const said = (verdict) => ` ${share(sums[verdict], sums.pairs)} ${VERDICTS[verdict].word}`;
+  const entries = verdicts.map((verdict) => el("span.entry", symbolOf(verdict), said(verdict)));
+  return el("div.shares", strip("parts", parts), el("div.legend", entries));
 }
 
 /** A model at an end of the order, and its speedup; a click shows only this model. @param {View} view @param {number} row */
@@ -67,12 +58,10 @@ function spreadOf(logs, /** @type {number[]} */ [low, high]) {
   const bins = new Uint32Array(SPREAD_BINS);
   for (const log of logs) bins[place(log)] += 1;
   const most = Math.max(...bins);
-  const columns = Array.from(bins, (n, bin) => {
-    const isUnity = low < 0 && high > 0 && bin === place(0);
-    const height = `${n && Math.max(8, (100 * n) / most)}%`;
-    return el("span", { class: isUnity && "unity" }, el("span", { style: { height } }));
-  });
-  return el("span.spread", { "aria-hidden": "true" }, columns);
+  const step = 100 / SPREAD_BINS;
+  const columns = Array.from(bins, (n, bin) => ["column", bin * step, (bin + 1) * step, 100 - (n && Math.max(8, (100 * n) / most))]);
+  const unity = ["unity", step * place(0), step * place(0)];
+  return strip("spread", low < 0 && high > 0 ? [...columns, unity] : columns);
 }
 
 /** Each configuration of one model on one device. @param {View} view */
@@ -150,19 +139,17 @@ function modeBars(view, place) {
   const modes = all.filter(runsModel);
   const apart = all.filter((mode) => !runsModel(mode)).map(([label, { value }]) => `${shortMode(label)}: ${rate(value)}`);
   const most = Math.max(...modes.map(([, { value, high }]) => [high, value, 0].find(present))) || 1;
-  const percentOf = (value) => `${(100 * value) / most}%`;
+  const percentOf = (value) => (100 * value) / most;
   const lines = modes.map(([label, { value, low, high, jit }]) => {
     const chosen = label === candidate ? verdict : "";
     const bounded = isBounded({ low, high });
-    const width = percentOf(present(value) ? value : 0);
-    const bar = el("span", { class: `bar ${chosen}${hollow}`, style: { width } });
-    const reaches = bounded && { left: percentOf(low), width: percentOf(high - low) };
-    const whisker = bounded && el("span.whisker", { style: reaches });
+    const marks = [[`bar ${chosen}${hollow}`, 0, percentOf(present(value) ? value : 0)]];
+    if (bounded) marks.push(["whisker", percentOf(low), percentOf(high)]);
     const text = present(value) ? `${rate(value)}${bounded ? ` (${range(low, high, short)})` : ""}` : "failed";
     return el(
       "tr",
       el("th", { scope: "row", text: `${shortMode(label)}${chosenBy(label, jit)}` }),
-      el("td", el("span.mode-track", { "aria-hidden": "true" }, bar, whisker)),
+      el("td", strip("mode-track", marks)),
       el("td.number", text),
     );
   });

@@ -1,14 +1,12 @@
 /** "What changed?": two results folders side by side, on a page that compares them. */
 
 import { count, plural, present, range, times } from "./numbers.js";
-import { measuredTexts } from "./data.js";
 import { VERDICTS } from "./state.js";
 import { byId, dotted, el, emptyState, fill, folded, plainTable, verdictMark } from "./dom.js";
-import { chartText } from "./scales.js";
-import { daysOf, someOf } from "./marks.js";
+import { chartText, someOf } from "./marks.js";
 import { addPanel, chart } from "./panels.js";
 import { sortedBars, tipOf } from "./pairs.js";
-import { twoDigits } from "./grid.js";
+import { twoDigits } from "./everything.js";
 
 export function differenceSection(comparison) {
   byId("difference").hidden = !comparison;
@@ -67,12 +65,11 @@ function differenceChart(/** @type {View} */ view, comparison, /** @type {Theme}
   const of = (row) => ({ ...row, value: row.ratio, low: row.low ?? NaN, high: row.high ?? NaN, doubt: doubtOf(row) });
   const name = (row) => `${row.name} · ${row.quantity}`;
   const devices = someOf([...new Set(rows.map(({ device }) => device))], 3);
-  const when = daysOf(measuredTexts(view.rows, "measured_at"));
   const [won, lost] = ["faster", "slower"].map((verdict) => count(verdictsIn(rows, verdict)));
   return {
     ...sortedBars({ keys: rows, of, name }, { theme, width, floor: 0, failed: 0, axis: `${b} over ${a}` }),
     finding: `${b} is faster than ${a} in ${won} of ${plural(rows.length, "comparison")}, slower in ${lost}`,
-    subject: dotted(`${b} over ${a}`, devices, plural(rows.length, "comparison"), when),
+    subject: dotted(`${b} over ${a}`, devices, plural(rows.length, "comparison"), view.rows.meta.when),
     tip: (item) => tipOf(item, "comparison", differenceTip),
   };
 }

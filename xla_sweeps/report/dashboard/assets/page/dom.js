@@ -1,7 +1,5 @@
-/**
- * The document: all elements are created here. Text becomes text nodes, never markup, because names and error messages
- * are untrusted.
- */
+/** The document: all elements are created here. Text becomes text nodes, never markup, because names and error
+ * messages are untrusted. */
 
 import { count, NONE } from "./numbers.js";
 import { VERDICTS } from "./state.js";
@@ -9,13 +7,9 @@ import { VERDICTS } from "./state.js";
 export const there = (child) => child !== null && child !== undefined && child !== false;
 
 /**
- * An element.
- * @template {string} N
- * @param {N} name the tag, and classes after dots.
- * @param {...any} rest children (`Child`), before them perhaps a plain object: `on`
- *   ({event: listener}), `data` (dataset), `style` (by property), `text`; any other name is an attribute, omitted if its
- *   value is null or false.
- * @returns {Tagged<N>}
+ * An element. @template {string} N @param {N} name the tag, and classes after dots. @returns {Tagged<N>}
+ * @param {...any} rest children (`Child`), before them perhaps a plain object: `on` ({event: listener}), `data` (dataset),
+ *   `style` (by property), `text`; any other name is an attribute, omitted if its value is null or false.
  */
 export function el(name, ...rest) {
   const [tag, ...classes] = name.split(".");
@@ -50,6 +44,22 @@ export const folded = (title, ...content) => el("details.twin", el("summary", ti
 export function selectOf(props, values, write, change) {
   const options = values.map((value) => el("option", { value, text: write(value) }));
   return el("select", { ...props, on: { change: ({ target }) => change(target.value) } }, options);
+}
+
+/** An input of one choice, with one entry of the history for all that is typed, not for each letter. @param {State} state */
+export function typedInput(state, name, props) {
+  let [timer, typing] = [0, false];
+  const set = () => {
+    state.set({ [name]: input.value }, { replace: typing });
+    typing = true;
+  };
+  const typed = (wait) => () => {
+    clearTimeout(timer);
+    timer = setTimeout(set, wait);
+  };
+  const input = el("input", { name: `f-${name}`, ...props, on: { input: typed(150), change: typed(0), blur: () => (typing = false) } });
+  const update = () => document.activeElement !== input && (input.value = state[name]);
+  return { input, update };
 }
 
 /** The parts that there are, joined. */
@@ -149,6 +159,21 @@ export const symbolOf = (verdict) =>
 /** A verdict as symbol and word, so that it does not depend on colour. @param {string} verdict */
 export const verdictMark = (verdict) =>
   el("span.verdict", symbolOf(verdict), ` ${VERDICTS[verdict]?.word ?? verdict}`);
+
+export function svgElement(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/** A small chart without words, of marks in percent of its width and height. @param {string} kind @param {any[][]} marks each: class, left, right, top */
+export function strip(kind, marks) {
+  const rects = marks.map(([name, from, to, top = 0]) =>
+    svgElement("rect", { class: name, x: `${from}%`, width: `${to - from}%`, y: `${top}%`, height: `${100 - top}%` }),
+  );
+  return svgElement("svg", { class: `strip ${kind}`, "aria-hidden": "true" }, ...rects);
+}
 
 /** A message in place of a chart that has nothing to show. @param {string} text */
 export const emptyState = (text) => el("div.empty", el("p", text));

@@ -1,37 +1,25 @@
 /** "Which model is fastest?": three podiums with shared ranks. */
 
 import { count, getOrMake, NONE, percent, range, rate, short, signed } from "./numbers.js";
+import { button, byId, el, emptyState, fill, linkButton, phrase, plainTable, selectOf, strip } from "./dom.js";
 import { naturally } from "./data.js";
-import { button, byId, el, emptyState, fill, linkButton, phrase, plainTable, selectOf } from "./dom.js";
 import { rowSettings, shortMode, versus } from "./marks.js";
 import { addPanel } from "./panels.js";
 import { isBounded } from "./pairs.js";
 
+/** A row's figures and intervals: throughput, speedup, images per second more, percent more. @param {Row} row */
+const ratesOf = (row) => [row.throughput_samples_per_s, row.throughput_low, row.throughput_high];
+const ratios = ({ speedup, speedup_low: low, speedup_high: high }) => [speedup, low, high];
+const gainsOf = (row) => ratios(row).map((ratio) => row.baseline_throughput_samples_per_s * (ratio - 1));
+const percentsOf = (row) => ratios(row).map((ratio) => 100 * (ratio - 1));
+
 /** Each podium: how its figure is written, and the figure of a row with its interval. */
 const PODIUMS = {
   __proto__: null,
-  throughput: {
-    title: "Throughput",
-    unit: "img/s",
-    write: rate,
-    of: (row) => [row.throughput_samples_per_s, row.throughput_low, row.throughput_high],
-  },
-  absolute: {
-    title: "Absolute speedup",
-    unit: "img/s more",
-    write: (value) => `${signed(value)} img/s`,
-    of: (row) => ratios(row).map((ratio) => row.baseline_throughput_samples_per_s * (ratio - 1)),
-  },
-  percent: {
-    title: "Speedup percent",
-    unit: "%",
-    write: (value) => `${signed(value, percent)} %`,
-    of: (row) => ratios(row).map((ratio) => 100 * (ratio - 1)),
-  },
+  throughput: { title: "Throughput", unit: "img/s", write: rate, of: ratesOf },
+  absolute: { title: "Absolute speedup", unit: "img/s more", write: (value) => `${signed(value)} img/s`, of: gainsOf },
+  percent: { title: "Speedup percent", unit: "%", write: (value) => `${signed(value, percent)} %`, of: percentsOf },
 };
-
-/** A row's speedup and interval. */
-const ratios = ({ speedup, speedup_low: low, speedup_high: high }) => [speedup, low, high];
 
 const PODIUM_PLACES = 10;
 const PODIUM_DEVICES = 6;
@@ -175,13 +163,11 @@ function podiumList(/** @type {View} */ view, rows, device, podium) {
     const { place, value, low, high } = entry;
     const verdict = podium === PODIUMS.throughput ? "" : view.at(place).verdict;
     const doubt = view.doubt(place);
-    const width = `${(100 * Math.abs(value)) / most}%`;
-    const bar = el("span", { class: `bar ${verdict}${doubt ? " hollow" : ""}`, style: { width } });
     return el(
       "span",
       el("b", `${podium.write(value)}${doubt}`),
       el("span.note", isBounded(entry) ? range(low, high, short) : "no interval"),
-      el("span.track", { "aria-hidden": "true" }, bar),
+      strip("track", [[`bar ${verdict}${doubt ? " hollow" : ""}`, 0, (100 * Math.abs(value)) / most]]),
     );
   };
   const columns = /** @type {TableColumn<any>[]} */ ([

@@ -1,16 +1,12 @@
-/**
- * Filters: "For [model] on [device] at [px], batch [n], against [baseline]", the rest folded, the verdicts, and the
- * tokens of the active filters. Their places do not depend on what is chosen, so that nothing moves under a mouse.
- */
+/** Filters: "For [model] on [device] at [px], batch [n], against [baseline]", the rest folded, the verdicts, and the
+ * tokens of the active filters. Their places do not depend on what is chosen, so that nothing moves under a mouse. */
 
 import { count, plural } from "./numbers.js";
-import { naturally } from "./data.js";
 import { FACETS, VERDICTS } from "./state.js";
-import { button, byId, copyLink, el, fill, phrase, selectOf, verdictMark } from "./dom.js";
-import { candidateFor, pairFor, pairsOf, scenarioOf, scenariosOf } from "./scenarios.js";
-import { parallelAxis, wordOf } from "./axes.js";
-import { cut } from "./scales.js";
-import { shortMode } from "./marks.js";
+import { button, byId, copyLink, el, fill, phrase, selectOf, typedInput, verdictMark } from "./dom.js";
+import { candidateFor, naturally, pairFor, pairsOf, scenarioOf, scenariosOf } from "./data.js";
+import { parallelAxis, wordOf } from "./view.js";
+import { cut, shortMode } from "./marks.js";
 
 /** Builds the bar; it then follows the state. @param {Index} index @param {State} state */
 export function filterBar(index, state) {
@@ -181,29 +177,9 @@ function facetControl(index, state, facet) {
 /** The search for models, with suggestions. @param {Index} index @param {State} state */
 function modelControl(index, state) {
   const models = index.rows.column("model").values.filter(Boolean).toSorted(naturally);
-  let [timer, typing] = [0, false]; // one entry of the history for a name, not for each letter
-  const set = () => {
-    state.set({ model: input.value }, { replace: typing });
-    typing = true;
-  };
-  const typed = (wait) => () => {
-    clearTimeout(timer);
-    timer = setTimeout(set, wait);
-  };
-  const input = el("input", {
-    type: "search",
-    name: "f-model",
-    list: "models",
-    placeholder: "any model",
-    autocomplete: "off",
-    spellcheck: "false",
-    "aria-label": "Model name contains",
-    on: { input: typed(150), change: typed(0), blur: () => (typing = false) },
-  });
+  const props = { type: "search", list: "models", placeholder: "any model", autocomplete: "off", spellcheck: "false" };
+  const { input, update } = typedInput(state, "model", { ...props, "aria-label": "Model name contains" });
   const names = el("datalist", { id: "models" }, models.map((value) => el("option", { value })));
-  const update = () => {
-    if (input.value !== state.model && document.activeElement !== input) input.value = state.model;
-  };
   return { element: el("span.model", input, names), input, update };
 }
 

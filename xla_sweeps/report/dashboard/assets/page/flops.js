@@ -1,12 +1,9 @@
-/**
- * "Is it just FLOPs?": throughput of the candidate over multiply-accumulates on logarithmic axes, at one resolution and
- * batch size, with the trend of all models on each device.
- */
+/** "Is it just FLOPs?": throughput of the candidate over multiply-accumulates on logarithmic axes, at one resolution
+ * and batch size, with the trend of all models on each device. */
 
 import { extent, percent, plural, present, range, rate, short } from "./numbers.js";
 import { button, byId, el, fill, phrase, plainTable } from "./dom.js";
-import { chartText, logScale } from "./scales.js";
-import { devicePanels, doubtLegend, hollowIf, rowName, shortMode, someOf, subjectOf } from "./marks.js";
+import { chartText, devicePanels, doubtLegend, hollowIf, logScale, rowName, shortMode, someOf, subjectOf } from "./marks.js";
 import { addPanel, chart, sampled, sampleNote } from "./panels.js";
 import { placeOf, placePicker } from "./fastest.js";
 

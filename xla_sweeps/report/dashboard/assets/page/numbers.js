@@ -1,7 +1,5 @@
-/**
- * Numbers: how figures are written, and the few aggregates that the page computes. Intervals of single comparisons,
- * p-values and verdicts come with the rows.
- */
+/** Numbers: how figures are written, and the few aggregates that the page computes. Intervals of single comparisons,
+ * p-values and verdicts come with the rows. */
 
 export const NONE = "–";
 const COUNT = new Intl.NumberFormat("en");
@@ -20,13 +18,7 @@ export const capitalized = (/** @type {string} */ text) => text[0].toUpperCase()
 /** "a, b and c". */
 export const allOf = (words) => LIST.format(words);
 
-/** @type {[number, string][]} */
-const SCALES = [
-  [1e12, " T"],
-  [1e9, " G"],
-  [1e6, " M"],
-  [1e3, " k"],
-];
+const SCALES = /** @type {[number, string][]} */ ([[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]]);
 
 /** Three significant digits with k, M, G for large numbers. */
 export function short(value) {

@@ -1,13 +1,10 @@
-/**
- * Every pair from the fastest to the slowest: named bars, or, if there are many, columns with names at both ends.
- * A series is `{keys, of, name}`: what is sorted, and of each its `{value, low, high, verdict, doubt}` and its name.
- */
+/** Every pair from the fastest to the slowest: named bars, or, if there are many, columns with names at both ends. A
+ * series is `{keys, of, name}`: what is sorted, and of each its `{value, low, high, verdict, doubt}` and its name. */
 
 import { count, plural, present, times } from "./numbers.js";
 import { VERDICTS } from "./state.js";
 import { plainTable, verdictMark } from "./dom.js";
-import { chartText, cutMiddle, margins, speedupScale, WORDS } from "./scales.js";
-import { figured, floorOf, hollowIf, named, pairTip, rowLabel, shortMode, speedupOf, subjectOf, unityMarks, verdictColour, verdictLegend } from "./marks.js";
+import { chartText, cutMiddle, figured, floorOf, hollowIf, margins, named, pairTip, rowLabel, shortMode, speedupOf, speedupScale, subjectOf, unityMarks, verdictColour, verdictLegend, WORDS } from "./marks.js";
 import { chart } from "./panels.js";
 
 const PAIRS_NAMED = 120;

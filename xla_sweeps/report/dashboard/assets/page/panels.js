@@ -1,10 +1,9 @@
-/** Panels: parts of the page that are drawn only near the viewport, and charts with their text and table. */
+/** Panels: parts of the page that are drawn only near the viewport; charts with their text and table; and pictures of
+ * these, with title, subject, legend and source, so that they can leave the page. */
 
 import { count } from "./numbers.js";
-import { applyTheme, byId, el, emptyState, fill, folded, phrase, there } from "./dom.js";
-import { chartText, colours } from "./scales.js";
-import { PICTURE_WIDTH, pictureButtons, pictureOf } from "./picture.js";
-import { legendOf, sourceOf, subjectOf } from "./marks.js";
+import { announce, applyTheme, button, byId, download, el, emptyState, fill, folded, phrase, svgElement, there } from "./dom.js";
+import { chartText, colours, legendOf, sourceOf, subjectOf } from "./marks.js";
 
 /** @type {Panel[]} */
 const PANELS = [];
@@ -22,11 +21,9 @@ const sight = new IntersectionObserver(
 );
 
 /**
- * Registers a part of the page.
- * @param {HTMLElement} element
- * @param {(view: View) => void} draw called when the view has changed and the element is near the viewport.
- * @param {PanelLook} [more] `follows`: parts of the state that it shows beside the view: `sort`, `tab`, `images`;
- *   `worth`: whether the view gives it something to say; if not, it is not shown.
+ * Registers a part of the page. @param {HTMLElement} element @param {(view: View) => void} draw called when the view has
+ * changed and the element is near the viewport. @param {PanelLook} [more] `follows`: parts of the state that it shows
+ *   beside the view: `sort`, `tab`, `images`; `worth`: whether the view gives it something to say; if not, it is hidden.
  */
 export function addPanel(element, draw, { follows = [], worth = () => true } = {}) {
   const panel = { element, draw, follows, worth, near: false, stale: true };
@@ -143,7 +140,7 @@ export function chart(name, { build, table, follows, worth = (view) => view.pair
     const built = build(currentView, theme, PICTURE_WIDTH);
     const { finding, subject = subjectOf(currentView), legend = [], how = "", note: _, ...drawn } = built;
     const picture = { finding, subject, how, legend: el("div", legendOf(legend)), source: sourceOf(currentView) };
-    const made = pictureOf({ ...picture, chart: drawing(finding, drawn, PICTURE_WIDTH) }, theme);
+    const made = pictureOf({ ...picture, drawn: drawing(finding, drawn, PICTURE_WIDTH) }, theme);
     applyTheme(shown);
     return made;
   };
@@ -190,7 +187,7 @@ export function chart(name, { build, table, follows, worth = (view) => view.pair
 }
 
 /** The SVG of a chart. Plot's own style sheet is left out, which the page's policy forbids: page.css has it. */
-function drawing(finding, /** @type {Pick<Drawn, "plot" | "tip" | "click">} */ { plot, tip, click }, width) {
+function drawing(finding, /** @type {Drawing} */ { plot, tip, click }, width) {
   const svg = Plot.plot({ width, className: "plot", marginRight: 16, ...plot });
   svg.querySelector("style").remove();
   for (const mark of svg.querySelectorAll("[aria-label]")) {
@@ -229,3 +226,112 @@ export function sampled(items, most) {
 
 /** A sentence if not all points are drawn, else "". */
 export const sampleNote = (drawn, all) => (drawn < all ? `${count(drawn)} of ${count(all)} points, evenly sampled.` : "");
+
+/** The buttons of a chart. */
+function pictureButtons(name, picture) {
+  const take = (text, label, click) => button({ class: "small", "aria-label": label }, click, text);
+  const save = () => download(`${name}.svg`, picture().text, "image/svg+xml");
+  return el(
+    "span.take",
+    take("Copy image", `Copy the image of the chart ${name}`, () => copyImage(name, picture())),
+    take("SVG", `Save the chart ${name} as SVG`, save),
+  );
+}
+
+/** Puts the picture on the clipboard; saves it if the browser refuses. */
+async function copyImage(name, picture) {
+  const image = pngOf(picture);
+  try {
+    await navigator.clipboard.write([new ClipboardItem({ "image/png": image })]);
+    announce("Image copied");
+  } catch {
+    download(`${name}.png`, await image, "image/png");
+    announce("Image saved");
+  }
+}
+
+/** A picture as PNG, twice as fine as on the screen. */
+async function pngOf({ text, width, height }) {
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  await image.decode();
+  const canvas = el("canvas", { width: 2 * width, height: 2 * height });
+  canvas.getContext("2d").drawImage(image, 0, 0, 2 * width, 2 * height);
+  return new Promise((done) => canvas.toBlob(done, "image/png"));
+}
+
+const PAD = 16;
+const PICTURE_WIDTH = 960;
+
+/** The whole figure as one SVG, in these colours: `{text, width, height}`. */
+function pictureOf({ finding, subject, legend, drawn, how, source }, theme) {
+  const [width, height] = ["width", "height"].map((name) => Number(drawn.getAttribute(name)));
+  const font = getComputedStyle(document.body).fontFamily;
+  const lines = [];
+  let y = PAD;
+  const write = (text, size, colour, weight = "normal") => {
+    for (const line of wrapped(text, `${weight} ${size}px ${font}`, width)) {
+      y += size * 1.35;
+      lines.push(svgElement("text", { x: PAD, y, fill: colour, "font-size": size, "font-weight": weight }, line));
+    }
+  };
+  write(finding, 16, theme.text, "bold");
+  write(subject, 12, theme.quiet);
+  if (legend.children.length) y += 4;
+  for (const spans of legendLines(legend, `12px ${font}`, width, theme))
+    lines.push(svgElement("text", { x: PAD, y: (y += 18), fill: theme.text, "font-size": 12 }, ...spans));
+  y += 8;
+  for (const [name, value] of Object.entries({ x: PAD, y, overflow: "visible" })) drawn.setAttribute(name, value);
+  y += height;
+  write(how, 11, theme.quiet);
+  write(source, 11, theme.quiet);
+  const [wide, high] = [width + 2 * PAD, Math.ceil(y + PAD)];
+  const whole = svgElement(
+    "svg",
+    { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, color: theme.text, "font-family": font },
+    svgElement("rect", { width: "100%", height: "100%", fill: theme.panel }),
+    ...lines,
+    drawn,
+  );
+  return { text: new XMLSerializer().serializeToString(whole), width: wide, height: high };
+}
+
+/** The legend's entries in lines of at most this width, their marks in their colours: a list of spans for each line. @param {number} width @param {Theme} theme */
+function legendLines(legend, font, width, theme) {
+  const lines = [];
+  let room = 0;
+  for (const entry of legend.children) {
+    const mark = entry.querySelector("[data-colour]");
+    wrapped(entry.textContent.trim(), font, width).forEach((text, part) => {
+      const needed = widthOf(`${text}\u2003`, font);
+      if (part || needed > room) {
+        lines.push([]);
+        room = width;
+      }
+      room -= needed;
+      const marked = mark && !part ? mark.textContent : "";
+      const symbol = svgElement("tspan", { fill: mark?.dataset.colour ?? theme.text }, marked);
+      lines.at(-1).push(symbol, svgElement("tspan", {}, `${text.slice(marked.length)}\u2003`));
+    });
+  }
+  return lines;
+}
+
+/** Text as lines that are at most so wide. @param {string} text @param {number} width */
+function wrapped(text, font, width) {
+  const lines = [];
+  for (const word of text ? chartText(text).split(" ") : []) {
+    const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
+    if (lines.length && widthOf(longer, font) <= width) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+const RULER = document.createElement("canvas").getContext("2d");
+
+/** How many pixels wide a text is. @param {string} text */
+function widthOf(text, font) {
+  RULER.font = font;
+  return RULER.measureText(text).width;
+}

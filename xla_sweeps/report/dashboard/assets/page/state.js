@@ -1,7 +1,5 @@
-/**
- * State: the reader's choices, kept in the URL's fragment, so that a link shows the same page and back and forward
- * work.
- */
+/** State: the reader's choices, kept in the URL's fragment, so that a link shows the same page and back and forward
+ * work. */
 
 import { digits, present } from "./numbers.js";
 
@@ -12,10 +10,8 @@ export const VERDICTS = /** @type {Record<string, { symbol: string, word: Verdic
   ),
 });
 
-/**
- * Facets that can have several values at once: those at the front with the word before them and the word for any value,
- * the other columns of the question, and the rest.
- */
+/** Facets that can have several values at once: those at the front with the word before them and the word for any
+ * value, the other columns of the question, and the rest. */
 export const FACETS = /** @type {Facet[]} */ ([
   { column: "device", before: "on", any: "any device" },
   { column: "resolution_px", unit: " px", before: "at", any: "any px" },

@@ -2,8 +2,7 @@
 
 import { count, digits, extent, median, NONE, percent, plural, present, share } from "./numbers.js";
 import { byId, dotted, el, fill, flagMeaning, ownOf, plainTable } from "./dom.js";
-import { margins, speedupScale } from "./scales.js";
-import { daysOf, doubtLegend, figured, hollowIf, intervalOf, markOf, named, rowName, someOf, speedupOf, unityMarks } from "./marks.js";
+import { daysOf, doubtLegend, figured, hollowIf, intervalOf, margins, markOf, named, rowName, someOf, speedupOf, speedupScale, unityMarks } from "./marks.js";
 import { addPanel, chart, sampled, sampleNote } from "./panels.js";
 import { endsOf, isBounded } from "./pairs.js";
 

@@ -1,10 +1,8 @@
 /** View: the rows that match the filters, and their summary. One pass over typed arrays; no object per row. */
 
-import { GeometricMean, getOrMake, median, present, reach, SPREAD_MODELS, tenths } from "./numbers.js";
-import { naturally, naturalOrder } from "./data.js";
+import { GeometricMean, getOrMake, median, present, reach, seconds, short, SPREAD_MODELS, tenths, times } from "./numbers.js";
 import { FACETS, VERDICTS } from "./state.js";
-import { pairFor, scenariosOf } from "./scenarios.js";
-import { parallelAxis } from "./axes.js";
+import { naturally, naturalOrder, pairFor, scenariosOf } from "./data.js";
 
 const IN_FACETS = 1; // device, resolution, …
 const IN_BRUSH = 2; // the ranges set on the parallel axes, but for those of outcomes
@@ -24,7 +22,7 @@ export class Index {
   constructor(rows) {
     this.rows = rows;
     /** @type {Map<string, Codes & { sorted: number[], ranks: Uint32Array }>} */
-    this.facets = new Map(FACETS.map(({ column }) => [column, facetOf(rows, column)]));
+    this.facets = new Map(FACETS.map(({ column }) => [column, { ...rows.codes(column), ...naturalOrder(rows.codes(column).values) }]));
     this.origins = new Set(rows.column("origin").values);
     /** Rows with a figure of only one mode, published or measured here. */
     const [speedup, throughput] = rows.numbers("speedup", "throughput_samples_per_s");
@@ -45,12 +43,6 @@ export class Index {
     const scenario = scenariosOf(this.rows)[0].name;
     return { scenario, origin, ...pairFor(this.rows, scenario, "all") };
   }
-}
-
-/** A column with few values: codes, values, and their natural order. @param {Rows} rows */
-function facetOf(rows, name) {
-  const { data, values } = rows.codes(name);
-  return { data, values, ...naturalOrder(values) };
 }
 
 /** @type {(TextColumn | NumberColumn)[]} */
@@ -271,4 +263,48 @@ function overviewOf(rows, pairs) {
     never: breaks.filter((value) => value === Infinity).length,
     families: families.sort((a, b) => naturally(a.family, b.family)),
   };
+}
+
+/** How a facet's value is written. */
+export const wordOf = ({ unit = "", blank = "" }, value) => `${value || blank}${unit}`;
+
+/** Facets are evenly spaced in their order, the rest is logarithmic and has a `write`. */
+export const AXES = /** @type {Axis[]} */ ([
+  ...["device", "precision", "source", "runtime", "resolution_px", "batch_size"].map((name) => {
+    const facet = FACETS.filter(({ column }) => column === name)[0];
+    return { ...facet, name, title: facet.title.toLowerCase() };
+  }),
+  { name: "macs", title: "GMACs", write: (value) => short(value / 1e9) },
+  { name: "params", title: "parameters", write: short },
+  { name: "compile_s_extra", title: "extra compile", write: seconds, outcome: true },
+  { name: "peak_memory_ratio", title: "peak memory", write: times, outcome: true },
+  { name: "throughput_samples_per_s", title: "img/s", write: short, outcome: true },
+  { name: "speedup", title: "speedup", write: times, outcome: true },
+  { name: "joules_per_sample", title: "joules a sample", write: short, outcome: true },
+  { name: "cost_per_million", title: "price of a million", write: short, outcome: true },
+]);
+
+/** One axis: a row's place on it, and how a place and a range are written; undefined for a name that is none. @param {Index} index */
+export function parallelAxis(index, name) {
+  const isUnpriced = PACKAGE.costs.includes(name) && !present(index.rows.price);
+  const spec = AXES.find((axis) => axis.name === name && !isUnpriced);
+  return spec && { ...spec, ...(spec.write ? numberAxis : facetAxis)(index, spec) };
+}
+
+function facetAxis(/** @type {Index} */ index, /** @type {Axis} */ spec) {
+  const { data, ranks, sorted, values } = index.facets.get(spec.name);
+  const word = (place) => wordOf(spec, values[sorted[place]]);
+  const between = (low, high) => {
+    const inside = [...sorted.keys()].filter((place) => place >= low && place <= high);
+    if (inside.length > 3) return `${word(inside[0])} to ${word(inside.at(-1))}`;
+    return inside.map(word).join(", ") || "none";
+  };
+  return { facet: true, place: (row) => ranks[data[row]], word, between };
+}
+
+function numberAxis(/** @type {Index} */ index, /** @type {Axis} */ { name, write }) {
+  const values = index.rows.number(name);
+  const word = (place) => write(Number((10 ** place).toPrecision(6)));
+  const between = (low, high) => `${write(10 ** low)}–${write(10 ** high)}`;
+  return { facet: false, place: (row) => Math.log10(values[row]), word, between };
 }

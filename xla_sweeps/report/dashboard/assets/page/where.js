@@ -1,12 +1,10 @@
-/**
- * "Where does it help?": the heat map of families with what ran, and families by geometric mean (never by the best variant).
- */
+/** "Where does it help?": the heat map of families with what ran, and families by geometric mean (never by the best
+ * variant). */
 
 import { count, countedOf, digits, extent, GeometricMean, getOrMake, NONE, percent, present, range, reach, share, SPREAD_MODELS, times } from "./numbers.js";
+import { byId, dotted, el, fill, linkButton, phrase, plainTable, strip } from "./dom.js";
 import { naturally } from "./data.js";
-import { byId, dotted, el, fill, linkButton, phrase, plainTable } from "./dom.js";
-import { chartText, cutMiddle, inkOn, margins, speedupColours, WORDS } from "./scales.js";
-import { doubtLegend, shortDevice } from "./marks.js";
+import { chartText, cutMiddle, doubtLegend, inkOn, margins, shortDevice, speedupColours, WORDS } from "./marks.js";
 import { addPanel, chart } from "./panels.js";
 
 export function whereSection() {
@@ -198,11 +196,13 @@ function familyList() {
     const families = view.overview.families.toSorted((a, b) => (b.geomean ?? 0) - (a.geomean ?? 0));
     const ends = extent(families.flatMap(({ geomean, low, high }) => [1, geomean, low, high]));
     const place = (value) => (100 * Math.log(value / ends[0])) / (Math.log(ends[1] / ends[0]) || 1);
+    const marksOf = ({ geomean, low, high }) =>
+      [["unity", 1, 1], ["reach", low, high], ["dot", geomean, geomean]].map(([name, from, to]) => [name, place(from), place(to)]);
     const table = plainTable(caption, families, [
       ["Family", ({ family }) => linkButton(family || NONE, () => view.state.only("family", family))],
       ["Geometric mean", ({ geomean, rows }) => `${times(geomean)}${view.doubtOfAll(rows)}`],
       ["Range", ({ n, low, high }) => (n > 1 ? range(low, high) : NONE)],
-      ["Around 1×", (family) => (family.n ? rangeStrip(family, place) : "")],
+      ["Around 1×", (family) => (family.n ? strip("interval", marksOf(family)) : "")],
       ["Configurations", ({ n }) => n],
       ["Models", ({ models }) => models],
       ["Slower", ({ n, share_slower: slower }) => (n ? `${percent(100 * slower)} %` : NONE)],
@@ -212,14 +212,4 @@ function familyList() {
   };
   addPanel(box, draw, { worth: (view) => view.overview.families.length > 1 && view.overview.compared > 0 });
   return box;
-}
-
-/** The range as a line, the geometric mean as a dot and 1× as a tick, placed in percent of the cell's width. */
-function rangeStrip({ geomean, low, high }, place) {
-  const mark = (name, from, to = from) => {
-    const style = { left: `${place(from)}%`, width: to > from ? `${place(to) - place(from)}%` : "" };
-    return el("span", { class: name, style });
-  };
-  const marks = [mark("unity", 1), mark("reach", low, high), mark("dot", geomean)];
-  return el("span.interval", { "aria-hidden": "true" }, marks);
 }
