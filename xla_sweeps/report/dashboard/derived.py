@@ -81,11 +81,16 @@ def numbers_of(table: pyarrow.Table) -> dict[str, list[int]]:
 
     indices = table.select(PREFERENCE).append_column("row", [range(table.num_rows)])
     order = indices.sort_by([(name, "ascending") for name in indices.column_names])["row"]
+    question = shared(QUESTION)
+    ranks, seen = [0] * table.num_rows, Counter[int]()
+    for row in order.to_pylist():
+        ranks[row] = seen[question[row]]
+        seen[question[row]] += 1
     return {
         "configuration": shared(name for name in QUESTION if name not in SIDES),
-        "question": shared(QUESTION),
+        "question": question,
         "trial": shared(("trial_id", "results")),
-        "preference": np.argsort(order.to_numpy()).tolist(),
+        "preference": ranks,
         "twin": [int(_is_twin(*pair)) for pair in _pairs_of(table)],
     }
 
