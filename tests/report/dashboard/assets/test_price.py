@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +114,19 @@ def test_rows_are_filtered_by_price_and_by_joules(browser: Browser, priced: Stud
     assert browser.evaluate(SHOWN) == sum(cost < 10**3.8 for cost in costs)
     assert "price of a million" in browser.evaluate("document.getElementById('tokens').innerText")
     assert PACKAGE["costs"] == tuple(costs_of(priced.rows[0], 1.0))
+
+
+def test_the_csv_file_has_the_prices_only_with_a_price(browser: Browser, priced: Study) -> None:
+    for price, columns in (("", []), ("2", list(PACKAGE["costs"]))):
+        visit(browser, priced, [("price", price)])
+        bring(browser, "#csv")
+        _, content = browser.download(lambda: browser.click("#csv"))
+        lines = list(csv.DictReader(io.StringIO(content.decode())))
+        assert [name for name in lines[0] if name.startswith("cost_")] == columns
+        written = {line["trial_id"]: line for line in lines}
+        for row in priced.rows:
+            expected = costs_of(row, float(price or 1))
+            for name in columns:
+                assert float(written[row["trial_id"]][name]) == pytest.approx(
+                    expected[name], rel=1e-4
+                )

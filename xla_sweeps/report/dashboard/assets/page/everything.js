@@ -171,7 +171,7 @@ function gridTools(/** @type {State} */ state) {
 /** Rows as CSV. Text that a spreadsheet would read as a formula gets a leading apostrophe. @param {View} view */
 function csvOf({ rows }, order) {
   const written = (value) => (Number.isNaN(value) ? "" : value === Infinity ? "never" : Number(value.toPrecision(6)));
-  const columns = rows.names.map((name) => {
+  const columns = rows.names.filter((name) => present(rows.price) || !isPrice(name)).map((name) => {
     const { data, values } = rows.column(name);
     const cells = values?.map(csvCell);
     return { name, read: (row) => (cells ? cells[data[row]] : written(data[row])) };
