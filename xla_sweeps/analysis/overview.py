@@ -24,7 +24,8 @@ from xla_sweeps.schema.row import QUESTION, ComparisonRow, value_of
 MIN_FOR_SPREAD = 8
 """Models from which on it is said where 8 of 10 pairs lie."""
 
-_PREFERENCE = ("replicates", "measured_at", "trial_id")
+PREFERENCE = ("replicates", "measured_at", "trial_id")
+"""Of rows of one question the one that is greatest in these answers."""
 
 _TEXTS = ("scenario", "baseline", "candidate", "origin", "model")
 
@@ -33,7 +34,7 @@ _FIGURES = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
 SUMMED = (*_TEXTS, "verdict", *_FIGURES)
 """Columns that `overview_of` needs."""
 
-ASKED = (*QUESTION, *_PREFERENCE)
+ASKED = (*QUESTION, *PREFERENCE)
 """Columns that `answering` needs."""
 
 Numbers = npt.NDArray[np.float64]
@@ -98,7 +99,7 @@ def answering(columns: Mapping[str, Sequence[Any]]) -> list[int]:
     """
     best: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     questions = zip(*(columns[name] for name in QUESTION), strict=True)
-    ranks = zip(*(columns[name] for name in _PREFERENCE), itertools.count())
+    ranks = zip(*(columns[name] for name in PREFERENCE), itertools.count())
     for question, rank in zip(questions, ranks, strict=True):
         best[question] = max(rank, best.get(question, ()))
     return sorted(rank[-1] for rank in best.values())

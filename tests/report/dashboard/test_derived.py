@@ -7,11 +7,18 @@ import json
 import math
 from typing import Any
 
+import pytest
 from dashboard_page import table_of
 from synthetic_rows import base_row, compared
 
 from xla_sweeps.report.dashboard import build
-from xla_sweeps.report.dashboard.derived import with_derived
+from xla_sweeps.report.dashboard.derived import (
+    bands_of,
+    facts_of,
+    numbers_of,
+    scenarios_of,
+    with_derived,
+)
 
 
 def test_images_to_break_even_are_infinite_for_never_and_missing_where_it_is_open() -> None:
@@ -58,3 +65,69 @@ def test_devices_have_short_names_in_the_data() -> None:
     raw = gzip.decompress(build.pack(table_of(rows), {}))
     header = json.loads(raw[4 : 4 + int.from_bytes(raw[:4], "little")])
     assert header["short"] == {"AMD EPYC 9654 96-Core Processor": "EPYC 9654"}
+
+
+def test_rows_share_the_number_of_their_question_and_the_preferred_one_answers() -> None:
+    first = base_row(trial_id="a" * 16, replicates=3) | compared(100.0, 150.0, 0.01)
+    changes: tuple[dict[str, Any], ...] = (
+        {},
+        {"trial_id": "b" * 16, "replicates": 5},
+        {"trial_id": "c" * 16, "replicates": 5, "measured_at": "2027-01-01T00:00:00+00:00"},
+        {"device": "another", "trial_id": "d" * 16},
+        {"candidate": "graph_2"},
+    )
+    numbers = numbers_of(table_of([first | change for change in changes]))
+    assert numbers["question"] == [0, 0, 0, 1, 2]
+    assert numbers["configuration"] == [0] * 5, "on whichever device and in whichever modes"
+    assert numbers["trial"] == [0, 1, 2, 3, 0]
+    assert numbers["preference"] == [0, 1, 2, 0, 0]
+    assert numbers["twin"] == [0, 0, 0, 0, 1]
+
+
+def test_scenarios_come_with_their_pairs_the_most_measured_first_and_no_copies() -> None:
+    rows = [
+        base_row(scenario=scenario, baseline=baseline, candidate=candidate, origin=origin)
+        | compared(100.0, 150.0, 0.01)
+        for scenario, baseline, candidate, origin in (
+            ("call", "graph", "xla", "imported"),
+            ("call", "eager", "xla", "imported"),
+            ("call", "graph", "graph_2", "imported"),
+            ("predict", "predict_graph", "predict_xla", "measured"),
+        )
+    ]
+    assert scenarios_of(table_of(rows)) == [
+        ("predict", [("predict_graph", ["predict_xla"])]),
+        ("call", [("graph", ["xla"]), ("eager", ["xla"])]),
+    ]
+
+
+def test_a_band_is_the_widest_of_what_was_measured_on_a_device() -> None:
+    rows = [
+        base_row(trial_id=f"{place:016}", device="A", **change) | compared(1.0, 2.0, 0.01)
+        for place, change in enumerate(({}, {"candidate": "graph_2"}, {"origin": "imported"}))
+    ]
+    for row, floor in zip(rows, (0.01, 0.03, 0.5), strict=True):
+        row["floor"] = floor
+    table = table_of(rows)
+    assert bands_of(table, numbers_of(table)["twin"]) == [
+        {"scenario": "call", "device": "A", "trials": 3, "floor": 0.03, "twins": 1}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (["2026-11-05", "2026-11-05"], "5 Nov 2026"),
+        (["2026-11-01", "2026-11-05"], "1–5 Nov 2026"),
+        (["2026-10-28", "2026-11-05"], "28 Oct–5 Nov 2026"),
+        (["2025-11-05", "2026-11-05"], "5 Nov 2025–5 Nov 2026"),
+        ([], ""),
+    ],
+)
+def test_the_days_of_what_was_measured_are_said_once(days: list[str], said: str) -> None:
+    rows = [base_row(measured_at=f"{day}T12:00:00+00:00", software="TF") for day in days]
+    facts = facts_of(
+        table_of([*rows, base_row(origin="imported", measured_at="2020-01-01T00:00:00+00:00")])
+    )
+    assert facts["when"] == said
+    assert facts["software"] == ("TF" if days else "")

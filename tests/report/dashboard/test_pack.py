@@ -39,7 +39,6 @@ def test_the_layout_is_fixed() -> None:
         "rows": 3,
         "columns": [{"name": "word", "values": ["xla", "graph"]}, {"name": "x"}],
         "meta": {"title": "t"},
-        "short": {},
     }
     assert raw[4 + length :] == struct.pack("<3I2fI", 0, 1, 0, 1.0, -2.5, 0x7FC00000)
     assert packed[4:8] == b"\0\0\0\0", "no time of writing: the same rows give the same file"

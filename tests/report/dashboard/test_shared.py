@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 
-from xla_sweeps.report.dashboard.page import PACKAGE, SCRIPTS
+from xla_sweeps.report.dashboard.page import PACKAGE, scripts
 from xla_sweeps.report.labels import TELLING
 from xla_sweeps.report.sentences import SENTENCES, USUALLY
 from xla_sweeps.report.wandb_report.text import setting_document
@@ -16,12 +16,10 @@ from xla_sweeps.schema.row import COLUMNS, QUESTION
 
 ASSETS = resources.files("xla_sweeps.report.dashboard") / "assets"
 
-PAGE = ASSETS / "page"
-
 SOURCE = re.sub(
     r"/\*.*?\*/|//[^\n]*",
     "",
-    "\n".join((PAGE / name).read_text(encoding="utf-8") for name in SCRIPTS),
+    "\n".join(scripts().values()),
     flags=re.DOTALL,
 )
 

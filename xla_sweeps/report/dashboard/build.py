@@ -3,7 +3,8 @@
 The page holds the rows as gzipped columns, which a browser reads without parsing. Before gzip: the
 length of the header (4 bytes, little-endian), the header (JSON, UTF-8, padded with blanks to a
 multiple of 4 bytes), then the columns in the header's order, 4 bytes a row: codes into the header's
-`values`, or, of a column without them, 32-bit floats, NaN for none.
+`values`, or, of a column without them, 32-bit floats, NaN for none; then the whole numbers that the
+header names in `numbers`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ from xla_sweeps.analysis import overview
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import advice, export, study
-from xla_sweeps.report.dashboard.derived import with_derived
+from xla_sweeps.report.dashboard.derived import (
+    bands_of,
+    facts_of,
+    numbers_of,
+    scenarios_of,
+    with_derived,
+)
 from xla_sweeps.report.dashboard.page import render
 from xla_sweeps.report.labels import listed, short_device
 from xla_sweeps.report.wandb.tracker import run_urls
@@ -168,7 +175,17 @@ def pack(table: pyarrow.Table, meta: Mapping[str, Any]) -> bytes:
     """
     import pyarrow
 
+    numbers = dict[str, list[int]]()
+    facts = dict[str, Any]()
     if {*CATEGORIES, *NUMBERS} <= {*table.column_names}:
+        numbers = numbers_of(table)
+        facts = {
+            "numbers": list(numbers),
+            "scenarios": scenarios_of(table),
+            "bands": bands_of(table, numbers["twin"]),
+            **facts_of(table),
+            "short": {name: short_device(name) for name in table["device"].unique().to_pylist()},
+        }
         table = with_derived(table)
     described: list[dict[str, Any]] = []
     content: list[bytes] = []
@@ -180,9 +197,8 @@ def pack(table: pyarrow.Table, meta: Mapping[str, Any]) -> bytes:
         else:
             described.append({"name": name})
             content.append(_rounded(table[name].cast("float64").to_numpy()).tobytes())
-    devices = table["device"].unique().to_pylist() if "device" in table.column_names else []
-    short = {name: short_device(name) for name in devices}
-    document = {"rows": table.num_rows, "columns": described, "meta": meta, "short": short}
+    content += [np.asarray(own).astype("<u4").tobytes() for own in numbers.values()]
+    document = {"rows": table.num_rows, "columns": described, "meta": meta, **facts}
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # A file name need not be UTF-8: its lone surrogates become question marks.
     header = text.encode(errors="replace")

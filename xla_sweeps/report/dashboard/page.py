@@ -19,8 +19,11 @@ from importlib import resources
 from typing import Any
 
 from xla_sweeps.analysis import overview
+from xla_sweeps.analysis.cost import COST_COLUMNS
+from xla_sweeps.analysis.energy import NOT_AVAILABLE
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.report import advice
+from xla_sweeps.report.dashboard.modules import joined
 from xla_sweeps.report.sentences import (
     DEVICES_NAMED,
     FAILURES,
@@ -33,16 +36,6 @@ from xla_sweeps.report.sentences import (
 from xla_sweeps.schema.measurement import REFUSED
 from xla_sweeps.schema.modes import MODES, SCENARIOS, Execution, headline_of
 from xla_sweeps.schema.row import COLUMNS
-
-SCRIPTS = [
-    f"{name}.js"
-    for name in (
-        *("data", "numbers", "dom", "state", "view", "scales", "picture", "panels", "marks"),
-        *("filters", "devices", "answer", "pairs", "where", "fastest", "flops", "cost", "compare"),
-        *("broke", "trust", "parallel", "grid", "difference", "main"),
-    )
-]
-"""The page's own scripts, in the order in which they run, in one scope."""
 
 PACKAGE: Mapping[str, Any] = {
     "question": [
@@ -69,6 +62,8 @@ PACKAGE: Mapping[str, Any] = {
     "executions": {mode: mode.execution for mode in MODES.values()},
     "chosen": [execution for execution in Execution if execution.is_chosen],
     "spread_models": overview.MIN_FOR_SPREAD,
+    "costs": COST_COLUMNS,
+    "not_available": NOT_AVAILABLE,
 }
 """Facts and sentences of the package that the scripts share, as their constant `PACKAGE`."""
 
@@ -84,7 +79,7 @@ def render(packed: bytes, *, title: str) -> str:
     """
     style, loader = _asset("page.css"), _asset("loader.js")
     library = _asset("plot.min.js")
-    program = "\n".join(_asset(f"page/{name}") for name in SCRIPTS)
+    program = joined(scripts(), "main")
     program = f'"use strict";\n(() => {{\nconst PACKAGE = {_json(PACKAGE)};\n{program}\n}})();\n'
     hashes = " ".join(map(_hash, (loader, library, program)))
     policy = (
@@ -107,6 +102,12 @@ def render(packed: bytes, *, title: str) -> str:
         before, _, after = page.partition(f"<!--{name}-->")
         page = before + text + after
     return page
+
+
+def scripts() -> dict[str, str]:
+    """The page's own modules: the text of each by its name."""
+    names = sorted(file.name for file in (_ASSETS / "page").iterdir())
+    return {name[:-3]: _asset(f"page/{name}") for name in names if name.endswith(".js")}
 
 
 def _json(value: Any) -> str:

@@ -139,9 +139,10 @@ def test_one_model_on_one_device_has_an_answer_its_modes_and_costs(
     )
     assert "its 12 s of compilation pay back after 1,000 calls (900–1,100)." in said
     modes = browser.evaluate(
-        """[...document.querySelectorAll('.modes tr')].map((row) => [row.cells[0].innerText,
-          row.querySelector('.bar').offsetWidth / row.querySelector('.mode-track').offsetWidth,
-          row.querySelector('.whisker').offsetWidth, row.cells[2].innerText])"""
+        """((width) => [...document.querySelectorAll('.modes tr')].map((row) => [
+          row.cells[0].innerText, width(row, '.bar') / width(row, '.mode-track'),
+          width(row, '.whisker'), row.cells[2].innerText]))(
+          (row, selector) => row.querySelector(selector).getBoundingClientRect().width)"""
     )
     assert [name for name, *_ in modes] == ["eager execution", "graph", "XLA"]
     most = 132.0 * math.exp(0.02 / math.sqrt(2))
@@ -281,3 +282,26 @@ def test_the_page_and_the_terminal_give_the_same_answer(
         assert f"XLA is faster than graph in 0 of {len(rates)} configurations, failed in" in said
     else:
         assert typically(figures).rstrip(".").split("× ")[1] in said
+
+
+def test_the_strip_of_verdicts_has_a_part_for_each_as_wide_as_its_share(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rows = [
+        base_row(trial_id=f"{place:016}", model=f"m{place}") | change
+        for place, change in enumerate(
+            [compared(100.0, 150.0, 0.01)] * 2 + [compared(100.0, 50.0, 0.01)] + [FAILED]
+        )
+    ]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    parts = browser.evaluate(
+        """[...document.querySelectorAll('.parts rect')].map((part) => [part.classList[0],
+          part.getBoundingClientRect().width / part.parentElement.getBoundingClientRect().width,
+          getComputedStyle(part).fill])"""
+    )
+    assert [(name, round(part, 2)) for name, part, _ in parts] == [
+        ("faster", 0.5),
+        ("slower", 0.25),
+        ("failed", 0.25),
+    ]
+    assert len({fill for *_, fill in parts}) == 3

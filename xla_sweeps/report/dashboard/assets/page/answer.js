@@ -1,13 +1,16 @@
 /** "Should I turn XLA on?": the answer in a sentence, and the figures behind it. */
 
-/** What people call a mode; a second copy is named as such. */
-function shortMode(label) {
-  const called = ownOf(PACKAGE.names, modeOf(label)) ?? modeOf(label);
-  return modeOf(label) === label ? called : `a second copy of ${called}`;
-}
+import { allOf, capitalized, count, fillIn, getOrMake, percent, plural, present, range, rate, say, seconds, share, times } from "./numbers.js";
+import { byId, el, fill, flagMeaning, folded, linkButton, ownOf, phrase, plainTable } from "./dom.js";
+import { modeOf, pairFor, scenariosOf } from "./data.js";
+import { cut, floorOf, shortDevice, shortMode } from "./marks.js";
+import { addPanel } from "./panels.js";
+import { sortedChart } from "./pairs.js";
+import { configurationCards, deviceSums, deviceTable, overallWord } from "./devices.js";
+import { statusWords } from "./broke.js";
 
 /** The whole section. */
-function answerSection() {
+export function answerSection() {
   const [sentence, sub, behind, terms] = ["sentence", "sub", "rows", "words"].map((name) => byId(`answer-${name}`));
   addPanel(byId("answer-head"), (view) => {
     const { yes, text, more, command } = answerTo(view);
@@ -20,19 +23,19 @@ function answerSection() {
   addPanel(byId("published"), published, { worth: (view) => view.alone.length > 0 });
 }
 
-/** Links to the scenarios that the file has too: no figure is of several. */
-function otherScenarios({ rows, index, state }) {
+/** Links to the scenarios that the file has too: no figure is of several. @param {View} view */
+function otherScenarios({ rows, state }) {
   const others = scenariosOf(rows).filter(({ name }) => name !== state.scenario);
-  const choose = (name) => () => state.set({ scenario: name, ...pairFor(index, name, state.origin) });
+  const choose = (name) => () => state.set({ scenario: name, ...pairFor(rows, name, state.origin) });
   const links = others.flatMap(({ name }) => [" ", linkButton(name, choose(name))]);
   return links.length ? el("p.note", "Also measured, each by itself:", links) : null;
 }
 
-/** Whether all that is shown is of one model on one device. */
+/** Whether all that is shown is of one model on one device. @param {View} view */
 const isOneModel = (view) =>
-  view.counted.length > 0 && ["model", "device"].every((name) => view.distinct(name).length === 1);
+  view.counted.length > 0 && view.distinct("model").length === 1 && view.distinct("device").length === 1;
 
-/** The answer: a word, a sentence, caveats, and what to run. */
+/** The answer: a word, a sentence, caveats, and what to run. @param {View} view */
 function answerTo(view) {
   const { overview: o, state } = view;
   const [candidate, baseline] = [state.candidate, state.baseline].map(shortMode);
@@ -66,13 +69,7 @@ function answerTo(view) {
   };
 }
 
-/** Each device with its sums, in the order of their names. */
-const deviceSums = (view) =>
-  view.once("devices", () =>
-    view.distinct("device").map((name) => ({ name, ...sumsOf(view.rows, view.counted.filter(view.rows.is("device", name))) })),
-  );
-
-/** "Yes on A100 (1.32×) and T4 (1.10×), no on V100 (0.80×)"; "" where all devices have the same word. */
+/** "Yes on A100 (1.32×) and T4 (1.10×), no on V100 (0.80×)"; "" where all devices have the same word. @param {View} view */
 function deviceWords(view) {
   const groups = new Map();
   for (const sums of deviceSums(view)) {
@@ -89,7 +86,7 @@ function deviceWords(view) {
   return words.length < 2 ? "" : capitalized(parts.join(", "));
 }
 
-/** How many of the configurations are contaminated, published, or of a saved graph. */
+/** How many of the configurations are contaminated, published, or of a saved graph. @param {View} view */
 function countsIn({ counted, rows }) {
   const those = (name, value) => counted.filter(rows.is(name, value)).length;
   return {
@@ -110,7 +107,7 @@ function typically({ geomean, models, spread_low: low, spread_high: high }, cand
 function countsOf({ pairs, faster, slower, failed }, candidate, baseline) {
   const text = say("counts", { candidate, baseline, faster: count(faster), pairs: plural(pairs, "configuration") });
   const others = Object.entries({ slower, failed }).filter(([, n]) => n);
-  return text + others.map(([verdict, n]) => say(`${verdict} in`, { count: count(n) })).join("");
+  return text + others.map(([verdict, n]) => say(/** @type {any} */ (`${verdict} in`), { count: count(n) })).join("");
 }
 
 /** "5,400": a count with two significant digits. */
@@ -119,7 +116,7 @@ const roughly = (value) => count(value < 100 ? Math.round(value) : Number(value.
 /** "5,400 calls", by the scenario's name of a call. */
 const calls = (value, scenario) => `${roughly(value)} ${ownOf(PACKAGE.calls, scenario) ?? "call"}s`;
 
-/** " Compiling takes 12 s longer; half pay it back within 143,000 calls, 40 never do.", as far as it is known. */
+/** " Compiling takes 12 s longer; half pay it back within 143,000 calls, 40 never do.", as far as it is known. @param {View} view */
 function costs({ overview, state }) {
   const { median_extra_compile_s: extra, median_break_even_calls: middle, never, priced } = overview;
   if (!present(extra) || !priced) return "";
@@ -129,7 +126,7 @@ function costs({ overview, state }) {
   return `${text}${say("half", { amount: calls(middle, state.scenario) })}${never ? say("never", { count: count(never) }) : ""}.`;
 }
 
-/** What limits an answer over several configurations. */
+/** What limits an answer over several configurations. @param {View} view */
 function caveatsOfMany(view, { contaminated, published: others, saved }, every) {
   const { pairs, failed } = view.overview;
   const tested = ownOf(view.rows.meta.trust, view.state.scenario);
@@ -149,10 +146,10 @@ function caveatsOfMany(view, { contaminated, published: others, saved }, every) 
   ]);
 }
 
-/** How a mode is turned on; undefined for one that is not known. */
+/** How a mode is turned on; undefined for one that is not known. @param {string} label */
 const switchOf = (label) => ownOf(PACKAGE.switches, modeOf(label));
 
-/** The words of the first screen, explained. */
+/** The words of the first screen, explained. @param {View} view */
 function termsOf(view) {
   const { state } = view;
   const switchable = [state.candidate, state.baseline].filter(switchOf);
@@ -165,7 +162,7 @@ function termsOf(view) {
   ]);
 }
 
-/** The answer if all figures are published: their direction, without knowledge of their noise. */
+/** The answer if all figures are published: their direction, without knowledge of their noise. @param {View} view */
 function answerAsPublished(view, candidate, baseline) {
   const { pairs, faster, compared } = view.overview;
   const speedup = view.rows.number("speedup");
@@ -179,16 +176,9 @@ function answerAsPublished(view, candidate, baseline) {
   };
 }
 
-/** "Usually yes.", and the like: by the share of all pairs, including failures, as the package's rules say. */
-function overallWord(overview) {
-  const holds = ({ verdict, share, sign }) =>
-    overview[verdict] / overview.pairs >= share && (!sign || sign * Math.log(overview.geomean ?? 1) > 0);
-  return PACKAGE.rules.find(holds)?.word ?? PACKAGE.otherwise;
-}
-
 const YES = { __proto__: null, faster: "Yes", slower: "No", equivalent: "No difference", ambiguous: "Ambiguous" };
 
-/** The answer about a single pair, with caveats. */
+/** The answer about a single pair, with caveats. @param {View} view @param {number} place */
 function answerToOne(view, place, candidate, baseline) {
   const row = view.at(place);
   const { verdict, speedup, note } = row;
@@ -217,13 +207,13 @@ function answerToOne(view, place, candidate, baseline) {
   };
 }
 
-/** The sentence of a pair's verdict, as the terminal has it; a slowdown with the interval inverted. */
+/** The sentence of a pair's verdict, as the terminal has it; a slowdown with the interval inverted. @param {View} view @param {Row} row */
 function verdictSentence(view, row, candidate, baseline) {
   const { verdict, speedup, speedup_low: low, speedup_high: high } = row;
   const slower = verdict === "slower";
   const bounds = slower ? range(1 / high, 1 / low) : range(low, high);
   const replicates = plural(row.replicates, "replicate");
-  return say(verdict, {
+  return say(/** @type {any} */ (verdict), {
     candidate,
     baseline,
     speedup: times(slower ? 1 / speedup : speedup),
@@ -234,7 +224,7 @@ function verdictSentence(view, row, candidate, baseline) {
   });
 }
 
-/** Why a pair failed, as the terminal says it. */
+/** Why a pair failed, as the terminal says it. @param {View} view @param {Row} row */
 function failedAnswer({ state, overview }, row, where, candidate, baseline) {
   const failed = shortMode(row.failed_mode || candidate);
   const [message, status] = [row.failure_message || statusWords(row.status), row.status];
@@ -248,7 +238,7 @@ function failedAnswer({ state, overview }, row, where, candidate, baseline) {
   return { yes: failed === baseline ? "No answer." : overallWord(overview), text: `${where}: ${text}`, more: row.failure_hint };
 }
 
-/** When a pair's compiling pays back, as far as it is known. */
+/** When a pair's compiling pays back, as far as it is known. @param {Row} row */
 function paysBackOne(row) {
   const { break_even_calls: needed, break_even_low: low, break_even_high: high, scenario } = row;
   if (!present(needed)) return say("use", { switch: switchOf(row.candidate) ?? shortMode(row.candidate) });
@@ -268,35 +258,21 @@ function openOf({ excluded_above: bound, replicates_to_settle: more, replicate_s
   return say("open", { excluded, replicates, floor: `${percent(100 * floor)} %` });
 }
 
-/** " (140 k to 150 k)": images to break even, at the ends of its interval. */
-function breakEvenRange(row) {
-  const [low, high] = [row.break_even_low, row.break_even_high].map((calls) => calls * row.samples);
-  return present(low) && present(high) ? ` (${short(low)} to ${short(high)})` : "";
-}
-
-/** The caveats of a pair's figures. */
+/** The caveats of a pair's figures. @param {Row} row */
 function caveats(row) {
   const isOpen = row.verdict === "ambiguous";
   const flags = row.flags.split(" ").filter((flag) => flag && (isOpen || flag !== "not_converged"));
-  const share = row.input_share;
+  const waiting = row.input_share;
   const ratio = row.throughput_samples_per_s / row.baseline_throughput_samples_per_s;
   const excluded = ratio < row.speedup_low / (1 + row.floor) || ratio > row.speedup_high * (1 + row.floor);
   return [
     excluded && `${say("disagree", { ratio: times(ratio) })}.`,
-    present(share) && `The input pipeline alone takes ${percent(100 * share)} % of an epoch's time.`,
+    present(waiting) && `The input pipeline alone takes ${percent(100 * waiting)} % of an epoch's time.`,
     flags.length && `Note: ${flags.map(flagMeaning).join("; ")}.`,
   ];
 }
 
-/** The median number of images to break even; infinite if most pairs never do, null if unknown. */
-const breakEvenMedian = (view) =>
-  view.once("break-even median", () => {
-    const needed = view.rows.number("break_even_images");
-    const rowsWithBreakEven = view.counted.filter((row) => needed[row] === needed[row]);
-    return rowsWithBreakEven.length ? median(Array.from(rowsWithBreakEven, (row) => needed[row])) : null;
-  });
-
-/** The command that measures the selection. Values come from the address: only plain words go into a command. */
+/** The command that measures the selection. Values come from the address: only plain words go into a command. @param {State} state */
 function measureCommand(state) {
   const part = (key, value) => (/^[\w.-]+$/.test(value) ? `${key}=${value}` : "");
   const one = (name, key = name) => state[name].size === 1 && part(key, [...state[name]][0]);
@@ -305,7 +281,7 @@ function measureCommand(state) {
   return phrase(["python -m xla_sweeps", part("model", state.model) || "model=NAME", scenario, ...settings]);
 }
 
-/** Lists figures of only one mode apart, without a comparison. */
+/** Lists figures of only one mode apart, without a comparison. @param {View} view */
 function published(view) {
   const { rows } = view;
   const aloneRows = Array.from(view.alone, (row) => rows.at(row));

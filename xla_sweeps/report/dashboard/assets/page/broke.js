@@ -1,8 +1,14 @@
 /** "What broke?": failures by status, mode and device, then one by one with what to do. */
 
+import { count, getOrMake, NONE, plural } from "./numbers.js";
+import { button, byId, copyButton, el, fill, linkButton, linksOf, plainTable } from "./dom.js";
+import { naturally } from "./data.js";
+import { cut, rowSettings } from "./marks.js";
+import { addPanel, currentView } from "./panels.js";
+
 const FAILURES_SHOWN = 25;
 
-function brokeSection() {
+export function brokeSection() {
   const local = { kind: null, shown: FAILURES_SHOWN };
   const worth = (view) => failedRows(view).length > 0;
   const draw = () => drawFailures(currentView, local, draw);
@@ -14,16 +20,16 @@ function brokeSection() {
   addPanel(byId("broke-list"), () => {}, { worth });
 }
 
-/** The rows that failed, of every pair of modes. */
+/** The rows that failed, of every pair of modes. @param {View} view */
 const failedRows = ({ base, rows, state: { verdict } }) =>
   verdict.size && !verdict.has("failed") ? [] : base.filter(rows.is("verdict", "failed"));
 
-const statusWords = (status) => status.replaceAll("_", " ");
+export const statusWords = (status) => status.replaceAll("_", " ");
 
-/** The failures, each once whatever its baseline, by status and mode, the most frequent kind first. */
+/** The failures, each once whatever its baseline, by status and mode, the most frequent kind first. @param {View} view */
 function failureKinds(view) {
   return view.once("failure kinds", () => {
-    const [trial] = view.index.trials;
+    const { trial } = view.rows.numbered;
     const [kinds, seen] = [new Map(), new Set()];
     for (const row of failedRows(view)) {
       const { status, failed_mode: mode } = view.at(row);
@@ -37,7 +43,7 @@ function failureKinds(view) {
   });
 }
 
-function drawFailures(view, local, redraw) {
+function drawFailures(/** @type {View} */ view, local, redraw) {
   const kinds = failureKinds(view);
   const all = kinds.flatMap(({ rows }) => rows).sort((a, b) => a - b);
   const chosen = kinds.find(({ key }) => key === local.kind);
@@ -62,6 +68,7 @@ function drawFailures(view, local, redraw) {
   );
 }
 
+/** @param {View} view */
 function countsTable({ rows }, all, kinds, chosen, choose) {
   const devices = rows.textsOf("device", all).sort(naturally);
   const pick = (kind) =>
@@ -69,25 +76,25 @@ function countsTable({ rows }, all, kinds, chosen, choose) {
   return plainTable("Failures by status, mode and device; choose one to list only its failures", kinds, [
     ["Status", pick],
     ["Mode", ({ mode }) => mode || NONE],
-    ...devices.map((name) => [name, (kind) => kind.rows.filter(rows.is("device", name)).length || ""]),
+    ...devices.map((name) => /** @type {TableColumn<any>} */ ([name, (kind) => kind.rows.filter(rows.is("device", name)).length || ""])),
     ["All", (kind) => kind.rows.length],
   ]);
 }
 
-function failureTable(view, failures) {
+function failureTable(/** @type {View} */ view, failures) {
   const note = (text) => el("span.note", text);
-  const cellOf = (cell) => (place) => cell(view.at(place), place);
+  const cellOf = (/** @type {(row: Row, place: number) => Child} */ cell) => (/** @type {number} */ place) => cell(view.at(place), place);
   const messages = (row) => [
     el("div.message", messageOf(row.failure_message), row.failure_hint && note(`→ ${row.failure_hint}`)),
   ];
-  const columns = [
+  const columns = /** @type {TableColumn<number>[]} */ ([
     ["Model", cellOf(({ model }, place) => [model, note(rowSettings(view, place))])],
     ["Mode", cellOf((row) => row.failed_mode || NONE)],
     ["Status", cellOf(({ status }) => statusWords(status))],
     ["Message", cellOf(messages)],
     ["Log", (place) => linksOf(view, place)],
     ["Command", (place) => copyButton(view, place)],
-  ];
+  ]);
   return plainTable("Failures, one by one", failures, columns, { most: Infinity, class: "failures" });
 }
 

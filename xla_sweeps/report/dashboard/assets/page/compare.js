@@ -1,13 +1,18 @@
-/**
- * "How do devices, resolutions and batch sizes compare?": a line per model over devices; of one model, over resolution
- * and batch size.
- */
+/** "How do devices, resolutions and batch sizes compare?": a line per model over devices; of one model, over
+ * resolution and batch size. */
+
+import { countedOf, extent, GeometricMean, getOrMake, median, NONE, plural, present, short, times } from "./numbers.js";
+import { byId, dotted, plainTable } from "./dom.js";
+import { NAMED_BY, QUESTION } from "./view.js";
+import { chartText, cutMiddle, figured, floorOf, hollowIf, margins, markOf, pairTip, rowLabel, shortDevice, speedupScale, unityMarks, verdictColour, verdictLegend, WORDS } from "./marks.js";
+import { chart } from "./panels.js";
+import { LETTER } from "./pairs.js";
 
 const COMPARED_LINES = 12;
 
 const LINES_OVER = { resolution_px: "resolution (px)", batch_size: "batch size" };
 
-function compareSection() {
+export function compareSection() {
   const devices = chart("devices", {
     build: slopeChart,
     table: slopeTable,
@@ -23,25 +28,20 @@ function compareSection() {
   byId("compare-charts").append(devices, ...over);
 }
 
-/** The rows of each configuration that was compared on more than one device: one of each device. */
+/** The rows of each configuration that was compared on more than one device: one of each device. @param {View} view */
 function severalTimes(view) {
   return view.once("several times", () => {
     if (view.distinct("device").length < 2) return [];
-    const [configuration, size] = view.index.configurations;
-    const [speedup, device] = [view.rows.number("speedup"), view.rows.column("device").data];
-    const first = new Int32Array(size).fill(-1);
-    const several = new Map();
-    for (const row of view.counted) {
-      if (Number.isNaN(speedup[row])) continue;
-      const key = configuration[row];
-      if (first[key] < 0) first[key] = row;
-      else getOrMake(several, key, () => new Map([[device[first[key]], first[key]]])).set(device[row], row);
-    }
-    return Array.from(several.values(), (rows) => [...rows.values()]).filter((rows) => rows.length > 1);
+    const { configuration } = view.rows.numbered;
+    const speedup = view.rows.number("speedup");
+    const groups = new Map();
+    for (const row of view.counted)
+      if (!Number.isNaN(speedup[row])) getOrMake(groups, configuration[row], () => []).push(row);
+    return [...groups.values()].filter((rows) => rows.length > 1);
   });
 }
 
-/** Lines over devices, from configurations that were compared on more than one; those that differ most first. */
+/** Lines over devices, from configurations that were compared on more than one; those that differ most first. @param {View} view */
 function slopes(view) {
   return view.once("slopes", () => {
     const devices = view.distinct("device");
@@ -67,7 +67,7 @@ function slopes(view) {
   });
 }
 
-function slopeChart(view, theme, width) {
+function slopeChart(/** @type {View} */ view, /** @type {Theme} */ theme, /** @type {number} */ width) {
   const { devices, complete, configurations, lines } = slopes(view);
   const drawn = lines.slice(0, COMPARED_LINES).map(({ name, at }) => ({
     name,
@@ -130,18 +130,19 @@ function dotsChart(lines, { theme, width, floor, title, places }) {
   };
 }
 
-function slopeTable(view) {
+function slopeTable(/** @type {View} */ view) {
   const { devices, lines } = slopes(view);
   const written = ({ mean, rows }) => (mean.n ? `${times(mean.value)}${view.doubtOfAll(rows)} (${mean.n})` : NONE);
   return plainTable("Geometric mean speedup across devices", lines, [
     ["Model", ({ name }) => name],
-    ...devices.map((device, place) => [device, ({ at }) => written(at[place])]),
+    ...devices.map((device, place) => /** @type {TableColumn<any>} */ ([device, ({ at }) => written(at[place])])),
   ]);
 }
 
 /**
  * Lines over a column: rows of one model that differ in nothing else, at least two of each; only if the selection has
  * one model, because a line through several would show how models differ.
+ * @param {View} view
  */
 function linesOver(view, column) {
   return view.once(`lines ${column}`, () => {
@@ -160,7 +161,7 @@ function linesOver(view, column) {
   });
 }
 
-function lineOver(view, theme, width, column, title) {
+function lineOver(/** @type {View} */ view, /** @type {Theme} */ theme, /** @type {number} */ width, column, title) {
   const all = linesOver(view, column);
   const values = view.rows.number(column);
   const pointOf = (row) => ({ ...markOf(view, row), at: values[row] });
@@ -180,7 +181,7 @@ function lineOver(view, theme, width, column, title) {
   };
 }
 
-function lineTable(view, column, title) {
+function lineTable(/** @type {View} */ view, column, title) {
   const lines = linesOver(view, column);
   const names = new Map(lines.flatMap(({ name, rows }) => rows.map((row) => [row, name])));
   return plainTable(`Speedup over ${title}`, [...names.keys()], [

@@ -1,9 +1,10 @@
-/**
- * Data: the packed columns as typed arrays. Numbers are Float32Arrays (NaN: none), text stays codes into a column's
- * values; there is no object per row.
- */
+/** Data: the packed columns as typed arrays. Numbers are Float32Arrays (NaN: none), text stays codes into a column's
+ * values; there is no object per row. */
 
-/** Text in which marks that reverse the direction of writing are spelled out, so that no name reads as another. */
+import { getOrMake, present } from "./numbers.js";
+import { ownOf } from "./dom.js";
+
+/** Text in which marks that reverse the direction of writing are spelled out, so that no name reads as another. @param {string} text */
 const visible = (text) =>
   text.replace(
     /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
@@ -11,34 +12,26 @@ const visible = (text) =>
   );
 
 /** All columns and the page's metadata (build.py describes the layout) from gunzipped bytes. */
-function unpacked(buffer) {
+export function unpacked(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
-  const header = JSON.parse(visible(new TextDecoder().decode(new Uint8Array(buffer, 4, length))));
-  const columns = new Map();
-  let offset = 4 + length;
-  for (const { name, values } of header.columns) {
-    const place = offset;
+  const { rows, columns, meta, numbers, ...facts } = JSON.parse(visible(new TextDecoder().decode(new Uint8Array(buffer, 4, length))));
+  const next = ((offset) => () => (offset += 4 * rows) - 4 * rows)(4 + length);
+  const packed = new Map();
+  for (const { name, values } of columns) {
+    const place = next();
     const texts = () => values.map((value) => String(value ?? ""));
-    columns.set(name, () =>
-      values
-        ? { data: new Uint32Array(buffer, place, header.rows), values: texts() }
-        : { data: new Float32Array(buffer, place, header.rows) },
+    packed.set(name, () =>
+      values ? { data: new Uint32Array(buffer, place, rows), values: texts() } : { data: new Float32Array(buffer, place, rows) },
     );
-    offset += 4 * header.rows;
   }
-  return new Rows(header.rows, columns, { ...header.meta, short: header.short });
-}
-
-/** The value of a key in a map, made if it is not there yet. */
-function getOrMake(map, key, make) {
-  let value = map.get(key);
-  if (value === undefined) map.set(key, (value = make()));
-  return value;
+  const numbered = Object.fromEntries(numbers.map((name) => [name, new Uint32Array(buffer, next(), rows)]));
+  return new Rows(rows, packed, { ...meta, ...facts }, numbered);
 }
 
 /** All rows, by column. */
-class Rows {
+export class Rows {
   #packed;
+  /** @type {Map<string, Column>} */
   #columns = new Map();
   #codes = new Map();
   #orders = new Map();
@@ -48,17 +41,15 @@ class Rows {
     }
   };
 
-  /** @param {Map<string, () => {data, values?}>} packed what unpacks each column; numbers have no `values`. */
-  constructor(count, packed, meta) {
+  /** @param {number} count @param {Map<string, () => Column>} packed what unpacks each column; numbers have no `values`. */
+  constructor(count, packed, meta, numbered) {
     this.count = count;
     this.meta = meta;
+    /** For each row whole numbers: of its configuration, question and trial; its preference; 1 for an A/A pair. @type {Record<"configuration" | "question" | "trial" | "preference" | "twin", Uint32Array>} */
+    this.numbered = numbered;
     this.#packed = packed;
+    this.names = [...packed.keys()];
     for (const name of this.names) this.#named(name);
-  }
-
-  /** The names of all columns. */
-  get names() {
-    return [...this.#packed.keys()];
   }
 
   #named(name) {
@@ -72,34 +63,44 @@ class Rows {
     });
   }
 
-  /** A column; undefined if there is none of this name, which an address may ask for. */
+  /** Sets what an hour of the machine costs: the columns of the price, which come for 1, follow; without any if it is not above 0. @param {number} price */
+  setPrice(price) {
+    this.price = price > 0 ? price : NaN;
+    for (const name of PACKAGE.costs) {
+      const { data } = /** @type {{ data: Float32Array }} */ (this.#packed.get(name)());
+      this.column(name).data = data.map((cost) => cost * this.price);
+      this.#orders.delete(name);
+    }
+  }
+
+  /** A column; undefined if there is none of this name, which an address may ask for. @param {string} name @returns {Column} */
   column(name) {
     return this.#columns.get(name) ?? getOrMake(this.#columns, name, () => this.#packed.get(name)?.());
   }
 
-  /** Numbers of a column. */
+  /** Numbers of a column. @param {NumberColumn} name @returns {Float32Array} */
   number(name) {
-    return this.column(name).data;
+    return /** @type {any} */ (this.column(name).data);
   }
 
-  /** Numbers of several columns. */
+  /** Numbers of several columns. @param {NumberColumn[]} names */
   numbers(...names) {
     return names.map((name) => this.number(name));
   }
 
-  /** One row, whose columns are its properties: numbers and text. */
+  /** One row, whose columns are its properties: numbers and text. @returns {Row} */
   at(row) {
-    return new this.#Row(row);
+    return /** @type {any} */ (new this.#Row(row));
   }
 
-  /** A test of rows: whether a column has this value, which is text or a number. */
+  /** A test of rows: whether a column has this value, which is text or a number. @param {TextColumn | NumberColumn} name @returns {(row: number) => boolean} */
   is(name, value) {
     const { data, values } = this.column(name);
     const wanted = values ? values.indexOf(value) : value;
     return (row) => data[row] === wanted;
   }
 
-  /** The indices of the rows that pass a test. */
+  /** The indices of the rows that pass a test. @param {(row: number) => boolean} test */
   where(test) {
     const passing = new Uint32Array(this.count);
     let n = 0;
@@ -107,7 +108,7 @@ class Rows {
     return passing.subarray(0, n);
   }
 
-  /** The texts of a column in some rows. */
+  /** The texts of a column in some rows. @param {TextColumn | NumberColumn} name @param {Iterable<number>} rows */
   textsOf(name, rows) {
     const { data, values } = this.codes(name);
     const seen = new Uint8Array(values.length);
@@ -115,16 +116,21 @@ class Rows {
     return values.filter((_, code) => seen[code]);
   }
 
-  /** A column as codes into its values, which are text. */
+  /** A column as codes into its values, which are text. @param {TextColumn | NumberColumn} name @returns {Codes} */
   codes(name) {
     const { data, values } = this.column(name);
     return getOrMake(this.#codes, name, () => (values ? { data, values } : coded(data)));
   }
 
-  /** Row indices by ascending value of a column, those without a value last. */
+  /** Row indices by ascending value of a column, those without a value last. @returns {Uint32Array} */
   order(name) {
-    const { data, values } = this.column(name);
-    return getOrMake(this.#orders, name, () => argsort(values ? textOrder(data, values) : floatOrder(data)));
+    return getOrMake(this.#orders, name, () => {
+      const { data, values } = this.column(name);
+      const ranks = values && naturalOrder(values).ranks;
+      const keys = data.map((value) => (ranks ? (values[value] === "" ? values.length : ranks[value]) : value));
+      const after = (a, b) => keys[a] - keys[b] || Number(Number.isNaN(keys[a])) - Number(Number.isNaN(keys[b]));
+      return Uint32Array.from(keys.keys()).sort(after);
+    });
   }
 }
 
@@ -140,38 +146,50 @@ function coded(numbers) {
   return { data, values: Array.from(codes.keys(), (value) => (present(value) ? String(value) : "")) };
 }
 
-/** For each float an unsigned integer with the same order; NaN is last. */
-function floatOrder(numbers) {
-  const keys = new Uint32Array(numbers.length).fill(0xffffffff);
-  const bits = new Uint32Array(numbers.buffer, numbers.byteOffset, numbers.length);
-  for (let i = 0; i < keys.length; i++)
-    if (!Number.isNaN(numbers[i])) keys[i] = bits[i] & 0x80000000 ? ~bits[i] : bits[i] | 0x80000000;
-  return keys;
-}
-
-/** For each row the alphabetic rank of its text. */
-function textOrder(data, values) {
-  const { ranks } = naturalOrder(values);
-  return Uint32Array.from(data, (code) => (values[code] === "" ? 0xffffffff : ranks[code]));
-}
-
 /** The codes of values in their natural order, and the rank of each code. */
-function naturalOrder(values) {
+export function naturalOrder(values) {
   const sorted = values.map((_, code) => code).sort((a, b) => naturally(values[a], values[b]));
   const ranks = new Uint32Array(values.length);
   sorted.forEach((code, rank) => (ranks[code] = rank));
   return { sorted, ranks };
 }
 
-/** Indices by ascending key. Packed into doubles (32 bits of key, 21 of index), keys sort ten times as fast. */
-function argsort(keys) {
-  const packed = new Float64Array(keys);
-  for (let i = 0; i < packed.length; i++) packed[i] = packed[i] * 2097152 + i;
-  packed.sort();
-  return new Uint32Array(packed.map((key) => key % 2097152));
-}
-
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
 /** Order of two texts; numbers in them are compared by value. */
-const naturally = (a, b) => COLLATOR.compare(a, b);
+export const naturally = (a, b) => COLLATOR.compare(a, b);
+
+/** The scenarios of the file, those that were measured most first: name, the pair that each is about, and its candidates by baseline. @param {Rows} rows */
+export const scenariosOf = ({ meta }) =>
+  (meta.scenarios.length ? meta.scenarios : [["call", []]]).map(([name, pairs]) => {
+    const [baseline, candidate] = ownOf(PACKAGE.headlines, name) ?? PACKAGE.headlines.call;
+    return { name, baseline, candidate, pairs: new Map(pairs) };
+  });
+
+export const scenarioOf = (rows, scenario) => scenariosOf(rows).find(({ name }) => name === scenario) ?? scenariosOf(rows)[0];
+
+/** The baselines of a scenario, each with its candidates. @param {Rows} rows @returns {Map<string, string[]>} */
+export const pairsOf = (rows, scenario) => scenariosOf(rows).find(({ name }) => name === scenario)?.pairs ?? new Map();
+
+/** A candidate of a baseline: the scenario's own where it was measured. @param {Rows} rows */
+export function candidateFor(rows, scenario, baseline) {
+  const candidates = pairsOf(rows, scenario).get(baseline) ?? [];
+  const usual = scenarioOf(rows, scenario).candidate;
+  return candidates.includes(usual) || !candidates.length ? usual : candidates[0];
+}
+
+/** The pair to begin with: the scenario's own baseline, else eager, else the first of this scenario and origin. @param {Rows} rows */
+export function pairFor(rows, scenario, origin) {
+  const isOf = origin === "all" ? () => true : rows.is("origin", origin);
+  const baselines = rows.textsOf("baseline", rows.where(rows.is("scenario", scenario)).filter(isOf));
+  const usual = scenarioOf(rows, scenario).baseline;
+  const compared = (name) => baselines.includes(name) && pairsOf(rows, scenario).has(name);
+  const baseline = [usual, "eager", ...baselines].find(compared) ?? usual;
+  return { baseline, candidate: candidateFor(rows, scenario, baseline) };
+}
+
+/** The mode behind a label: `graph_2` is `graph`. @param {string} label */
+export const modeOf = (label) => label.replace(/_\d+$/, "");
+
+/** What compiles and runs a label's mode; undefined for a mode of another version. @param {string} label */
+export const executionOf = (label) => ownOf(PACKAGE.executions, modeOf(label));

@@ -1,6 +1,14 @@
 /** "What changed?": two results folders side by side, on a page that compares them. */
 
-function differenceSection(comparison) {
+import { count, plural, present, range, times } from "./numbers.js";
+import { VERDICTS } from "./state.js";
+import { byId, dotted, el, emptyState, fill, folded, plainTable, verdictMark } from "./dom.js";
+import { chartText, someOf } from "./marks.js";
+import { addPanel, chart } from "./panels.js";
+import { sortedBars, tipOf } from "./pairs.js";
+import { twoDigits } from "./everything.js";
+
+export function differenceSection(comparison) {
   byId("difference").hidden = !comparison;
   if (!comparison) return;
   const { title_a: a, title_b: b, environment = [], only_a: onlyA = [], only_b: onlyB = [] } = comparison;
@@ -44,25 +52,24 @@ function onlyList(title, items) {
   return items.length > 0 && folded(`${title}: ${count(items.length)}`, el("ul", lines));
 }
 
-/** What was compared in the chosen scenario. */
+/** What was compared in the chosen scenario. @param {View} view @param {View} view */
 const comparedIn = (view, { rows }) => rows.filter(({ scenario }) => !scenario || scenario === view.state.scenario);
 
-const verdictsIn = (rows, verdict) => rows.filter((row) => row.verdict === verdict).length;
+const verdictsIn = (rows, /** @type {string} */ verdict) => rows.filter((row) => row.verdict === verdict).length;
 
 const bySize = (rows) => rows.filter((row) => present(row.ratio)).toSorted((a, b) => b.ratio - a.ratio);
 
-function differenceChart(view, comparison, theme, width) {
+function differenceChart(/** @type {View} */ view, comparison, /** @type {Theme} */ theme, /** @type {number} */ width) {
   const rows = bySize(comparedIn(view, comparison));
   const [a, b] = [comparison.title_a, comparison.title_b].map(chartText);
   const of = (row) => ({ ...row, value: row.ratio, low: row.low ?? NaN, high: row.high ?? NaN, doubt: doubtOf(row) });
   const name = (row) => `${row.name} · ${row.quantity}`;
   const devices = someOf([...new Set(rows.map(({ device }) => device))], 3);
-  const when = daysOf(measuredTexts(view.rows, "measured_at"));
   const [won, lost] = ["faster", "slower"].map((verdict) => count(verdictsIn(rows, verdict)));
   return {
     ...sortedBars({ keys: rows, of, name }, { theme, width, floor: 0, failed: 0, axis: `${b} over ${a}` }),
     finding: `${b} is faster than ${a} in ${won} of ${plural(rows.length, "comparison")}, slower in ${lost}`,
-    subject: dotted(`${b} over ${a}`, devices, plural(rows.length, "comparison"), when),
+    subject: dotted(`${b} over ${a}`, devices, plural(rows.length, "comparison"), view.rows.meta.when),
     tip: (item) => tipOf(item, "comparison", differenceTip),
   };
 }
@@ -79,7 +86,7 @@ const differenceTip = (row) => [
   row.contaminated && "contaminated",
 ];
 
-function differenceTable(view, comparison) {
+function differenceTable(/** @type {View} */ view, comparison) {
   const changes = comparedIn(view, comparison);
   const rows = [...bySize(changes), ...changes.filter((row) => !present(row.ratio))];
   return plainTable(`${comparison.title_b} over ${comparison.title_a}`, rows, [

@@ -1,20 +1,19 @@
-/**
- * The document: all elements are created here. Text becomes text nodes, never markup, because names and error messages
- * are untrusted.
- */
+/** The document: all elements are created here. Text becomes text nodes, never markup, because names and error
+ * messages are untrusted. */
 
-const there = (child) => child !== null && child !== undefined && child !== false;
+import { count, NONE } from "./numbers.js";
+import { VERDICTS } from "./state.js";
+
+export const there = (child) => child !== null && child !== undefined && child !== false;
 
 /**
- * An element.
- * @param {string} name the tag, and classes after dots.
- * @param {...(object|Node|string|Array|null|undefined|false)} rest children, before them perhaps a plain object: `on`
- *   ({event: listener}), `data` (dataset), `style` (by property), `text`; any other name is an attribute, omitted if its
- *   value is null or false.
+ * An element. @template {string} N @param {N} name the tag, and classes after dots. @returns {Tagged<N>}
+ * @param {...any} rest children (`Child`), before them perhaps a plain object: `on` ({event: listener}), `data` (dataset),
+ *   `style` (by property), `text`; any other name is an attribute, omitted if its value is null or false.
  */
-function el(name, ...rest) {
+export function el(name, ...rest) {
   const [tag, ...classes] = name.split(".");
-  const element = document.createElement(tag);
+  const element = /** @type {any} */ (document.createElement(tag));
   if (classes.length) element.className = classes.join(" ");
   const props = rest[0]?.constructor === Object ? rest.shift() : {};
   for (const [key, value] of Object.entries(props)) {
@@ -29,40 +28,59 @@ function el(name, ...rest) {
   return element;
 }
 
-const byId = (id) => document.getElementById(id);
+/** An element that the page has. @param {string} id */
+export const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
 /** A button. */
-const button = (props, click, ...content) => el("button", { type: "button", ...props, on: { click } }, ...content);
+export const button = (props, click, ...content) => el("button", { type: "button", ...props, on: { click } }, ...content);
 
-/** A button that looks like a link. */
-const linkButton = (text, click, props = {}) => button({ class: "link", ...props }, click, text);
+/** A button that looks like a link. @param {string} text */
+export const linkButton = (text, click, props = {}) => button({ class: "link", ...props }, click, text);
 
 /** Details that are closed at first. */
-const folded = (title, ...content) => el("details.twin", el("summary", title), ...content);
+export const folded = (title, ...content) => el("details.twin", el("summary", title), ...content);
 
 /** A choice of one of these values. */
-function selectOf(props, values, write, change) {
+export function selectOf(props, values, write, change) {
   const options = values.map((value) => el("option", { value, text: write(value) }));
   return el("select", { ...props, on: { change: ({ target }) => change(target.value) } }, options);
 }
 
+/** An input of one choice, with one entry of the history for all that is typed, not for each letter. @param {State} state */
+export function typedInput(state, name, props) {
+  let [timer, typing] = [0, false];
+  const set = () => {
+    state.set({ [name]: input.value }, { replace: typing });
+    typing = true;
+  };
+  const typed = (wait) => () => {
+    clearTimeout(timer);
+    timer = setTimeout(set, wait);
+  };
+  const input = el("input", { name: `f-${name}`, ...props, on: { input: typed(150), change: typed(0), blur: () => (typing = false) } });
+  const update = () => document.activeElement !== input && (input.value = state[name]);
+  return { input, update };
+}
+
 /** The parts that there are, joined. */
-const phrase = (parts, between = " ") => parts.filter(Boolean).join(between);
-const dotted = (...parts) => phrase(parts, " · ");
+export const phrase = (parts, between = " ") => parts.filter(Boolean).join(between);
+export const dotted = (...parts) => phrase(parts, " · ");
 
 /** Replaces all children. */
-const fill = (element, ...children) => element.replaceChildren(...children.flat().filter(there));
+export const fill = (element, ...children) => element.replaceChildren(...children.flat().filter(there));
 
-/** Shows a message for a moment, also to screen readers. */
-function announce(text) {
+let hiding = 0;
+
+/** Shows a message for a moment, also to screen readers. @param {string} text */
+export function announce(text) {
   const box = byId("toast");
   box.textContent = text;
   box.classList.add("shown");
-  clearTimeout(announce.timer);
-  announce.timer = setTimeout(() => box.classList.remove("shown"), 2500);
+  clearTimeout(hiding);
+  hiding = setTimeout(() => box.classList.remove("shown"), 2500);
 }
 
-/** Copies text; if the browser refuses (a page from disk may not be a secure context), through a selection. */
+/** Copies text; if the browser refuses (a page from disk may not be a secure context), through a selection. @param {string} text */
 async function copy(text, said) {
   try {
     await navigator.clipboard.writeText(text);
@@ -78,10 +96,10 @@ async function copy(text, said) {
 }
 
 /** A button that copies the address, which holds the reader's choices. */
-const copyLink = (props = {}) => button(props, () => copy(location.href, "Link copied"), "Copy link");
+export const copyLink = (props = {}) => button(props, () => copy(location.href, "Link copied"), "Copy link");
 
-/** A button that copies the command that measures a row again. */
-function copyButton(view, row) {
+/** A button that copies the command that measures a row again. @param {View} view @param {number} row */
+export function copyButton(view, row) {
   const { command, model } = view.at(row);
   if (!command) return el("span.none", NONE);
   const label = `Copy the command that measures ${model} again`;
@@ -90,7 +108,7 @@ function copyButton(view, row) {
 }
 
 /** Saves a text as a file. */
-function download(name, content, type) {
+export function download(name, content, type) {
   const address = URL.createObjectURL(new Blob([content], { type }));
   el("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
@@ -102,14 +120,13 @@ const isFigure = (cell) => typeof cell === "number" || cell === "" || (typeof ce
 const TABLE_ROWS = 200;
 
 /**
- * A plain table, its columns of figures aligned right.
- * @param {string} caption
- * @param {Array} items a line each; the first `most` are shown.
- * @param {Array<[string, (item) => *]>} columns title, and what makes the text or nodes of an item's cell.
- * @param {object} [more] `titled`: the place of the cell that is the title of its row; other names are attributes.
+ * A plain table, its columns of figures aligned right. @template T @param {string} caption
+ * @param {ArrayLike<T>} items a line each; the first `most` are shown. @param {TableColumn<T>[]} columns
+ * @param {{titled?: number, most?: number, [name: string]: any}} [more] `titled`: the place of the cell that is the
+ *   title of its row; other names are attributes.
  */
-function plainTable(caption, items, columns, { most = TABLE_ROWS, titled = 0, ...props } = {}) {
-  const lines = Array.from(items.slice(0, most), (item) => columns.map(([, cell]) => cell(item)));
+export function plainTable(caption, items, columns, { most = TABLE_ROWS, titled = 0, ...props } = {}) {
+  const lines = Array.from(items).slice(0, most).map((item) => columns.map(([, cell]) => cell(item)));
   const right = columns.map((_, place) => place !== titled && lines.every((line) => isFigure(line[place])));
   const cellOf = (cell, place) =>
     el(
@@ -131,33 +148,48 @@ function plainTable(caption, items, columns, { most = TABLE_ROWS, titled = 0, ..
   return el("div", box, el("p.note", rest));
 }
 
-/** A box with its own scroll bar, usable by keyboard. */
-const scrollBox = (content, label) =>
+/** A box with its own scroll bar, usable by keyboard. @param {string} label */
+export const scrollBox = (content, label) =>
   el("div.scroll", { tabindex: "0", role: "group", "aria-label": label }, content);
 
-/** A symbol in its verdict's colour. */
-const symbolOf = (verdict) =>
+/** A symbol in its verdict's colour. @param {string} verdict */
+export const symbolOf = (verdict) =>
   el("span", { class: `symbol ${verdict}`, "aria-hidden": "true", text: VERDICTS[verdict]?.symbol ?? "○" });
 
-/** A verdict as symbol and word, so that it does not depend on colour. */
-const verdictMark = (verdict) =>
+/** A verdict as symbol and word, so that it does not depend on colour. @param {string} verdict */
+export const verdictMark = (verdict) =>
   el("span.verdict", symbolOf(verdict), ` ${VERDICTS[verdict]?.word ?? verdict}`);
 
-/** A message in place of a chart that has nothing to show. */
-const emptyState = (text) => el("div.empty", el("p", text));
+export function svgElement(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/** A small chart without words, of marks in percent of its width and height. @param {string} kind @param {any[][]} marks each: class, left, right, top */
+export function strip(kind, marks) {
+  const rects = marks.map(([name, from, to, top = 0]) =>
+    svgElement("rect", { class: name, x: `${from}%`, width: `${to - from}%`, y: `${top}%`, height: `${100 - top}%` }),
+  );
+  return svgElement("svg", { class: `strip ${kind}`, "aria-hidden": "true" }, ...rects);
+}
+
+/** A message in place of a chart that has nothing to show. @param {string} text */
+export const emptyState = (text) => el("div.empty", el("p", text));
 
 /** A property of its own, of an object that may be missing; names are untrusted. */
-const ownOf = (object, name) => (object && Object.hasOwn(object, name) ? object[name] : undefined);
+export const ownOf = (object, name) => (object && Object.hasOwn(object, name) ? object[name] : undefined);
 
 /** A flag's meaning, with the mode or reason after its colon. */
-function flagMeaning(flag) {
+export function flagMeaning(flag) {
   const [word, ...rest] = flag.split(":");
   const meaning = ownOf(PACKAGE.flags, word) ?? word.replaceAll("_", " ");
   return rest.length ? `${meaning} (${rest.join(":")})` : meaning;
 }
 
-/** Links to a row's log, beside the page, and to its run in W&B, where their untrusted addresses lead nowhere else. */
-function linksOf(view, row) {
+/** Links to a row's log, beside the page, and to its run in W&B, where their untrusted addresses lead nowhere else. @param {View} view @param {number} row */
+export function linksOf(view, row) {
   const { log, results, trial_id: trial } = view.at(row);
   const { folders, runs } = view.rows.meta;
   const folder = ownOf(folders, results);
@@ -171,3 +203,6 @@ function linksOf(view, row) {
   ];
   return links.filter(Boolean).flatMap((link) => [link, " "]);
 }
+
+/** The chosen theme; the style sheet follows the system's where it is neither light nor dark. */
+export const applyTheme = (theme) => (document.documentElement.dataset.theme = theme);

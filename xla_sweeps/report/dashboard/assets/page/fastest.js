@@ -1,36 +1,31 @@
 /** "Which model is fastest?": three podiums with shared ranks. */
 
+import { count, getOrMake, NONE, percent, range, rate, short, signed } from "./numbers.js";
+import { button, byId, el, emptyState, fill, linkButton, phrase, plainTable, selectOf, strip } from "./dom.js";
+import { naturally } from "./data.js";
+import { rowSettings, shortMode, versus } from "./marks.js";
+import { addPanel } from "./panels.js";
+import { isBounded } from "./pairs.js";
+
+/** A row's figures and intervals: throughput, speedup, images per second more, percent more. @param {Row} row */
+const ratesOf = (row) => [row.throughput_samples_per_s, row.throughput_low, row.throughput_high];
+const ratios = ({ speedup, speedup_low: low, speedup_high: high }) => [speedup, low, high];
+const gainsOf = (row) => ratios(row).map((ratio) => row.baseline_throughput_samples_per_s * (ratio - 1));
+const percentsOf = (row) => ratios(row).map((ratio) => 100 * (ratio - 1));
+
 /** Each podium: how its figure is written, and the figure of a row with its interval. */
 const PODIUMS = {
   __proto__: null,
-  throughput: {
-    title: "Throughput",
-    unit: "img/s",
-    write: rate,
-    of: (row) => [row.throughput_samples_per_s, row.throughput_low, row.throughput_high],
-  },
-  absolute: {
-    title: "Absolute speedup",
-    unit: "img/s more",
-    write: (value) => `${signed(value)} img/s`,
-    of: (row) => ratios(row).map((ratio) => row.baseline_throughput_samples_per_s * (ratio - 1)),
-  },
-  percent: {
-    title: "Speedup percent",
-    unit: "%",
-    write: (value) => `${signed(value, percent)} %`,
-    of: (row) => ratios(row).map((ratio) => 100 * (ratio - 1)),
-  },
+  throughput: { title: "Throughput", unit: "img/s", write: rate, of: ratesOf },
+  absolute: { title: "Absolute speedup", unit: "img/s more", write: (value) => `${signed(value)} img/s`, of: gainsOf },
+  percent: { title: "Speedup percent", unit: "%", write: (value) => `${signed(value, percent)} %`, of: percentsOf },
 };
-
-/** A row's speedup and interval. */
-const ratios = ({ speedup, speedup_low: low, speedup_high: high }) => [speedup, low, high];
 
 const PODIUM_PLACES = 10;
 const PODIUM_DEVICES = 6;
 
-/** Tabs by the ARIA pattern: arrows move, one tab is in the tab order. */
-function fastestSection(state) {
+/** Tabs by the ARIA pattern: arrows move, one tab is in the tab order. @param {State} state */
+export function fastestSection(state) {
   const names = Object.keys(PODIUMS);
   const choose = (place) => {
     state.set({ tab: names[place] }, { replace: true });
@@ -65,7 +60,7 @@ function fastestSection(state) {
 }
 
 /** The public study's questions, as the package answers them for the whole file, of the chosen scenario. */
-function studySection({ study = [] }) {
+export function studySection({ study = [] }) {
   const partOf = ({ key, title, finding, columns, lines, note }) => {
     const cells = columns.map((name, place) => [name, (line) => line[place]]);
     const text = `${note} Of the whole file, whatever the filters.`;
@@ -79,7 +74,7 @@ function studySection({ study = [] }) {
   addPanel(box, (view) => fill(box, own(view).map(partOf)), { worth: (view) => own(view).length > 0 });
 }
 
-/** The best pairs of each device, at one resolution and batch size: by default at the commonest. */
+/** The best pairs of each device, at one resolution and batch size: by default at the commonest. @param {View} view */
 function drawPodium(view, panel, podium) {
   const devices = view.distinct("device");
   const shown = devices.slice(0, PODIUM_DEVICES);
@@ -102,7 +97,7 @@ function drawPodium(view, panel, podium) {
   );
 }
 
-/** The rows of every name by resolution and batch size, under "224x8", where the chosen names are among them. */
+/** The rows of every name by resolution and batch size, under "224x8", where the chosen names are among them. @param {View} view */
 function podiumPlaces(view) {
   return view.once("podium places", () => {
     const [resolution, batch] = view.rows.numbers("resolution_px", "batch_size");
@@ -118,14 +113,14 @@ function podiumPlaces(view) {
   });
 }
 
-/** The chosen resolution and batch size, by default the commonest. */
-function placeOf(view) {
+/** The chosen resolution and batch size, by default the commonest. @param {View} view */
+export function placeOf(view) {
   const places = podiumPlaces(view);
   return places.get(view.state.place) ?? [...places.values()].reduce((a, b) => (b.named > a.named ? b : a));
 }
 
-/** A choice of resolution and batch size for the sections that compare models; nothing if there is one. */
-function placePicker(view, id) {
+/** A choice of resolution and batch size for the sections that compare models; nothing if there is one. @param {View} view */
+export function placePicker(view, id) {
   const places = podiumPlaces(view);
   if (places.size < 2) return null;
   const write = (key) => `${places.get(key).text} (${count(places.get(key).rows.length)})`;
@@ -135,7 +130,7 @@ function placePicker(view, id) {
   return el("p.picker", el("label", { for: id, text: "At" }), select);
 }
 
-/** Rows of one device by a podium's figure, best first; those whose intervals overlap their leader's share its rank. */
+/** Rows of one device by a podium's figure, best first; those whose intervals overlap their leader's share its rank. @param {View} view */
 function ranked(view, places, device, podium) {
   const figures = places.filter(view.rows.is("device", device)).map((place) => {
     const [value, low, high] = podium.of(view.at(place));
@@ -152,7 +147,7 @@ function ranked(view, places, device, podium) {
   return sorted;
 }
 
-function podiumList(view, rows, device, podium) {
+function podiumList(/** @type {View} */ view, rows, device, podium) {
   const entries = ranked(view, rows, device, podium);
   const named = view.state.model ? entries.filter(({ place }) => view.isNamed(place)) : [];
   if (!entries.length || (view.state.model && !named.length)) return null;
@@ -168,20 +163,18 @@ function podiumList(view, rows, device, podium) {
     const { place, value, low, high } = entry;
     const verdict = podium === PODIUMS.throughput ? "" : view.at(place).verdict;
     const doubt = view.doubt(place);
-    const width = `${(100 * Math.abs(value)) / most}%`;
-    const bar = el("span", { class: `bar ${verdict}${doubt ? " hollow" : ""}`, style: { width } });
     return el(
       "span",
       el("b", `${podium.write(value)}${doubt}`),
       el("span.note", isBounded(entry) ? range(low, high, short) : "no interval"),
-      el("span.track", { "aria-hidden": "true" }, bar),
+      strip("track", [[`bar ${verdict}${doubt ? " hollow" : ""}`, 0, (100 * Math.abs(value)) / most]]),
     );
   };
-  const columns = [
+  const columns = /** @type {TableColumn<any>[]} */ ([
     ["Rank", ({ rank }) => rank ?? NONE],
     ["Model", nameOf],
     [`${podium.title} (${podium.unit})`, figureOf],
-  ];
+  ]);
   const few = entries.length < PODIUM_PLACES;
   const text = few ? `Only ${entries.length} here.` : `The best ${PODIUM_PLACES} of ${count(entries.length)}.`;
   return el(

@@ -1,22 +1,27 @@
-/**
- * Filters: "For [model] on [device] at [px], batch [n], against [baseline]", the rest folded, the verdicts, and the
- * tokens of the active filters. Their places do not depend on what is chosen, so that nothing moves under a mouse.
- */
+/** Filters: "For [model] on [device] at [px], batch [n], against [baseline]", the rest folded, the verdicts, and the
+ * tokens of the active filters. Their places do not depend on what is chosen, so that nothing moves under a mouse. */
 
-/** Builds the bar; it then follows the state. */
-function filterBar(index, state) {
+import { count, plural } from "./numbers.js";
+import { FACETS, VERDICTS } from "./state.js";
+import { button, byId, copyLink, el, fill, phrase, selectOf, typedInput, verdictMark } from "./dom.js";
+import { candidateFor, naturally, pairFor, pairsOf, scenarioOf, scenariosOf } from "./data.js";
+import { parallelAxis, wordOf } from "./view.js";
+import { cut, shortMode } from "./marks.js";
+
+/** Builds the bar; it then follows the state. @param {Index} index @param {State} state */
+export function filterBar(index, state) {
   const model = modelControl(index, state);
   const facets = FACETS.map((facet) => ({ ...facet, ...facetControl(index, state, facet) }));
   const choices = [scenarioChoice, baselineChoice, originChoice].map((make) => make(index, state));
   const rest = [
     ...facets.filter(({ before }) => !before),
-    choice(state, "candidate", "Candidate", () => [...candidatesOf(index, state)], shortMode),
+    choice(state, "candidate", "Candidate", () => pairsOf(index.rows, state.scenario).get(state.baseline) ?? [], shortMode),
   ];
   const verdicts = verdictChips(state);
   const theme = themeControl(state);
   const emptied = () => {
     state.reset();
-    model.element.firstElementChild.focus(); // the button is off now
+    model.input.focus(); // the button is off now
   };
   const reset = button({ class: "small", id: "reset" }, emptied, "Reset");
   const shown = el("span", { id: "shown", role: "status" });
@@ -60,81 +65,36 @@ function keepBelow(bar) {
   new ResizeObserver(measure).observe(bar);
 }
 
-const SCENARIOS = Object.keys(PACKAGE.headlines);
-
-/** The scenarios of the file, those that were measured most first: name, and the pair that each is about. */
-function scenariosOf(rows) {
-  return (rows.scenarios ??= scenariosIn(rows).map((name) => {
-    const [baseline, candidate] = ownOf(PACKAGE.headlines, name) ?? PACKAGE.headlines.call;
-    return { name, baseline, candidate };
-  }));
-}
-
-function scenariosIn(rows) {
-  const { data, values } = rows.codes("scenario");
-  const isMeasured = rows.is("origin", "measured");
-  const placeOf = (name) => (SCENARIOS.includes(name) ? SCENARIOS.indexOf(name) : SCENARIOS.length);
-  const found = values.map((name) => ({ name, measured: 0, all: 0, place: placeOf(name) }));
-  data.forEach((code, row) => {
-    found[code].all += 1;
-    found[code].measured += isMeasured(row);
-  });
-  const first = (a, b) => b.measured - a.measured || b.all - a.all || a.place - b.place;
-  return found.length ? found.toSorted(first).map(({ name }) => name) : ["call"];
-}
-
-const scenarioOf = (rows, scenario) => scenariosOf(rows).find(({ name }) => name === scenario) ?? scenariosOf(rows)[0];
-
-const candidatesOf = ({ pairs }, { scenario, baseline }) => pairs.get(scenario)?.get(baseline) ?? new Set();
-
-/** A candidate of a baseline: the scenario's own where it was measured. */
-function candidateFor(index, scenario, baseline) {
-  const candidates = candidatesOf(index, { scenario, baseline });
-  const usual = scenarioOf(index.rows, scenario).candidate;
-  return candidates.has(usual) || !candidates.size ? usual : [...candidates][0];
-}
-
-/** The pair to begin with: the scenario's own baseline, else eager, else the first of this scenario and origin. */
-function pairFor(index, scenario, origin) {
-  const { rows, pairs } = index;
-  const isOf = origin === "all" ? () => true : rows.is("origin", origin);
-  const baselines = rows.textsOf("baseline", rows.where(rows.is("scenario", scenario)).filter(isOf));
-  const usual = scenarioOf(rows, scenario).baseline;
-  const compared = (name) => baselines.includes(name) && pairs.get(scenario)?.has(name);
-  const baseline = [usual, "eager", ...baselines].find(compared) ?? usual;
-  return { baseline, candidate: candidateFor(index, scenario, baseline) };
-}
-
-/** What a call does, one at a time: no figure is of several; baseline and candidate follow. */
+/** What a call does, one at a time: no figure is of several; baseline and candidate follow. @param {Index} index @param {State} state */
 function scenarioChoice(index, state) {
   const names = () => scenariosOf(index.rows).map(({ name }) => name);
-  const change = (scenario) => ({ scenario, ...pairFor(index, scenario, state.origin) });
+  const change = (scenario) => ({ scenario, ...pairFor(index.rows, scenario, state.origin) });
   return choice(state, "scenario", "in", names, String, change);
 }
 
-/** What is compared with; the candidate follows to one that was. */
+/** What is compared with; the candidate follows to one that was. @param {Index} index @param {State} state */
 function baselineChoice(index, state) {
   const values = () => {
-    const baselines = [...(index.pairs.get(state.scenario)?.keys() ?? [])].sort(naturally);
+    const baselines = [...pairsOf(index.rows, state.scenario).keys()].sort(naturally);
     const first = scenarioOf(index.rows, state.scenario).baseline;
     return [...baselines.filter((name) => name === first), ...baselines.filter((name) => name !== first)];
   };
   return choice(state, "baseline", "against", values, shortMode, (baseline) => {
-    const isCompared = candidatesOf(index, { ...state, baseline }).has(state.candidate);
-    return { baseline, candidate: isCompared ? state.candidate : candidateFor(index, state.scenario, baseline) };
+    const isCompared = pairsOf(index.rows, state.scenario).get(baseline).includes(state.candidate);
+    return { baseline, candidate: isCompared ? state.candidate : candidateFor(index.rows, state.scenario, baseline) };
   });
 }
 
 const ORIGINS = { __proto__: null, measured: "measured", imported: "published", all: "both" };
 
-/** Measured, published, or both; the baseline follows. */
+/** Measured, published, or both; the baseline follows. @param {Index} index @param {State} state */
 function originChoice(index, state) {
   const values = () => (index.origins.has("imported") ? Object.keys(ORIGINS) : []);
-  const change = (origin) => ({ origin, ...pairFor(index, state.scenario, origin) });
+  const change = (origin) => ({ origin, ...pairFor(index.rows, state.scenario, origin) });
   return choice(state, "origin", "Figures", values, (name) => ORIGINS[name], change);
 }
 
-/** A button for each verdict with its count, which filters. */
+/** A button for each verdict with its count, which filters. @param {State} state */
 function verdictChips(state) {
   const numbers = new Map(Object.keys(VERDICTS).map((verdict) => [verdict, el("b")]));
   const chips = Array.from(numbers, ([verdict, number]) => {
@@ -157,7 +117,7 @@ function verdictChips(state) {
 
 /** Open lists close on Escape and on a click elsewhere. */
 function closeOnEscape() {
-  const open = () => document.querySelectorAll("#filters details.facet[open]");
+  const open = () => /** @type {NodeListOf<HTMLDetailsElement>} */ (document.querySelectorAll("#filters details.facet[open]"));
   addEventListener("keydown", ({ key }) => {
     for (const list of key === "Escape" ? open() : []) {
       list.open = false;
@@ -165,14 +125,11 @@ function closeOnEscape() {
     }
   });
   addEventListener("click", ({ target }) => {
-    for (const list of open()) if (!list.contains(target)) list.open = false;
+    for (const list of open()) if (!list.contains(/** @type {Node} */ (target))) list.open = false;
   });
 }
 
-/** How a facet's value is written. */
-const wordOf = ({ unit = "", blank = "" }, value) => `${value || blank}${unit}`;
-
-/** A list of check boxes that opens below its title. */
+/** A list of check boxes that opens below its title. @param {Index} index @param {State} state */
 function facetControl(index, state, facet) {
   const { column, title, any = "", blank } = facet;
   const { sorted, values } = index.facets.get(column);
@@ -217,36 +174,16 @@ function facetControl(index, state, facet) {
   return { element, update };
 }
 
-/** The search for models, with suggestions. */
+/** The search for models, with suggestions. @param {Index} index @param {State} state */
 function modelControl(index, state) {
   const models = index.rows.column("model").values.filter(Boolean).toSorted(naturally);
-  let [timer, typing] = [0, false]; // one entry of the history for a name, not for each letter
-  const set = () => {
-    state.set({ model: input.value }, { replace: typing });
-    typing = true;
-  };
-  const typed = (wait) => () => {
-    clearTimeout(timer);
-    timer = setTimeout(set, wait);
-  };
-  const input = el("input", {
-    type: "search",
-    name: "f-model",
-    list: "models",
-    placeholder: "any model",
-    autocomplete: "off",
-    spellcheck: "false",
-    "aria-label": "Model name contains",
-    on: { input: typed(150), change: typed(0), blur: () => (typing = false) },
-  });
+  const props = { type: "search", list: "models", placeholder: "any model", autocomplete: "off", spellcheck: "false" };
+  const { input, update } = typedInput(state, "model", { ...props, "aria-label": "Model name contains" });
   const names = el("datalist", { id: "models" }, models.map((value) => el("option", { value })));
-  const update = () => {
-    if (input.value !== state.model && document.activeElement !== input) input.value = state.model;
-  };
-  return { element: el("span.model", input, names), update };
+  return { element: el("span.model", input, names), input, update };
 }
 
-/** A choice of one value; hidden if there is only one. */
+/** A choice of one value; hidden if there is only one. @param {State} state */
 function choice(state, name, title, values, write, change = (value) => ({ [name]: value })) {
   const chosen = (value) => state.set(change(value));
   const element = el("label.choice");
@@ -258,12 +195,12 @@ function choice(state, name, title, values, write, change = (value) => ({ [name]
       fill(element, el("span", title), select);
       element.dataset.values = now.join();
     }
-    element.lastChild.value = state[name];
+    element.querySelector("select").value = state[name];
   };
   return { element, update };
 }
 
-/** Light, dark, or the system's theme. */
+/** Light, dark, or the system's theme. @param {State} state */
 function themeControl(state) {
   const chosen = (theme) => state.set({ theme }, { replace: true });
   const select = selectOf({ name: "theme", "aria-label": "Colours" }, ["auto", "light", "dark"], String, chosen);
@@ -271,7 +208,7 @@ function themeControl(state) {
   return { element: el("label.choice.theme", el("span", "Theme"), select), update };
 }
 
-/** The active filters, each with a button that removes it. */
+/** The active filters, each with a button that removes it. @param {View} view @param {State} state */
 function activeTokens(view, state) {
   const chosen = (column, write) =>
     Array.from(state[column], (value) => [write(cut(value, 40)), () => state.toggle(column, value)]);

@@ -1,12 +1,16 @@
-/**
- * "Is it just FLOPs?": throughput of the candidate over multiply-accumulates on logarithmic axes, at one resolution and
- * batch size, with the trend of all models on each device.
- */
+/** "Is it just FLOPs?": throughput of the candidate over multiply-accumulates on logarithmic axes, at one resolution
+ * and batch size, with the trend of all models on each device. */
+
+import { extent, percent, plural, present, range, rate, short } from "./numbers.js";
+import { button, byId, el, fill, phrase, plainTable } from "./dom.js";
+import { chartText, devicePanels, doubtLegend, hollowIf, logScale, rowName, shortMode, someOf, subjectOf } from "./marks.js";
+import { addPanel, chart, sampled, sampleNote } from "./panels.js";
+import { placeOf, placePicker } from "./fastest.js";
 
 const FLOPS_POINTS = 700;
 const FLOPS_NAMED = 12;
 
-function flopsSection(state) {
+export function flopsSection(/** @type {State} */ state) {
   const click = () => state.set({ named: state.named ? "" : "mobilenet" }, { replace: true });
   const preset = button({ class: "small", id: "mobilenet" }, click, "The MobileNet case");
   const question = "Few operations in many kernels: how far below the trend are the MobileNets?";
@@ -20,7 +24,7 @@ function flopsSection(state) {
   addPanel(tools, draw, look);
 }
 
-/** Models of every name at the chosen place whose operations are known, by device: three numbers of them at least. */
+/** Models of every name at the chosen place whose operations are known, by device: three numbers of them at least. @param {View} view */
 function flopsOf(view) {
   const place = view.ranked.length && view.counted.length ? placeOf(view) : { key: "", rows: [] };
   return view.once(`flops ${place.key}`, () => {
@@ -54,7 +58,7 @@ function trendOf(points) {
   };
 }
 
-/** Of the points those of a device to name: of the case, of the chosen name, or the furthest from the trend. */
+/** Of the points those of a device to name: of the case, of the chosen name, or the furthest from the trend. @param {View} view */
 function namedOf(view, { points, trend }) {
   const off = ({ flops, throughput }) => throughput / trend.expected(flops);
   const { named, model } = view.state;
@@ -65,7 +69,7 @@ function namedOf(view, { points, trend }) {
   return all.length ? [all[0], all.at(-1)] : [];
 }
 
-function flopsScatter(view, theme, width) {
+function flopsScatter(/** @type {View} */ view, /** @type {Theme} */ theme, /** @type {number} */ width) {
   const { place, unknown, devices } = flopsOf(view);
   const panels = devicePanels(devices.map(({ name }) => name), width);
   const own = devices.slice(0, panels.shown.length);
@@ -109,7 +113,7 @@ function flopsScatter(view, theme, width) {
   };
 }
 
-/** How much of the throughput the trends explain, and how far from them what is named lies. */
+/** How much of the throughput the trends explain, and how far from them what is named lies. @param {View} view */
 function flopsFinding(view, devices) {
   const trends = devices.filter(({ trend }) => trend);
   const rates = extent(devices.flatMap(({ points }) => points.map(({ throughput }) => throughput)));
@@ -126,10 +130,10 @@ function flopsFinding(view, devices) {
 /** "mobilenet_v2 24 %": how much of the trend's throughput a model has. */
 const partOf = ({ name, part }) => `${name} ${percent(100 * part)} %`;
 
-/** Operations of one image, 1e9; "≥" where how often a loop runs is not known. */
+/** Operations of one image, 1e9; "≥" where how often a loop runs is not known. @param {View} view */
 const operations = (view, { row, flops }) => `${view.at(row).macs_at_least ? "≥ " : ""}${short(flops)}`;
 
-function flopsTip(view, point) {
+function flopsTip(/** @type {View} */ view, point) {
   const { throughput_low: low, throughput_high: high } = view.at(point.row);
   return [
     rowName(view, point.row),
@@ -138,7 +142,7 @@ function flopsTip(view, point) {
   ];
 }
 
-const flopsTable = (view) =>
+const flopsTable = (/** @type {View} */ view) =>
   plainTable("Throughput and operations", flopsOf(view).devices.flatMap(({ points }) => points), [
     ["Trial", ({ row }) => rowName(view, row)],
     ["Images per second", ({ throughput }) => short(throughput)],

@@ -1,34 +1,48 @@
 /** Main: unpacks the data, builds the sections, and updates them when the state changes. */
 
-/** Badges, what was compared and how, at the top; the title follows the view. */
+import { count, date, plural, present, share } from "./numbers.js";
+import { LOOKS, State } from "./state.js";
+import { applyTheme, byId, dotted, el, emptyState, fill, phrase } from "./dom.js";
+import { pairFor, scenariosOf, unpacked } from "./data.js";
+import { Index, View } from "./view.js";
+import { shortMode } from "./marks.js";
+import { allDrawn, drawAll, refreshPanels, reportErrorOnPage } from "./panels.js";
+import { filterBar } from "./filters.js";
+import { brokeSection } from "./broke.js";
+import { answerSection } from "./answer.js";
+import { whereSection } from "./where.js";
+import { fastestSection, studySection } from "./fastest.js";
+import { flopsSection } from "./flops.js";
+import { costSection } from "./cost.js";
+import { compareSection } from "./compare.js";
+import { trustSection } from "./trust.js";
+import { gridPanel, parallelPanel } from "./everything.js";
+import { differenceSection } from "./difference.js";
+
+/** Badges, what was compared and how, at the top; the title follows the view. @param {Index} index */
 function pageHeader(index) {
   const { rows } = index;
   const { meta } = rows;
   fill(byId("badges"), badgesOf(index));
-  const fact = ([name, value]) => el("div", el("dt", name), el("dd", value));
-  fill(byId("facts"), factsOf(rows).map(fact));
+  const fact = (/** @type {any[]} */ [name, value]) => el("div", el("dt", name), el("dd", value));
+  const plannedText = present(meta.planned) && `${share(meta.trials, meta.planned)} of ${count(meta.planned)} planned`;
+  const records = phrase([`${count(meta.records)} in ${plural(meta.trials, "trial")}`, plannedText], ", ");
+  const created = `${date(meta.generated_at)} by xla_sweeps ${meta.version}`;
+  const facts = [["Records", records], ...meta.facts, ["Created", created]].filter(([, value]) => value);
+  fill(byId("facts"), facts.map(fact));
   const { problems } = meta;
   const lines = problems.slice(0, 200).map((problem) => el("li", problem));
   const summary = el("summary", `${plural(problems.length, "problem")} while reading`);
   if (lines.length) byId("measured").after(el("details.problems", summary, el("ul", lines)));
   const scenarios = scenariosOf(rows).length;
-  const [software, when] = [listed(measuredTexts(rows, "software"), 2), days(measuredTexts(rows, "measured_at"))];
   return ({ state, study }) => {
     const { scenario, candidate, baseline } = state;
     const scenarioSuffix = scenario === "call" && scenarios < 2 ? "" : ` in ${scenario}`;
-    const [models, where] = ["model", "device"].map((name) => oneOrMany(rows.textsOf(name, study), name));
+    const [models, where] = /** @type {const} */ (["model", "device"]).map((name) => oneOrMany(rows.textsOf(name, study), name));
     byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}${scenarioSuffix}: ${models} on ${where}`;
-    const facts = [meta.title, software, when, plural(study.length, "configuration")];
-    byId("study").textContent = dotted(...facts);
+    byId("study").textContent = dotted(meta.title, meta.software, meta.when, plural(study.length, "configuration"));
   };
 }
-
-/** The names of all devices, in order. */
-const devicesOf = (rows) => rows.codes("device").values.toSorted();
-
-/** The texts of a column in what was measured, in order. */
-const measuredTexts = (rows, name) =>
-  rows.textsOf(name, rows.where(rows.is("origin", "measured"))).filter(Boolean).toSorted();
 
 const oneOrMany = (names, noun) => (names.length === 1 ? names[0] : plural(names.length, noun));
 
@@ -43,35 +57,9 @@ function badgesOf({ rows, origins }) {
   ];
 }
 
-/** "a; b; c and 4 more" */
-const listed = (values, most = 3) => someOf(values.filter(Boolean).map(String), most, "; ");
-
-/** "1–5 Nov 2026": the days of the first and the last measurement. */
-function days(times) {
-  const form = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
-  const [from, to] = [times[0], times.at(-1)].map((text) => new Date(text ?? NaN));
-  return Number.isNaN(+from) || Number.isNaN(+to) ? "" : form.formatRange(from, to).replace(/\s–\s/, "–");
-}
-
-/** Records, machines and versions: name and value. */
-function factsOf(rows) {
-  const { meta } = rows;
-  const { trials, planned } = meta;
-  const plannedText = present(planned) && `${share(trials, planned)} of ${count(planned)} planned`;
-  return [
-    ["Records", phrase([`${count(meta.records)} in ${plural(trials, "trial")}`, plannedText], ", ")],
-    ["Devices", listed(devicesOf(rows))],
-    ["Software", listed(measuredTexts(rows, "software"))],
-    ["Driver", listed(measuredTexts(rows, "driver"))],
-    ["Environment", listed(measuredTexts(rows, "environment_flags"))],
-    ["Hosts", listed(measuredTexts(rows, "host"))],
-    ["Created", `${date(meta.generated_at)} by xla_sweeps ${meta.version}`],
-  ].filter(([, value]) => value);
-}
-
 /** Links within the page scroll, because the URL's fragment holds the state. */
 function ownLinks() {
-  document.querySelectorAll("a[data-to]").forEach((link) =>
+  /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("a[data-to]")).forEach((link) =>
     link.addEventListener("click", (event) => {
       event.preventDefault();
       goTo(link.dataset.to);
@@ -104,13 +92,10 @@ function goTo(id) {
   target.querySelector("h2")?.focus({ preventScroll: true });
 }
 
-/** The chosen theme; the style sheet follows the system's where it is neither light nor dark. */
-const applyTheme = (theme) => (document.documentElement.dataset.theme = theme);
-
 async function start() {
   const rows = unpacked(await xlaSweeps.data);
   const index = new Index(rows);
-  const state = new State(index.defaults, (scenario, origin) => pairFor(index, scenario, origin));
+  const state = /** @type {any} */ (new State(index.defaults, (scenario, origin) => pairFor(rows, scenario, origin)));
   applyTheme(state.theme);
   const headers = [pageHeader(index), filterBar(index, state)];
   answerSection();

@@ -1,33 +1,27 @@
-/**
- * Numbers: how figures are written, and the few aggregates that the page computes. Intervals of single comparisons,
- * p-values and verdicts come with the rows.
- */
+/** Numbers: how figures are written, and the few aggregates that the page computes. Intervals of single comparisons,
+ * p-values and verdicts come with the rows. */
 
-const NONE = "–";
+export const NONE = "–";
 const COUNT = new Intl.NumberFormat("en");
 const LIST = new Intl.ListFormat("en-GB");
-const present = Number.isFinite; // of numbers; null and undefined are not
+/** Of numbers; null and undefined are not. */
+export const present = Number.isFinite;
 
 /** A whole number with separators. */
-const count = (value) => (present(value) ? COUNT.format(value) : NONE);
+export const count = (value) => (present(value) ? COUNT.format(value) : NONE);
 
 /** "1 pair", "2,000 pairs". */
-const plural = (value, noun, many = `${noun}s`) => `${count(value)} ${value === 1 ? noun : many}`;
+export const plural = (value, noun, many = `${noun}s`) => `${count(value)} ${value === 1 ? noun : many}`;
 
-const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
+export const capitalized = (/** @type {string} */ text) => text[0].toUpperCase() + text.slice(1);
 
 /** "a, b and c". */
-const allOf = (words) => LIST.format(words);
+export const allOf = (words) => LIST.format(words);
 
-const SCALES = [
-  [1e12, " T"],
-  [1e9, " G"],
-  [1e6, " M"],
-  [1e3, " k"],
-];
+const SCALES = /** @type {[number, string][]} */ ([[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]]);
 
 /** Three significant digits with k, M, G for large numbers. */
-function short(value) {
+export function short(value) {
   if (!present(value)) return NONE;
   const size = Math.abs(value);
   if (size >= 1e15) return value.toExponential(1);
@@ -36,7 +30,7 @@ function short(value) {
 }
 
 /** A number with some significant digits, without an exponent or trailing zeros after the point. */
-function digits(value, significant) {
+export function digits(value, significant) {
   if (!present(value)) return NONE;
   if (value === 0) return "0";
   const power = Math.floor(Math.log10(Math.abs(value) * (1 + 1e-9)));
@@ -46,40 +40,40 @@ function digits(value, significant) {
 }
 
 /** A speedup: 1.32×; more places near 1, where they matter. */
-function times(value) {
+export function times(value) {
   if (!present(value)) return NONE;
   const off = Math.abs(value - 1);
   const places = value >= 99.95 ? 0 : value >= 9.995 ? 1 : off < 0.0495 && off >= 0.0005 ? 3 : 2;
   return `${value.toFixed(places)}×`;
 }
 
-/** "1.30–1.34", with the same number of places on both sides. */
-function range(low, high, write = null) {
+/** "1.30–1.34", with the same number of places on both sides. @param {number} low @param {number} high @param {((value: number) => string)?} write */
+export function range(low, high, write = null) {
   if (!present(low) || !present(high)) return NONE;
   const places = Math.max(Math.abs(low - 1), Math.abs(high - 1)) < 0.0995 ? 3 : high >= 9.995 ? 1 : 2;
   return [low, high].map(write ?? ((value) => value.toFixed(places))).join("–");
 }
 
 /** Seconds as 0.4 s, 19 s, 3 min, 2.1 h. */
-function seconds(value) {
+export function seconds(value) {
   if (!present(value)) return NONE;
   const size = Math.abs(value);
   const [unit, word] = size >= 5400 ? [3600, "h"] : size >= 180 ? [60, "min"] : size >= 0.1 ? [1, "s"] : [0.001, "ms"];
   return `${digits(value / unit, 2)} ${word}`;
 }
 
-const images = (value) => (present(value) ? (value < 1 ? "no images" : `${short(value)} images`) : "never");
-const rate = (value) => (present(value) ? `${short(value)} img/s` : NONE);
-const share = (part, whole) => (whole ? `${percent((100 * part) / whole)} %` : NONE);
-const percent = (value) => digits(value, 2);
-const signed = (value, write = short) =>
+export const images = (value) => (present(value) ? (value < 1 ? "no images" : `${short(value)} images`) : "never");
+export const rate = (value) => (present(value) ? `${short(value)} img/s` : NONE);
+export const share = (part, whole) => (whole ? `${percent((100 * part) / whole)} %` : NONE);
+export const percent = (value) => digits(value, 2);
+export const signed = (value, write = short) =>
   present(value) ? `${value > 0 ? "+" : value < 0 ? "−" : "±"}${write(Math.abs(value))}` : NONE;
 
 /** A sentence of the package, with figures and names in its places. */
-const fillIn = (sentence, values) => sentence.replace(/\{(\w+)\}/g, (_, name) => values[name]);
-const say = (name, values = {}) => fillIn(PACKAGE.sentences[name], values);
+export const fillIn = (sentence, values) => sentence.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+export const say = (/** @type {keyof typeof PACKAGE.sentences} */ name, values = {}) => fillIn(PACKAGE.sentences[name], values);
 
-const date = (text) => (text ? text.slice(0, 16).replace("T", " ") : NONE);
+export const date = (/** @type {string} */ text) => (text ? text.slice(0, 16).replace("T", " ") : NONE);
 
 /** Below which value a part of the values lies, interpolated; infinite ones count, NaN must be left out by the caller. */
 function quantile(values, part) {
@@ -90,18 +84,18 @@ function quantile(values, part) {
   return weight ? (1 - weight) * sorted[below] + weight * sorted[below + 1] : sorted[below];
 }
 
-const median = (values) => quantile(values, 0.5);
+export const median = (values) => quantile(values, 0.5);
 
-const SPREAD_MODELS = PACKAGE.spread_models; // fewer say nothing of where most lie
+export const SPREAD_MODELS = PACKAGE.spread_models; // fewer say nothing of where most lie
 
 /** Between which values 8 of 10 lie. */
-const tenths = (values) => [0.1, 0.9].map((part) => quantile(values, part));
+export const tenths = (values) => [0.1, 0.9].map((part) => quantile(values, part));
 
 /** Where 8 of 10 values of so many models lie, of few models the lowest and the highest. */
-const reach = (values, models) => (models < SPREAD_MODELS ? (extent(values) ?? [null, null]) : tenths(values));
+export const reach = (values, models) => (models < SPREAD_MODELS ? (extent(values) ?? [null, null]) : tenths(values));
 
 /** A geometric mean. Its unit is the model: each counts once, with its own geometric mean. */
-class GeometricMean {
+export class GeometricMean {
   n = 0;
   #units = new Map();
 
@@ -125,4 +119,22 @@ class GeometricMean {
 }
 
 /** "12 configurations of 4 models". */
-const countedOf = ({ n, models }) => `${plural(n, "configuration")} of ${plural(models, "model")}`;
+export const countedOf = ({ n, models }) => `${plural(n, "configuration")} of ${plural(models, "model")}`;
+
+/** The value of a key in a map, made if it is not there yet. @template K, V @param {Map<K, V>} map @param {K} key @param {() => V} make @returns {V} */
+export function getOrMake(map, key, make) {
+  let value = map.get(key);
+  if (value === undefined) map.set(key, (value = make()));
+  return value;
+}
+
+/** Lowest and highest finite value, or null. */
+export function extent(values) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) {
+    if (!present(value)) continue;
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return low <= high ? [low, high] : null;
+}

@@ -1,19 +1,23 @@
-/**
- * Every pair from the fastest to the slowest: named bars, or, if there are many, columns with names at both ends.
- * A series is `{keys, of, name}`: what is sorted, and of each its `{value, low, high, verdict, doubt}` and its name.
- */
+/** Every pair from the fastest to the slowest: named bars, or, if there are many, columns with names at both ends. A
+ * series is `{keys, of, name}`: what is sorted, and of each its `{value, low, high, verdict, doubt}` and its name. */
+
+import { count, plural, present, times } from "./numbers.js";
+import { VERDICTS } from "./state.js";
+import { plainTable, verdictMark } from "./dom.js";
+import { chartText, cutMiddle, figured, floorOf, hollowIf, margins, named, pairTip, rowLabel, shortMode, speedupOf, speedupScale, subjectOf, unityMarks, verdictColour, verdictLegend, WORDS } from "./marks.js";
+import { chart } from "./panels.js";
 
 const PAIRS_NAMED = 120;
 const COLUMNS_MOST = 600;
-const LETTER = 6.3; // pixels, about
+export const LETTER = 6.3; // pixels, about
 
 /** The chart of all pairs. */
-const sortedChart = () =>
+export const sortedChart = () =>
   chart("pairs", { build: sortedPairs, table: pairsTable, worth: (view) => view.sorted().length > 0 });
 
-const fastestFirst = (view) => view.sorted().toReversed();
+const fastestFirst = (/** @type {View} */ view) => view.sorted().toReversed();
 
-function sortedPairs(view, theme, width) {
+function sortedPairs(/** @type {View} */ view, /** @type {Theme} */ theme, /** @type {number} */ width) {
   const rows = fastestFirst(view);
   const [value, low, high] = view.rows.numbers("speedup", "speedup_low", "speedup_high");
   const { data, values } = view.rows.column("verdict");
@@ -46,16 +50,16 @@ function sortedPairs(view, theme, width) {
 }
 
 /** Bars of a series from 1×, sorted. */
-function sortedBars(series, look) {
+export function sortedBars(series, look) {
   const { length } = series.keys;
   const many = length > PAIRS_NAMED;
   const items = buckets(series, many ? Math.min(length, COLUMNS_MOST) : length);
   return { ...(many ? columns : namedBars)(series, items, look), legend: verdictLegend(look.theme, items) };
 }
 
-const isBounded = ({ low, high }) => present(low) && present(high);
+export const isBounded = ({ low, high }) => present(low) && present(high);
 
-const endsOf = (items) => items.flatMap(({ value, low, high }) => [value, low, high]);
+export const endsOf = (items) => items.flatMap(({ value, low, high }) => [value, low, high]);
 
 /** Few: a line each, with name, whisker and figure. */
 function namedBars({ name }, items, { theme, width, floor, failed, axis }) {
@@ -168,16 +172,16 @@ function meanOf(figures) {
 }
 
 /** The word that all are: "" if they differ. */
-const sharedWord = ([first, ...others]) => (others.every((word) => word === first) ? first : "");
+const sharedWord = (/** @type {string[]} */ [first, ...others]) => (others.every((word) => word === first) ? first : "");
 
 /** What a mouse over an item says; over a column of several, how many, their range, and which is the middle one. */
-function tipOf({ key, of, ends }, noun, tip) {
+export function tipOf({ key, of, ends }, noun, tip) {
   if (of === 1) return tip(key);
   const [name, ...rest] = tip(key);
   return [`${plural(of, noun)}, ${ends.map(times).join(" to ")}`, `In the middle: ${name}`, ...rest];
 }
 
-const pairsTable = (view) =>
+const pairsTable = (/** @type {View} */ view) =>
   plainTable("Configurations by speedup", fastestFirst(view), [
     named(view),
     ...figured(view),

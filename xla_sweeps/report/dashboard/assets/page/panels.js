@@ -1,8 +1,14 @@
-/** Panels: parts of the page that are drawn only near the viewport, and charts with their text and table. */
+/** Panels: parts of the page that are drawn only near the viewport; charts with their text and table; and pictures of
+ * these, with title, subject, legend and source, so that they can leave the page. */
 
+import { count } from "./numbers.js";
+import { announce, applyTheme, button, byId, download, el, emptyState, fill, folded, phrase, svgElement, there } from "./dom.js";
+import { chartText, colours, legendOf, sourceOf, subjectOf } from "./marks.js";
+
+/** @type {Panel[]} */
 const PANELS = [];
 const MARGIN = 250; // pixels outside the viewport in which panels are drawn too
-let currentView = null;
+export let currentView = /** @type {View} */ (/** @type {unknown} */ (null)); // until the page is built
 
 const sight = new IntersectionObserver(
   (entries) => {
@@ -15,14 +21,11 @@ const sight = new IntersectionObserver(
 );
 
 /**
- * Registers a part of the page.
- * @param {HTMLElement} element
- * @param {(view: View) => void} draw called when the view has changed and the element is near the viewport.
- * @param {object} [more]
- * @param {string[]} [more.follows] parts of the state that it shows beside the view: `sort`, `tab`, `images`.
- * @param {(view: View) => boolean} [more.worth] whether the view gives it something to say; if not, it is not shown.
+ * Registers a part of the page. @param {HTMLElement} element @param {(view: View) => void} draw called when the view has
+ * changed and the element is near the viewport. @param {PanelLook} [more] `follows`: parts of the state that it shows
+ *   beside the view: `sort`, `tab`, `images`; `worth`: whether the view gives it something to say; if not, it is hidden.
  */
-function addPanel(element, draw, { follows = [], worth = () => true } = {}) {
+export function addPanel(element, draw, { follows = [], worth = () => true } = {}) {
   const panel = { element, draw, follows, worth, near: false, stale: true };
   PANELS.push(panel);
   sight.observe(element);
@@ -33,9 +36,9 @@ function addPanel(element, draw, { follows = [], worth = () => true } = {}) {
  * A new view or theme: everything is drawn again, now or when it comes near the viewport.
  * @param {string[]|null} [names] the only parts of the state that changed; then only panels that follow them are drawn.
  */
-function refreshPanels(view = currentView, names = null) {
+export function refreshPanels(view = currentView, names = null) {
   currentView = view;
-  document.documentElement.style.setProperty("--pairs", view.pairs.length); // room for charts that are not drawn yet
+  document.documentElement.style.setProperty("--pairs", String(view.pairs.length)); // room for charts that are not drawn yet
   if (!names) showWorthy();
   for (const panel of PANELS) if (!names || panel.follows.some((name) => names.includes(name))) panel.stale = true;
   drawNear();
@@ -44,7 +47,7 @@ function refreshPanels(view = currentView, names = null) {
 /** Hides the panels without something to say, and the sections that are left empty with the links to them. */
 function showWorthy() {
   for (const { element, worth } of PANELS) element.hidden = !worth(currentView);
-  for (const section of document.querySelectorAll("main section")) {
+  for (const section of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("main section"))) {
     const own = PANELS.filter(({ element }) => section.contains(element));
     if (!own.length) continue;
     section.hidden = own.every(({ element }) => element.hidden);
@@ -55,7 +58,7 @@ function showWorthy() {
 const isWaiting = ({ near, stale, element }) => near && stale && !element.hidden;
 
 /** Whether everything near the viewport is drawn. */
-const allDrawn = () => !PANELS.some(isWaiting);
+export const allDrawn = () => !PANELS.some(isWaiting);
 
 /** Whether a panel is at most so many pixels outside the viewport. */
 function isWithin({ element }, margin) {
@@ -86,7 +89,7 @@ function lookAgain(panel) {
 }
 
 /** Draws everything, for printing. */
-function drawAll() {
+export function drawAll() {
   PANELS.filter(({ element }) => element.checkVisibility()).forEach(drawPanel);
 }
 
@@ -104,31 +107,25 @@ function drawPanel(panel) {
   }
 }
 
-/** Focuses the control with the text of one that is gone, else the section's heading. */
+/** Focuses the control with the text of one that is gone, else the section's heading. @param {string} text */
 function focusAgain(element, text) {
   const alike = [...element.querySelectorAll("button, a, select")].find((control) => control.textContent === text);
   (alike ?? element.closest("section").querySelector("h2")).focus({ preventScroll: true });
 }
 
 /** Marks the page as faulty, for tests, and logs the problem. */
-function reportErrorOnPage(problem) {
+export function reportErrorOnPage(problem) {
   document.documentElement.dataset.error = String(problem?.message ?? problem);
   console.error(problem);
 }
 
 /**
  * A chart: its finding as the title, what it shows under that, the drawing, its source, and its table.
- * @param {string} name of the chart, for files and tests.
- * @param {object} spec
- * @param {(view: View, theme: object, width: number) => object} spec.build returns
- *   `{finding, how?, note?, subject?, legend?, plot, tip?, click?}`: the finding is the result in words; `legend` is for
- *   `legendOf`; `plot` are options of `Plot.plot`; `tip` and `click` take what lies under the mouse.
- * @param {(view: View) => HTMLElement} spec.table the same in figures.
- * @param {string[]} [spec.follows] as for `addPanel`.
- * @param {(view: View) => boolean} [spec.worth] as for `addPanel`; default: there is a pair.
- * @returns {HTMLElement} the figure.
+ * @param {string} name of the chart, for files and tests. @param {Chart} spec as for `addPanel`; default `worth`: there
+ *   is a pair. `build` returns the finding, which is the result in words; options of `Plot.plot`; `tip` and `click`,
+ *   which take what lies under the mouse. `table` has the same in figures.
  */
-function chart(name, { build, table, follows, worth = (view) => view.pairs.length > 0 }) {
+export function chart(name, { build, table, follows, worth = (view) => view.pairs.length > 0 }) {
   const parts = {
     finding: el("h3", name), // until it is drawn
     subject: el("p.subject"),
@@ -143,7 +140,7 @@ function chart(name, { build, table, follows, worth = (view) => view.pairs.lengt
     const built = build(currentView, theme, PICTURE_WIDTH);
     const { finding, subject = subjectOf(currentView), legend = [], how = "", note: _, ...drawn } = built;
     const picture = { finding, subject, how, legend: el("div", legendOf(legend)), source: sourceOf(currentView) };
-    const made = pictureOf({ ...picture, chart: drawing(finding, drawn, PICTURE_WIDTH) }, theme);
+    const made = pictureOf({ ...picture, drawn: drawing(finding, drawn, PICTURE_WIDTH) }, theme);
     applyTheme(shown);
     return made;
   };
@@ -190,7 +187,7 @@ function chart(name, { build, table, follows, worth = (view) => view.pairs.lengt
 }
 
 /** The SVG of a chart. Plot's own style sheet is left out, which the page's policy forbids: page.css has it. */
-function drawing(finding, { plot, tip, click }, width) {
+function drawing(finding, /** @type {Drawing} */ { plot, tip, click }, width) {
   const svg = Plot.plot({ width, className: "plot", marginRight: 16, ...plot });
   svg.querySelector("style").remove();
   for (const mark of svg.querySelectorAll("[aria-label]")) {
@@ -222,10 +219,119 @@ function drawing(finding, { plot, tip, click }, width) {
 }
 
 /** An even sample of the items, with at most `most` of them. */
-function sampled(items, most) {
+export function sampled(items, most) {
   if (items.length <= most) return Array.from(items);
   return Array.from({ length: most }, (_, i) => items[Math.floor((i * (items.length - 1)) / (most - 1))]);
 }
 
 /** A sentence if not all points are drawn, else "". */
-const sampleNote = (drawn, all) => (drawn < all ? `${count(drawn)} of ${count(all)} points, evenly sampled.` : "");
+export const sampleNote = (drawn, all) => (drawn < all ? `${count(drawn)} of ${count(all)} points, evenly sampled.` : "");
+
+/** The buttons of a chart. */
+function pictureButtons(name, picture) {
+  const take = (text, label, click) => button({ class: "small", "aria-label": label }, click, text);
+  const save = () => download(`${name}.svg`, picture().text, "image/svg+xml");
+  return el(
+    "span.take",
+    take("Copy image", `Copy the image of the chart ${name}`, () => copyImage(name, picture())),
+    take("SVG", `Save the chart ${name} as SVG`, save),
+  );
+}
+
+/** Puts the picture on the clipboard; saves it if the browser refuses. */
+async function copyImage(name, picture) {
+  const image = pngOf(picture);
+  try {
+    await navigator.clipboard.write([new ClipboardItem({ "image/png": image })]);
+    announce("Image copied");
+  } catch {
+    download(`${name}.png`, await image, "image/png");
+    announce("Image saved");
+  }
+}
+
+/** A picture as PNG, twice as fine as on the screen. */
+async function pngOf({ text, width, height }) {
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  await image.decode();
+  const canvas = el("canvas", { width: 2 * width, height: 2 * height });
+  canvas.getContext("2d").drawImage(image, 0, 0, 2 * width, 2 * height);
+  return new Promise((done) => canvas.toBlob(done, "image/png"));
+}
+
+const PAD = 16;
+const PICTURE_WIDTH = 960;
+
+/** The whole figure as one SVG, in these colours: `{text, width, height}`. */
+function pictureOf({ finding, subject, legend, drawn, how, source }, theme) {
+  const [width, height] = ["width", "height"].map((name) => Number(drawn.getAttribute(name)));
+  const font = getComputedStyle(document.body).fontFamily;
+  const lines = [];
+  let y = PAD;
+  const write = (text, size, colour, weight = "normal") => {
+    for (const line of wrapped(text, `${weight} ${size}px ${font}`, width)) {
+      y += size * 1.35;
+      lines.push(svgElement("text", { x: PAD, y, fill: colour, "font-size": size, "font-weight": weight }, line));
+    }
+  };
+  write(finding, 16, theme.text, "bold");
+  write(subject, 12, theme.quiet);
+  if (legend.children.length) y += 4;
+  for (const spans of legendLines(legend, `12px ${font}`, width, theme))
+    lines.push(svgElement("text", { x: PAD, y: (y += 18), fill: theme.text, "font-size": 12 }, ...spans));
+  y += 8;
+  for (const [name, value] of Object.entries({ x: PAD, y, overflow: "visible" })) drawn.setAttribute(name, value);
+  y += height;
+  write(how, 11, theme.quiet);
+  write(source, 11, theme.quiet);
+  const [wide, high] = [width + 2 * PAD, Math.ceil(y + PAD)];
+  const whole = svgElement(
+    "svg",
+    { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, color: theme.text, "font-family": font },
+    svgElement("rect", { width: "100%", height: "100%", fill: theme.panel }),
+    ...lines,
+    drawn,
+  );
+  return { text: new XMLSerializer().serializeToString(whole), width: wide, height: high };
+}
+
+/** The legend's entries in lines of at most this width, their marks in their colours: a list of spans for each line. @param {number} width @param {Theme} theme */
+function legendLines(legend, font, width, theme) {
+  const lines = [];
+  let room = 0;
+  for (const entry of legend.children) {
+    const mark = entry.querySelector("[data-colour]");
+    wrapped(entry.textContent.trim(), font, width).forEach((text, part) => {
+      const needed = widthOf(`${text}\u2003`, font);
+      if (part || needed > room) {
+        lines.push([]);
+        room = width;
+      }
+      room -= needed;
+      const marked = mark && !part ? mark.textContent : "";
+      const symbol = svgElement("tspan", { fill: mark?.dataset.colour ?? theme.text }, marked);
+      lines.at(-1).push(symbol, svgElement("tspan", {}, `${text.slice(marked.length)}\u2003`));
+    });
+  }
+  return lines;
+}
+
+/** Text as lines that are at most so wide. @param {string} text @param {number} width */
+function wrapped(text, font, width) {
+  const lines = [];
+  for (const word of text ? chartText(text).split(" ") : []) {
+    const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
+    if (lines.length && widthOf(longer, font) <= width) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+const RULER = document.createElement("canvas").getContext("2d");
+
+/** How many pixels wide a text is. @param {string} text */
+function widthOf(text, font) {
+  RULER.font = font;
+  return RULER.measureText(text).width;
+}

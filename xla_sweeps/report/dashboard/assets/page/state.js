@@ -1,20 +1,18 @@
-/**
- * State: the reader's choices, kept in the URL's fragment, so that a link shows the same page and back and forward
- * work.
- */
+/** State: the reader's choices, kept in the URL's fragment, so that a link shows the same page and back and forward
+ * work. */
 
-const VERDICTS = {
+import { digits, present } from "./numbers.js";
+
+export const VERDICTS = /** @type {Record<string, { symbol: string, word: Verdict }>} */ ({
   __proto__: null, // names come from the URL too
   ...Object.fromEntries(
     ["faster", "equivalent", "ambiguous", "slower", "failed"].map((word) => [word, { symbol: PACKAGE.symbols[word], word }]),
   ),
-};
+});
 
-/**
- * Facets that can have several values at once: those at the front with the word before them and the word for any value,
- * the other columns of the question, and the rest.
- */
-const FACETS = [
+/** Facets that can have several values at once: those at the front with the word before them and the word for any
+ * value, the other columns of the question, and the rest. */
+export const FACETS = /** @type {Facet[]} */ ([
   { column: "device", before: "on", any: "any device" },
   { column: "resolution_px", unit: " px", before: "at", any: "any px" },
   { column: "batch_size", before: "batch", any: "any" },
@@ -25,19 +23,19 @@ const FACETS = [
   { column: "family", title: "Family" },
   { column: "results", title: "Results" },
 ]
-  .map((facet) => ({ ...PACKAGE.question.find(({ column }) => column === facet.column), ...facet }))
-  .filter(({ column, title }, at, all) => title && all.findIndex((facet) => facet.column === column) === at);
+  .map((/** @type {any} */ facet) => ({ ...PACKAGE.question.find(({ column }) => column === facet.column), ...facet }))
+  .filter(({ column, title }, at, all) => title && all.findIndex((facet) => facet.column === column) === at));
 
 /** Filters of several values. */
 const MULTIPLE = [...FACETS.map(({ column }) => column), "verdict"];
 
 /** Filters of one value; the data say which they have at first. */
-const SINGLE = { model: "", scenario: "", baseline: "", candidate: "", origin: "" };
+const SINGLE = { model: "", scenario: "", baseline: "", candidate: "", origin: "", price: "" };
 
 /** Choices that filter nothing, and what they are at first. */
-const LOOKS = { sort: "-speedup", tab: "throughput", place: "", named: "", images: "", theme: "auto" };
+export const LOOKS = { sort: "-speedup", tab: "throughput", place: "", named: "", images: "", theme: "auto" };
 
-class State {
+export class State {
   #listeners = [];
 
   #sidesOf;
@@ -67,14 +65,14 @@ class State {
     for (const name of MULTIPLE) this[name] = new Set(params.getAll(name));
     for (const name in this.defaults) this[name] = params.get(name) ?? this.defaults[name];
     if (params.has("scenario")) {
-      const sides = this.#sidesOf(this.scenario, this.origin);
+      const sides = this.#sidesOf(params.get("scenario"), params.get("origin") ?? this.defaults.origin);
       for (const name in sides) this[name] = params.get(name) ?? sides[name];
     }
-    this.brush = new Map();
+    const brush = (this.brush = new Map());
     for (const text of params.getAll("brush")) {
       const [axis, ...ends] = text.split(":");
       const [low, high] = ends.map(Number);
-      if (axis && present(low) && present(high)) this.brush.set(axis, [low, high]);
+      if (axis && present(low) && present(high)) brush.set(axis, [low, high]);
     }
   }
 
@@ -90,11 +88,7 @@ class State {
     return params.toString();
   }
 
-  /**
-   * Changes values.
-   * @param {object} change new values by name.
-   * @param {{replace?: boolean}} [options] replace: add no entry to the history (typing, dragging).
-   */
+  /** Changes values. @param {object} change new values by name. @param {{replace?: boolean}} [options] replace: add no entry to the history (typing, dragging). */
   set(change, { replace = false } = {}) {
     Object.assign(this, change);
     const address = `${location.href.split("#")[0]}#${this.query()}`;

@@ -1,19 +1,25 @@
 /** "Can I trust it?": A/A pairs, flags, noise, clocks. */
 
+import { count, digits, extent, median, NONE, percent, plural, present, share } from "./numbers.js";
+import { byId, dotted, el, fill, flagMeaning, ownOf, plainTable } from "./dom.js";
+import { daysOf, doubtLegend, figured, hollowIf, intervalOf, margins, markOf, named, rowName, someOf, speedupOf, speedupScale, unityMarks } from "./marks.js";
+import { addPanel, chart, sampled, sampleNote } from "./panels.js";
+import { endsOf, isBounded } from "./pairs.js";
+
 const TWINS_DRAWN = 400;
 
-function trustSection() {
+export function trustSection() {
   const worth = (view) => view.base.some(isTwinOf(view));
   byId("trust-charts").append(chart("twins", { build: twinPlot, table: twinTable, worth }), trustFacts());
 }
 
-/** Whether a row is an A/A pair with a ratio. */
-function isTwinOf({ rows, index }) {
+/** Whether a row is an A/A pair with a ratio. @param {View} view */
+function isTwinOf({ rows }) {
   const speedup = rows.number("speedup");
-  return (row) => index.isTwin(row) && !Number.isNaN(speedup[row]);
+  return (row) => rows.numbered.twin[row] && !Number.isNaN(speedup[row]);
 }
 
-/** A/A rows of the selection, by ascending ratio. */
+/** A/A rows of the selection, by ascending ratio. @param {View} view */
 function twins(view) {
   return view.once("twins", () => {
     const speedup = view.rows.number("speedup");
@@ -21,13 +27,13 @@ function twins(view) {
   });
 }
 
-/** "graph_2 over graph". */
+/** "graph_2 over graph". @param {View} view @param {number} row */
 function sidesOf(view, row) {
   const { candidate, baseline } = view.at(row);
   return `${candidate} over ${baseline}`;
 }
 
-function twinPlot(view, theme, width) {
+function twinPlot(/** @type {View} */ view, /** @type {Theme} */ theme, /** @type {number} */ width) {
   const twinRows = twins(view);
   const floor = view.rows.number("floor");
   const pairs = twinRows.map((row) => markOf(view, row));
@@ -74,11 +80,11 @@ function twinPlot(view, theme, width) {
   };
 }
 
-const twinTable = (view) =>
+const twinTable = (/** @type {View} */ view) =>
   plainTable("A/A pairs", twins(view), [named(view), ["Modes", (row) => sidesOf(view, row)], ...figured(view, "Ratio")]);
 
-/** Noise, replicates and clocks of the selection, a sentence each. */
-function trustLines({ rows, pairs }) {
+/** Noise, replicates and clocks of the selection, a sentence each. @param {View} view */
+function trustLines(/** @type {View} */ { rows, pairs }) {
   const positiveFigures = (...names) => {
     const figures = rows.numbers(...names);
     return Array.from(pairs, (row) => figures.map((data) => data[row])).filter((own) => own.every((one) => one > 0));
@@ -102,7 +108,7 @@ function trustLines({ rows, pairs }) {
   ].filter(Boolean);
 }
 
-/** Flags of the selection and how many pairs have each, the most frequent first. */
+/** Flags of the selection and how many pairs have each, the most frequent first. @param {View} view */
 function flagCounts({ rows, pairs }) {
   const counts = new Map();
   for (const row of pairs)
@@ -110,34 +116,17 @@ function flagCounts({ rows, pairs }) {
   return [...counts].sort((a, b) => b[1] - a[1]);
 }
 
-/** Each device's trials, no-difference band and number of A/A pairs in the scenario, whatever is selected. */
-function bandsOf({ rows, index, state }) {
-  const [inScenario, isMeasured] = [rows.is("scenario", state.scenario), rows.is("origin", "measured")];
-  const [{ data: trial }, floor] = [rows.codes("trial_id"), rows.number("floor")];
-  return devicesOf(rows).map((name) => {
-    const isOn = rows.is("device", name);
-    const all = rows.where((row) => isOn(row) && inScenario(row));
-    const own = all.filter(isMeasured);
-    return {
-      name,
-      trials: new Set(all.map((row) => trial[row])).size,
-      floor: own.length ? own.reduce((most, row) => (floor[row] > most ? floor[row] : most), 0) : NaN,
-      twins: own.filter(index.isTwin).length,
-    };
-  });
-}
-
 /** Flags of the selection, and each device's no-difference band. */
 function trustFacts() {
   const box = el("div.chart.wide");
   const draw = (view) => {
-    const { rows, pairs } = view;
-    const flags = flagCounts({ rows, pairs });
-    const devices = bandsOf(view).filter(({ trials }) => trials);
+    const { pairs } = view;
+    const flags = flagCounts(view);
+    const devices = view.rows.meta.bands.filter(({ scenario }) => scenario === view.state.scenario);
     fill(
       box,
       el("h3", "Flags and no-difference bands"),
-      el("ul", { id: "trust-lines" }, trustLines({ rows, pairs }).map((text) => el("li", text))),
+      el("ul", { id: "trust-lines" }, trustLines(view).map((text) => el("li", text))),
       flags.length > 0 &&
         plainTable("Flags in this selection", flags, [
           ["Flag", ([flag]) => flag],
@@ -147,10 +136,10 @@ function trustFacts() {
         ]),
       devices.length > 0 &&
         plainTable("Devices: the no-difference band comes from the A/A pairs", devices, [
-          ["Device", ({ name }) => name],
+          ["Device", ({ device }) => device],
           ["Trials", ({ trials }) => count(trials)],
           ["No-difference band", ({ floor }) => (present(floor) ? `±${percent(100 * floor)} %` : NONE)],
-          ["A/A pairs", ({ twins }) => count(twins)],
+          ["A/A pairs", (band) => count(band.twins)],
         ]),
     );
   };

@@ -1,5 +1,9 @@
 /** View: the rows that match the filters, and their summary. One pass over typed arrays; no object per row. */
 
+import { GeometricMean, getOrMake, median, present, reach, seconds, short, SPREAD_MODELS, tenths, times } from "./numbers.js";
+import { FACETS, VERDICTS } from "./state.js";
+import { naturally, naturalOrder, pairFor, scenariosOf } from "./data.js";
+
 const IN_FACETS = 1; // device, resolution, …
 const IN_BRUSH = 2; // the ranges set on the parallel axes, but for those of outcomes
 const IN_ORIGIN = 4; // measured here, published; and in the scenario
@@ -7,56 +11,23 @@ const IN_PAIRS = 8; // baseline and candidate
 const IN_OUTCOME = 16; // verdict, and ranges of what was measured: no answer may follow from these
 const IN_MODEL = 32; // the name
 const IN_ALL = 63;
-const ANY_OUTCOME = IN_ALL & ~IN_OUTCOME;
+export const ANY_OUTCOME = IN_ALL & ~IN_OUTCOME;
 
-/** Columns of a question: of the thing that was run, and of the sides that are compared. */
-const isSide = ({ column, part }) => part === "sides" || column === "device";
-const [SIDES, CONFIGURATION] = [isSide, (mark) => !isSide(mark)].map((test) =>
-  PACKAGE.question.filter(test).map(({ column }) => column),
-);
-const QUESTION = [...CONFIGURATION, ...SIDES];
+/** The columns of a question. @type {any[]} */
+export const QUESTION = PACKAGE.question.map(({ column }) => column);
 
-/** What every view needs, computed once: numbers from 0 for each row, and how many there are. */
-class Index {
-  #trials;
-
+/** What every view needs, computed once. */
+export class Index {
+  /** @param {Rows} rows */
   constructor(rows) {
     this.rows = rows;
-    this.facets = new Map(FACETS.map(({ column }) => [column, facetOf(rows, column)]));
-    /** One number for each thing that was run, on whichever device and in whichever modes. */
-    this.configurations = combined(rows, CONFIGURATION);
-    /** One number for each thing that was asked, however often it was measured. */
-    [this.question] = combined(rows, SIDES, this.configurations);
+    /** @type {Map<string, Codes & { sorted: number[], ranks: Uint32Array }>} */
+    this.facets = new Map(FACETS.map(({ column }) => [column, { ...rows.codes(column), ...naturalOrder(rows.codes(column).values) }]));
     this.origins = new Set(rows.column("origin").values);
-    this.#modes();
     /** Rows with a figure of only one mode, published or measured here. */
     const [speedup, throughput] = rows.numbers("speedup", "throughput_samples_per_s");
     const single = ({ origin, baseline }) => origin === "imported" || !baseline;
     this.alone = rows.where((row) => !present(speedup[row]) && present(throughput[row]) && single(rows.at(row)));
-  }
-
-  /** One number for each trial. */
-  get trials() {
-    return (this.#trials ??= combined(this.rows, ["trial_id", "results"]));
-  }
-
-  /** The candidates of each baseline in each scenario, and which rows compare a mode with its copy. */
-  #modes() {
-    const [modes] = combined(this.rows, ["scenario", "baseline", "candidate"]);
-    const { data } = this.rows.column("candidate");
-    const first = [];
-    modes.forEach((one, row) => (first[one] ??= row));
-    const twins = new Set();
-    this.pairs = new Map();
-    for (const place of first.toSorted((a, b) => data[a] - data[b])) {
-      const { scenario, baseline, candidate } = this.rows.at(place);
-      if (baseline !== candidate && modeOf(baseline) === modeOf(candidate)) twins.add(modes[place]);
-      else if (baseline) {
-        const candidates = getOrMake(this.pairs, scenario, () => new Map());
-        getOrMake(candidates, baseline, () => new Set()).add(candidate);
-      }
-    }
-    this.isTwin = (row) => twins.has(modes[row]);
   }
 
   /** The text of a facet's value in a row. */
@@ -70,72 +41,28 @@ class Index {
     const only = this.origins.size < 2 ? [...this.origins][0] : "";
     const origin = only === "imported" ? only : !only && !this.origins.has("measured") ? "all" : "measured";
     const scenario = scenariosOf(this.rows)[0].name;
-    return { scenario, origin, ...pairFor(this, scenario, "all") };
+    return { scenario, origin, ...pairFor(this.rows, scenario, "all") };
   }
 }
 
-/** The mode behind a label: `graph_2` is `graph`. */
-const modeOf = (label) => label.replace(/_\d+$/, "");
-
-/** What compiles and runs a label's mode; undefined for a mode of another version. */
-const executionOf = (label) => ownOf(PACKAGE.executions, modeOf(label));
-
-/** A column with few values: codes, values, and their natural order. */
-function facetOf(rows, name) {
-  const { data, values } = rows.codes(name);
-  return { data, values, ...naturalOrder(values) };
-}
-
-const TABLE_MOST = 2 ** 22;
-
-/**
- * For each row a number from 0, the same for rows that agree in all these columns and in numbers that are known; and how
- * many there are.
- */
-function combined(rows, names, [known, knownSize] = [rows.count, 1]) {
-  let [keys, size] = [new Float64Array(known), knownSize];
-  for (const name of names) {
-    const { data, values } = rows.codes(name);
-    if (values.length < 2) continue;
-    if (size * values.length > TABLE_MOST) {
-      const [numbers, found] = renumbered(keys, size);
-      [keys, size] = [Float64Array.from(numbers), found];
-    }
-    for (let row = 0; row < keys.length; row++) keys[row] = keys[row] * values.length + data[row];
-    size *= values.length;
-  }
-  return renumbered(keys, size);
-}
-
-/** Whole numbers below `size` as numbers from 0 by first appearance, and how many. */
-function renumbered(keys, size) {
-  const numbers = new Uint32Array(keys.length);
-  let found = 0;
-  if (size <= TABLE_MOST) {
-    const numberOf = new Uint32Array(size); // number + 1
-    for (let row = 0; row < keys.length; row++) numbers[row] = (numberOf[keys[row]] ||= ++found) - 1;
-    return [numbers, found];
-  }
-  const numberOf = new Map();
-  for (let row = 0; row < keys.length; row++) numbers[row] = getOrMake(numberOf, keys[row], () => found++);
-  return [numbers, found];
-}
-
-const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "device", "candidate", "baseline"];
+/** @type {(TextColumn | NumberColumn)[]} */
+export const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "device", "candidate", "baseline"];
 
 /** For each code of a column's values 1 or 0. */
 const flagsOf = (values, inside) => Uint8Array.from(values, (value) => Number(inside(value)));
 
 /** The rows that match a state. */
-class View {
+export class View {
   #memory = new Map();
   #mask; // of each row the filters that let it through
   #contaminated;
 
+  /** @param {Index} index @param {State} state */
   constructor(index, state) {
     this.index = index;
     this.rows = index.rows;
     this.state = state;
+    this.rows.setPrice(Number(state.price));
     this.#contaminated = this.rows.is("status", "contaminated");
     this.#mask = new Uint8Array(this.rows.count).fill(IN_ALL);
     this.#facets(this.#mask);
@@ -153,7 +80,7 @@ class View {
     this.base = this.#where(IN_FACETS | IN_MODEL | IN_BRUSH | IN_ORIGIN);
     /** One row of each question: with the most replicates, then the newest. Sums count only these. */
     const anyModel = this.#where(ANY_OUTCOME & ~IN_MODEL);
-    this.best = bestOf(this.index, anyModel);
+    this.best = bestOf(this.rows, anyModel);
     const isBest = (row) => this.best[row];
     /** The rows that answer, whatever their verdict and figures; of every name, which ranks need; and those shown. */
     this.counted = this.#where(ANY_OUTCOME).filter(isBest);
@@ -162,12 +89,12 @@ class View {
     this.overview = overviewOf(this.rows, this.counted);
   }
 
-  /** Computes something once per view. */
+  /** Computes something once per view. @template T @param {string} name @param {() => T} compute @returns {T} */
   once(name, compute) {
     return getOrMake(this.#memory, name, compute);
   }
 
-  /** One row, whose columns are its properties. */
+  /** One row, whose columns are its properties. @param {number} row */
   at(row) {
     return this.rows.at(row);
   }
@@ -218,12 +145,13 @@ class View {
   /** How many pairs each value of a facet would show, given all other filters; by code. */
   countsOf(name) {
     const { data, values } = this.index.facets.get(name);
+    const { question } = this.rows.numbered;
     const mask = this.#mask.map((bits) => bits | IN_FACETS);
     this.#facets(mask, name);
     const counts = new Uint32Array(values.length);
     const seen = new Set();
     mask.forEach((bits, row) => {
-      const key = this.index.question[row] * values.length + data[row];
+      const key = question[row] * values.length + data[row];
       if (bits !== IN_ALL || seen.has(key)) return;
       seen.add(key);
       counts[data[row]] += 1;
@@ -248,7 +176,7 @@ class View {
     return Boolean(this.#mask[row] & IN_MODEL);
   }
 
-  /** The distinct texts of a column among the rows that count, those of a facet in their order. */
+  /** The distinct texts of a column among the rows that count, those of a facet in their order. @param {TextColumn | NumberColumn} name */
   distinct(name) {
     return this.once(`distinct ${name}`, () => {
       const texts = this.rows.textsOf(name, this.counted);
@@ -275,30 +203,22 @@ class View {
 
   /** One row for each question of this scenario, baseline, candidate and origin, whatever the other filters. */
   get study() {
-    const { question } = this.index;
+    const { question } = this.rows.numbered;
     return this.once("study", () => [...new Map(Array.from(this.#where(IN_PAIRS | IN_ORIGIN), (row) => [question[row], row])).values()]);
   }
 }
 
-/** Which rows answer their question: 1 for one row of each, with the most replicates, then the newest. */
-function bestOf({ rows, question }, among) {
+/** Which rows answer their question: 1 for the preferred row of each. @param {Rows} rows @param {Uint32Array} among */
+function bestOf({ count, numbered: { question, preference } }, among) {
   const bestRows = new Map();
-  for (const row of among) {
-    const bestRow = bestRows.get(question[row]);
-    if (bestRow === undefined || isBetter(rows.at(row), rows.at(bestRow))) bestRows.set(question[row], row);
-  }
-  const best = new Uint8Array(rows.count);
+  for (const row of among) if (!(preference[row] < preference[bestRows.get(question[row])])) bestRows.set(question[row], row);
+  const best = new Uint8Array(count);
   for (const row of bestRows.values()) best[row] = 1;
   return best;
 }
 
-function isBetter(one, other) {
-  const differing = ["replicates", "measured_at", "trial_id"].find((name) => one[name] !== other[name]);
-  return differing !== undefined && one[differing] > other[differing];
-}
-
-/** Sums over rows: how many have each verdict, which have a speedup, and the geometric mean of these. */
-function sumsOf(rows, places) {
+/** Sums over rows: how many have each verdict, which have a speedup, and the geometric mean of these. @param {Rows} rows */
+export function sumsOf(rows, places) {
   const { data, values } = rows.column("verdict");
   const [speedup, model] = [rows.number("speedup"), rows.column("model").data];
   const counts = new Uint32Array(values.length);
@@ -314,7 +234,7 @@ function sumsOf(rows, places) {
   return { pairs: places.length, ...Object.fromEntries(verdicts), rows: compared, n, models, geomean };
 }
 
-/** The summary of the pairs: the same figures as `analysis.overview`. */
+/** The summary of the pairs: the same figures as `analysis.overview`. @param {Rows} rows */
 function overviewOf(rows, pairs) {
   const [speedup, extra, calls] = rows.numbers("speedup", "compile_s_extra", "break_even_calls");
   const family = rows.column("family");
@@ -343,4 +263,48 @@ function overviewOf(rows, pairs) {
     never: breaks.filter((value) => value === Infinity).length,
     families: families.sort((a, b) => naturally(a.family, b.family)),
   };
+}
+
+/** How a facet's value is written. */
+export const wordOf = ({ unit = "", blank = "" }, value) => `${value || blank}${unit}`;
+
+/** Facets are evenly spaced in their order, the rest is logarithmic and has a `write`. */
+export const AXES = /** @type {Axis[]} */ ([
+  ...["device", "precision", "source", "runtime", "resolution_px", "batch_size"].map((name) => {
+    const facet = FACETS.filter(({ column }) => column === name)[0];
+    return { ...facet, name, title: facet.title.toLowerCase() };
+  }),
+  { name: "macs", title: "GMACs", write: (value) => short(value / 1e9) },
+  { name: "params", title: "parameters", write: short },
+  { name: "compile_s_extra", title: "extra compile", write: seconds, outcome: true },
+  { name: "peak_memory_ratio", title: "peak memory", write: times, outcome: true },
+  { name: "throughput_samples_per_s", title: "img/s", write: short, outcome: true },
+  { name: "speedup", title: "speedup", write: times, outcome: true },
+  { name: "joules_per_sample", title: "joules a sample", write: short, outcome: true },
+  { name: "cost_per_million", title: "price of a million", write: short, outcome: true },
+]);
+
+/** One axis: a row's place on it, and how a place and a range are written; undefined for a name that is none. @param {Index} index */
+export function parallelAxis(index, name) {
+  const isUnpriced = PACKAGE.costs.includes(name) && !present(index.rows.price);
+  const spec = AXES.find((axis) => axis.name === name && !isUnpriced);
+  return spec && { ...spec, ...(spec.write ? numberAxis : facetAxis)(index, spec) };
+}
+
+function facetAxis(/** @type {Index} */ index, /** @type {Axis} */ spec) {
+  const { data, ranks, sorted, values } = index.facets.get(spec.name);
+  const word = (place) => wordOf(spec, values[sorted[place]]);
+  const between = (low, high) => {
+    const inside = [...sorted.keys()].filter((place) => place >= low && place <= high);
+    if (inside.length > 3) return `${word(inside[0])} to ${word(inside.at(-1))}`;
+    return inside.map(word).join(", ") || "none";
+  };
+  return { facet: true, place: (row) => ranks[data[row]], word, between };
+}
+
+function numberAxis(/** @type {Index} */ index, /** @type {Axis} */ { name, write }) {
+  const values = index.rows.number(name);
+  const word = (place) => write(Number((10 ** place).toPrecision(6)));
+  const between = (low, high) => `${write(10 ** low)}–${write(10 ** high)}`;
+  return { facet: false, place: (row) => Math.log10(values[row]), word, between };
 }

@@ -1,15 +1,20 @@
-/**
- * "Where does it help?": the heat map of families with what ran, and families by geometric mean (never by the best variant).
- */
+/** "Where does it help?": the heat map of families with what ran, and families by geometric mean (never by the best
+ * variant). */
 
-function whereSection() {
+import { count, countedOf, digits, extent, GeometricMean, getOrMake, NONE, percent, present, range, reach, share, SPREAD_MODELS, times } from "./numbers.js";
+import { byId, dotted, el, fill, linkButton, phrase, plainTable, strip } from "./dom.js";
+import { naturally } from "./data.js";
+import { chartText, cutMiddle, doubtLegend, inkOn, margins, shortDevice, speedupColours, WORDS } from "./marks.js";
+import { addPanel, chart } from "./panels.js";
+
+export function whereSection() {
   const map = chart("where", { build: heatMap, table: heatTable, worth: (view) => view.counted.length > 1 && view.overview.compared + view.overview.failed > 0 });
   byId("where-charts").append(map, familyList());
 }
 
 const CELL_MOST = 120; // pixels
 
-/** Cells of the map: groups down, devices and resolutions across; or only devices, merged over resolutions. */
+/** Cells of the map: groups down, devices and resolutions across; or only devices, merged over resolutions. @param {View} view */
 function heatCells(view, merged = false) {
   return view.once(`heat ${merged}`, () => {
     const name = view.distinct("family").length <= 2 && view.distinct("model").length <= 60 ? "model" : "family";
@@ -43,7 +48,7 @@ function heatCells(view, merged = false) {
   });
 }
 
-/** The map as a chart. */
+/** The map as a chart. @param {View} view @param {Theme} theme @param {number} width */
 function heatMap(view, theme, width) {
   const left = Math.min(190, width * 0.34);
   const across = ({ devices, resolutions }) => (width - left) / (devices.length * resolutions.length);
@@ -102,7 +107,7 @@ function heatMap(view, theme, width) {
   };
 }
 
-/** Squares, small for few models and hollow for doubt, and what is written in them. */
+/** Squares, small for few models and hollow for doubt, and what is written in them. @param {Theme} theme */
 function heatMarks(items, colourOf, theme, cellWidth) {
   const colour = ({ cell, dead }) => (dead ? theme.failed : colourOf(cell.mean.value));
   const hollow = ({ dead, doubt }) => dead || doubt !== "";
@@ -129,13 +134,13 @@ function heatMarks(items, colourOf, theme, cellWidth) {
   ];
 }
 
-/** What a mouse over a cell says. */
+/** What a mouse over a cell says. @param {View} view */
 function cellTip({ rows }, { cell, line, column, doubt }) {
   const { mean, failed, skipped } = cell;
   const speedup = rows.number("speedup");
   const ends = reach(cell.rows.map((row) => speedup[row]), mean.models);
   const most = mean.models < SPREAD_MODELS ? "all" : "8 of 10";
-  const between = mean.n > 1 ? `; ${most} between ${range(...ends)}` : "";
+  const between = mean.n > 1 ? `; ${most} between ${range(ends[0], ends[1])}` : "";
   return [
     dotted(line.name, column.device, column.resolution !== "all" && `${column.resolution} px`),
     mean.n && `${times(mean.value)}${doubt} over ${countedOf(mean)}${between}`,
@@ -163,7 +168,7 @@ const plannedNote = ({ planned, trials }) =>
 const lostOf = ({ failed, skipped }) =>
   phrase([failed && `${count(failed)} failed`, skipped && `${count(skipped)} skipped`], ", ");
 
-/** What fits in a cell: the mean, and what is lost. */
+/** What fits in a cell: the mean, and what is lost. @param {number} width */
 function cellText(cell, width, doubt) {
   const lost = lostOf(cell);
   if (!cell.mean.n) return width < 6.5 * lost.length ? "✕" : lost;
@@ -171,16 +176,15 @@ function cellText(cell, width, doubt) {
   return lost && width >= 6.5 * (lost.length + 5) ? `${mean}, ${lost}` : mean;
 }
 
-function heatTable(view) {
+function heatTable(/** @type {View} */ view) {
   const { name, columns, lines } = heatCells(view);
   const written = (cell) => {
     if (!cell?.mean.n) return cell ? lostOf(cell) : "";
     return `${times(cell.mean.value)}${view.doubtOfAll(cell.rows)} (${phrase([cell.mean.n, lostOf(cell)], ", ")})`;
   };
-  const cells = columns.map(({ device, resolution, place }) => [
-    `${device} ${resolution} px`,
-    (line) => written(line.cells.get(place)),
-  ]);
+  const cells = columns.map(({ device, resolution, place }) =>
+    /** @type {TableColumn<any>} */ ([`${device} ${resolution} px`, (line) => written(line.cells.get(place))]),
+  );
   return plainTable("Geometric mean speedup", lines, [[name, (line) => line.name], ...cells], { most: Infinity });
 }
 
@@ -192,11 +196,13 @@ function familyList() {
     const families = view.overview.families.toSorted((a, b) => (b.geomean ?? 0) - (a.geomean ?? 0));
     const ends = extent(families.flatMap(({ geomean, low, high }) => [1, geomean, low, high]));
     const place = (value) => (100 * Math.log(value / ends[0])) / (Math.log(ends[1] / ends[0]) || 1);
+    const marksOf = ({ geomean, low, high }) =>
+      [["unity", 1, 1], ["reach", low, high], ["dot", geomean, geomean]].map(([name, from, to]) => [name, place(from), place(to)]);
     const table = plainTable(caption, families, [
       ["Family", ({ family }) => linkButton(family || NONE, () => view.state.only("family", family))],
       ["Geometric mean", ({ geomean, rows }) => `${times(geomean)}${view.doubtOfAll(rows)}`],
       ["Range", ({ n, low, high }) => (n > 1 ? range(low, high) : NONE)],
-      ["Around 1×", (family) => (family.n ? rangeStrip(family, place) : "")],
+      ["Around 1×", (family) => (family.n ? strip("interval", marksOf(family)) : "")],
       ["Configurations", ({ n }) => n],
       ["Models", ({ models }) => models],
       ["Slower", ({ n, share_slower: slower }) => (n ? `${percent(100 * slower)} %` : NONE)],
@@ -206,14 +212,4 @@ function familyList() {
   };
   addPanel(box, draw, { worth: (view) => view.overview.families.length > 1 && view.overview.compared > 0 });
   return box;
-}
-
-/** The range as a line, the geometric mean as a dot and 1× as a tick, placed in percent of the cell's width. */
-function rangeStrip({ geomean, low, high }, place) {
-  const mark = (name, from, to = from) => {
-    const style = { left: `${place(from)}%`, width: to > from ? `${place(to) - place(from)}%` : "" };
-    return el("span", { class: name, style });
-  };
-  const marks = [mark("unity", 1), mark("reach", low, high), mark("dot", geomean)];
-  return el("span.interval", { "aria-hidden": "true" }, marks);
 }

@@ -1,0 +1,53 @@
+"""`scripts/lint_page` finds a wrong column or sentence, and says so where it checks nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "xla_sweeps/report/dashboard/assets/page"
+TSC = ROOT / ".node/node_modules/.bin/tsc"
+
+
+@pytest.mark.skipif(not TSC.exists(), reason="no tsc: scripts/lint installs it, with npm")
+@pytest.mark.parametrize(
+    ("file", "right", "wrong", "said"),
+    [
+        ("marks.js", "", "", ""),
+        ("marks.js", "view.at(row).model, ", "view.at(row).modl, ", "'modl' does not exist"),
+        ("answer.js", 'say("compiling"', 'say("compilng"', '"compilng"'),
+        ("cost.js", "median(values)", "medain(values)", "'medain'"),
+    ],
+)
+def test_a_wrong_name_is_an_error_of_types(
+    tmp_path: Path, file: str, right: str, wrong: str, said: str
+) -> None:
+    shutil.copytree(PAGE, tmp_path / "page")
+    text = (tmp_path / "page" / file).read_text(encoding="utf-8")
+    assert right in text
+    (tmp_path / "page" / file).write_text(text.replace(right, wrong) if right else text, "utf-8")
+    options = json.loads((ROOT / "tsconfig.json").read_text(encoding="utf-8"))
+    (tmp_path / "tsconfig.json").write_text(json.dumps({**options, "include": ["page", "types"]}))
+    script = str(ROOT / "scripts/page_types.py")
+    subprocess.run([sys.executable, script, str(tmp_path / "types")], check=True)
+    done = subprocess.run([TSC, "--project", tmp_path], capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (said == ""), done.stdout
+    assert said in done.stdout
+
+
+def test_without_npm_a_line_says_that_the_scripts_are_not_checked(tmp_path: Path) -> None:
+    for name in ("bash", "dirname", "env"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    environment = {**os.environ, "PATH": str(tmp_path)}
+    done = subprocess.run(
+        [ROOT / "scripts/lint_page"], capture_output=True, text=True, env=environment, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == ("scripts/lint: npm is missing, so the page's scripts are not checked\n")

@@ -1,0 +1,37 @@
+/** What the scripts get from outside, and the shapes that they share. Columns and `PACKAGE`: scripts/page_types.py. */
+
+declare const Plot: any;
+declare var xlaSweeps: any;
+
+type View = import("./view.js").View;
+type Rows = import("./data.js").Rows;
+type Index = import("./view.js").Index;
+type Mean = import("./numbers.js").GeometricMean;
+type Choice = "model" | "scenario" | "baseline" | "candidate" | "origin" | "price";
+type Look = "sort" | "tab" | "place" | "named" | "images" | "theme";
+type State = import("./state.js").State & Record<Choice | Look, string> & { verdict: Set<string>; brush: Map<string, [number, number]> };
+type Facet = Partial<Record<"unit" | "before" | "any" | "blank" | "many", string>> & { column: TextColumn | NumberColumn; title: string };
+type Axis = Omit<Facet, "column"> & { name: any; write?: (value: number) => string; outcome?: boolean };
+
+/** A row's columns; a number that is missing is NaN. */
+type Row = Record<TextColumn, string> & Record<NumberColumn, number> & { place: number };
+type Column = { data: Uint32Array | Float32Array; values?: string[] };
+type Codes = { data: Uint32Array; values: string[] };
+type Verdict = "faster" | "equivalent" | "ambiguous" | "slower" | "failed";
+type Theme = Record<"text" | "quiet" | "line" | "panel" | "band" | "middle" | Verdict, string>;
+
+type Tag<T> = T extends keyof HTMLElementTagNameMap ? HTMLElementTagNameMap[T] : HTMLElement;
+type Tagged<N> = N extends `${infer T}.${string}` ? Tag<T> : Tag<N>;
+type Child = Node | string | number | false | null | undefined | Child[];
+/** A column of a table: its title, and the cell of an item. */
+type TableColumn<T> = [title: string, cell: (item: T) => Child];
+
+/** What a chart draws from a view: `chart` says what each part is. */
+type Words = string | false | 0 | null | undefined;
+type LegendEntry = { mark?: string; colour?: string; text: string };
+type Drawn = { finding: string; subject?: string; legend?: LegendEntry[]; how?: string; note?: Words | Words[] } & Drawing;
+type Drawing = { plot: any; tip: (item: any) => Words[]; click?: (item: any) => void };
+type PanelLook = { follows?: string[]; worth?: (view: View) => boolean };
+type Chart = { build: (view: View, theme: Theme, width: number) => Drawn; table: (view: View) => Node } & PanelLook;
+type Panel = Required<PanelLook> &
+  { element: HTMLElement; draw: (view: View) => void; near: boolean; stale: boolean; timer?: number };
