@@ -33,7 +33,7 @@ def test_a_wrong_name_is_an_error_of_types(
     text = (tmp_path / "page" / file).read_text(encoding="utf-8")
     assert right in text
     (tmp_path / "page" / file).write_text(text.replace(right, wrong) if right else text, "utf-8")
-    options = json.loads((ROOT / "tsconfig.json").read_text(encoding="utf-8"))
+    options = json.loads((ROOT / "scripts/tsconfig.json").read_text(encoding="utf-8"))
     (tmp_path / "tsconfig.json").write_text(json.dumps({**options, "include": ["page", "types"]}))
     script = str(ROOT / "scripts/page_types.py")
     subprocess.run([sys.executable, script, str(tmp_path / "types")], check=True)
