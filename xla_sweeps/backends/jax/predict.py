@@ -6,17 +6,15 @@ Keras donates the model's weights to each call and puts the returned ones back.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import numpy as np
-
 from xla_sweeps.backends.jax.bench import JaxBench
 from xla_sweeps.backends.jax.modes import JaxExecutable, compilations
-from xla_sweeps.backends.keras import building
-from xla_sweeps.schema.modes import Execution, mode_of
+from xla_sweeps.backends.keras.predict import Predicting, lowered
+from xla_sweeps.backends.keras.sources.inputs import mixed
+from xla_sweeps.schema.modes import Execution, Mode
 
 
 @dataclass
@@ -27,8 +25,7 @@ class PredictExecutable(JaxExecutable):
 
     def renew(self) -> bool:
         """Replace the inputs by new ones in NumPy."""
-        super().renew()
-        self.inputs = jax.tree.map(np.asarray, list(self.inputs))
+        self.inputs = mixed(self.inputs)
         return True
 
     def traces(self) -> int:
@@ -46,13 +43,7 @@ class PredictExecutable(JaxExecutable):
         asked, jitted = self.mode.execution is Execution.XLA, self.traces() > 0
         problems = [f"weights are on {place}, not on {platform}" for place in elsewhere]
         if asked and not jitted:
-            named = building.layers_without_xla(building.all_layers(self.model))
-            problems.append(
-                "Keras lowered jit_compile=True to False: supports_jit is False in "
-                f"{', '.join(named[:3])}"
-                if named
-                else "jax.jit compiled no program"
-            )
+            problems.append(lowered(self.model) or "jax.jit compiled no program")
         if jitted and not asked:
             problems.append("Keras uses jax.jit although jit_compile=False")
         if again:
@@ -70,35 +61,12 @@ class PredictExecutable(JaxExecutable):
 
 
 @dataclass
-class PredictBench(JaxBench):
+class PredictBench(Predicting[JaxExecutable], JaxBench):
     """Batches that start in NumPy."""
 
-    def bind(self, mode: str) -> PredictExecutable:
-        """The model in a mode; Keras traces and compiles in the first call."""
-        asked, size = mode_of(mode), self.trial.batch_size
-        model = building.wrapped(self.built.loaded.keras_model, self.built.call)
-        model.compile(jit_compile=asked.execution is Execution.XLA)
-        return PredictExecutable(
-            mode=asked,
-            run=lambda samples: model.predict(samples, batch_size=size, verbose=0),
-            inputs=self._host_batches(),
-            model=model,
-        )
-
-    def _host_batches(self) -> Sequence[Any]:
-        """The inputs of each call in NumPy, `batches` of them in each array."""
-        batches, size = self.trial.batches, self.trial.batch_size
-        leaves, structure = zip(*map(jax.tree.flatten, self.inputs), strict=True)
-        arrays = [
-            np.concatenate(list(map(np.asarray, parts))) for parts in zip(*leaves, strict=True)
-        ]
-        starts = range(0, (len(self.inputs) - batches + 1) * size, size)
-        return [
-            jax.tree.unflatten(
-                structure[0], [array[start : start + batches * size] for array in arrays]
-            )
-            for start in starts
-        ]
+    def calling(self, mode: Mode, model: Any, run: Callable[[Any], Any]) -> PredictExecutable:
+        """An executable of the model's calls."""
+        return PredictExecutable(mode=mode, run=run, inputs=self.host_batches(), model=model)
 
 
 def _jitted(function: Any) -> Any:

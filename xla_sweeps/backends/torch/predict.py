@@ -1,0 +1,46 @@
+"""Keras's `predict` on PyTorch: op by op, or with `torch.compile` as `jit_compile=True` asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from xla_sweeps.backends.keras.predict import Predicting, lowered
+from xla_sweeps.backends.keras.sources.inputs import mixed
+from xla_sweeps.backends.torch.bench import TorchBench
+from xla_sweeps.backends.torch.modes import TorchExecutable
+from xla_sweeps.schema.modes import Execution, Mode
+
+
+@dataclass
+class PredictExecutable(TorchExecutable):
+    """`predict` of a model with its own setting of `jit_compile`, from NumPy to NumPy."""
+
+    model: Any = None
+
+    def renew(self) -> bool:
+        """Replace the inputs by new ones in NumPy."""
+        self.inputs = mixed(self.inputs)
+        return True
+
+    def places(self) -> list[Any]:
+        """Devices of the weights: outputs in NumPy tell none."""
+        return [variable.value.device for variable in self.model.variables]
+
+    def effective(self, *, device: str) -> dict[str, Any]:
+        """Evidence of what is in force: also what Keras made of `jit_compile`."""
+        proof, asked = super().effective(device=device), self.mode.execution is Execution.COMPILED
+        given = bool(self.model.jit_compile)
+        if asked and not given:
+            proof["reason"] = lowered(self.model) or "Keras lowered jit_compile=True to False"
+        return {**proof, "jit_compile_asked": asked, "jit_compile": given}
+
+
+@dataclass
+class PredictBench(Predicting[TorchExecutable], TorchBench):
+    """Batches that start in NumPy."""
+
+    def calling(self, mode: Mode, model: Any, run: Callable[[Any], Any]) -> PredictExecutable:
+        """An executable of the model's calls."""
+        return PredictExecutable(mode=mode, run=run, inputs=self.host_batches(), model=model)
