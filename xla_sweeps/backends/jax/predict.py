@@ -12,25 +12,20 @@ from typing import Any
 
 from xla_sweeps.backends.jax.bench import JaxBench
 from xla_sweeps.backends.jax.modes import JaxExecutable, compilations
-from xla_sweeps.backends.keras.predict import Predicting, lowered
-from xla_sweeps.backends.keras.sources.inputs import mixed
+from xla_sweeps.backends.keras.predict import Calls, Predicting, lowered
 from xla_sweeps.schema.modes import Execution, Mode
 
 
 @dataclass
-class PredictExecutable(JaxExecutable):
+class PredictExecutable(Calls, JaxExecutable):
     """`predict` of a model with its own setting of `jit_compile`, from NumPy to NumPy."""
 
     model: Any = None
-
-    def renew(self) -> bool:
-        """Replace the inputs by new ones in NumPy."""
-        self.inputs = mixed(self.inputs)
-        return True
+    made: Any = None
 
     def traces(self) -> int:
         """Programs that the function of one step has; 0 if nothing is compiled whole."""
-        jitted = _jitted(self.model.predict_function)
+        jitted = _jitted(self.made)
         return int(jitted._cache_size()) if jitted else 0  # private, tried on JAX 0.10.2
 
     def effective(self, *, platform: str) -> dict[str, Any]:
@@ -66,7 +61,8 @@ class PredictBench(Predicting[JaxExecutable], JaxBench):
 
     def calling(self, mode: Mode, model: Any, run: Callable[[Any], Any]) -> PredictExecutable:
         """An executable of the model's calls."""
-        return PredictExecutable(mode=mode, run=run, inputs=self.host_batches(), model=model)
+        inputs, made = self.host_batches(), model.predict_function
+        return PredictExecutable(mode=mode, run=run, inputs=inputs, model=model, made=made)
 
 
 def _jitted(function: Any) -> Any:

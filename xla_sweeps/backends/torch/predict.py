@@ -6,23 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from xla_sweeps.backends.keras.predict import Predicting, lowered
-from xla_sweeps.backends.keras.sources.inputs import mixed
+from xla_sweeps.backends.keras.predict import Calls, Predicting, lowered
 from xla_sweeps.backends.torch.bench import TorchBench
-from xla_sweeps.backends.torch.modes import TorchExecutable
+from xla_sweeps.backends.torch.modes import TorchExecutable, compiled
 from xla_sweeps.schema.modes import Execution, Mode
 
 
 @dataclass
-class PredictExecutable(TorchExecutable):
+class PredictExecutable(Calls, TorchExecutable):
     """`predict` of a model with its own setting of `jit_compile`, from NumPy to NumPy."""
 
     model: Any = None
-
-    def renew(self) -> bool:
-        """Replace the inputs by new ones in NumPy."""
-        self.inputs = mixed(self.inputs)
-        return True
+    made: Any = None
 
     def places(self) -> list[Any]:
         """Devices of the weights: outputs in NumPy tell none."""
@@ -43,4 +38,7 @@ class PredictBench(Predicting[TorchExecutable], TorchBench):
 
     def calling(self, mode: Mode, model: Any, run: Callable[[Any], Any]) -> PredictExecutable:
         """An executable of the model's calls."""
-        return PredictExecutable(mode=mode, run=run, inputs=self.host_batches(), model=model)
+        inputs, made = self.host_batches(), model.predict_function
+        if step := getattr(made, "_torchdynamo_orig_callable", None):
+            made = compiled(step)
+        return PredictExecutable(mode=mode, run=run, inputs=inputs, model=model, made=made)

@@ -18,7 +18,7 @@ from xla_sweeps.backends.keras import building, training
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.torch.bench import TorchBench, widened
 from xla_sweeps.backends.torch.declaration import BACKEND
-from xla_sweeps.backends.torch.modes import TorchExecutable
+from xla_sweeps.backends.torch.modes import TorchExecutable, compiled
 from xla_sweeps.measure.learning import FirstSteps
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import Execution, Mode
@@ -71,7 +71,7 @@ class Trainer(training.Trainer):
         self.started()
         run = self.step
         if mode.execution is Execution.COMPILED:
-            run = partial(self._step, torch.compile(self.forward))
+            run = partial(self._step, compiled(self.forward))
         return TrainExecutable(mode=mode, run=run, inputs=self.batches, start=self.started)
 
     def started(self, rate: float | None = None) -> None:
