@@ -42,12 +42,15 @@ def test_a_trial_measures_the_modes_and_each_computes_the_same(record: Any) -> N
     assert [outcomes[mode]["status"] for mode in ("torch_eager", "torch_export")] == ["ok", "ok"]
     assert outcomes["torch_export"]["agreement"]["ok"]
     assert record["model"]["macs"] == MACS
+    assert not record["sync"].get("modes")  # on a CPU there is nothing to wait for
 
 
 def test_a_mode_is_proved_by_the_graphs_that_torch_captured(record: Any) -> None:
     outcomes = record["modes"]
     assert outcomes["torch_eager"]["effective"]["graphs"] == 0
-    assert outcomes["torch_export"]["effective"]["graphs"] == 1
+    exported = outcomes["torch_export"]["effective"]
+    assert exported["graphs"] == 1
+    assert exported["compile_s"] > 0 < exported["trace_s"]
     compiled = outcomes["torch_compile"]
     proof = compiled["effective"]
     whole = proof["graphs"] == 1 and not proof["graph_breaks"]

@@ -14,7 +14,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 import torch
-from torch._dynamo.utils import counters
+from torch._dynamo.utils import calculate_time_spent, counters
 
 from xla_sweeps.backends.keras.sources.inputs import mixed
 from xla_sweeps.errors import ConfigError
@@ -35,12 +35,16 @@ class _Forward(torch.nn.Module):  # type: ignore[misc]
         return self.call(batch)
 
 
-def _captured() -> dict[str, int]:
-    """Graphs and calls that torch has captured in this process, and the breaks between graphs."""
+def _captured() -> dict[str, Any]:
+    """Graphs and calls that torch has captured in this process, graph breaks, and seconds."""
+    spent_s = calculate_time_spent()
+    compile_s = spent_s.get("backend_compile", 0.0)
     return {
         "graphs": counters["stats"]["unique_graphs"],
         "calls_captured": counters["stats"]["calls_captured"],
         "graph_breaks": sum(counters["graph_break"].values()),
+        "trace_s": spent_s.get("entire_frame_compile", 0.0) - compile_s,
+        "compile_s": compile_s + spent_s.get("entire_backward_compile", 0.0),
     }
 
 
