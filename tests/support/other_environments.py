@@ -14,6 +14,8 @@ from typing import Any
 
 from paths import ROOT
 
+from xla_sweeps.system.leases import LEASES
+
 sys.path.append(str(ROOT / "scripts"))
 
 import install  # type: ignore[import-not-found]
@@ -53,7 +55,7 @@ def measured(python: Path, folder: Path, *words: str, code: str = OWN, environ: 
         capture_output=True,
         text=True,
         timeout=380,
-        env=environ,
+        env={**os.environ, LEASES: str(folder / "leases"), **(environ or {})},
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     [path] = folder.glob("r/records/*/0.json")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -74,7 +73,7 @@ def test_one_trial_compares_tensorflow_and_jax_on_the_same_weights(
         Path(sys.executable),
         tmp_path,
         "modes=[graph,xla,jax_xla]",
-        environ={**os.environ, "PYTHONPATH": str(beside)},
+        environ={"PYTHONPATH": str(beside)},
     )
     outcomes = record["modes"]
     assert [outcome["status"] for outcome in outcomes.values()] == ["ok"] * len(outcomes)
