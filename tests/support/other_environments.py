@@ -40,11 +40,13 @@ MACS = 14 * 14 * 27 * 8 + 8 * 5
 """Of a sample of this model."""
 
 
-def measured(python: Path, folder: Path, *words: str, code: str = OWN, environ: Any = None) -> Any:
+def measured(
+    python: Path, folder: Path, *words: str, code: str = OWN, ends: int = 0, environ: Any = None
+) -> Any:
     """The record of a trial of the model that `code` builds.
 
     Raises:
-        AssertionError: the command failed.
+        AssertionError: the exit code is not `ends`.
     """
     (folder / "own.py").write_text(code)
     own = ["model=local", "path=own.py:build", "trust_code=true", "batch_size=2", "effort=quick"]
@@ -57,7 +59,7 @@ def measured(python: Path, folder: Path, *words: str, code: str = OWN, environ: 
         timeout=380,
         env={**os.environ, LEASES: str(folder / "leases"), **(environ or {})},
     )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.returncode == ends, ended.stdout + ended.stderr
     [path] = folder.glob("r/records/*/0.json")
     return json.loads(path.read_text())
 

@@ -82,7 +82,7 @@ def test_a_step_with_dropout_is_verified_eagerly_only(python: Path, tmp_path: Pa
 
 @pytest.mark.exhaustive
 def test_a_step_with_batch_normalization_is_no_single_graph(python: Path, tmp_path: Path) -> None:
-    outcomes = measured(python, tmp_path, "backend=torch", "scenario=train_step")["modes"]
+    outcomes = measured(python, tmp_path, "backend=torch", "scenario=train_step", ends=1)["modes"]
     assert outcomes["torch_eager"]["status"] == "ok"
     assert outcomes["torch_compile"]["status"] == "mode_not_effective"
     assert outcomes["torch_compile"]["effective"]["graph_breaks"] > 0
@@ -108,7 +108,8 @@ def test_what_keras_lowers_is_named(python: Path, tmp_path: Path) -> None:
         "    layer.supports_jit = False\n"
         "    values = layer(values)\n",
     )
-    outcomes = measured(python, tmp_path, "backend=torch", "scenario=predict", code=code)["modes"]
+    words = ("backend=torch", "scenario=predict")
+    outcomes = measured(python, tmp_path, *words, code=code, ends=1)["modes"]
     assert outcomes["torch_predict_eager"]["status"] == "ok"
     assert outcomes["torch_predict_compile"]["status"] == "mode_not_effective"
     message = outcomes["torch_predict_compile"]["failure"]["message"]
