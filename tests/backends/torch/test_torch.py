@@ -71,9 +71,8 @@ def test_a_training_step_learns_the_same_in_both_modes(python: Path, tmp_path: P
 
 def test_a_step_with_dropout_is_verified_eagerly_only(python: Path, tmp_path: Path) -> None:
     code = OWN.replace(NORMALIZATION, DROPOUT)
-    outcomes = measured(python, tmp_path, "backend=torch", "scenario=train_step", code=code)[
-        "modes"
-    ]
+    words = ("backend=torch", "scenario=train_step")
+    outcomes = measured(python, tmp_path, *words, code=code, ends=1)["modes"]
     assert outcomes["torch_eager"]["status"] == "ok"
     assert outcomes["torch_compile"]["status"] == "wrong_result"
     message = outcomes["torch_compile"]["failure"]["message"]
