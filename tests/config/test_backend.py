@@ -28,7 +28,7 @@ def test_what_jax_lacks_is_refused(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["scenario=train_step"], "PyTorch does not measure scenario=train_step; it has call"),
+        (["scenario=fit"], "PyTorch does not measure scenario=fit; it has call, predict, train"),
         (["keras=2"], "is built by tf_keras, which runs on TensorFlow only"),
         (["threads.intra=1"], "threads.intra: PyTorch has no such option"),
         (["modes=[jax_eager,jax_xla]"], "jax_eager is a mode of JAX"),

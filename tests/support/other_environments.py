@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from paths import ROOT
+
+from xla_sweeps.system.leases import LEASES
 
 sys.path.append(str(ROOT / "scripts"))
 
@@ -20,6 +24,44 @@ LEFT_OUT = ("tensorflow", "tf-keras", "wandb")
 
 CPU_BUILDS = {"torch": "+cpu"}
 """Local versions: on Linux the public index has PyTorch with gigabytes of CUDA only."""
+
+OWN = """
+import keras
+
+def build():
+    inputs = keras.Input((16, 16, 3))
+    values = keras.layers.Conv2D(8, 3, activation="relu")(inputs)
+    values = keras.layers.BatchNormalization()(values)
+    values = keras.layers.GlobalAveragePooling2D()(values)
+    return keras.Model(inputs, keras.layers.Dense(5)(values))
+"""
+
+MACS = 14 * 14 * 27 * 8 + 8 * 5
+"""Of a sample of this model."""
+
+
+def measured(
+    python: Path, folder: Path, *words: str, code: str = OWN, ends: int = 0, environ: Any = None
+) -> Any:
+    """The record of a trial of the model that `code` builds.
+
+    Raises:
+        AssertionError: the exit code is not `ends`.
+    """
+    (folder / "own.py").write_text(code)
+    own = ["model=local", "path=own.py:build", "trust_code=true", "batch_size=2", "effort=quick"]
+    more = ["effort.always_reference=true", "device=cpu", "tracker=none", "ui=plain"]
+    ended = subprocess.run(
+        [str(python), "-m", "xla_sweeps", *own, *more, "results_dir=r", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=380,
+        env={**os.environ, LEASES: str(folder / "leases"), **(environ or {})},
+    )
+    assert ended.returncode == ends, ended.stdout + ended.stderr
+    [path] = folder.glob("r/records/*/0.json")
+    return json.loads(path.read_text())
 
 
 def python_of(extra: str) -> Path:

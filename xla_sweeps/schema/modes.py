@@ -161,6 +161,8 @@ class Mode(StrEnum):
     TORCH_EAGER = "torch_eager", _E.MODEL, _X.EAGER, False, "torch"
     TORCH_COMPILE = "torch_compile", _E.FUNCTION, _X.COMPILED, False, "torch"
     TORCH_EXPORT = "torch_export", _E.FUNCTION, _X.EXPORTED, False, "torch"
+    TORCH_PREDICT_EAGER = "torch_predict_eager", _E.PREDICT, _X.EAGER, False, "torch"
+    TORCH_PREDICT_COMPILE = "torch_predict_compile", _E.PREDICT, _X.COMPILED, False, "torch"
 
     @property
     def called(self) -> str:
@@ -209,6 +211,11 @@ _WORDS: Mapping[Mode, tuple[str, str]] = {
     _M.TORCH_EXPORT: (
         "PyTorch exported and compiled",
         "torch.compile(torch.export.export(model, (x,)).module())",
+    ),
+    _M.TORCH_PREDICT_EAGER: ("model.predict on eager PyTorch", "compile(jit_compile=False)"),
+    _M.TORCH_PREDICT_COMPILE: (
+        "model.predict on PyTorch with torch.compile",
+        "compile(jit_compile=True)",
     ),
 }
 """Each mode's name among people, and the code that switches it on; but for Keras's own methods."""
@@ -310,6 +317,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
             *(_M.PREDICT_ON_BATCH, _M.PREDICT_ON_BATCH_AUTO),
             *(_M.PREDICT_ON_BATCH_GRAPH, _M.PREDICT_ON_BATCH_XLA),
             *(_M.JAX_PREDICT_EAGER, _M.JAX_PREDICT_XLA),
+            *(_M.TORCH_PREDICT_EAGER, _M.TORCH_PREDICT_COMPILE),
         ),
         default=(
             *(_M.CALL_HOST, _M.GRAPH_HOST, _M.XLA_HOST),
@@ -330,7 +338,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
         modes=(
             *(_M.EAGER, _M.GRAPH, _M.XLA),
             *(_M.TRAIN_ON_BATCH_AUTO, _M.TRAIN_ON_BATCH_GRAPH, _M.TRAIN_ON_BATCH_XLA),
-            *(_M.JAX_EAGER, _M.JAX_XLA),
+            *(_M.JAX_EAGER, _M.JAX_XLA, _M.TORCH_EAGER, _M.TORCH_COMPILE),
         ),
         default=(_M.GRAPH, _M.XLA, _M.TRAIN_ON_BATCH_GRAPH, _M.TRAIN_ON_BATCH_XLA),
         jit=_jit(

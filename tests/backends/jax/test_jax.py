@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,25 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from other_environments import python_of
+from other_environments import MACS, measured, python_of
 from paths import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # the environment is made first
 
 SUPPORT = ROOT / "tests/support"
-
-OWN = """
-import keras
-
-def build():
-    inputs = keras.Input((16, 16, 3))
-    values = keras.layers.Conv2D(8, 3, activation="relu")(inputs)
-    values = keras.layers.BatchNormalization()(values)
-    values = keras.layers.GlobalAveragePooling2D()(values)
-    return keras.Model(inputs, keras.layers.Dense(5)(values))
-"""
-
-MACS = 14 * 14 * 27 * 8 + 8 * 5
 
 
 @pytest.fixture(scope="module")
@@ -37,26 +23,9 @@ def python() -> Path:
     return python_of("jax")
 
 
-def measured(
-    python: Path, folder: Path, *words: str, backend: str = "jax", environ: Any = None
-) -> Any:
-    """The record of a trial of the model above."""
-    (folder / "own.py").write_text(OWN)
-    own = ["model=local", "path=own.py:build", "trust_code=true", "batch_size=2"]
-    own += [f"backend={backend}"] if backend else []
-    more = ["effort=quick", "effort.always_reference=true", "device=cpu", "tracker=none"]
-    command = [str(python), "-m", "xla_sweeps", *own, *more, "results_dir=r", "ui=plain", *words]
-    ended = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=300, env=environ
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    [path] = folder.glob("r/records/*/0.json")
-    return json.loads(path.read_text())
-
-
 @pytest.fixture(scope="module")
 def record(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return measured(python, tmp_path_factory.mktemp("jax"))
+    return measured(python, tmp_path_factory.mktemp("jax"), "backend=jax")
 
 
 def test_a_trial_measures_both_modes_and_each_computes_the_same(record: Any) -> None:
@@ -77,7 +46,7 @@ def test_each_mode_is_proved_by_what_was_compiled(record: Any) -> None:
 
 
 def test_a_training_step_learns_the_same_in_both_modes(python: Path, tmp_path: Path) -> None:
-    record = measured(python, tmp_path, "scenario=train_step", "optimizer=adam")
+    record = measured(python, tmp_path, "backend=jax", "scenario=train_step", "optimizer=adam")
     outcomes = record["modes"]
     assert [outcomes[mode]["status"] for mode in ("jax_eager", "jax_xla")] == ["ok", "ok"]
     for outcome in outcomes.values():
@@ -88,7 +57,7 @@ def test_a_training_step_learns_the_same_in_both_modes(python: Path, tmp_path: P
 
 
 def test_predict_is_compiled_whole_only_where_it_was_asked_to(python: Path, tmp_path: Path) -> None:
-    outcomes = measured(python, tmp_path, "scenario=predict", "batches=2")["modes"]
+    outcomes = measured(python, tmp_path, "backend=jax", "scenario=predict", "batches=2")["modes"]
     proofs = [outcomes[f"jax_predict_{name}"]["effective"] for name in ("eager", "xla")]
     assert [outcome["status"] for outcome in outcomes.values()] == ["ok", "ok"]
     assert [proof["jit_compile"] for proof in proofs] == [False, True]
@@ -104,8 +73,7 @@ def test_one_trial_compares_tensorflow_and_jax_on_the_same_weights(
         Path(sys.executable),
         tmp_path,
         "modes=[graph,xla,jax_xla]",
-        backend="",
-        environ={**os.environ, "PYTHONPATH": str(beside)},
+        environ={"PYTHONPATH": str(beside)},
     )
     outcomes = record["modes"]
     assert [outcome["status"] for outcome in outcomes.values()] == ["ok"] * len(outcomes)

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 
+from xla_sweeps.backends.keras.sources.inputs import mixed
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Execution, Mode
 
@@ -139,16 +140,8 @@ class JaxExecutable:
         self.last_outputs()
 
     def renew(self) -> bool:
-        """Replace the inputs by new ones, each mixed of one batch and of the one after it."""
-        rng = np.random.default_rng()
-
-        def choose(one: Any, other: Any) -> Any:
-            values = np.where(rng.random(one.shape) < 0.5, np.asarray(one), np.asarray(other))
-            return jnp.asarray(values, dtype=one.dtype)  # on no device for good, as the first ones
-
-        after = [*self.inputs[1:], self.inputs[0]]
-        pairs = zip(self.inputs, after, strict=True)
-        self.inputs = [jax.tree.map(choose, *pair) for pair in pairs]
+        """Replace the inputs by new ones, on no device for good, as the first ones."""
+        self.inputs = jax.tree.map(jnp.asarray, mixed(self.inputs))
         return True
 
     def first_call_s(self) -> float:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import keras
 import numpy as np
 
 from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.bench import E, KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.measure import learning
+from xla_sweeps.measure.learning import FirstSteps
 from xla_sweeps.schema.measurement import Agreement
+from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.trial import Precision, Trial
+from xla_sweeps.worker.backend import Tell
 
 MOMENTUM = 0.9
 """Momentum of `optimizer=sgd`."""
@@ -21,6 +30,189 @@ CHECKING_RATE = 1024.0
 
 _RANDOM = ("rate", "drop_path_rate", "drop_prob", "dropout", "recurrent_dropout", "stddev")
 """Attributes of layers that draw random numbers while training, unless they are 0."""
+
+
+Run = Callable[[Any, Any], tuple[Any, Any]]
+"""One step from a state on a batch; returns its loss and the state after it."""
+
+
+class Trainer(ABC):
+    """The training that all modes of a trial share: one model with one optimizer and one loss."""
+
+    def __init__(
+        self, built: BuiltModel, trial: Trial, inputs: Sequence[Any], *, title: str
+    ) -> None:
+        """Choose loss, labels and optimizer, and keep the state.
+
+        Raises:
+            ConfigError: the model has nothing to train, or no loss fits its outputs.
+        """
+        self.model = trained_model(built, trial)
+        if trial.precision is Precision.MIXED_FLOAT16:
+            raise ConfigError(
+                f"precision=mixed_float16: its loss scaling is not supported on {title}; use "
+                "precision=mixed_bfloat16 or float32"
+            )
+        self.forward, self.precision = built.loaded.forward, trial.precision
+        head = head_of(self.forward(inputs[0]), trial)
+        self.probabilities = adds_up_to_one(head)
+        self.trainable = list(self.model.trainable_variables)
+        self.others = list(self.model.non_trainable_variables)
+        self.changed = list(filter(is_floating, [*self.trainable, *self.others]))
+        self.optimizer = optimizer_of(keras, trial)
+        self.optimizer.build(self.trainable)
+        rng = np.random.default_rng(trial.seed)
+        drawn = [rng.integers(0, head.shape[-1], tuple(head.shape[:-1])) for _ in inputs]
+        labels = [keras.ops.convert_to_tensor(each, "int32") for each in drawn]
+        self.batches = list(zip(inputs, labels, strict=True))
+        self._reference: FirstSteps | None = None
+
+    @abstractmethod
+    def bind(self, mode: Mode) -> Any:
+        """Bind a step to a mode; each block starts from the same state."""
+
+    @abstractmethod
+    def step(self, state: Any, batch: Any) -> tuple[Any, Any]:
+        """One training step on (images, labels), op by op; its loss and the state after it."""
+
+    @abstractmethod
+    def started(self, rate: float | None = None) -> Any:
+        """The first state, with a learning rate of its own where one is given."""
+
+    @abstractmethod
+    def values(self, state: Any) -> list[np.ndarray]:
+        """Copies of the values that `changed` have in a state."""
+
+    @abstractmethod
+    def float64_steps(self, trial: Trial, built: BuiltModel) -> FirstSteps:
+        """The first step of the same weights in float64 on the CPU."""
+
+    def loss(self, outputs: Any, labels: Any) -> Any:
+        """The mean cross-entropy of a forward pass, and the model's own losses."""
+        head = keras.tree.flatten(outputs)[0]
+        is_wide = keras.backend.standardize_dtype(head.dtype) == "float64"
+        each = keras.losses.sparse_categorical_crossentropy(
+            labels,
+            head if is_wide else keras.ops.cast(head, "float32"),
+            from_logits=not self.probabilities,
+        )
+        own = [keras.ops.cast(more, each.dtype) for more in self.model.losses]
+        return sum(own, keras.ops.mean(each))
+
+    def run_eagerly(self) -> bool:
+        """Run the first steps eagerly, then what shows how exact they are.
+
+        Returns:
+            Whether they are the same with equal inputs.
+        """
+        self._eager = self.first_steps(self.step)
+        again = self.first_steps(self.step, steps=0)
+        few = nudged(self.batches[: learning.STEPS], self.precision, np.random.default_rng(0))
+        self._spread = learning.spread_of(self._eager, [self.first_steps(self.step, few)])
+        return learning.deterministic(self._eager, again, self._spread, precision=self.precision)
+
+    def first_steps(
+        self, run: Run, batches: Sequence[Any] = (), *, steps: int = learning.STEPS
+    ) -> FirstSteps:
+        """Run the first step with a learning rate that shows the gradients, then `steps` more.
+
+        Each begins with the same random numbers, which are a part of the state.
+        """
+        batches = batches or self.batches
+        state = self.started(CHECKING_RATE)
+        before = self.values(state)
+        loss, state = run(state, batches[0])
+        updates = [new - old for new, old in zip(self.values(state), before, strict=True)]
+        state, curve = self.started(), []
+        for position in range(steps):
+            value, state = run(state, batches[position % len(batches)])
+            curve.append(loss_in(value))
+        return FirstSteps(loss=loss_in(loss), updates=tuple(updates), curve=tuple(curve))
+
+    def compare(self, steps: FirstSteps) -> Agreement:
+        """Compare a mode's first steps with eager's, or with float64."""
+        return learning.compare_steps(
+            steps,
+            self._eager,
+            self._spread,
+            self._reference,
+            names=[variable.path for variable in self.changed],
+            precision=self.precision,
+        )
+
+    def add_reference(self, trial: Trial, built: BuiltModel) -> None:
+        """Run the first step in float64.
+
+        Raises:
+            XlaSweepsError: the model's dtypes are fixed, or it draws random numbers.
+        """
+        if random_layers(self.model):
+            raise XlaSweepsError("the model has dropout or the like, which differs in float64")
+        alone = replace(trial, precision=Precision.FLOAT32)
+        self._reference = self.float64_steps(alone, built)
+
+
+class Training(KerasBench[E]):
+    """A model that is trained.
+
+    Attributes:
+        trainer_class: the engine's.
+        trainer: what every mode trains.
+    """
+
+    trainer_class: Callable[..., Trainer]
+    trainer: Trainer
+
+    compared_inputs = 1
+    """The first steps take one batch after the other."""
+
+    def begin(self) -> None:
+        """Make the trainer, whose state is that of the weights as they are now."""
+        self.trainer = self.trainer_class(self.built, self.trial, self.inputs)
+
+    def bind(self, mode: str) -> E:
+        """Training in a mode."""
+        executable: E = self.trainer.bind(mode_of(mode))
+        return executable
+
+    def call_eagerly(self, tell: Tell) -> None:
+        """Run the first steps eagerly."""
+        del tell
+        self.deterministic = self.trainer.run_eagerly()
+
+    def compute_reference(self) -> None:
+        """Run the first step in float64."""
+        self.trainer.add_reference(self.trial, self.built)
+
+    def comparison(self, executable: Any, position: int = 0) -> Callable[[], Agreement]:
+        """Run the first steps of a mode; returns what compares them with eager's."""
+        if not self.deterministic:  # what follows would be compared with random numbers
+            return undetermined
+        return partial(self.trainer.compare, self.trainer.first_steps(executable.run))
+
+    def note_build(self, executable: E, tell: Tell) -> None:
+        """Nothing: multiply-accumulates are those of a forward pass, counted at the end."""
+
+    def runs_away(self, executable: E, calls: int) -> str:
+        """Reason why calls in a row are no training: a loss that is not finite; else ""."""
+        return runs_away(executable, calls, self.trial)
+
+
+def is_floating(tensor: Any) -> bool:
+    """True if a tensor or variable has a floating dtype."""
+    return "float" in keras.backend.standardize_dtype(tensor.dtype)
+
+
+def nudged(batches: Sequence[Any], precision: Precision, rng: np.random.Generator) -> list[Any]:
+    """The batches, each input changed by about as much as rounding changes it."""
+
+    def moved(tensor: Any) -> Any:
+        if not is_floating(tensor):
+            return tensor
+        signs = rng.choice((-1.0, 1.0), tuple(tensor.shape)) * learning.NUDGE[precision]
+        return tensor * keras.ops.cast(1 + signs, keras.backend.standardize_dtype(tensor.dtype))
+
+    return [(keras.tree.map_structure(moved, images), labels) for images, labels in batches]
 
 
 def trained_model(built: BuiltModel, trial: Trial) -> Any:
@@ -45,11 +237,7 @@ def head_of(outputs: Any, trial: Trial) -> Any:
         ConfigError: there are none, so there is no loss.
     """
     heads = keras.tree.flatten(outputs)
-    scores = [
-        head
-        for head in heads
-        if "float" in keras.backend.standardize_dtype(head.dtype) and len(head.shape) > 1
-    ]
+    scores = [head for head in heads if is_floating(head) and len(head.shape) > 1]
     if len(heads) != 1 or not scores or scores[0].shape[-1] < 2:
         shapes = ", ".join(str(tuple(head.shape)) for head in heads)
         raise ConfigError(
@@ -61,7 +249,7 @@ def head_of(outputs: Any, trial: Trial) -> Any:
 
 def adds_up_to_one(head: Any) -> bool:
     """True if scores are probabilities and not logits."""
-    values = np.asarray(head).astype(np.float64)
+    values = keras.ops.convert_to_numpy(head).astype(np.float64)
     return bool(values.min() >= 0 and np.allclose(values.sum(axis=-1), 1, atol=0.02))
 
 
@@ -95,7 +283,7 @@ def random_layers(model: Any) -> list[tuple[Any, str]]:
 
 def loss_in(returned: Any) -> float:
     """The loss in what a step returns: a scalar, or Keras's list of it."""
-    return float(np.ravel(returned)[0])
+    return float(np.ravel(keras.ops.convert_to_numpy(returned))[0])
 
 
 def undetermined() -> Agreement:

@@ -15,7 +15,13 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import INPUT_BATCHES, KerasBench, check_batch, facts_of
+from xla_sweeps.backends.keras.bench import (
+    INPUT_BATCHES,
+    TRIVIAL_SYNCHRONIZATION,
+    KerasBench,
+    check_batch,
+    facts_of,
+)
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE
 from xla_sweeps.backends.tensorflow import (
     devices,
@@ -72,7 +78,7 @@ class Bench(KerasBench[modes.ModeExecutable]):
     def synchronization(self) -> Mapping[str, Any]:
         """The self-test of the synchronization; not needed on a CPU, where calls do not queue."""
         if "GPU" not in self.device:
-            return dict(synchronization.TRIVIAL)
+            return TRIVIAL_SYNCHRONIZATION
         sync = synchronization.self_test(map(mode_of, self.trial.modes))
         self.sync_by_reading = sync["by_reading"]
         return sync

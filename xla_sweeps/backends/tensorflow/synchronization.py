@@ -19,13 +19,6 @@ CHAIN_S = 0.15
 
 MATRIX_SIDE = 4096
 
-TRIVIAL = {
-    "works": True,
-    "queued": False,
-    "by_reading": False,
-    "note": "trivial: calls on a CPU return when they are done",
-}
-
 
 def self_test(wanted: Iterable[Mode], *, side: int = MATRIX_SIDE) -> dict[str, Any]:
     """Test the synchronization with products of matrices, which keep the device busy, not the host.

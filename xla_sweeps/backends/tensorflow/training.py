@@ -18,6 +18,7 @@ from xla_sweeps.backends.keras.training import (
     adds_up_to_one,
     head_of,
     loss_in,
+    nudged,
     optimizer_of,
     random_layers,
     trained_model,
@@ -151,11 +152,11 @@ class Trainer:
             again = self._first_steps(eager, steps=0, reseed=True)
             rng = np.random.default_rng(0)
             few = self.batches[: learning.STEPS]
-            nudged = [
-                self._first_steps(eager, _nudged(few, self.precision, rng), steps=steps)
+            moved = [
+                self._first_steps(eager, nudged(few, self.precision, rng), steps=steps)
                 for steps in (learning.STEPS, 0)
             ]
-            self._spread = learning.spread_of(self._eager, nudged)
+            self._spread = learning.spread_of(self._eager, moved)
         return learning.deterministic(self._eager, again, self._spread, precision=self.precision)
 
     def first_steps(
@@ -316,18 +317,6 @@ def _check_head(head: Any, feed: Feed, trial: Trial) -> None:
 def _labels(head: Any, rng: np.random.Generator) -> Any:
     drawn = rng.integers(0, head.shape[-1], tuple(head.shape[:-1]))
     return models.placed(tf.constant(drawn, tf.int32), head.device.rpartition("/")[2])
-
-
-def _nudged(batches: Sequence[Any], precision: Precision, rng: np.random.Generator) -> list[Any]:
-    """The batches, each input changed by about as much as rounding changes it."""
-
-    def moved(tensor: Any) -> Any:
-        if not tensor.dtype.is_floating:
-            return tensor
-        signs = rng.choice((-1.0, 1.0), tensor.shape) * learning.NUDGE[precision]
-        return tensor * tf.cast(1 + signs, tensor.dtype)
-
-    return [(tf.nest.map_structure(moved, images), labels) for images, labels in batches]
 
 
 def _variables(optimizer: Any) -> list[Any]:

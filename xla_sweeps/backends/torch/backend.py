@@ -1,120 +1,31 @@
-"""PyTorch, loaded, and a Keras model that it runs; they satisfy `worker.backend`'s Protocols."""
+"""PyTorch, loaded; satisfies `worker.backend.Framework`."""
 
 from __future__ import annotations
 
 import contextlib
-import time
-import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import keras
 import numpy as np
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import INPUT_BATCHES, KerasBench, check_batch, facts_of
-from xla_sweeps.backends.keras.sources.inputs import drawn
-from xla_sweeps.backends.torch.modes import TorchExecutable, read
-from xla_sweeps.errors import DeviceError, XlaSweepsError
-from xla_sweeps.measure import protocol, timing
-from xla_sweeps.measure.failures import error_line
-from xla_sweeps.schema.measurement import Phase
-from xla_sweeps.schema.modes import Execution, Mode, mode_of
-from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Trial
-from xla_sweeps.worker.backend import Tell
+from xla_sweeps.backends.keras.bench import INPUT_BATCHES, check_batch, facts_of
+from xla_sweeps.backends.torch.bench import TorchBench, draw, narrowed
+from xla_sweeps.backends.torch.predict import PredictBench
+from xla_sweeps.backends.torch.training import TrainBench
+from xla_sweeps.errors import DeviceError
+from xla_sweeps.schema.modes import Execution, Scenario, mode_of
+from xla_sweeps.schema.trial import ReplicateJob, Trial
 
-CHAIN_S = 0.15
-"""Time of the calls of the synchronization's test, seconds."""
-
-MATRIX_SIDE = 512
-
-_TYPES = {"float32": "f32", "mixed_float16": "f16", "mixed_bfloat16": "bf16"}
-"""Types in which products are computed, by the precision."""
-
-
-@dataclass
-class TorchBench(KerasBench[TorchExecutable]):
-    """The scenario `call` on PyTorch."""
-
-    def synchronization(self) -> Mapping[str, Any]:
-        """Prove that a synchronization waits; on a CPU, that calls do not queue."""
-        matrix = torch.full((MATRIX_SIDE, MATRIX_SIDE), 1 / MATRIX_SIDE, device=self.device)
-        executable = TorchExecutable.bind(lambda side: side @ side, Mode.TORCH_EAGER, [matrix])
-        executable.first_call_s()
-        test = timing.sync_self_test(executable, seconds=CHAIN_S, clock=time.perf_counter_ns)
-        if not test.works:
-            raise XlaSweepsError("torch.cuda.synchronize does not wait, so it cannot be timed")
-        return {
-            "works": True,
-            "queued": test.queued,
-            "by_reading": False,
-            "note": "",
-            "modes": {str(Mode.TORCH_EAGER): asdict(test)},
-        }
-
-    def eagerly(self, batch: Any) -> list[np.ndarray]:
-        """Outputs of an eager call of a batch: one float64 array per head."""
-        return TorchExecutable.bind(self.built.call, Mode.TORCH_EAGER, [batch]).outputs()
-
-    def natively(self, batch: Any) -> list[np.ndarray]:
-        """The same in the precision of the model."""
-        with torch.inference_mode():
-            return read(self.built.call(batch), dtype=None)
-
-    def float64_outputs(self, few: Any) -> list[np.ndarray]:
-        """Outputs of the same weights in float64, on the CPU."""
-        with keras.device("cpu"), torch.inference_mode():
-            twin = building.float64_twin(self.trial.model, self.built)
-            outputs = twin.call(keras.tree.map_structure(_widened, few))
-        heads = keras.tree.flatten(outputs)
-        if any(head.is_floating_point() and head.dtype != torch.float64 for head in heads):
-            raise XlaSweepsError("the model sets its own dtypes, so it cannot be built in float64")
-        return read(outputs)
-
-    def bind(self, mode: str) -> TorchExecutable:
-        """The model in a mode."""
-        loaded = self.built.loaded
-        return TorchExecutable.bind(
-            self.built.call, mode_of(mode), self.inputs, model=loaded.keras_model
-        )
-
-    def prove(self, executable: TorchExecutable) -> Mapping[str, Any]:
-        """Evidence of what is in force of a mode."""
-        return executable.effective(device=self.device)
-
-    def note_build(self, executable: TorchExecutable, tell: Tell) -> None:
-        """Nothing: what is known of the model is known before a mode."""
-
-    def count_macs(self, tell: Tell) -> None:
-        """Count the multiply-accumulates of products and convolutions in an eager call."""
-        if self.facts.macs is not None:
-            return
-        tell(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
-        begun = time.perf_counter()
-        try:
-            with torch.no_grad(), FlopCounterMode(display=False) as counter:
-                self.built.call(self.inputs[0])
-            macs = counter.get_total_flops() // 2 // self.trial.batch_size
-            types = {_TYPES[self.trial.precision]: macs}
-            self.facts = replace(self.facts, macs=macs, macs_by_type=types)
-        except Exception as error:
-            traceback.print_exc()
-            self.facts = replace(self.facts, macs_note=error_line(error))
-        self.seconds["macs"] = time.perf_counter() - begun
-        tell(protocol.Built(model=self.facts))
-
-    def reset_steady_memory(self) -> None:
-        """Start `steady_memory_bytes` again."""
-        if self.device == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-
-    def steady_memory_bytes(self, executable: TorchExecutable, *, call_s: float) -> int | None:
-        """The most that the GPU's allocator had handed out; unknown on a CPU, which has none."""
-        return int(torch.cuda.max_memory_allocated()) if self.device == "cuda" else None
+BENCHES: Mapping[Scenario, type[TorchBench]] = {
+    Scenario.CALL: TorchBench,
+    Scenario.PREDICT: PredictBench,
+    Scenario.TRAIN_STEP: TrainBench,
+}
+"""The bench of each scenario."""
 
 
 class Torch:
@@ -144,15 +55,17 @@ class Torch:
     def build(self, job: ReplicateJob) -> TorchBench:
         """Build the model and place it and its inputs on the device."""
         trial, spec, device = job.trial, job.trial.model, _device(job.trial)
-        built = building.build(spec, precision=trial.precision, seed=trial.seed, narrowed=_narrowed)
+        built = building.build(spec, precision=trial.precision, seed=trial.seed, narrowed=narrowed)
         check_batch(built, trial)
         rng = np.random.default_rng(trial.seed)
-        bench = TorchBench(trial=trial, device=device, built=built, facts=facts_of(trial, built))
+        bench = BENCHES[trial.scenario](
+            trial=trial, device=device, built=built, facts=facts_of(trial, built)
+        )
         count = INPUT_BATCHES + trial.batches - 1
-        bench.inputs = [_draw(built.inputs, trial.batch_size, rng, device) for _ in range(count)]
+        bench.inputs = [draw(built.inputs, trial.batch_size, rng, device) for _ in range(count)]
         if spec.weights == "random":
             with torch.no_grad():
-                more = _draw(built.inputs, max(4, trial.batch_size), rng, device)
+                more = draw(built.inputs, max(4, trial.batch_size), rng, device)
                 building.calibrate(built, more)
         bench.begin()
         if any(mode_of(mode).execution is not Execution.EAGER for mode in job.modes):
@@ -172,24 +85,3 @@ def _device(trial: Trial) -> str:
     if not torch.cuda.is_available():
         raise DeviceError(f"device={trial.device}: PyTorch {torch.__version__} sees no GPU")
     return "cuda"
-
-
-def _draw(inputs: Sequence[InputSpec], count: int, rng: np.random.Generator, device: str) -> Any:
-    """A batch of random samples: a tensor, or a tuple if the model has several inputs."""
-    tensors = tuple(
-        torch.as_tensor(drawn(given, count, rng), device=device).to(getattr(torch, given.dtype))
-        for given in inputs
-    )
-    return tensors[0] if len(tensors) == 1 else tensors
-
-
-def _widened(tensor: Any) -> Any:
-    return (tensor.double() if tensor.is_floating_point() else tensor).cpu()
-
-
-def _narrowed(outputs: Any) -> Any:
-    def narrow(output: Any) -> Any:
-        is_floating = isinstance(output, torch.Tensor) and output.is_floating_point()
-        return output.float() if is_floating else output
-
-    return keras.tree.map_structure(narrow, outputs)

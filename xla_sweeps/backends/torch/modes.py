@@ -1,6 +1,6 @@
 """Bind a model to an execution mode of PyTorch, and prove that the mode is in force.
 
-Gradients are off in every mode: each call is in `torch.inference_mode`.
+Gradients are off but for training: each call of the model is in `torch.inference_mode`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any, Self
 
 import keras
 import numpy as np
 import torch
-from torch._dynamo.utils import counters
+from torch._dynamo.utils import calculate_time_spent, counters
 
+from xla_sweeps.backends.keras.sources.inputs import mixed
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Execution, Mode
 
@@ -33,12 +35,16 @@ class _Forward(torch.nn.Module):  # type: ignore[misc]
         return self.call(batch)
 
 
-def _captured() -> dict[str, int]:
-    """Graphs and calls that torch has captured in this process, and the breaks between graphs."""
+def _captured() -> dict[str, Any]:
+    """Graphs and calls that torch has captured in this process, graph breaks, and seconds."""
+    spent_s = calculate_time_spent()
+    compile_s = spent_s.get("backend_compile", 0.0)
     return {
         "graphs": counters["stats"]["unique_graphs"],
         "calls_captured": counters["stats"]["calls_captured"],
         "graph_breaks": sum(counters["graph_break"].values()),
+        "trace_s": spent_s.get("entire_frame_compile", 0.0) - compile_s,
+        "compile_s": compile_s + spent_s.get("entire_backward_compile", 0.0),
     }
 
 
@@ -47,12 +53,12 @@ class TorchExecutable:
     """One model in one mode with its inputs on the device; satisfies `worker.Executable`.
 
     Attributes:
-        run: one call on a batch.
+        run: one call on a batch; of a training step, on a state and a batch.
         figures: what the first call captured, for the proof.
     """
 
     mode: Mode
-    run: Callable[[Any], Any]
+    run: Callable[..., Any]
     inputs: Sequence[Any]
     trace_s: float | None = None
     figures: dict[str, Any] = field(default_factory=dict)
@@ -72,14 +78,14 @@ class TorchExecutable:
             model: the Keras model, whose parameters the exported program takes.
         """
         if mode.execution is Execution.COMPILED:
-            return cls(mode=mode, run=torch.compile(call), inputs=inputs)
+            return cls(mode=mode, run=_inferring(compiled(call)), inputs=inputs)
         if mode.execution is not Execution.EXPORTED:
-            return cls(mode=mode, run=call, inputs=inputs)
+            return cls(mode=mode, run=_inferring(call), inputs=inputs)
         started = time.perf_counter()
         with torch.inference_mode():
             program = torch.export.export(_Forward(call, model), (inputs[0],), strict=False)
         trace_s = time.perf_counter() - started
-        run = torch.compile(program.module(), fullgraph=True)
+        run = _inferring(torch.compile(program.module(), fullgraph=True))
         return cls(mode=mode, run=run, inputs=inputs, trace_s=trace_s)
 
     def prepare(self) -> None:
@@ -87,8 +93,7 @@ class TorchExecutable:
 
     def step(self) -> None:
         """Start one call on the next of the rotating inputs."""
-        with torch.inference_mode():
-            self.last = self.run(self.inputs[self.position])
+        self.last = self.run(self.inputs[self.position])
         self.position = (self.position + 1) % len(self.inputs)
 
     def synchronize(self) -> None:
@@ -101,14 +106,8 @@ class TorchExecutable:
         self.last_outputs()
 
     def renew(self) -> bool:
-        """Replace the inputs by new ones, each mixed of one batch and of the one after it."""
-
-        def choose(one: Any, other: Any) -> Any:
-            return torch.where(torch.rand(one.shape, device=one.device) < 0.5, one, other)
-
-        after = [*self.inputs[1:], self.inputs[0]]
-        pairs = zip(self.inputs, after, strict=True)
-        self.inputs = [keras.tree.map_structure(choose, *pair) for pair in pairs]
+        """Replace the inputs by new ones."""
+        self.inputs = keras.tree.map_structure(keras.ops.convert_to_tensor, mixed(self.inputs))
         return True
 
     def first_call_s(self) -> float:
@@ -123,8 +122,7 @@ class TorchExecutable:
 
     def outputs(self, position: int = 0) -> list[np.ndarray]:
         """Outputs for one of the inputs: one float64 array per head, shape (batch, ...)."""
-        with torch.inference_mode():
-            return read(self.run(self.inputs[position]))
+        return read(self.run(self.inputs[position]))
 
     def last_outputs(self) -> list[np.ndarray]:
         """Outputs of the last call."""
@@ -140,10 +138,9 @@ class TorchExecutable:
         self.step()
         self.synchronize()
         again = _captured()["graphs"] - before
-        heads = keras.tree.flatten(self.last)
-        places = sorted({str(head.device) for head in heads})
-        elsewhere = sorted({str(head.device) for head in heads if head.device.type != device})
-        problems = [f"output is on {place}, not on {device}" for place in elsewhere]
+        places = self.places()
+        elsewhere = sorted({str(place) for place in places if place.type != device})
+        problems = [f"a tensor is on {place}, not on {device}" for place in elsewhere]
         graphs, breaks = self.figures["graphs"], self.figures["graph_breaks"]
         if self.mode.execution is Execution.EAGER:
             problems += [f"{graphs} graphs were compiled"] if graphs else []
@@ -157,15 +154,39 @@ class TorchExecutable:
         return {
             **self.figures,
             "recompilations": again,
-            "device": places,
+            "device": sorted(set(map(str, places))),
             "elsewhere": elsewhere,
             "in_force": not problems,
             "reason": "; ".join(problems),
         }
 
+    def places(self) -> list[Any]:
+        """Devices of the last call's outputs."""
+        return [head.device for head in keras.tree.flatten(self.last)]
+
     def extras(self) -> dict[str, Any]:
         """Figures besides the times of calls, by their names in `ModeOutcome`."""
         return {}
+
+
+def compiled(function: Any) -> Any:
+    """`torch.compile` of a copy: what PyTorch compiled of a function's code it would not again."""
+    own = FunctionType(
+        function.__code__.replace(),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    return torch.compile(own)
+
+
+def _inferring(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def run(batch: Any) -> Any:
+        with torch.inference_mode():
+            return call(batch)
+
+    return run
 
 
 def read(outputs: Any, *, dtype: Any = np.float64) -> list[np.ndarray]:
@@ -176,7 +197,7 @@ def read(outputs: Any, *, dtype: Any = np.float64) -> list[np.ndarray]:
     """
     heads = keras.tree.flatten(outputs)
     for head in heads:
-        if not isinstance(head, torch.Tensor):
+        if not isinstance(head, torch.Tensor | np.ndarray):
             raise ConfigError(
                 f"the model returned {'None' if head is None else f'a {type(head).__name__}'}; "
                 "tensors are needed, alone or in lists, tuples or dictionaries"

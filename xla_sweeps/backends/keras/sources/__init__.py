@@ -42,6 +42,7 @@ class LoadedModel:
         batch: the only batch size that the model takes, or None.
         eager_is_graph: whether an eager call runs a saved graph.
         replica_of: the Hub handle of which this is a copy with random weights, or "".
+        pack: nests a batch as the Keras model takes it.
     """
 
     forward: Callable[..., Any]
@@ -53,6 +54,7 @@ class LoadedModel:
     batch: int | None = None
     eager_is_graph: bool = False
     replica_of: str = ""
+    pack: Callable[[Any], Any] = lambda batch: batch
 
     @classmethod
     def of_keras(
@@ -74,6 +76,7 @@ class LoadedModel:
             inputs=inputs,
             variables=model.variables,
             keras_model=model,
+            pack=pack,
             **more,
         )
 

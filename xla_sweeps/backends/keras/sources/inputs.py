@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -94,3 +94,15 @@ def drawn(given: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray:
     if "float" in given.dtype:
         return rng.uniform(given.low, given.high, shape).astype(np.float32)
     return rng.integers(math.floor(given.low), math.ceil(given.high), shape)
+
+
+def mixed(inputs: Sequence[Any]) -> list[Any]:
+    """New inputs in NumPy, each mixed of one batch and of the one after it."""
+    rng = np.random.default_rng()
+
+    def choose(one: Any, other: Any) -> Any:
+        first, second = map(keras.ops.convert_to_numpy, (one, other))
+        return np.where(rng.random(first.shape) < 0.5, first, second)
+
+    pairs = zip(inputs, [*inputs[1:], inputs[0]], strict=True)
+    return [keras.tree.map_structure(choose, *pair) for pair in pairs]

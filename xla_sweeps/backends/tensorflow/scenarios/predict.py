@@ -17,12 +17,12 @@ import tensorflow as tf
 
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import INPUT_BATCHES
+from xla_sweeps.backends.keras.predict import check_model
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow import devices, modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
 from xla_sweeps.backends.tensorflow.scenarios.keras_jit import KerasExecutable
-from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Entry, Execution, Mode
 from xla_sweeps.schema.trial import ModelSpec
 
@@ -124,11 +124,7 @@ class PredictBench(Bench):
     @staticmethod
     def step(loaded: LoadedModel, spec: ModelSpec) -> Callable[[Any], Any]:
         """A forward pass of a Keras model."""
-        if loaded.keras_model is None:
-            raise ConfigError(
-                f"scenario=predict: {spec.name} from source={spec.source} is no Keras model, so it "
-                "has no predict"
-            )
+        check_model(loaded, spec)
         return loaded.forward
 
     def make(self, mode: Mode) -> modes.ModeExecutable:

@@ -1,0 +1,44 @@
+"""Keras's `predict` on PyTorch: op by op, or with `torch.compile` as `jit_compile=True` asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from xla_sweeps.backends.keras.predict import Calls, Predicting, lowered
+from xla_sweeps.backends.torch.bench import TorchBench
+from xla_sweeps.backends.torch.modes import TorchExecutable, compiled
+from xla_sweeps.schema.modes import Execution, Mode
+
+
+@dataclass
+class PredictExecutable(Calls, TorchExecutable):
+    """`predict` of a model with its own setting of `jit_compile`, from NumPy to NumPy."""
+
+    model: Any = None
+    made: Any = None
+
+    def places(self) -> list[Any]:
+        """Devices of the weights: outputs in NumPy tell none."""
+        return [variable.value.device for variable in self.model.variables]
+
+    def effective(self, *, device: str) -> dict[str, Any]:
+        """Evidence of what is in force: also what Keras made of `jit_compile`."""
+        proof, asked = super().effective(device=device), self.mode.execution is Execution.COMPILED
+        given = bool(self.model.jit_compile)
+        if asked and not given:
+            proof["reason"] = lowered(self.model) or "Keras lowered jit_compile=True to False"
+        return {**proof, "jit_compile_asked": asked, "jit_compile": given}
+
+
+@dataclass
+class PredictBench(Predicting[TorchExecutable], TorchBench):
+    """Batches that start in NumPy."""
+
+    def calling(self, mode: Mode, model: Any, run: Callable[[Any], Any]) -> PredictExecutable:
+        """An executable of the model's calls."""
+        inputs, made = self.host_batches(), model.predict_function
+        if step := getattr(made, "_torchdynamo_orig_callable", None):
+            made = compiled(step)
+        return PredictExecutable(mode=mode, run=run, inputs=inputs, model=model, made=made)
