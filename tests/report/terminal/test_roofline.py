@@ -7,12 +7,8 @@ from dataclasses import replace
 import pytest
 
 from xla_sweeps.analysis.roofline import roofline
-from xla_sweeps.report.terminal.explanation import (
-    NOT_AVAILABLE,
-    explanation_text,
-    scaled,
-    verdict,
-)
+from xla_sweeps.report.terminal.explained_lines import NOT_AVAILABLE, scaled
+from xla_sweeps.report.terminal.explanation import explanation_text, verdict
 from xla_sweeps.schema.explanation import Explanation, Peak, Roofline, Work
 
 PEAKS = (

@@ -10,9 +10,9 @@ import tensorflow as tf
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.building import BuiltModel, Step
 from xla_sweeps.backends.keras.mac_count import MacCount
+from xla_sweeps.backends.keras.macs import count_macs
 from xla_sweeps.backends.keras.sources.inputs import drawn
-from xla_sweeps.backends.tensorflow.hlo import Module
-from xla_sweeps.backends.tensorflow.macs import count_macs
+from xla_sweeps.backends.tensorflow.operations import lowered
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
@@ -80,7 +80,7 @@ def macs(built: BuiltModel) -> MacCount:
 
     with tf.device("/device:CPU:0"):
         function = tf.function(forward, jit_compile=True, autograph=False)
-        count = count_macs(Module.of(function, *signature))
+        count = count_macs(lowered(function, *signature))
     return count.of_each(batch)
 
 
