@@ -1,0 +1,282 @@
+"""Explain a model on JAX: its program, what compiles again, and the least time of a call."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import keras
+
+from xla_sweeps.backends.jax.backend import Jax
+from xla_sweeps.backends.jax.bench import JaxBench
+from xla_sweeps.backends.jax.declaration import BACKEND
+from xla_sweeps.backends.jax.macs import inside
+from xla_sweeps.backends.jax.modes import JaxExecutable
+from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.explain import roofline, traps
+from xla_sweeps.backends.keras.explain.findings import Findings, explain_bench, refusal_of
+from xla_sweeps.backends.keras.explain.program import program_of, work_of
+from xla_sweeps.backends.keras.hlo import Module
+from xla_sweeps.measure import protocol
+from xla_sweeps.measure.failures import error_line
+from xla_sweeps.schema.capture import Compilation
+from xla_sweeps.schema.explanation import (
+    CompilerVerdict,
+    Explanation,
+    State,
+    Trap,
+    TrapName,
+)
+from xla_sweeps.schema.measurement import Phase
+from xla_sweeps.schema.modes import Mode
+from xla_sweeps.worker.backend import Tell
+
+NUDGE = 1e-6
+"""Relative change of the inputs, as small as rounding."""
+
+EVENTS = ("jaxpr_trace", "jaxpr_to_mlir_module", "backend_compile")
+"""JAX's events of tracing, lowering and compiling, in the order of a program's stages."""
+
+LACKS = {
+    "registered": "JAX lists no kernels of XLA",
+    "refusals": "JAX lists no kernels of XLA; the compiler's verdict stands for it",
+    "clustering": "JAX has no auto-clustering",
+    "graph_operations": "JAX has no graph mode",
+    "time": "the trace of JAX's profiler is not read so far",
+}
+"""Parts that are not available on JAX, with the reason."""
+
+NOT_LOOKED_FOR = (
+    TrapName.DROPPED_CHECKS,
+    TrapName.CLAMPED_INDICES,
+    TrapName.OTHER_RANDOM_NUMBERS,
+)
+
+
+def explain(request: protocol.Explain, tell: Tell) -> None:
+    """Explain the model of a job, and send what is found."""
+    explain_bench(request, tell, Jax(), lambda bench: JaxFindings(bench, tell).explain())
+
+
+class JaxFindings(Findings):
+    """The steps of explaining a model, which share what they left."""
+
+    def __init__(self, bench: JaxBench, tell: Tell) -> None:
+        self._bench, self._model = bench, bench.built.loaded.keras_model
+        size = bench.trial.batch_size
+        super().__init__(
+            Explanation(
+                model=bench.trial.model.name,
+                device=bench.device.upper(),
+                framework=f"{BACKEND.title} {jax.__version__}",
+                inputs=tuple(
+                    f"{given.name}{[size, *given.shape]} {given.dtype}"
+                    for given in bench.built.inputs
+                ),
+                compilations=None,
+                missing=LACKS,
+            ),
+            tell,
+        )
+        self._layers = [] if self._model is None else building.all_layers(self._model)
+
+    def explain(self) -> None:
+        """Trace, compile, run with and without `jax.jit`, and time a few calls."""
+        self.begin(Phase.TRACE)
+        try:
+            compiled = self._bench.bind(Mode.JAX_XLA)
+        except Exception as error:
+            traceback.print_exc()
+            self.note(compiler=refusal_of(error, Phase.TRACE, backend=BACKEND))
+            self.end("jax.jit cannot trace the model")
+            return
+        forward, state = jax.jit(compiled.run), compiled.state
+        self.note(operations=_equations(compiled.traced.jaxpr.jaxpr))
+        self.begin(Phase.COMPILE, Mode.JAX_XLA)
+        try:
+            compiled.first_call_s()
+        except Exception as error:
+            traceback.print_exc()
+            self.note(compiler=refusal_of(error, Phase.COMPILE, backend=BACKEND))
+            self.end("XLA does not compile the model")
+            return
+        self.note(compiler=CompilerVerdict(compiles=True))
+        self._read_program(compiled)
+        self._count_compilations(partial(forward, *state))
+        self._compare(compiled)
+        self.begin(Phase.MEASURE)
+        with self.or_missing("roofline"):
+            self._time_calls(compiled)
+        self.end("not told on JAX")
+
+    def _read_program(self, compiled: JaxExecutable) -> None:
+        """Read the program before and after XLA's optimizer."""
+        with self.or_missing("hlo_operations"):
+            lowered = compiled.traced.lower().compiler_ir("hlo")
+            self._lowered = Module.parsed(lowered.as_serialized_hlo_module_proto())
+            self.note(hlo_operations=len(list(self._lowered.running())))
+        with self.or_missing("program"):
+            (optimized,) = compiled.compiled.runtime_executable().hlo_modules()
+            module = Module.parsed(optimized.as_serialized_hlo_module_proto())
+            names = {layer.name: f"{layer.name} ({type(layer).__name__})" for layer in self._layers}
+            self.note(program=program_of(module, partial(_layer_of, names)))
+
+    def _count_compilations(self, jitted: Callable[[Any], Any]) -> None:
+        """Call the model op by op and under `jax.jit` in a process that has compiled nothing."""
+        self.begin(Phase.COMPILE)
+        eager, (first, second) = self._bench.built.call, self._bench.inputs[:2]
+        size, only = self._bench.trial.batch_size, self._bench.built.loaded.batch
+        calls = [("model(x), first call", eager, first)]
+        calls += [("jax.jit, first call", jitted, first), ("jax.jit, other values", jitted, second)]
+        if only is None:
+            less = size - 1 or 2
+            resized = keras.tree.map_structure(partial(_resized, size=less), first)
+            calls += [(f"model(x), a batch of {less}", eager, resized)]
+            calls += [(f"jax.jit, a batch of {less}", jitted, resized)]
+        with self.or_missing("compilations"):
+            jax.clear_caches()
+            rows = tuple(_compilation(name, call, batch) for name, call, batch in calls)
+            self.note(*_compilation_traps(rows, self._model, only), compilations=rows)
+
+    def _compare(self, compiled: JaxExecutable) -> None:
+        """Compare what XLA returns with what the same model returns op by op."""
+        bench, batch = self._bench, self._bench.inputs[0]
+        plain, again, under_xla = (
+            _outputs(run)
+            for run in (*[partial(bench.eagerly, batch)] * 2, partial(compiled.outputs, 0))
+        )
+        self.note(
+            traps.other_shape(plain, under_xla),
+            traps.other_values(
+                plain,
+                again,
+                under_xla,
+                lambda: _outputs(partial(bench.eagerly, _nudged(batch))),
+                precision=bench.trial.precision,
+            ),
+            traps.jit_compile_ignored(self._model, self._layers),
+            traps.unknown(TrapName.LITTLE_CLUSTERED, LACKS["clustering"]),
+            *(traps.unknown(name, "not looked for on JAX") for name in NOT_LOOKED_FOR),
+        )
+
+    def _time_calls(self, compiled: JaxExecutable) -> None:
+        eager = self._bench.bind(Mode.JAX_EAGER)
+        eager.first_call_s()
+        work = work_of(self._lowered, self._bench.inputs[0])
+        on_cpu = self._bench.device == "cpu"
+        ran = {str(Mode.JAX_EAGER): eager, str(Mode.JAX_XLA): compiled}
+        self.note(roofline=roofline.measured(work, ran, bind=_bound, on_cpu=on_cpu))
+
+
+class Listener:
+    """The programs that JAX compiles, from when it is made.
+
+    Attributes:
+        intervals: begin and end of the work of each event, without those inside another one.
+        programs: number of programs.
+    """
+
+    def __init__(self) -> None:
+        self.intervals: dict[str, list[tuple[float, float]]] = {name: [] for name in EVENTS}
+        self.programs = 0
+        jax.monitoring.register_event_duration_secs_listener(self._note)
+
+    def _note(self, event: str, duration_s: float, **_: Any) -> None:
+        name = event.removeprefix("/jax/core/compile/").removesuffix("_duration")
+        if name not in self.intervals:
+            return
+        end, intervals = time.perf_counter(), self.intervals[name]
+        while intervals and intervals[-1][0] >= end - duration_s:  # an inner function's
+            intervals.pop()
+        intervals.append((end - duration_s, end))
+        self.programs += name == EVENTS[-1]
+
+    def seconds(self) -> list[float]:
+        """Seconds of tracing, lowering and compiling."""
+        return [sum(end - begin for begin, end in self.intervals[name]) for name in EVENTS]
+
+
+def _compilation(name: str, call: Callable[[Any], Any], batch: Any) -> Compilation:
+    """What a call compiles."""
+    listener = Listener()
+    jax.block_until_ready(call(batch))
+    jax.monitoring.unregister_event_duration_listener(listener._note)
+    trace_s, lower_s, compile_s = listener.seconds()
+    return Compilation(
+        call=name,
+        programs=listener.programs,
+        trace_s=trace_s,
+        lower_s=lower_s,
+        compile_s=compile_s,
+    )
+
+
+def _compilation_traps(rows: Sequence[Compilation], model: Any, batch: int | None) -> list[Trap]:
+    """Traps that the compilations show."""
+    programs = {row.call: row.programs for row in rows}
+    values = TrapName.RECOMPILES_PER_VALUE
+    again, ops = programs["jax.jit, other values"], programs["model(x), first call"]
+    per_shape = traps.recompiles_per_shape(model, batch)
+    resized = [row for row in rows if row.call.startswith("jax.jit, a batch of") and row.programs]
+    if per_shape.state is State.POSSIBLE and resized:
+        what = "XLA compiled again for another batch size, as for the last batch of a data set"
+        per_shape = replace(per_shape, state=State.FOUND, what=what)
+    return [
+        traps.found(values, f"{again} programs were compiled for other values", "fix the shapes")
+        if again
+        else traps.none(values, "the program is the same for other values"),
+        per_shape,
+        traps.found(
+            TrapName.XLA_IN_EVERY_MODE,
+            f"JAX compiles each operation with XLA: {ops} programs in the first call of model(x)",
+            "call the model under jax.jit, which compiles one program",
+        )
+        if ops
+        else traps.none(TrapName.XLA_IN_EVERY_MODE),
+    ]
+
+
+def _equations(jaxpr: Any) -> int:
+    """Number of operations of a traced program, those of its functions in place of their calls."""
+    return sum(
+        sum(map(_equations, parts)) if (parts := inside(equation.params)) else 1
+        for equation in jaxpr.eqns
+    )
+
+
+def _layer_of(layers: dict[str, str], name: str) -> str:
+    """The innermost layer in the scopes of an operation's name, else `at NAME`; "" without one."""
+    scopes = [scope for scope in reversed(name.split("/")) if scope in layers]
+    return layers[scopes[0]] if scopes else f"at {name}" if name else ""
+
+
+def _resized(array: Any, *, size: int) -> Any:
+    """A batch of so many samples of the same batch."""
+    return jax.numpy.resize(array, (size, *array.shape[1:]))
+
+
+def _nudged(batch: Any) -> Any:
+    return jax.tree.map(
+        lambda array: array * (1 + NUDGE) if array.dtype.kind == "f" else array, batch
+    )
+
+
+def _outputs(run: Callable[[], Any]) -> traps.Ran:
+    try:
+        outputs: list[Any] = run()
+    except Exception as error:
+        traceback.print_exc()
+        return RuntimeError(error_line(error))
+    return outputs
+
+
+def _bound(call: Callable[[Any], Any], argument: Any) -> list[JaxExecutable]:
+    """A call on an argument under `jax.jit`, compiled."""
+    executable = JaxExecutable.bind(call, Mode.JAX_XLA, [argument])
+    executable.first_call_s()
+    return [executable]
