@@ -18,11 +18,11 @@ from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import protocol, workers
 from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.measure.monitor import Sampler
-from xla_sweeps.schema.backend import Backend, backends_of, default_backend
+from xla_sweeps.schema.backend import Backend, backends, backends_of, default_backend
 from xla_sweeps.schema.explanation import Explanation, OpList
 from xla_sweeps.schema.modes import SCENARIOS, Scenario
 from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.system import programs
+from xla_sweeps.system import environment, programs
 from xla_sweeps.system.leases import Leases, whole_replicate
 from xla_sweeps.system.process import StopSignals, adopting_orphans
 
@@ -99,7 +99,8 @@ def explained_backend(settings: Settings) -> Backend:
     """The backend that explains the model of a trial.
 
     Raises:
-        ConfigError: the modes belong to several backends, or theirs explains no model.
+        ConfigError: the modes belong to several backends, or theirs explains no model or is not
+            installed.
     """
     backend, *others = backends_of(settings.trial)
     if others:
@@ -110,7 +111,15 @@ def explained_backend(settings: Settings) -> Backend:
         )
     if not backend.explains:
         raise ConfigError(f"explain: {backend.title} explains no model")
+    if not _is_installed(backend):
+        able = [f"backend={each.name}" for each in backends() if _is_installed(each)]
+        instead = f", or add {' or '.join(able)}" if able else ""
+        raise ConfigError(f"explain: {backend.title} is not installed; install it{instead}")
     return backend
+
+
+def _is_installed(backend: Backend) -> bool:
+    return environment.is_installed(backend.extra or backend.name)
 
 
 def compiled_ops() -> OpList:

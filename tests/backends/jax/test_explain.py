@@ -39,14 +39,16 @@ def deciding():
 MACS = 14 * 14 * 27 * 8 + 8 * 5
 
 
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [str(python_of("jax")), "-m", "xla_sweeps", "explain", "device=cpu", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=500)
+
+
 def explained(folder: Path, model: str) -> Any:
     """The explanation of a model above, as the command writes it."""
     (folder / "own.py").write_text(OWN)
-    words = ["model=local", f"path=own.py:{model}", "trust_code=true", "batch_size=3", "device=cpu"]
-    command = [str(python_of("jax")), "-m", "xla_sweeps", "explain", *words, "backend=jax"]
-    ended = subprocess.run(
-        [*command, "--format", "json"], cwd=folder, capture_output=True, text=True, timeout=500
-    )
+    words = ["model=local", f"path=own.py:{model}", "trust_code=true", "batch_size=3"]
+    ended = run(folder, *words, "backend=jax", "--format", "json")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return json.loads(ended.stdout)
 
@@ -98,3 +100,9 @@ def test_a_model_that_decides_by_values_is_refused_with_the_reason(tmp_path: Pat
     assert not compiler["compiles"]
     assert "decides by computed values" in compiler["message"]
     assert explanation["missing"]["program"] == "jax.jit cannot trace the model"
+
+
+def test_a_backend_that_is_not_installed_is_refused_in_one_line(tmp_path: Path) -> None:
+    ended = run(tmp_path, "model=mobilenet_v2")
+    line = "explain: TensorFlow is not installed; install it, or add backend=jax"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"xla-sweeps: {line}\n")

@@ -28,7 +28,7 @@ def text_of(bounds: Roofline) -> str:
     """The section on it, with one blank between words."""
     text = explanation_text(Explanation(model="net", device="", roofline=bounds))
     return " ".join(
-        text.partition("How fast it could be")[2].partition("Where the time")[0].split()
+        text.partition("How fast it could be")[2].partition("\nNot available")[0].split()
     )
 
 
