@@ -89,7 +89,7 @@ def test_breaks_have_their_reasons_and_the_users_lines(tmp_path: Path) -> None:
     line = MODELS[: MODELS.index("if float(")].count("\n") + 1
     assert lines["Unsupported Tensor.item()"] == f"own.py:{line}"
     assert compiled["limit"] == 8
-    assert any(name.startswith("renamed (own.py:") for name in compiled["gave_up"])
+    assert any("renamed" in name and "(own.py:" in name for name in compiled["gave_up"])
     assert exported["graphs"] is None
     assert "data-dependent" in exported["refusal"]
     assert exported["place"] == f"own.py:{line}"

@@ -31,6 +31,7 @@ from xla_sweeps.schema.explanation import (
     State,
     Trap,
     TrapName,
+    Work,
 )
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
@@ -83,6 +84,7 @@ class JaxFindings(Findings):
             ),
             tell,
         )
+        self._lowered: Module | None = None
         self._layers = [] if self._model is None else building.all_layers(self._model)
 
     def explain(self) -> None:
@@ -110,8 +112,11 @@ class JaxFindings(Findings):
         self._count_compilations(partial(forward, *state))
         self._compare(compiled)
         self.begin(Phase.MEASURE)
-        with self.or_missing("roofline"):
-            self._time_calls(compiled)
+        if self._lowered is None:
+            self.miss("the work of a call is not known without its program", "roofline")
+        else:
+            with self.or_missing("roofline"):
+                self._time_calls(compiled, work_of(self._lowered, self._bench.inputs[0]))
         self.end("not told on JAX")
 
     def _read_program(self, compiled: JaxExecutable) -> None:
@@ -140,7 +145,8 @@ class JaxFindings(Findings):
             calls += [(f"jax.jit, a batch of {less}", jitted, resized)]
         with self.or_missing("compilations"):
             jax.clear_caches()
-            rows = tuple(_compilation(name, call, batch) for name, call, batch in calls)
+            listener = Listener()
+            rows = tuple(listener.compilation(*call) for call in calls)
             self.note(*_compilation_traps(rows, self._model, only), compilations=rows)
 
     def _compare(self, compiled: JaxExecutable) -> None:
@@ -164,56 +170,46 @@ class JaxFindings(Findings):
             *(traps.unknown(name, "not looked for on JAX") for name in NOT_LOOKED_FOR),
         )
 
-    def _time_calls(self, compiled: JaxExecutable) -> None:
+    def _time_calls(self, compiled: JaxExecutable, work: Work) -> None:
         eager = self._bench.bind(Mode.JAX_EAGER)
         eager.first_call_s()
-        work = work_of(self._lowered, self._bench.inputs[0])
         on_cpu = self._bench.device == "cpu"
         ran = {str(Mode.JAX_EAGER): eager, str(Mode.JAX_XLA): compiled}
         self.note(roofline=roofline.measured(work, ran, bind=_bound, on_cpu=on_cpu))
 
 
 class Listener:
-    """The programs that JAX compiles, from when it is made.
-
-    Attributes:
-        intervals: begin and end of the work of each event, without those inside another one.
-        programs: number of programs.
-    """
+    """What calls compile, from JAX's events."""
 
     def __init__(self) -> None:
-        self.intervals: dict[str, list[tuple[float, float]]] = {name: [] for name in EVENTS}
-        self.programs = 0
+        self._intervals: dict[str, list[tuple[float, float]]] = {}
+        self._programs = 0
         jax.monitoring.register_event_duration_secs_listener(self._note)
+
+    def compilation(self, name: str, call: Callable[[Any], Any], batch: Any) -> Compilation:
+        """What a call compiles; work inside other work of its kind counts once."""
+        self._intervals, self._programs = {event: [] for event in EVENTS}, 0
+        jax.block_until_ready(call(batch))
+        trace_s, lower_s, compile_s = (
+            sum(end - begin for begin, end in self._intervals[event]) for event in EVENTS
+        )
+        return Compilation(
+            call=name,
+            programs=self._programs,
+            trace_s=trace_s,
+            lower_s=lower_s,
+            compile_s=compile_s,
+        )
 
     def _note(self, event: str, duration_s: float, **_: Any) -> None:
         name = event.removeprefix("/jax/core/compile/").removesuffix("_duration")
-        if name not in self.intervals:
+        if name not in self._intervals:
             return
-        end, intervals = time.perf_counter(), self.intervals[name]
+        end, intervals = time.perf_counter(), self._intervals[name]
         while intervals and intervals[-1][0] >= end - duration_s:  # an inner function's
             intervals.pop()
         intervals.append((end - duration_s, end))
-        self.programs += name == EVENTS[-1]
-
-    def seconds(self) -> list[float]:
-        """Seconds of tracing, lowering and compiling."""
-        return [sum(end - begin for begin, end in self.intervals[name]) for name in EVENTS]
-
-
-def _compilation(name: str, call: Callable[[Any], Any], batch: Any) -> Compilation:
-    """What a call compiles."""
-    listener = Listener()
-    jax.block_until_ready(call(batch))
-    jax.monitoring.unregister_event_duration_listener(listener._note)
-    trace_s, lower_s, compile_s = listener.seconds()
-    return Compilation(
-        call=name,
-        programs=listener.programs,
-        trace_s=trace_s,
-        lower_s=lower_s,
-        compile_s=compile_s,
-    )
+        self._programs += name == EVENTS[-1]
 
 
 def _compilation_traps(rows: Sequence[Compilation], model: Any, batch: int | None) -> list[Trap]:
