@@ -102,6 +102,9 @@ def test_a_model_that_decides_by_values_is_refused_with_the_reason(tmp_path: Pat
     compiler = explanation["compiler"]
     assert not compiler["compiles"]
     assert "decides by computed values" in compiler["message"]
+    (place,) = compiler["places"]
+    line = OWN[: OWN.index("if float(")].count("\n") + 1
+    assert place["line"] == f"own.py:{line}"
     assert explanation["missing"]["program"] == "jax.jit cannot trace the model"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from xla_sweeps.backends.jax.modes import JaxExecutable
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.explain import roofline, traps
 from xla_sweeps.backends.keras.explain.findings import Findings, explain_bench, refusal_of
+from xla_sweeps.backends.keras.explain.lines import line_of
 from xla_sweeps.backends.keras.explain.program import program_of, work_of
 from xla_sweeps.backends.keras.hlo import Module
 from xla_sweeps.measure import protocol
@@ -28,6 +30,7 @@ from xla_sweeps.schema.capture import Compilation
 from xla_sweeps.schema.explanation import (
     CompilerVerdict,
     Explanation,
+    Place,
     State,
     Trap,
     TrapName,
@@ -91,11 +94,10 @@ class JaxFindings(Findings):
         """Trace, compile, run with and without `jax.jit`, and time a few calls."""
         self.begin(Phase.TRACE)
         try:
-            compiled = self._bench.bind(Mode.JAX_XLA)
+            with _errors_of_jax():
+                compiled = self._bench.bind(Mode.JAX_XLA)
         except Exception as error:
-            traceback.print_exc()
-            self.note(compiler=refusal_of(error, Phase.TRACE, backend=BACKEND))
-            self.end("jax.jit cannot trace the model")
+            self._refuse(error, Phase.TRACE, "jax.jit cannot trace the model")
             return
         forward, state = jax.jit(compiled.run), compiled.state
         self.note(operations=_equations(compiled.traced.jaxpr.jaxpr))
@@ -103,9 +105,7 @@ class JaxFindings(Findings):
         try:
             compiled.first_call_s()
         except Exception as error:
-            traceback.print_exc()
-            self.note(compiler=refusal_of(error, Phase.COMPILE, backend=BACKEND))
-            self.end("XLA does not compile the model")
+            self._refuse(error, Phase.COMPILE, "XLA does not compile the model")
             return
         self.note(compiler=CompilerVerdict(compiles=True))
         self._read_program(compiled)
@@ -118,6 +118,13 @@ class JaxFindings(Findings):
             with self.or_missing("roofline"):
                 self._time_calls(compiled, work_of(self._lowered, self._bench.inputs[0]))
         self.end("not told on JAX")
+
+    def _refuse(self, error: Exception, phase: Phase, why: str) -> None:
+        """Note that the model is not compiled, and the line of Python that the error is from."""
+        traceback.print_exception(error)
+        place = Place(op="", node="", line=line_of(error))
+        self.note(compiler=refusal_of(error, phase, backend=BACKEND, places=lambda text: (place,)))
+        self.end(why)
 
     def _read_program(self, compiled: JaxExecutable) -> None:
         """Read the program before and after XLA's optimizer."""
@@ -210,6 +217,16 @@ class Listener:
             intervals.pop()
         intervals.append((end - duration_s, end))
         self._programs += name == EVENTS[-1]
+
+
+@contextmanager
+def _errors_of_jax() -> Iterator[None]:
+    """Let Keras pass JAX's errors on: it cannot copy those about tracers (Keras 3.15.1)."""
+    keras.config.disable_traceback_filtering()
+    try:
+        yield
+    finally:
+        keras.config.enable_traceback_filtering()
 
 
 def _compilation_traps(rows: Sequence[Compilation], model: Any, batch: int | None) -> list[Trap]:

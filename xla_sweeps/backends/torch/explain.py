@@ -16,7 +16,7 @@ from torch._dynamo.utils import counters
 
 from xla_sweeps.backends.keras.explain import roofline
 from xla_sweeps.backends.keras.explain.findings import Findings, explain_bench
-from xla_sweeps.backends.keras.explain.lines import innermost_line
+from xla_sweeps.backends.keras.explain.lines import innermost_line, line_of
 from xla_sweeps.backends.torch.backend import Torch, TorchBench
 from xla_sweeps.backends.torch.declaration import BACKEND
 from xla_sweeps.backends.torch.modes import TorchExecutable
@@ -195,16 +195,13 @@ def _breaks(reasons: list[Any], counted: Mapping[str, int]) -> tuple[Break, ...]
 
 def _refused(way: str, error: Exception) -> Capture:
     """A capture that failed, with the first reason and its place."""
-    frames = [
-        (frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)
-    ]
     reasons, inner = [error_line(error)], error.__cause__ or error.__context__
     while inner is not None:
         reasons.append(error_line(inner))
         inner = inner.__cause__ or inner.__context__
     telling = (reason for reason in reasons if not reason.startswith(_TELLS_NOTHING))
-    place = innermost_line(frames, frameworks=True)
-    return Capture(way=way, graphs=None, refusal=next(telling, reasons[0]), place=place)
+    refusal = next(telling, reasons[0])
+    return Capture(way=way, graphs=None, refusal=refusal, place=line_of(error))
 
 
 def _first_line(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sysconfig
+import traceback
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -41,6 +42,14 @@ def innermost_line(frames: Sequence[tuple[str, int]], *, frameworks: bool = Fals
     return ""
 
 
+def line_of(error: BaseException) -> str:
+    """The innermost line of an error, of the user's code where there is one."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return innermost_line(
+        [(frame.filename, frame.lineno or 0) for frame in frames], frameworks=True
+    )
+
+
 @cache
 def _resolved(file: str) -> str:
     return str(Path(file).resolve())
@@ -48,7 +57,7 @@ def _resolved(file: str) -> str:
 
 def _short(file: str) -> str:
     """A file's path, without the folder that this process runs in or that packages lie in."""
-    for folder in (Path.cwd(), Path(sysconfig.get_path("purelib"))):
+    for folder in (Path(sysconfig.get_path("purelib")), Path.cwd()):
         if Path(file).is_relative_to(folder):
             return str(Path(file).relative_to(folder))
     return file
