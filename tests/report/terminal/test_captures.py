@@ -58,7 +58,7 @@ def test_programs_of_each_call_have_their_seconds() -> None:
 def test_a_process_that_dies_before_them_says_that_they_are_not_available() -> None:
     awaited = Explanation(model="net", device="CPU", captures=None, compilations=None)
     text = text_of(awaited.completed("SIGABRT"))
-    assert "what PyTorch captures: not available: SIGABRT" in text
+    assert "what is captured as graphs: not available: SIGABRT" in text
     assert "what each call compiles: not available: SIGABRT" in text
     neither = text_of(Explanation(model="net", device="CPU").completed("SIGABRT"))
-    assert "PyTorch captures" not in neither
+    assert "captured as graphs" not in neither

@@ -19,8 +19,15 @@ from xla_sweeps.backends.jax.declaration import BACKEND
 from xla_sweeps.backends.jax.macs import inside
 from xla_sweeps.backends.jax.modes import JaxExecutable
 from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.bench import nudged
 from xla_sweeps.backends.keras.explain import roofline, traps
-from xla_sweeps.backends.keras.explain.findings import Findings, explain_bench, refusal_of
+from xla_sweeps.backends.keras.explain.findings import (
+    Findings,
+    begun,
+    explain_bench,
+    refusal_of,
+    resized,
+)
 from xla_sweeps.backends.keras.explain.lines import line_of
 from xla_sweeps.backends.keras.explain.program import program_of, work_of
 from xla_sweeps.backends.keras.hlo import Module
@@ -29,7 +36,6 @@ from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.capture import Compilation
 from xla_sweeps.schema.explanation import (
     CompilerVerdict,
-    Explanation,
     Place,
     State,
     Trap,
@@ -39,9 +45,6 @@ from xla_sweeps.schema.explanation import (
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.worker.backend import Tell
-
-NUDGE = 1e-6
-"""Relative change of the inputs, as small as rounding."""
 
 EVENTS = ("jaxpr_trace", "jaxpr_to_mlir_module", "backend_compile")
 """JAX's events of tracing, lowering and compiling, in the order of a program's stages."""
@@ -72,21 +75,8 @@ class JaxFindings(Findings):
 
     def __init__(self, bench: JaxBench, tell: Tell) -> None:
         self._bench, self._model = bench, bench.built.loaded.keras_model
-        size = bench.trial.batch_size
-        super().__init__(
-            Explanation(
-                model=bench.trial.model.name,
-                device=bench.device.upper(),
-                framework=f"{BACKEND.title} {jax.__version__}",
-                inputs=tuple(
-                    f"{given.name}{[size, *given.shape]} {given.dtype}"
-                    for given in bench.built.inputs
-                ),
-                compilations=None,
-                missing=LACKS,
-            ),
-            tell,
-        )
+        framework = f"{BACKEND.title} {jax.__version__}"
+        super().__init__(begun(bench, framework, LACKS, compilations=None), tell)
         self._lowered: Module | None = None
         self._layers = [] if self._model is None else building.all_layers(self._model)
 
@@ -147,9 +137,9 @@ class JaxFindings(Findings):
         calls += [("jax.jit, first call", jitted, first), ("jax.jit, other values", jitted, second)]
         if only is None:
             less = size - 1 or 2
-            resized = keras.tree.map_structure(partial(_resized, size=less), first)
-            calls += [(f"model(x), a batch of {less}", eager, resized)]
-            calls += [(f"jax.jit, a batch of {less}", jitted, resized)]
+            fewer = resized(first, less)
+            calls += [(f"model(x), a batch of {less}", eager, fewer)]
+            calls += [(f"jax.jit, a batch of {less}", jitted, fewer)]
         with self.or_missing("compilations"):
             jax.clear_caches()
             listener = Listener()
@@ -169,7 +159,7 @@ class JaxFindings(Findings):
                 plain,
                 again,
                 under_xla,
-                lambda: _outputs(partial(bench.eagerly, _nudged(batch))),
+                lambda: _outputs(partial(bench.eagerly, nudged(batch))),
                 precision=bench.trial.precision,
             ),
             traps.jit_compile_ignored(self._model, self._layers),
@@ -233,15 +223,15 @@ def _compilation_traps(rows: Sequence[Compilation], model: Any, batch: int | Non
     """Traps that the compilations show."""
     programs = {row.call: row.programs for row in rows}
     values = TrapName.RECOMPILES_PER_VALUE
-    again, ops = programs["jax.jit, other values"], programs["model(x), first call"]
+    others, ops = programs["jax.jit, other values"], programs["model(x), first call"]
     per_shape = traps.recompiles_per_shape(model, batch)
-    resized = [row for row in rows if row.call.startswith("jax.jit, a batch of") and row.programs]
-    if per_shape.state is State.POSSIBLE and resized:
+    again = [row for row in rows if row.call.startswith("jax.jit, a batch of") and row.programs]
+    if per_shape.state is State.POSSIBLE and again:
         what = "XLA compiled again for another batch size, as for the last batch of a data set"
         per_shape = replace(per_shape, state=State.FOUND, what=what)
     return [
-        traps.found(values, f"{again} programs were compiled for other values", "fix the shapes")
-        if again
+        traps.found(values, f"{others} programs were compiled for other values", "fix the shapes")
+        if others
         else traps.none(values, "the program is the same for other values"),
         per_shape,
         traps.found(
@@ -266,17 +256,6 @@ def _layer_of(layers: dict[str, str], name: str) -> str:
     """The innermost layer in the scopes of an operation's name, else `at NAME`; "" without one."""
     scopes = [scope for scope in reversed(name.split("/")) if scope in layers]
     return layers[scopes[0]] if scopes else f"at {name}" if name else ""
-
-
-def _resized(array: Any, *, size: int) -> Any:
-    """A batch of so many samples of the same batch."""
-    return jax.numpy.resize(array, (size, *array.shape[1:]))
-
-
-def _nudged(batch: Any) -> Any:
-    return jax.tree.map(
-        lambda array: array * (1 + NUDGE) if array.dtype.kind == "f" else array, batch
-    )
 
 
 def _outputs(run: Callable[[], Any]) -> traps.Ran:

@@ -16,9 +16,6 @@ from xla_sweeps.backends.tensorflow.operations import lowered
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
-NUDGE = 1e-6
-"""Relative change of the inputs, as small as rounding."""
-
 
 def build(
     spec: ModelSpec, *, precision: str, seed: int, step: Step = building.forward_of
@@ -82,13 +79,6 @@ def macs(built: BuiltModel) -> MacCount:
         function = tf.function(forward, jit_compile=True, autograph=False)
         count = count_macs(lowered(function, *signature))
     return count.of_each(batch)
-
-
-def nudged(batch: Any) -> Any:
-    """A batch changed by about as little as rounding changes it."""
-    return tf.nest.map_structure(
-        lambda tensor: tensor * (1 + NUDGE) if tensor.dtype.is_floating else tensor, batch
-    )
 
 
 def widened(tensor: Any) -> Any:

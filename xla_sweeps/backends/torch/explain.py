@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import keras
 import torch
 from torch._dynamo.utils import counters
 
 from xla_sweeps.backends.keras.explain import roofline
-from xla_sweeps.backends.keras.explain.findings import Findings, explain_bench
+from xla_sweeps.backends.keras.explain.findings import Findings, begun, explain_bench, resized
 from xla_sweeps.backends.keras.explain.lines import innermost_line, line_of
 from xla_sweeps.backends.torch.backend import Torch, TorchBench
 from xla_sweeps.backends.torch.declaration import BACKEND
@@ -24,7 +23,7 @@ from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.capture import Break, Capture
-from xla_sweeps.schema.explanation import Explanation, Work
+from xla_sweeps.schema.explanation import Work
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.worker.backend import Tell
@@ -55,21 +54,8 @@ class TorchFindings(Findings):
 
     def __init__(self, bench: TorchBench, tell: Tell) -> None:
         self._bench = bench
-        size = bench.trial.batch_size
-        super().__init__(
-            Explanation(
-                model=bench.trial.model.name,
-                device=bench.device.upper(),
-                framework=f"{BACKEND.title} {torch.__version__}",
-                inputs=tuple(
-                    f"{given.name}{[size, *given.shape]} {given.dtype}"
-                    for given in bench.built.inputs
-                ),
-                captures=None,
-                missing=LACKS,
-            ),
-            tell,
-        )
+        framework = f"{BACKEND.title} {torch.__version__}"
+        super().__init__(begun(bench, framework, LACKS, captures=None), tell)
 
     def explain(self) -> None:
         """Capture the model in both ways, compile what was exported, and time a few calls."""
@@ -112,7 +98,7 @@ class TorchFindings(Findings):
         calls = {"the same batch": batch}
         if self._bench.built.loaded.batch is None:
             sizes = [size - 1 or 2, size + 2]
-            calls |= {f"a batch of {size}": _resized(batch, size) for size in sizes}
+            calls |= {f"a batch of {size}": resized(batch, size) for size in sizes}
         way, reasons = Mode.TORCH_COMPILE.switch, list[Any]()
 
         def collect(graph: Any, _: Any) -> Any:
@@ -129,7 +115,7 @@ class TorchFindings(Findings):
                 return _refused(way, error)
             stats = Counter(counters["stats"]) - before["stats"]
             breaks = _breaks(reasons, Counter(counters["graph_break"]) - before["graph_break"])
-            more = {words: _graphs_of(call, resized) for words, resized in calls.items()}
+            more = {words: _graphs_of(call, other) for words, other in calls.items()}
         return Capture(
             way=way,
             graphs=stats["unique_graphs"],
@@ -228,13 +214,6 @@ def _limits_reached() -> Iterator[list[str]]:
         yield reached
     finally:
         logger.removeHandler(handler)
-
-
-def _resized(batch: Any, size: int) -> Any:
-    """A batch of so many samples of the same batch."""
-    return keras.tree.map_structure(
-        lambda tensor: tensor[torch.arange(size, device=tensor.device) % len(tensor)], batch
-    )
 
 
 def _bound(call: Callable[[Any], Any], argument: Any) -> list[TorchExecutable]:

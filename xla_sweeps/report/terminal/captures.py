@@ -31,7 +31,7 @@ def compilations_text(explanation: Explanation) -> Iterator[str]:
 def captures_text(explanation: Explanation) -> Iterator[str]:
     """Graphs and operations that are captured, where graphs break, and what compiles again."""
     if explanation.captures is None:
-        yield from missing(explanation, "captures", "what PyTorch captures")
+        yield from missing(explanation, "captures", "what is captured as graphs")
     for capture in explanation.captures or ():
         yield from _capture(capture)
 

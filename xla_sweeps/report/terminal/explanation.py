@@ -379,7 +379,7 @@ _SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[Explanation], Iterator[st
     ("Auto-clustering", ("clustering",), _clustering),
     ("What XLA makes of it", ("graph_operations", "hlo_operations", "program"), _program),
     ("What each call compiles", ("compilations",), compilations_text),
-    ("What PyTorch captures", ("captures",), captures_text),
+    ("What is captured as graphs", ("captures",), captures_text),
     ("How fast it could be", ("roofline",), _roofline),
     ("Where the time goes", ("time",), _time),
 )

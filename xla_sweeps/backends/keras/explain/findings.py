@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import keras
+
+from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import diagnose_exception, error_line, error_text
 from xla_sweeps.schema.backend import Backend
@@ -56,6 +59,39 @@ class Findings:
         except Exception as error:
             traceback.print_exc()
             self.miss(error_line(error), *parts)
+
+
+def begun(bench: Any, framework: str, missing: Mapping[str, str], **parts: Any) -> Explanation:
+    """An explanation of which nothing but the model is known.
+
+    Args:
+        bench: has the model and its trial.
+        framework: that runs it, with its version.
+        missing: why it cannot tell some parts.
+        parts: further ones.
+    """
+    return Explanation(
+        model=bench.trial.model.name,
+        device=bench.device.upper(),
+        framework=framework,
+        inputs=inputs_of(bench.built, bench.trial.batch_size),
+        missing=missing,
+        **parts,
+    )
+
+
+def inputs_of(built: BuiltModel, size: int) -> tuple[str, ...]:
+    """The inputs of a model for batches of this size, with their types."""
+    return tuple(f"{given.name}{[size, *given.shape]} {given.dtype}" for given in built.inputs)
+
+
+def resized(batch: Any, size: int) -> Any:
+    """A batch of so many samples of the same batch."""
+
+    def taken(tensor: Any) -> Any:
+        return keras.ops.take(tensor, [row % len(tensor) for row in range(size)], axis=0)
+
+    return keras.tree.map_structure(taken, batch)
 
 
 def refusal_of(

@@ -14,8 +14,9 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.bench import nudged
 from xla_sweeps.backends.keras.explain import program, roofline
-from xla_sweeps.backends.keras.explain.findings import Findings, refusal_of
+from xla_sweeps.backends.keras.explain.findings import Findings, inputs_of, refusal_of
 from xla_sweeps.backends.keras.explain.traps import (
     RANDOM,
     Ran,
@@ -106,9 +107,7 @@ class Explaining(Findings):
             model=name,
             device=refusals.DEVICES["gpu" if "GPU" in device else "cpu"],
             framework=f"{BACKEND.title} {tf.__version__}",
-            inputs=tuple(
-                f"{given.name}{[size, *given.shape]} {given.dtype}" for given in built.inputs
-            ),
+            inputs=inputs_of(built, size),
             registered=refusals.registered(),
         )
         super().__init__(explanation, tell)
@@ -230,7 +229,7 @@ class Explaining(Findings):
         vanished = (
             first if isinstance(first, Exception) and not isinstance(compiled, Exception) else None
         )
-        nudged = replace(graph, inputs=[models.nudged(graph.inputs[0])])
+        moved = replace(graph, inputs=[nudged(graph.inputs[0])])
         self.note(
             *traps.vanished_errors(ops, vanished, device=self._device),
             other_shape(first, compiled, traps.changed_sizes(ops)),
@@ -240,7 +239,7 @@ class Explaining(Findings):
                 first,
                 again,
                 compiled,
-                lambda: _outputs(nudged),
+                lambda: _outputs(moved),
                 precision=self._precision,
                 places=traps.narrowing(ops),
             ),
