@@ -1,7 +1,6 @@
 """The messages of XLA's `hlo.proto` and `xla_data.proto`, as far as they are read here.
 
-XLA keeps the numbers of fields, so programs of TensorFlow and JAX are both read, and JAX ships no
-messages of its own. What is not declared stays in a message as unknown fields.
+JAX ships no messages of its own. TensorFlow does; they have the same fields, and more.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ _FIELDS = {
         "called_computation_ids": (38, "int64*"),
         "backend_config": (43, "bytes"),
         "feature_group_count": (50, "int64"),
-        "batch_group_count": (58, "int64"),
         "comparison_direction": (63, "string"),
     },
     "Shape": {

@@ -115,8 +115,13 @@ def _counts(attribute: str) -> bool:
 def lowered(function: Any, *inputs: Any) -> Module:
     """The program that a `tf.function` is for XLA before its optimizer.
 
+    Its messages are TensorFlow's: they have every field, so that two programs can be compared.
+
     Args:
         function: XLA compiles it.
         inputs: its arguments, or their specs.
     """
-    return Module.parsed(function.experimental_get_compiler_ir(*inputs)(stage="hlo_serialized"))
+    from tensorflow.compiler.xla.service.hlo_pb2 import HloModuleProto
+
+    content = function.experimental_get_compiler_ir(*inputs)(stage="hlo_serialized")
+    return Module(HloModuleProto.FromString(content))
