@@ -193,3 +193,22 @@ def test_ui_json_writes_an_object_a_line_and_ends_with_the_result(tmp_path: Path
     assert [Path(path).is_file() for path in end["records"]] == [True]
     assert "replicate" in end["text"]
     assert [mode["label"] for mode in end["summary"]["modes"]]
+
+
+@pytest.mark.parametrize(
+    ("modes", "line"),
+    [
+        ("fake_graph,fake_xla", "explain: FakeWork explains no model"),
+        (
+            "fake_xla,graph,xla",
+            "explain: modes of tensorflow and fake: a model is explained on one backend; "
+            "give backend=tensorflow or backend=fake in place of modes",
+        ),
+    ],
+)
+def test_what_no_single_backend_explains_is_refused_in_one_line(
+    modes: str, line: str, tmp_path: Path
+) -> None:
+    done = run("explain", "model=mobilenet_v1", "device=cpu", f"modes=[{modes}]", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"xla-sweeps: {line}\n"

@@ -46,11 +46,16 @@ def test_what_is_no_choice_of_xla_has_nothing_to_write(pair: dict[str, float]) -
     assert "write" not in dict(next_steps(headline(**pair)))
 
 
-@pytest.mark.parametrize(("export_s", "steps"), [(0.05, ["write"]), (0.9, [])])
+@pytest.mark.parametrize(("export_s", "steps"), [(0.05, ["write", "why"]), (0.9, ["why"])])
 def test_a_faster_mode_of_another_backend_names_its_code(export_s: float, steps: list[str]) -> None:
     named = dict(next_steps(headline(torch_eager=0.2, torch_export=export_s)))
     assert list(named) == steps
     assert "torch.export" in named.get("write", "torch.export")
+    assert named["why"].endswith(" resolution=224 backend=torch")
+
+
+def test_modes_of_two_backends_are_explained_by_neither() -> None:
+    assert "why" not in dict(next_steps(headline(graph=0.2, jax_xla=0.1)))
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorflow.compiler.xla.service.hlo_pb2 import HloModuleProto
-from tensorflow.compiler.xla.xla_data_pb2 import PrimitiveType, ShapeProto
-
-from xla_sweeps.backends.tensorflow.hlo import Module
+from xla_sweeps.backends.keras.hlo import Module
+from xla_sweeps.backends.keras.hlo_messages import TYPES, ModuleMessage, ShapeMessage
 
 
 @dataclass(frozen=True, kw_only=True)
 class Op:
-    """An instruction; `fields` are those of `HloInstructionProto`."""
+    """An instruction; `fields` are those of an instruction."""
 
     name: str
     shape: str
@@ -96,7 +94,12 @@ def product(
 
 def module(**computations: Sequence[Op]) -> Module:
     """A module; the last computation is its entry, the last instruction of each the root."""
-    content, numbers = HloModuleProto(), dict[str, int]()
+    return Module(message(**computations))
+
+
+def message(**computations: Sequence[Op]) -> Any:
+    """The message of the same module."""
+    content, numbers = ModuleMessage(), dict[str, int]()
     ids = {name: number for number, name in enumerate(computations, 1)}
     for name, instructions in computations.items():
         computation = content.computations.add(id=ids[name], name=name)
@@ -112,18 +115,18 @@ def module(**computations: Sequence[Op]) -> Module:
                 **each.fields,
             )
         content.entry_computation_id = computation.id
-    return Module(content)
+    return content
 
 
-def shape_of(text: str) -> ShapeProto:
+def shape_of(text: str) -> Any:
     """A shape from how XLA writes it, without layouts."""
     arrays = [
-        ShapeProto(
-            element_type=PrimitiveType.Value(dtype.upper()),
+        ShapeMessage(
+            element_type=TYPES.values_by_name[dtype.upper()].number,
             dimensions=[int(size) for size in sizes.split(",") if size],
         )
         for dtype, sizes in re.findall(r"([a-z]\w*)\[([\d,]*)\]", text)
     ]
     if not text.startswith("("):
         return arrays[0]
-    return ShapeProto(element_type=PrimitiveType.TUPLE, tuple_shapes=arrays)
+    return ShapeMessage(element_type=TYPES.values_by_name["TUPLE"].number, tuple_shapes=arrays)

@@ -40,7 +40,7 @@ COMMANDS = {
     "sweep": Command("FILE", "run or resume a sweep: on this machine, Ray, Slurm or by W&B agents"),
     "agents": Command("SWEEP", "join a W&B sweep: one real `wandb agent` on each device"),
     "explain": Command(
-        "model=…", "operations that XLA rejects, silent traps, and where the time goes"
+        "model=…", "operations that XLA rejects, silent traps, graph breaks, where the time goes"
     ),
     "predict-cost": Command(
         "model=…", "costs of model.predict per call and sample, and when to call the model instead"

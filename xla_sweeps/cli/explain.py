@@ -1,4 +1,4 @@
-"""The command `explain`: how XLA compiles a model, and why it gains or loses."""
+"""The command `explain`: how a model is compiled, and why that gains or loses."""
 
 from __future__ import annotations
 

@@ -14,20 +14,17 @@ from pathlib import Path
 import msgspec
 
 from xla_sweeps.config.settings import Settings
-from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import protocol, workers
 from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.measure.monitor import Sampler
-from xla_sweeps.schema.backend import backends_of, default_backend
+from xla_sweeps.schema.backend import Backend, backends, backends_of, default_backend
 from xla_sweeps.schema.explanation import Explanation, OpList
-from xla_sweeps.schema.modes import Mode, mode_in
+from xla_sweeps.schema.modes import SCENARIOS, Scenario
 from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.system import programs
+from xla_sweeps.system import environment, programs
 from xla_sweeps.system.leases import Leases, whole_replicate
 from xla_sweeps.system.process import StopSignals, adopting_orphans
-
-ROLES = (Mode.GRAPH.role, Mode.XLA.role, Mode.AUTOCLUSTER.role)
-"""The roles of the modes that a model is tried in."""
 
 
 def explain(
@@ -49,10 +46,12 @@ def explain(
         What was found, and whether the process finished.
 
     Raises:
+        ConfigError: no backend, or more than one, is to explain it.
         KeyboardInterrupt: a signal ended it.
     """
-    backend = backends_of(settings.trial)[0]
-    modes = tuple(str(mode) for role in ROLES if (mode := mode_in(backend.name, role)))
+    backend = explained_backend(settings)
+    every = SCENARIOS[Scenario.CALL].modes
+    modes = tuple(str(mode) for mode in every if mode.backend == backend.name)
     trial = replace(settings.trial, modes=modes)
     job = ReplicateJob(trial=trial, replicate=1, modes=modes, order_seed=0)
     explained, why = Explanation(model=trial.model.name, device=""), ""
@@ -94,6 +93,33 @@ def explain(
     if signals.number:
         raise KeyboardInterrupt
     return (explained.completed(why), False) if why else (explained, True)
+
+
+def explained_backend(settings: Settings) -> Backend:
+    """The backend that explains the model of a trial.
+
+    Raises:
+        ConfigError: the modes belong to several backends, or theirs explains no model or is not
+            installed.
+    """
+    backend, *others = backends_of(settings.trial)
+    if others:
+        names = [each.name for each in (backend, *others)]
+        raise ConfigError(
+            f"explain: modes of {' and '.join(names)}: a model is explained on one backend; "
+            f"give backend={' or backend='.join(names)} in place of modes"
+        )
+    if not backend.explains:
+        raise ConfigError(f"explain: {backend.title} explains no model")
+    if not _is_installed(backend):
+        able = [f"backend={each.name}" for each in backends() if _is_installed(each)]
+        instead = f", or add {' or '.join(able)}" if able else ""
+        raise ConfigError(f"explain: {backend.title} is not installed; install it{instead}")
+    return backend
+
+
+def _is_installed(backend: Backend) -> bool:
+    return environment.is_installed(backend.extra or backend.name)
 
 
 def compiled_ops() -> OpList:

@@ -35,8 +35,9 @@ _PROGRAM = "python -m xla_sweeps "
 def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
     """The next steps after a comparison of XLA with the same execution without it, by their names.
 
-    Of a mode outside TensorFlow, what to write where it is faster. Nothing for other pairs,
-    published rows and failures, whose hints are shown elsewhere.
+    Of a mode outside TensorFlow, what to write where it is faster than another mode of its
+    framework, and the command that says why. Nothing for other pairs, published rows and failures,
+    whose hints are shown elsewhere.
     """
     baseline, candidate = row.baseline.mode, row.candidate.mode
     if row.provenance.origin == IMPORTED or not baseline or is_aa_pair(baseline, candidate):
@@ -47,12 +48,12 @@ def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
         told = mode.entry.is_method or not is_told_by(row.trial.scenario, candidate)
         if verdict is Verdict.FASTER and not told:
             yield "write", mode.switch
+        if verdict in _SWITCH and mode_of(baseline).backend == mode.backend:
+            yield from _why(row, mode.backend)
     elif executions == (Execution.GRAPH, Execution.XLA) and verdict in _SWITCH:
         switch = _SWITCH[verdict]
         yield "write", facts_of(row.trial.scenario).write.format(switch=switch)
-        if explained := explain_command(row.provenance.command):
-            trains = facts_of(row.trial.scenario).trains
-            yield "why", f"{explained}{'  # of the forward pass' if trains else ''}"
+        yield from _why(row)
     more = row.speedup.replicates_to_settle
     if verdict is Verdict.AMBIGUOUS and more and more <= MOST_TO_SETTLE and row.provenance.command:
         yield "next", _again(row.provenance.command, int(more))
@@ -81,12 +82,25 @@ def fastest_way(row: ComparisonRow, modes: Iterable[ModeSummary]) -> str:
     return f"{'~ ' if row.status is Status.CONTAMINATED else ''}{text}."
 
 
-def explain_command(command: str) -> str:
-    """The command that says why, of the same model as a trial's command; "" for another program."""
+def _why(row: ComparisonRow, backend: str = "") -> Iterator[tuple[str, str]]:
+    """The command that says why."""
+    if explained := explain_command(row.provenance.command, backend):
+        trains = facts_of(row.trial.scenario).trains
+        yield "why", f"{explained}{'  # of the forward pass' if trains else ''}"
+
+
+def explain_command(command: str, backend: str = "") -> str:
+    """The command that says why, of the same model as a trial's command; "" for another program.
+
+    Args:
+        command: of the trial.
+        backend: that explains it, if not the default one.
+    """
     if not command.startswith(_PROGRAM):
         return ""
     words = shlex.split(command.removeprefix(_PROGRAM))
     kept = [word for word in words if word.partition("=")[0] in _OF_THE_MODEL]
+    kept += [f"backend={backend}"] if backend else []
     return shlex.join(["xla-sweeps", "explain", *kept])
 
 

@@ -45,8 +45,9 @@ class Backend:
         name: as in `Mode.backend`.
         title: as people write it.
         programs: commands that start a process of it: `worker`, which measures (`worker.server`).
-            Optional: `flags`, which reads the flags and ends; `toolchain`, `explain`, `ops`,
-            `make_data`, `replicas`.
+            Optional: `flags`, which reads the flags and ends; `toolchain`, `ops`, `make_data`,
+            `replicas`.
+        explains: whether its worker explains a model, too.
         packages: what is installed of it, each under the names that it may have, for the record.
         identity: packages whose versions are part of a trial's identity.
         shown: what a worker tells of its versions and people are shown, by key.
@@ -69,6 +70,7 @@ class Backend:
     name: str
     title: str
     programs: Mapping[str, tuple[str, ...]]
+    explains: bool = False
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     identity: tuple[str, ...] = ()
     shown: Mapping[str, str] = field(default_factory=dict)

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
+from xla_sweeps.schema.capture import Capture, Compilation
+
 
 class TrapName(StrEnum):
     """Ways in which a program under XLA may differ without an error."""
@@ -349,21 +351,24 @@ class Explanation:
     """Facts that are known of one model so far.
 
     Attributes:
-        device: XLA's device that is asked about.
-        registered: the devices whose kernels this TensorFlow lists.
+        device: that is asked about, as the framework or XLA names it.
+        framework: the framework that runs it, with its version.
+        registered: the devices of XLA whose kernels are listed.
         operations: of the traced graph, its functions included.
         roofline: the least time of a call, and what each mode achieves of it.
         graph_operations: that compute something, in the graph that graph mode runs: after
             TensorFlow's optimizer.
         hlo_operations: of the program that XLA compiles, before its optimizer.
-        traps: one for each name once the process has finished.
+        compilations: what calls compile; empty if the framework does not tell.
+        captures: what is captured as graphs; empty if the framework has no such compiler.
+        traps: one for each name once the process has finished, unless none was looked for.
         missing: why a part is not available, by its name here.
         others: other processes' load while it was timed, in words; "" where the machine was quiet.
     """
 
     model: str
     device: str
-    tensorflow: str = ""
+    framework: str = ""
     inputs: tuple[str, ...] = ()
     registered: tuple[str, ...] | None = None
     operations: int | None = None
@@ -375,6 +380,8 @@ class Explanation:
     hlo_operations: int | None = None
     program: Program | None = None
     time: Time | None = None
+    compilations: tuple[Compilation, ...] | None = ()
+    captures: tuple[Capture, ...] | None = ()
     traps: tuple[Trap, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
     others: str = ""
@@ -383,8 +390,9 @@ class Explanation:
         """The explanation with a reason for whatever is not available."""
         unknown = [each.name for each in fields(self) if getattr(self, each.name) is None]
         have = {trap.name for trap in self.traps}
+        wanted = () if "traps" in self.missing else TrapName
         rest = [
-            Trap(name=name, state=State.UNKNOWN, what=why) for name in TrapName if name not in have
+            Trap(name=name, state=State.UNKNOWN, what=why) for name in wanted if name not in have
         ]
         missing = {**dict.fromkeys(unknown, why), **self.missing}
         return replace(self, missing=missing, traps=(*self.traps, *rest))

@@ -17,6 +17,9 @@ from xla_sweeps.worker.sharing import Shared
 Tell = Callable[[protocol.Event], None]
 """Sends an event to the parent."""
 
+Explain = Callable[[protocol.Explain, Tell], None]
+"""Explains a model, and sends what is known so far as events."""
+
 
 class Executable(timing.Renewable, Protocol):
     """A model in one mode, its inputs on the device."""

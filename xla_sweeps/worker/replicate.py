@@ -30,7 +30,7 @@ from xla_sweeps.schema.measurement import (
 from xla_sweeps.schema.modes import Execution, Mode, mode_in, mode_of
 from xla_sweeps.schema.trial import ModelSpec, ReplicateJob, size_text
 from xla_sweeps.worker import sharing
-from xla_sweeps.worker.backend import Executable, Framework, Model, Tell
+from xla_sweeps.worker.backend import Executable, Explain, Framework, Model, Tell
 
 CLOCK = time.perf_counter_ns
 
@@ -60,10 +60,19 @@ class Replicate:
         load: imports the framework.
         title: of the framework, as people write it.
         tell: sends an event to the parent.
+        load_explain: imports what explains a model; None if the framework declares nothing.
     """
 
-    def __init__(self, load: Callable[[], Framework], tell: Tell, *, title: str) -> None:
+    def __init__(
+        self,
+        load: Callable[[], Framework],
+        tell: Tell,
+        *,
+        title: str,
+        load_explain: Callable[[], Explain] | None = None,
+    ) -> None:
         self._load, self._tell, self._title = load, tell, title
+        self._load_explain = load_explain
         self._framework: Framework
         self._job: ReplicateJob
         self._model: Model
@@ -74,6 +83,10 @@ class Replicate:
         """Do what is asked; raises whatever the framework or the model raises."""
         if isinstance(request, protocol.SetUp):
             return self._set_up(request)
+        if isinstance(request, protocol.Explain) and self._load_explain:
+            self._tell(protocol.Stage(phase=Phase.IMPORT, detail=self._title))
+            self._load_explain()(request, self._tell)
+            return protocol.Finished()
         with self._framework.device(self._job.trial):
             match request:
                 case protocol.Prepare(mode=mode):

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from explanations import KNOWN
 
-from xla_sweeps.report.terminal.explanation import WIDTH, explanation_text, ops_text
+from xla_sweeps.report.terminal.explained_lines import WIDTH
+from xla_sweeps.report.terminal.explanation import explanation_text, ops_text
 from xla_sweeps.schema.explanation import (
     Explanation,
     OpList,

@@ -7,12 +7,8 @@ from dataclasses import replace
 import pytest
 
 from xla_sweeps.analysis.roofline import roofline
-from xla_sweeps.report.terminal.explanation import (
-    NOT_AVAILABLE,
-    explanation_text,
-    scaled,
-    verdict,
-)
+from xla_sweeps.report.terminal.explained_lines import NOT_AVAILABLE, scaled
+from xla_sweeps.report.terminal.explanation import explanation_text, verdict
 from xla_sweeps.schema.explanation import Explanation, Peak, Roofline, Work
 
 PEAKS = (
@@ -32,7 +28,7 @@ def text_of(bounds: Roofline) -> str:
     """The section on it, with one blank between words."""
     text = explanation_text(Explanation(model="net", device="", roofline=bounds))
     return " ".join(
-        text.partition("How fast it could be")[2].partition("Where the time")[0].split()
+        text.partition("How fast it could be")[2].partition("\nNot available")[0].split()
     )
 
 

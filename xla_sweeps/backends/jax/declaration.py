@@ -35,6 +35,7 @@ BACKEND = Backend(
     name="jax",
     title="JAX",
     programs={"worker": python_command("xla_sweeps.backends.jax.worker")},
+    explains=True,
     packages={name: (name,) for name in ("jax", "jaxlib", "keras", "keras-hub")},
     identity=("jax", "jaxlib", "keras"),
     shown={"jax": "JAX", "keras": "Keras"},

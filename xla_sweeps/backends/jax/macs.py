@@ -26,7 +26,7 @@ def count_macs(jaxpr: Any) -> MacCount:
             written = _TYPES.get(dtype.name, f"{dtype.kind}{8 * dtype.itemsize}".replace("i", "s"))
             count.by_type += Counter({written: own(equation)})
             continue
-        parts = [count_macs(part) for part in _inside(given)]
+        parts = [count_macs(part) for part in inside(given)]
         if name == "cond" and parts:
             parts = [max(parts, key=lambda part: part.total)]
         times = given["length"] if name == "scan" else None if name == "while" else 1
@@ -35,7 +35,7 @@ def count_macs(jaxpr: Any) -> MacCount:
     return count
 
 
-def _inside(params: Any) -> list[Any]:
+def inside(params: Any) -> list[Any]:
     """The programs among an equation's parameters."""
     listed = [each for value in params.values() for each in _several(value)]
     return [inner for each in listed if hasattr(inner := getattr(each, "jaxpr", each), "eqns")]

@@ -1,10 +1,10 @@
-"""Entry point of a process that measures; its parent is `measure.workers`."""
+"""Entry point of a process that measures or explains; its parent is `measure.workers`."""
 
 from __future__ import annotations
 
 from xla_sweeps.backends.jax.declaration import BACKEND
 from xla_sweeps.worker import server
-from xla_sweeps.worker.backend import Framework
+from xla_sweeps.worker.backend import Explain, Framework
 from xla_sweeps.worker.replicate import Replicate
 
 
@@ -15,5 +15,16 @@ def load() -> Framework:
     return Jax()
 
 
+def load_explain() -> Explain:
+    """Load JAX and what explains its models."""
+    from xla_sweeps.backends.jax.explain import explain
+
+    return explain
+
+
 if __name__ == "__main__":
-    server.main(lambda channel: Replicate(load, channel.send, title=BACKEND.title).answer)
+    server.main(
+        lambda channel: (
+            Replicate(load, channel.send, title=BACKEND.title, load_explain=load_explain).answer
+        )
+    )

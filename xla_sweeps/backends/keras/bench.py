@@ -37,6 +37,9 @@ TRIVIAL_SYNCHRONIZATION = {
     "note": "trivial: calls on a CPU return when they are done",
 }
 
+NUDGE = 1e-6
+"""Relative change of the inputs, as small as rounding."""
+
 _IMAGE_RANK = 3
 
 
@@ -184,6 +187,16 @@ class KerasBench(ABC, Generic[E]):
     def runs_away(self, executable: E, calls: int) -> str:
         """Reason why calls in a row are no steady state; "" where they are."""
         return ""
+
+
+def nudged(batch: Any) -> Any:
+    """A batch changed by about as little as rounding changes it."""
+
+    def changed(tensor: Any) -> Any:
+        is_floating = "float" in keras.backend.standardize_dtype(tensor.dtype)
+        return tensor * (1 + NUDGE) if is_floating else tensor
+
+    return keras.tree.map_structure(changed, batch)
 
 
 def check_batch(built: BuiltModel, trial: Trial) -> None:

@@ -23,16 +23,15 @@ from xla_sweeps.backends.keras.bench import (
     facts_of,
 )
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE
+from xla_sweeps.backends.keras.macs import count_macs
 from xla_sweeps.backends.tensorflow import (
     devices,
-    macs,
     memory,
     models,
     modes,
     synchronization,
 )
-from xla_sweeps.backends.tensorflow.hlo import Module
-from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint
+from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint, lowered
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import Flag, Flagged, Phase
@@ -136,8 +135,8 @@ class Bench(KerasBench[modes.ModeExecutable]):
             if xla is None:
                 count = models.macs(self.built)
             else:
-                module = Module.of(xla.function, xla.inputs[0])
-                count = macs.count_macs(module).of_each(self.trial.batch_size)
+                module = lowered(xla.function, xla.inputs[0])
+                count = count_macs(module).of_each(self.trial.batch_size)
             self.facts = replace(
                 self.facts,
                 macs=count.total,

@@ -116,6 +116,7 @@ BACKEND = Backend(
         program: python_command(f"xla_sweeps.backends.tensorflow.{module}")
         for program, module in _PROGRAMS.items()
     },
+    explains=True,
     packages={
         "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tf-nightly"),
         **{

@@ -10,14 +10,11 @@ import tensorflow as tf
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.building import BuiltModel, Step
 from xla_sweeps.backends.keras.mac_count import MacCount
+from xla_sweeps.backends.keras.macs import count_macs
 from xla_sweeps.backends.keras.sources.inputs import drawn
-from xla_sweeps.backends.tensorflow.hlo import Module
-from xla_sweeps.backends.tensorflow.macs import count_macs
+from xla_sweeps.backends.tensorflow.operations import lowered
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
-
-NUDGE = 1e-6
-"""Relative change of the inputs, as small as rounding."""
 
 
 def build(
@@ -80,15 +77,8 @@ def macs(built: BuiltModel) -> MacCount:
 
     with tf.device("/device:CPU:0"):
         function = tf.function(forward, jit_compile=True, autograph=False)
-        count = count_macs(Module.of(function, *signature))
+        count = count_macs(lowered(function, *signature))
     return count.of_each(batch)
-
-
-def nudged(batch: Any) -> Any:
-    """A batch changed by about as little as rounding changes it."""
-    return tf.nest.map_structure(
-        lambda tensor: tensor * (1 + NUDGE) if tensor.dtype.is_floating else tensor, batch
-    )
 
 
 def widened(tensor: Any) -> Any:

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from xla_sweeps.backends.keras.hlo import Module
+
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 """Operations in whose place XLA puts the function that they call."""
 
@@ -108,3 +110,18 @@ def _line(node: Any) -> str:
 
 def _counts(attribute: str) -> bool:
     return attribute == _SHAPES or not (attribute.startswith("_") or attribute in _IGNORED)
+
+
+def lowered(function: Any, *inputs: Any) -> Module:
+    """The program that a `tf.function` is for XLA before its optimizer.
+
+    Its messages are TensorFlow's: they have every field, so that two programs can be compared.
+
+    Args:
+        function: XLA compiles it.
+        inputs: its arguments, or their specs.
+    """
+    from tensorflow.compiler.xla.service.hlo_pb2 import HloModuleProto
+
+    content = function.experimental_get_compiler_ir(*inputs)(stage="hlo_serialized")
+    return Module(HloModuleProto.FromString(content))

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
-from xla_sweeps.measure import protocol
-from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.worker import server
-from xla_sweeps.worker.backend import Framework
+from xla_sweeps.worker.backend import Explain, Framework
 from xla_sweeps.worker.replicate import Replicate
 
 
@@ -19,20 +15,16 @@ def load() -> Framework:
     return TensorFlow()
 
 
-def answer(
-    channel: server.Channel, replicate: Replicate, request: protocol.Request
-) -> protocol.Reply:
-    """Do what is asked; an explanation is sent as events, as far as it is known."""
-    if not isinstance(request, protocol.Explain):
-        return replicate.answer(request)
-    channel.send(protocol.Stage(phase=Phase.IMPORT, detail=BACKEND.title))
-    from xla_sweeps.backends.tensorflow.explain import explaining
+def load_explain() -> Explain:
+    """Load TensorFlow and what explains its models."""
+    from xla_sweeps.backends.tensorflow.explain.explaining import explain
 
-    explaining.explain(request, channel)
-    return protocol.Finished()
+    return explain
 
 
 if __name__ == "__main__":
     server.main(
-        lambda channel: partial(answer, channel, Replicate(load, channel.send, title=BACKEND.title))
+        lambda channel: (
+            Replicate(load, channel.send, title=BACKEND.title, load_explain=load_explain).answer
+        )
     )

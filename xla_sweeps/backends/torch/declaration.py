@@ -35,6 +35,7 @@ BACKEND = Backend(
     name="torch",
     title="PyTorch",
     programs={"worker": python_command("xla_sweeps.backends.torch.worker")},
+    explains=True,
     packages={name: (name,) for name in ("torch", "keras", "keras-hub")},
     identity=("torch", "keras"),
     shown={"torch": "PyTorch", "keras": "Keras"},

@@ -9,7 +9,7 @@ import tempfile
 from xla_sweeps.backends.torch.declaration import BACKEND
 from xla_sweeps.system.process import die_with_parent
 from xla_sweeps.worker import server
-from xla_sweeps.worker.backend import Framework
+from xla_sweeps.worker.backend import Explain, Framework
 from xla_sweeps.worker.replicate import Replicate
 
 
@@ -20,6 +20,13 @@ def load() -> Framework:
     return Torch()
 
 
+def load_explain() -> Explain:
+    """Load PyTorch and what explains its models."""
+    from xla_sweeps.backends.torch.explain import explain
+
+    return explain
+
+
 def main() -> None:
     """Serve the parent with a fresh folder for compiled code: none is left from another process."""
     parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
@@ -28,7 +35,9 @@ def main() -> None:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
         code = server.serve(
             descriptor,
-            lambda channel: Replicate(load, channel.send, title=BACKEND.title).answer,
+            lambda channel: (
+                Replicate(load, channel.send, title=BACKEND.title, load_explain=load_explain).answer
+            ),
         )
     server.end(code)
 

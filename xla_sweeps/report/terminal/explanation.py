@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from xla_sweeps.report.terminal.captures import captures_text, compilations_text
+from xla_sweeps.report.terminal.explained_lines import (
+    NOT_AVAILABLE,
+    PLACES,
+    finding,
+    missing,
+    percent,
+    scaled,
+    seconds,
+    table,
+    wrapped,
+)
 from xla_sweeps.report.terminal.trial_progress import STAGES
 from xla_sweeps.schema.explanation import (
     Explanation,
     Kind,
     OpList,
-    Place,
     Roofline,
     State,
     Support,
 )
-from xla_sweeps.schema.modes import Mode, Role, mode_of
+from xla_sweeps.schema.modes import Role, baseline_of, headline_pairs, mode_of
 from xla_sweeps.system.text import counted, displayable
-
-WIDTH = 80
-
-PLACES = 3
-"""Places that are listed; JSON has all."""
 
 TRACE_SLOWS = 1.5
 """Factor by which a trace may slow a call before what it says is doubtful."""
@@ -35,10 +40,6 @@ LEFT_OUT = (
 )
 """Limits of the bound."""
 
-NOT_AVAILABLE = "not available"
-
-_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-
 _MARKS = {State.FOUND: "!", State.POSSIBLE: "?", State.NONE: "✓", State.UNKNOWN: "–"}
 
 
@@ -49,8 +50,7 @@ def stage_line(phase: str, subject: str) -> str:
 
 def explanation_text(explanation: Explanation) -> str:
     """An explanation in lines of at most 80 columns."""
-    facts = [*explanation.inputs, explanation.device]
-    facts += [f"TensorFlow {explanation.tensorflow}"] if explanation.tensorflow else []
+    facts = [*explanation.inputs, explanation.device, explanation.framework]
     if explanation.operations is not None:
         facts.append(f"{explanation.operations:,} operations traced")
     lines = [explanation.model, *wrapped(" · ".join(filter(None, facts)), 0)]
@@ -59,16 +59,15 @@ def explanation_text(explanation: Explanation) -> str:
         lines += wrapped(
             f"~ contaminated: {explanation.others}. Explain it again on a quiet machine."
         )
-    sections = {
-        "What XLA refuses": _refused,
-        "Silent traps": _traps,
-        "Auto-clustering": _clustering,
-        "What XLA makes of it": _program,
-        "How fast it could be": _roofline,
-        "Where the time goes": _time,
-    }
-    for title, section in sections.items():
-        lines += ["", title, *section(explanation)]
+    unknown = list[str]()
+    for title, parts, section in _SECTIONS:
+        values = [getattr(explanation, part) for part in parts]
+        written = section(explanation)
+        if any(value is not None for value in values) and values != [()]:
+            lines += ["", title, *written]
+        elif None in values or explanation.missing.keys() & parts:
+            unknown += written
+    lines += ["", "Not available", *unknown] if unknown else []
     return "\n".join(displayable(line) for line in lines) + "\n"
 
 
@@ -102,63 +101,68 @@ def ops_text(ops: OpList, chosen: Sequence[Support]) -> str:
 
 def _refused(explanation: Explanation) -> Iterator[str]:
     if explanation.refusals is None:
-        yield from _missing(explanation, "refusals", "the registry of kernels")
+        yield from missing(explanation, "refusals", "the registry of kernels")
     elif not explanation.registered:
-        yield from _line("– not available: this TensorFlow lists no kernels of XLA")
+        yield from finding("– not available: this TensorFlow lists no kernels of XLA")
     else:
         if explanation.device not in explanation.registered:
-            yield from _line(f"– this TensorFlow does not list kernels of {explanation.device}")
+            yield from finding(f"– this TensorFlow does not list kernels of {explanation.device}")
         for refusal in explanation.refusals:
             what = f"{refusal.op}: {refusal.reason} on {' and '.join(refusal.devices)}"
-            yield from _line(f"! {what}", refusal.places, refusal.advice)
+            yield from finding(f"! {what}", refusal.places, refusal.advice)
         if not explanation.refusals:
             devices = " and ".join(explanation.registered)
-            yield from _line(f"✓ no operation lacks a kernel of {devices}")
+            yield from finding(f"✓ no operation lacks a kernel of {devices}")
     compiler = explanation.compiler
     if compiler is None:
-        yield from _missing(explanation, "compiler", "the compiler")
+        yield from missing(explanation, "compiler", "the compiler")
     elif compiler.compiles:
-        yield from _line("✓ the compiler takes the model")
+        yield from finding("✓ the compiler takes the model")
     else:
         advice = "" if explanation.refusals else compiler.advice
-        yield from _line(f"! the compiler: {compiler.message}", compiler.places, advice)
+        yield from finding(f"! the compiler: {compiler.message}", compiler.places, advice)
 
 
 def _traps(explanation: Explanation) -> Iterator[str]:
+    if "traps" in explanation.missing:
+        yield from missing(explanation, "traps", "silent traps of XLA")
     order = list(_MARKS)
     for trap in sorted(explanation.traps, key=lambda trap: order.index(trap.state)):
         what = f": {trap.what}" if trap.what else ""
         state = "" if trap.state in (State.FOUND, State.NONE) else f" {trap.state}"
         text = f"{_MARKS[trap.state]} {trap.name}{state}{what}"
-        yield from _line(text, trap.places, trap.fix)
+        yield from finding(text, trap.places, trap.fix)
 
 
 def _clustering(explanation: Explanation) -> Iterator[str]:
     clustering = explanation.clustering
     if clustering is None:
-        yield from _missing(explanation, "clustering", "what it finds")
+        yield from missing(explanation, "clustering", "auto-clustering")
         return
     outside = sorted({place.op for place in clustering.places})
-    yield from _line(
-        f"{counted(clustering.clusters, 'cluster')}, about {_percent(clustering.share)} of "
+    yield from finding(
+        f"{counted(clustering.clusters, 'cluster')}, about {percent(clustering.share)} of "
         f"{clustering.operations:,} operations"
     )
     if outside:
-        yield from _line(f"outside: {', '.join(outside)}")
+        yield from finding(f"outside: {', '.join(outside)}")
 
 
 def result(explanation: Explanation) -> str:
-    """How much faster or slower XLA is, and what costs most; "" where no calls were timed."""
-    calls = _call_s(explanation)
-    if Mode.GRAPH.role not in calls or Mode.XLA.role not in calls:
+    """How much faster or slower compiling makes it, and what costs most; "" without timed calls."""
+    achieved = explanation.roofline.modes if explanation.roofline else ()
+    calls = {mode.mode: mode.call_s for mode in achieved}
+    if len(calls) < 2:
         return ""
-    graph, xla = calls[Mode.GRAPH.role], calls[Mode.XLA.role]
-    word = "faster" if xla < graph else "slower"
+    usual, compiled = headline_pairs(tuple(calls))[0]
+    before_s, after_s = calls[usual], calls[compiled]
+    word = "faster" if after_s < before_s else "slower"
     text = (
-        f"Here XLA is {max(graph / xla, xla / graph):.2g}× {word} than graph ({_seconds(xla)} "
-        f"against {_seconds(graph)} a call)"
+        f"Here {mode_of(compiled).called} is {max(before_s / after_s, after_s / before_s):.2g}× "
+        f"{word} than {mode_of(usual).called} ({seconds(after_s)} against {seconds(before_s)} a "
+        "call)"
     )
-    if explanation.time and xla > graph and len(explanation.time.modes) > 1:
+    if explanation.time and after_s > before_s and len(explanation.time.modes) > 1:
         first, second = explanation.time.modes[:2]
         lost = {
             kind: second.by_kind[kind] - first.by_kind.get(kind, 0.0) for kind in second.by_kind
@@ -176,45 +180,56 @@ def _call_s(explanation: Explanation) -> dict[Role, float]:
 
 
 def verdict(roofline: Roofline) -> str:
-    """The distance of graph mode from the bound, which XLA can gain; "" if it is not known."""
-    roles = {mode_of(achieved.mode).role: achieved for achieved in roofline.modes}
-    graph = roles.get(Mode.GRAPH.role)
-    if graph is None or graph.share is None or graph.gain is None:
+    """The distance of the baseline from the bound, which compiling can gain; "" if unknown."""
+    achieved = {mode.mode: mode for mode in roofline.modes}
+    if not achieved:
         return ""
-    bound = f"{_percent(graph.share)} of the bound set by {roofline.side}"
-    if graph.share >= 1:
-        return f"graph runs at {bound}: the peaks measured here are not this device's best"
-    return f"graph already runs at {bound}; XLA can gain at most {graph.gain:.1f}×"
+    label = baseline_of(tuple(achieved))
+    usual = achieved[label]
+    if usual.share is None or usual.gain is None:
+        return ""
+    called, bound = mode_of(label).called, f"{percent(usual.share)} of the bound set by "
+    if usual.share >= 1:
+        return (
+            f"{called} runs at {bound}{roofline.side}: the peaks measured here are not this "
+            "device's best"
+        )
+    pairs = headline_pairs(tuple(achieved))
+    compiled = mode_of(pairs[0][1]).called if pairs else "compiling"
+    return (
+        f"{called} already runs at {bound}{roofline.side}; {compiled} can gain at most "
+        f"{usual.gain:.1f}×"
+    )
 
 
 def _roofline(explanation: Explanation) -> Iterator[str]:
     roofline = explanation.roofline
     if roofline is None:
-        yield from _missing(explanation, "roofline", "its bound")
+        yield from missing(explanation, "roofline", "how fast it could be")
         return
     work = roofline.work
     if explanation.others:
-        yield from _line("~ other load slowed the peaks too, so this bound is no bound:")
-    yield from _line(verdict(roofline))
-    yield from _line(
+        yield from finding("~ other load slowed the peaks too, so this bound is no bound:")
+    yield from finding(verdict(roofline))
+    yield from finding(
         f"a call: {'at least ' if work.macs_at_least else ''}{scaled(work.macs).rstrip()} "
         f"multiply-accumulates; at least {scaled(work.total_bytes)}B moved: "
         f"{scaled(work.weight_bytes)}B weights, {scaled(work.input_bytes)}B inputs, "
         f"{scaled(work.output_bytes)}B outputs"
     )
     if roofline.compute_s is not None:
-        yield from _line(
-            f"bound: {_seconds(roofline.compute_s)} by compute, {_seconds(roofline.memory_s)} by "
+        yield from finding(
+            f"bound: {seconds(roofline.compute_s)} by compute, {seconds(roofline.memory_s)} by "
             f"memory, so {roofline.side} binds"
         )
     for why in roofline.missing.values():
-        yield from _line(f"– bound by compute: {NOT_AVAILABLE}: {why}")
-    yield from _table(
+        yield from finding(f"– bound by compute: {NOT_AVAILABLE}: {why}")
+    yield from table(
         ("a call", "of the bound", "compute", "memory", "mode"),
         [
             (
-                _seconds(achieved.call_s),
-                NOT_AVAILABLE if achieved.share is None else _percent(achieved.share),
+                seconds(achieved.call_s),
+                NOT_AVAILABLE if achieved.share is None else percent(achieved.share),
                 f"{scaled(achieved.flop_per_s)}FLOP/s",
                 f"{scaled(achieved.bytes_per_s)}B/s",
                 achieved.mode,
@@ -222,7 +237,7 @@ def _roofline(explanation: Explanation) -> Iterator[str]:
             for achieved in roofline.modes
         ],
     )
-    yield from _table(
+    yield from table(
         ("all cores", "one core", "peak"),
         [
             (
@@ -235,23 +250,7 @@ def _roofline(explanation: Explanation) -> Iterator[str]:
             for peak in roofline.peaks
         ],
     )
-    yield from _line(LEFT_OUT)
-
-
-def scaled(number: float) -> str:
-    """Three digits with a decimal prefix, to be followed by a unit: `8.37 G`."""
-    for scale, prefix in _SCALES:
-        if number >= scale:
-            return f"{number / scale:.3g} {prefix}"
-    return f"{number:.3g} "
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}".replace("%", " %")
+    yield from finding(LEFT_OUT)
 
 
 def _program(explanation: Explanation) -> Iterator[str]:
@@ -262,14 +261,14 @@ def _program(explanation: Explanation) -> Iterator[str]:
     for part, words in counts.items():
         count = getattr(explanation, part)
         yield from (
-            _missing(explanation, part, words) if count is None else _line(f"{count:,} {words}")
+            missing(explanation, part, words) if count is None else finding(f"{count:,} {words}")
         )
     program = explanation.program
     if program is None:
-        yield from _missing(explanation, "program", "the program after XLA's optimizer")
+        yield from missing(explanation, "program", "the program after XLA's optimizer")
         return
     unit = "thunks" if "CPU" in explanation.device else "kernels"
-    yield from _line(f"{program.operations:,} operations ({unit}) after it:")
+    yield from finding(f"{program.operations:,} operations ({unit}) after it:")
     calls = ", ".join(f"{name} {count:,}" for name, count in program.library.items())
     parts = {
         "fusions": program.fusions,
@@ -280,19 +279,19 @@ def _program(explanation: Explanation) -> Iterator[str]:
         "transposes": program.transposes,
         "converts": program.converts,
     }
-    yield from _table(("", "of them"), [(f"{count:,}", name) for name, count in parts.items()])
+    yield from table(("", "of them"), [(f"{count:,}", name) for name, count in parts.items()])
     if "CPU" in explanation.device and program.convolutions + program.dots:
-        yield from _line(
+        yield from finding(
             "– which of the convolutions and dots Eigen computes, and which generated code: "
             "not available: the program does not say"
         )
-    yield from _line(
+    yield from finding(
         f"one call must read {_megabytes(program.read_bytes)} MB and write "
         f"{_megabytes(program.written_bytes)} MB, operation by operation"
     )
     if program.largest:
-        yield from _line("the fusions that read and write most:")
-        yield from _table(
+        yield from finding("the fusions that read and write most:")
+        yield from table(
             ("read MB", "write MB", "holds", "from"),
             [
                 (
@@ -309,13 +308,13 @@ def _program(explanation: Explanation) -> Iterator[str]:
 def _time(explanation: Explanation) -> Iterator[str]:
     time = explanation.time
     if time is None:
-        yield from _missing(explanation, "time", "a trace")
+        yield from missing(explanation, "time", "where the time goes")
         return
     graph, xla = time.modes
     number = f"{counted(graph.calls, 'traced call')} of each mode"
     if graph.calls != xla.calls:
         number = f"{graph.calls} (graph) and {xla.calls} (XLA) traced calls"
-    yield from _line(f"the fastest of {number}, ms; tracing makes them slower")
+    yield from finding(f"the fastest of {number}, ms; tracing makes them slower")
     calls = _call_s(explanation)
     slower = {
         mode.mode: mode.call_s / calls[role]
@@ -328,7 +327,7 @@ def _time(explanation: Explanation) -> Iterator[str]:
         advice = (
             "tracing changes what is slow, so the losses below are no measurement" if far else ""
         )
-        yield from _line(
+        yield from finding(
             f"{'! ' if far else ''}a traced call takes, of one without: {times}", (), advice
         )
     kinds = [kind for kind in Kind if kind in graph.by_kind or kind in xla.by_kind]
@@ -340,18 +339,18 @@ def _time(explanation: Explanation) -> Iterator[str]:
     ]
     yield from _lost(parts, "in")
     if time.lost:
-        yield from _line("where XLA loses most:")
+        yield from finding("where XLA loses most:")
         yield from _lost(
             [(f"{_bare(loss.layer)}: {loss.kind}", loss.graph_s, loss.xla_s) for loss in time.lost],
             "layer",
         )
     else:
-        yield from _line("XLA loses time in no layer")
+        yield from finding("XLA loses time in no layer")
 
 
 def _lost(rows: Sequence[tuple[str, float, float]], what: str) -> Iterator[str]:
     """Seconds of graph mode and of XLA as a table, with what XLA loses."""
-    return _table(
+    return table(
         ("graph", "XLA", "lost", what),
         [
             (f"{1e3 * graph:,.2f}", f"{1e3 * xla:,.2f}", f"{1e3 * (xla - graph):+,.2f}", name)
@@ -374,52 +373,14 @@ def _megabytes(count: int) -> str:
     return f"{count / 1e6:,.2f}"
 
 
-def _missing(explanation: Explanation, part: str, words: str) -> Iterator[str]:
-    return _line(f"– {words}: not available: {explanation.missing.get(part, 'not reached')}")
-
-
-def _in_words(place: Place) -> str:
-    where = [f"in {place.layer}" if place.layer else "", place.line]
-    return ", ".join(filter(None, where)) or (f"at {place.node}" if place.node else "")
-
-
-def _line(text: str, places: Iterable[Place] = (), advice: str = "") -> Iterator[str]:
-    """A finding, and below it where it is and what to do."""
-    yield from wrapped(text, 2)
-    distinct = list(dict.fromkeys(filter(None, map(_in_words, places))))
-    for place in distinct[:PLACES]:
-        yield from wrapped(place, 6)
-    if len(distinct) > PLACES:
-        yield from wrapped(f"and {len(distinct) - PLACES} more places", 6)
-    if advice:
-        yield from wrapped(f"-> {advice}", 6)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Figures to the right, and what they are of behind them, cut where the line ends."""
-    for row in aligned((head, *rows), names=len(head) - 1):
-        line = f"    {row}"
-        yield line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
-
-
-def aligned(rows: Sequence[Sequence[str]], *, names: int) -> list[str]:
-    """Lines in columns: that of the names to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if index == names else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def wrapped(text: str, indent: int = 0) -> list[str]:
-    """A text in lines of at most 80 columns, the later ones indented further."""
-    return textwrap.wrap(
-        text,
-        width=WIDTH,
-        initial_indent=" " * indent,
-        subsequent_indent=" " * (indent + 2),
-        break_on_hyphens=False,
-    )
+_SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[Explanation], Iterator[str]]], ...] = (
+    ("What XLA refuses", ("refusals", "compiler"), _refused),
+    ("Silent traps", ("traps",), _traps),
+    ("Auto-clustering", ("clustering",), _clustering),
+    ("What XLA makes of it", ("graph_operations", "hlo_operations", "program"), _program),
+    ("What each call compiles", ("compilations",), compilations_text),
+    ("What is captured as graphs", ("captures",), captures_text),
+    ("How fast it could be", ("roofline",), _roofline),
+    ("Where the time goes", ("time",), _time),
+)
+"""Sections by their titles: the parts that they show; one without any is left to the end."""

@@ -17,7 +17,7 @@ from xla_sweeps.analysis.predict_cost import (
     totals_of,
 )
 from xla_sweeps.analysis.stats import Interval
-from xla_sweeps.report.terminal.explanation import aligned, wrapped
+from xla_sweeps.report.terminal.explained_lines import aligned, wrapped
 from xla_sweeps.schema.modes import Entry, mode_of
 from xla_sweeps.system.text import counted
 

@@ -10,9 +10,12 @@ import pytest
 import tensorflow as tf
 from hlo_modules import shape_of
 
+from xla_sweeps.backends.keras.explain import roofline
+from xla_sweeps.backends.keras.explain.program import work_of
+from xla_sweeps.backends.keras.hlo import size_bytes
 from xla_sweeps.backends.tensorflow import modes
-from xla_sweeps.backends.tensorflow.explain import roofline
-from xla_sweeps.backends.tensorflow.hlo import Module, size_bytes
+from xla_sweeps.backends.tensorflow.explain.explaining import bound_to_both
+from xla_sweeps.backends.tensorflow.operations import lowered
 from xla_sweeps.schema.modes import Mode
 
 pytestmark = pytest.mark.tf
@@ -40,7 +43,7 @@ def compiled(model: keras.Model) -> modes.ModeExecutable:
 def test_weights_inputs_and_outputs_count_once(
     model: keras.Model, compiled: modes.ModeExecutable
 ) -> None:
-    work = roofline.work_of(Module.of(compiled.function, BATCH), BATCH)
+    work = work_of(lowered(compiled.function, BATCH), BATCH)
     assert work.weight_bytes == 4 * model.count_params()
     assert work.input_bytes == 4 * 2 * 16 * 16 * 3
     assert work.output_bytes == 4 * 2 * 5
@@ -60,10 +63,10 @@ def test_the_peaks_of_this_cpu_are_measured_with_all_cores_and_with_one(
     monkeypatch.setattr(roofline, "ARRAY_BYTES", 2**20)
     monkeypatch.setattr(roofline, "MODE_S", 0.01)
     bounds = roofline.measured(
-        Module.of(compiled.function, BATCH),
+        work_of(lowered(compiled.function, BATCH), BATCH),
         {"xla": compiled},
-        inputs=BATCH,
-        device="/device:CPU:0",
+        bind=bound_to_both,
+        on_cpu=True,
     )
     names = [peak.name for peak in bounds.peaks]
     assert names == ["matmul float32", "copy", "read"]
@@ -79,7 +82,7 @@ def test_the_peaks_of_this_cpu_are_measured_with_all_cores_and_with_one(
 
 def test_a_gpu_has_no_core_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roofline, "SIDES", (64,))
-    assert roofline.matmul_peak("float32", device="/device:GPU:0").one_core_per_s is None
+    assert roofline.Peaks(bound_to_both, on_cpu=False).matmul("float32").one_core_per_s is None
 
 
 def test_all_threads_move_to_one_core_and_back() -> None:

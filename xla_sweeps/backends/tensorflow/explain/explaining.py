@@ -6,8 +6,7 @@ What is known is sent at once, so that a crash of XLA costs what comes after it 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +14,21 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.bench import nudged
+from xla_sweeps.backends.keras.explain import program, roofline
+from xla_sweeps.backends.keras.explain.findings import Findings, inputs_of, refusal_of
+from xla_sweeps.backends.keras.explain.traps import (
+    RANDOM,
+    Ran,
+    other_shape,
+    other_values,
+    recompiles_per_shape,
+    unknown,
+)
+from xla_sweeps.backends.keras.hlo import Module
 from xla_sweeps.backends.tensorflow import devices, models, modes, profiler, scenarios
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
-from xla_sweeps.backends.tensorflow.explain import program, refusals, roofline, traps
+from xla_sweeps.backends.tensorflow.explain import refusals, traps
 from xla_sweeps.backends.tensorflow.explain.graph import (
     Origins,
     TracedOp,
@@ -26,11 +37,10 @@ from xla_sweeps.backends.tensorflow.explain.graph import (
     traced_ops,
 )
 from xla_sweeps.backends.tensorflow.explain.trace import CALLS, graph_work, profiled, time_of
-from xla_sweeps.backends.tensorflow.hlo import Module
-from xla_sweeps.backends.tensorflow.operations import computing
+from xla_sweeps.backends.tensorflow.operations import computing, lowered
 from xla_sweeps.measure import protocol
-from xla_sweeps.measure.failures import diagnose_exception, error_line, error_text
-from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, Trap, TrapName
+from xla_sweeps.measure.failures import error_line
+from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, State, TrapName
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.schema.trial import Precision
@@ -39,14 +49,14 @@ from xla_sweeps.worker.backend import Tell
 REFUSED = "XLA does not compile the model"
 
 
-def explain(request: protocol.Explain, channel: Any) -> None:
+def explain(request: protocol.Explain, tell: Tell) -> None:
     """Explain the model of a job, and send what is found."""
     trial, spec = request.job.trial, request.job.trial.model
     devices.configure(tf32=trial.tf32, seed=trial.seed)
-    channel.send(protocol.Loaded(environment=devices.loaded_environment()))
+    tell(protocol.Loaded(environment=devices.loaded_environment()))
     device = devices.tf_device(trial.device)
     with tf.device(device):
-        channel.send(protocol.Stage(phase=Phase.BUILD, detail=spec.name))
+        tell(protocol.Stage(phase=Phase.BUILD, detail=spec.name))
         built = models.build(
             spec,
             precision=trial.precision,
@@ -61,7 +71,7 @@ def explain(request: protocol.Explain, channel: Any) -> None:
         explaining = Explaining(
             built,
             batches,
-            channel.send,
+            tell,
             name=spec.name,
             precision=trial.precision,
             device=device,
@@ -70,7 +80,7 @@ def explain(request: protocol.Explain, channel: Any) -> None:
         explaining.time_calls()
 
 
-class Explaining:
+class Explaining(Findings):
     """The steps of explaining a model, which share what they left.
 
     Args:
@@ -80,9 +90,6 @@ class Explaining:
         name: of the model.
         precision: of its computations.
         device: as TensorFlow names it.
-
-    Attributes:
-        explanation: what it says so far.
     """
 
     def __init__(
@@ -96,19 +103,18 @@ class Explaining:
         device: str = "/device:CPU:0",
     ) -> None:
         size = tf.nest.flatten(batches[0])[0].shape[0]
-        self.explanation = Explanation(
+        explanation = Explanation(
             model=name,
             device=refusals.DEVICES["gpu" if "GPU" in device else "cpu"],
-            tensorflow=str(tf.__version__),
-            inputs=tuple(
-                f"{given.name}{[size, *given.shape]} {given.dtype}" for given in built.inputs
-            ),
+            framework=f"{BACKEND.title} {tf.__version__}",
+            inputs=inputs_of(built, size),
             registered=refusals.registered(),
         )
+        super().__init__(explanation, tell)
         self._call, self._batches, self._batch = built.call, batches, built.loaded.batch
         self._model = built.loaded.keras_model
         self._layers = [] if self._model is None else building.all_layers(self._model)
-        self._tell, self._precision, self._device = tell, precision, device
+        self._precision, self._device = precision, device
         self._ops: Sequence[TracedOp] = ()
         """Operations of the traced graph."""
         self._graphs: Sequence[Any] = ()
@@ -126,97 +132,66 @@ class Explaining:
         Args:
             trace: whether to trace where the time goes.
         """
-        self._begin(Phase.TRACE)
+        self.begin(Phase.TRACE)
         try:
             with noting_layers(self._layers) as noted:
                 self._graph = modes.ModeExecutable.bind(self._call, Mode.GRAPH, self._batches)
             self._ops = traced_ops(self._graph.concrete, noted)
         except Exception as error:
             traceback.print_exc()
-            self._note(compiler=self._verdict(error, Phase.TRACE))
-            self.explanation = self.explanation.completed("the model cannot be traced")
-            self._note()
+            self.note(compiler=self._verdict(error, Phase.TRACE))
+            self.end("the model cannot be traced")
             return self.explanation
         self._origins = Origins(self._ops)
-        self._note(
-            traps.recompiles_per_shape(self._model, self._batch),
+        self.note(
+            recompiles_per_shape(self._model, self._batch),
             traps.random_numbers(self._ops),
             traps.xla_in_every_mode(self._graph.concrete, self._ops),
             operations=len(self._ops),
             refusals=refusals.refusals(self._ops),
         )
-        self._begin(Phase.COMPILE, Mode.XLA)
+        self.begin(Phase.COMPILE, Mode.XLA)
         self._lower()
         self._run()
-        self._begin(Phase.MEASURE)
+        self.begin(Phase.MEASURE)
         self._read_program(trace=trace)
-        self._begin(Phase.COMPILE, Mode.AUTOCLUSTER)
+        self.begin(Phase.COMPILE, Mode.AUTOCLUSTER)
         self._cluster()
-        self._note(traps.jit_compile_ignored(self._model, self._layers))
+        self.note(traps.jit_compile_ignored(self._model, self._layers))
         return self.explanation
 
     def time_calls(self) -> None:
         """Time what ran against the least time that the device could take."""
-        self._begin(Phase.MEASURE)
+        self.begin(Phase.MEASURE)
         if self._lowered is None:
-            self._miss("XLA does not compile the model, so its work is not known", "roofline")
+            self.miss("XLA does not compile the model, so its work is not known", "roofline")
         else:
-            with self._or_missing("roofline"):
-                bound = roofline.measured(
-                    self._lowered,
-                    self._ran,
-                    inputs=self._batches[0],
-                    device=self._device,
-                )
-                self._note(roofline=bound)
-
-    def _begin(self, phase: Phase, mode: str = "") -> None:
-        self._tell(protocol.Stage(phase=phase, mode=mode))
-
-    def _note(self, *new: Trap, **parts: Any) -> None:
-        """Note and send what is known."""
-        self.explanation = replace(self.explanation, traps=(*self.explanation.traps, *new), **parts)
-        self._tell(protocol.Explained(explanation=self.explanation))
-
-    def _miss(self, why: str, *parts: str) -> None:
-        """Note why parts are not available, unless that is known."""
-        missing = {**dict.fromkeys(parts, why), **self.explanation.missing}
-        self._note(missing=missing)
-
-    @contextmanager
-    def _or_missing(self, *parts: str) -> Iterator[None]:
-        """Take what is raised for the reason why parts are not available."""
-        try:
-            yield
-        except Exception as error:
-            traceback.print_exc()
-            self._miss(error_line(error), *parts)
+            with self.or_missing("roofline"):
+                work = program.work_of(self._lowered, self._batches[0])
+                on_cpu = "CPU" in self._device
+                bound = roofline.measured(work, self._ran, bind=bound_to_both, on_cpu=on_cpu)
+                self.note(roofline=bound)
 
     def _verdict(self, error: Exception, phase: Phase) -> CompilerVerdict:
-        text = error_text(error)
-        _, failure = diagnose_exception(phase, type(error).__name__, text, backend=BACKEND)
-        return CompilerVerdict(
-            compiles=False,
-            message=failure.message,
-            advice=failure.hint,
-            places=named_in(text, self._ops),
+        return refusal_of(
+            error, phase, backend=BACKEND, places=lambda text: named_in(text, self._ops)
         )
 
     def _lower(self) -> None:
         """Lower the model for both batches: the compiler's verdict, and whether they agree."""
         try:
             compiled = modes.ModeExecutable.bind(self._call, Mode.XLA, self._batches)
-            modules = [Module.of(compiled.function, batch) for batch in self._batches]
+            modules = [lowered(compiled.function, batch) for batch in self._batches]
         except Exception as error:
             traceback.print_exc()
-            self._miss(REFUSED, "hlo_operations")
-            self._note(
-                traps.unknown(TrapName.RECOMPILES_PER_VALUE, REFUSED),
+            self.miss(REFUSED, "hlo_operations")
+            self.note(
+                unknown(TrapName.RECOMPILES_PER_VALUE, REFUSED),
                 compiler=self._verdict(error, Phase.COMPILE),
             )
             return
         self._compiled, self._lowered = compiled, modules[0]
-        self._note(
+        self.note(
             traps.recompiles_per_value(modules, self._ops),
             compiler=CompilerVerdict(compiles=True),
             hlo_operations=len(list(modules[0].running())),
@@ -225,24 +200,24 @@ class Explaining:
     def _run(self) -> None:
         """Run graph mode and XLA on the same inputs, and compare what they return."""
         graph, ops = self._graph, self._ops
-        first: traps.Ran
+        first: Ran
         try:
             with graph.observed() as self._graphs:
                 graph.timed_s(graph.step)
         except Exception as error:
             traceback.print_exc()
-            self._miss(error_line(error), "graph_operations")
+            self.miss(error_line(error), "graph_operations")
             first = error
         else:
-            with self._or_missing("graph_operations"):
-                self._note(graph_operations=computing(self._graphs))
+            with self.or_missing("graph_operations"):
+                self.note(graph_operations=computing(self._graphs))
             first = _outputs(graph)
         again = first if isinstance(first, Exception) else _outputs(graph)
         if isinstance(again, Exception):
-            self._miss(f"graph mode failed: {error_line(again)}", "time")
+            self.miss(f"graph mode failed: {error_line(again)}", "time")
         else:
             self._ran[Mode.GRAPH] = graph
-        compiled: traps.Ran = RuntimeError(REFUSED)
+        compiled: Ran = RuntimeError(REFUSED)
         if self._compiled is not None:
             compiled = _outputs(self._compiled)
             if not isinstance(compiled, Exception):
@@ -250,66 +225,74 @@ class Explaining:
             else:
                 self._compiled = None
                 if not isinstance(first, Exception):
-                    self._note(compiler=self._verdict(compiled, Phase.COMPILE))
+                    self.note(compiler=self._verdict(compiled, Phase.COMPILE))
         vanished = (
             first if isinstance(first, Exception) and not isinstance(compiled, Exception) else None
         )
-        nudged = replace(graph, inputs=[models.nudged(graph.inputs[0])])
-        self._note(
+        moved = replace(graph, inputs=[nudged(graph.inputs[0])])
+        self.note(
             *traps.vanished_errors(ops, vanished, device=self._device),
-            traps.other_shape(first, compiled, ops),
-            traps.other_values(
+            other_shape(first, compiled, traps.changed_sizes(ops)),
+            unknown(TrapName.OTHER_VALUES, RANDOM)
+            if traps.random_numbers(ops).state is State.FOUND
+            else other_values(
                 first,
                 again,
                 compiled,
-                lambda: _outputs(nudged),
-                ops,
+                lambda: _outputs(moved),
                 precision=self._precision,
+                places=traps.narrowing(ops),
             ),
         )
 
     def _read_program(self, *, trace: bool) -> None:
         """Read what XLA makes of the model, and from a trace where the time of both modes goes."""
         if not trace:
-            self._miss("left out by --no-trace", "time")
+            self.miss("left out by --no-trace", "time")
         if "GPU" in self._device:
-            self._miss("a GPU's operations are not read from the trace so far", "time")
+            self.miss("a GPU's operations are not read from the trace so far", "time")
         if self._compiled is None:
-            self._miss(REFUSED, "program", "time")
+            self.miss(REFUSED, "program", "time")
             return
-        with self._or_missing("program", "time"):
+        with self.or_missing("program", "time"):
             space = profiled(self._ran, calls=CALLS if trace else 1)
             name = self._compiled.concrete.name.decode().strip("_")
             optimized = Module(profiler.program(space, name))
-            with self._or_missing("program"):
-                self._note(program=program.program_of(optimized, self._origins))
+            with self.or_missing("program"):
+                self.note(program=program.program_of(optimized, self._origins))
             if "time" in self.explanation.missing:
                 return
-            with self._or_missing("time"):
+            with self.or_missing("time"):
                 work = {
                     Mode.GRAPH: graph_work(self._graphs, self._origins),
                     Mode.XLA: program.work_by_name(optimized, self._origins),
                 }
-                self._note(time=time_of(list(profiler.events(space)), work))
+                self.note(time=time_of(list(profiler.events(space)), work))
 
     def _cluster(self) -> None:
         """Run the model with auto-clustering, and see what its clusters hold."""
-        with self._or_missing("clustering"):
+        with self.or_missing("clustering"):
             executable = modes.ModeExecutable.bind(self._call, Mode.AUTOCLUSTER, self._batches)
             with executable.observed() as graphs:
                 executable.timed_s(executable.step)
             self._ran[Mode.AUTOCLUSTER] = executable
-            self._note(clustering=traps.clustering_of(self._ops, graphs))
+            self.note(clustering=traps.clustering_of(self._ops, graphs))
         modes.activate(Execution.GRAPH)
         clustering = self.explanation.clustering
-        self._note(
-            traps.unknown(TrapName.LITTLE_CLUSTERED, self.explanation.missing["clustering"])
+        self.note(
+            unknown(TrapName.LITTLE_CLUSTERED, self.explanation.missing["clustering"])
             if clustering is None
             else traps.little_clustered(clustering)
         )
 
 
-def _outputs(executable: modes.ModeExecutable) -> traps.Ran:
+def bound_to_both(call: Callable[[Any], Any], argument: Any) -> list[modes.ModeExecutable]:
+    """A call on an argument in graph mode and under XLA."""
+    both = (Mode.GRAPH, Mode.XLA)
+    return [modes.ModeExecutable.bind(call, mode, [argument]) for mode in both]
+
+
+def _outputs(executable: modes.ModeExecutable) -> Ran:
     try:
         return executable.outputs()
     except Exception as error:

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import re
-import sysconfig
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
+from xla_sweeps.backends.keras.explain.lines import innermost_line
 from xla_sweeps.backends.tensorflow.operations import CALLS, source
 from xla_sweeps.schema.explanation import Place
-
-_PACKAGES = tuple(f"{Path(sysconfig.get_path(name)).resolve()}/" for name in ("purelib", "platlib"))
-
-_NOT_USERS = (
-    *_PACKAGES,
-    f"{Path(sysconfig.get_path('stdlib')).resolve()}/",
-    f"{Path(__file__).resolve().parents[2]}/",
-)
-
-_FRAMEWORKS = tuple(f"/{name}/" for name in ("tensorflow", "keras", "tf_keras", "xla_sweeps"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,33 +205,7 @@ def _line(graph: Any, name: str) -> str:
         frames = graph.get_operation_by_name(name).traceback or ()  # None in a SavedModel
     except (AttributeError, KeyError, ValueError):
         return ""
-    files = [
-        (_resolved(frame.filename), frame.lineno)
-        for frame in frames
-        if not frame.filename.startswith("<")
-    ]
-    own = [frame for frame in files if not frame[0].startswith(_NOT_USERS)]
-    others = [
-        frame
-        for frame in files
-        if frame[0].startswith(_PACKAGES) and not any(part in frame[0] for part in _FRAMEWORKS)
-    ]
-    for file, number in (own or others)[-1:]:
-        return f"{_short(file)}:{number}"
-    return ""
-
-
-@cache
-def _resolved(file: str) -> str:
-    return str(Path(file).resolve())
-
-
-def _short(file: str) -> str:
-    """A file's path, without the folder that this process runs in or that packages lie in."""
-    for folder in (Path.cwd(), Path(sysconfig.get_path("purelib"))):
-        if Path(file).is_relative_to(folder):
-            return str(Path(file).relative_to(folder))
-    return file
+    return innermost_line([(frame.filename, frame.lineno) for frame in frames])
 
 
 class Origins:

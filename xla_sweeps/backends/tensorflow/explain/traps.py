@@ -6,20 +6,18 @@ Each is found by what the graph holds or by what its runs do, never by the words
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.explain import traps
+from xla_sweeps.backends.keras.explain.traps import each_place, found, none
+from xla_sweeps.backends.keras.hlo import Module
 from xla_sweeps.backends.tensorflow.explain.graph import TracedOp, called_functions, named_in
-from xla_sweeps.backends.tensorflow.hlo import Module
 from xla_sweeps.backends.tensorflow.operations import clusters, compiled_inside, computes
-from xla_sweeps.measure import agreement
 from xla_sweeps.measure.failures import error_line, error_text
 from xla_sweeps.schema.explanation import Clustering, Place, State, Trap, TrapName
-from xla_sweeps.schema.trial import Precision
 
 FEW = 0.5
 """Below this share of clustered operations auto-clustering finds little."""
@@ -51,24 +49,6 @@ _RANDOM = re.compile(
 _NO_NUMBERS = re.compile(r"Get(?:Key|Counter|Alg)|Dataset")
 
 _LOOPS = frozenset({"While", "StatelessWhile"})
-
-Ran = list[Any] | Exception
-"""The outputs of a run, float64 arrays, or why it ended."""
-
-
-def found(name: TrapName, what: str, fix: str, places: Sequence[Place] = ()) -> Trap:
-    """A trap that the model has."""
-    return Trap(name=name, state=State.FOUND, what=what, fix=fix, places=_each(places))
-
-
-def none(name: TrapName, what: str = "") -> Trap:
-    """A trap that the model does not have."""
-    return Trap(name=name, state=State.NONE, what=what)
-
-
-def unknown(name: TrapName, why: str) -> Trap:
-    """A trap that could not be looked for."""
-    return Trap(name=name, state=State.UNKNOWN, what=why)
 
 
 def vanished_errors(
@@ -119,7 +99,7 @@ def _clamped_indices(
         "if an index is ever out of range, XLA takes the nearest element or drops the update, "
         f"where graph mode {otherwise}"
     )
-    return Trap(name=name, state=State.POSSIBLE, what=what, fix=fix, places=_each(places))
+    return Trap(name=name, state=State.POSSIBLE, what=what, fix=fix, places=each_place(places))
 
 
 def random_numbers(ops: Sequence[TracedOp]) -> Trap:
@@ -165,105 +145,6 @@ def recompiles_per_value(modules: Sequence[Module], ops: Sequence[TracedOp]) -> 
     )
 
 
-def recompiles_per_shape(model: Any, batch: int | None) -> Trap:
-    """Find sizes that the model leaves open; XLA compiles again for each.
-
-    Args:
-        model: the Keras model, or None.
-        batch: the only batch size that the model takes, or None.
-    """
-    name = TrapName.RECOMPILES_PER_SHAPE
-    free = sorted(
-        f"{given.name} {list(given.shape)}"
-        for given in getattr(model, "inputs", None) or []
-        if None in tuple(given.shape)[1:]
-    )
-    if free:
-        what = f"XLA compiles again for each new size of {', '.join(free)}"
-        return found(name, what, "give the inputs a fixed size, or pad to a few sizes")
-    if batch is not None:
-        return none(name, f"the batch size is always {batch}")
-    return Trap(
-        name=name,
-        state=State.POSSIBLE,
-        what="XLA compiles again for each new batch size, as for the last batch of a data set",
-        fix="dataset.batch(n, drop_remainder=True), or pad the last batch",
-    )
-
-
-def other_shape(graph: Ran, compiled: Ran, ops: Sequence[TracedOp]) -> Trap:
-    """Find outputs under XLA of other shapes than in graph mode."""
-    name = TrapName.OTHER_SHAPE
-    if isinstance(graph, Exception) or isinstance(compiled, Exception):
-        return unknown(name, "no outputs of both graph mode and XLA")
-    pairs = [(one.shape, two.shape) for one, two in zip(graph, compiled, strict=True)]
-    different = [f"{list(two)} instead of {list(one)}" for one, two in pairs if one != two]
-    if not different:
-        return none(name)
-    sizes = [
-        traced.place for traced in ops if traced.op in _LOOPS or traced.op == "TensorListReserve"
-    ]
-    return found(
-        name,
-        f"XLA returns an output of shape {', '.join(different)}",
-        "give loops and tf.TensorArray a fixed size; return a mask instead of fewer elements",
-        sizes or [traced.place for traced in ops if traced.op in ("Reshape", "EnsureShape")],
-    )
-
-
-def other_values(
-    graph: Ran,
-    again: Ran,
-    compiled: Ran,
-    nudged: Callable[[], Ran],
-    ops: Sequence[TracedOp],
-    *,
-    precision: Precision,
-) -> Trap:
-    """Find outputs under XLA that differ by more than rounding.
-
-    Args:
-        graph: outputs in graph mode.
-        again: the same, of a second run.
-        compiled: outputs under XLA.
-        nudged: runs graph mode on inputs changed by rounding.
-        ops: of the traced graph.
-        precision: sets the tolerance.
-    """
-    name = TrapName.OTHER_VALUES
-    if (
-        isinstance(graph, Exception)
-        or isinstance(again, Exception)
-        or isinstance(compiled, Exception)
-    ):
-        return unknown(name, "no outputs of both graph mode and XLA")
-    if random_numbers(ops).state is State.FOUND or not agreement.deterministic(graph, again):
-        return unknown(name, "two runs of graph mode differ, or random numbers are drawn")
-    if [output.shape for output in graph] != [output.shape for output in compiled]:
-        return unknown(name, "the outputs have other shapes")
-    result = agreement.compare(compiled, graph, precision=precision, classes=False)
-    if result.ok:
-        return none(name)
-    if result.rmse_rel is None and not _differ(graph, compiled):
-        return unknown(name, result.reason)
-    moved = nudged()
-    if isinstance(moved, Exception) or _moves(moved, graph, precision):
-        why = "the model amplifies rounding: graph mode alone moves as much"
-        return unknown(name, why)
-    casts = [traced.place for traced in ops if traced.op == "Cast" and _narrows(traced)]
-    return found(
-        name,
-        f"XLA computes something else: {result.reason}",
-        "keep numbers within the range of their type before a cast, and finite",
-        casts,
-    )
-
-
-def _moves(outputs: Sequence[Any], graph: Sequence[Any], precision: Precision) -> bool:
-    result = agreement.compare(outputs, graph, precision=precision, classes=False)
-    return not result.ok and result.rmse_rel is not None
-
-
 def little_clustered(clustering: Clustering) -> Trap:
     """Find out if auto-clustering leaves most of the model outside its clusters."""
     name = TrapName.LITTLE_CLUSTERED
@@ -294,7 +175,7 @@ def clustering_of(ops: Sequence[TracedOp], graphs: Sequence[Any]) -> Clustering:
         operations=total,
         outside=total if not number else min(total, len(outside)),
         clusters=number,
-        places=_each(
+        places=each_place(
             by_name.get(str(node.name), Place(op=str(node.op), node=str(node.name)))
             for node in outside
         ),
@@ -302,35 +183,25 @@ def clustering_of(ops: Sequence[TracedOp], graphs: Sequence[Any]) -> Clustering:
 
 
 def jit_compile_ignored(model: Any, layers: Sequence[Any]) -> Trap:
-    """Find out if Keras lowers `compile(jit_compile=True)` without an error.
-
-    Args:
-        model: the Keras model, or None.
-        layers: all layers, those of layers included.
-    """
-    name = TrapName.JIT_COMPILE_IGNORED
+    """Find out if `compile(jit_compile=True)` has no effect without an error; see `traps`."""
     if tf.config.functions_run_eagerly():
         what = "tf.config.run_functions_eagerly is on: no tf.function is compiled"
-        return found(name, what, "remove tf.config.run_functions_eagerly(True)")
-    if model is None or not hasattr(model, "compile"):
-        return none(name, "not a Keras model")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model.compile(jit_compile=True)
-        kept = model.jit_compile
-    except Exception as error:
-        return unknown(name, error_line(error))
-    if kept:
-        return none(name, "Keras keeps jit_compile=True")
-    places = [Place(op="", node="", layer=layer) for layer in building.layers_without_xla(layers)]
-    return found(
-        name,
-        "compile(jit_compile=True) becomes False: a layer has supports_jit=False, so fit, evaluate "
-        "and predict run without XLA",
-        "replace the layer, or call tf.function(model, jit_compile=True) yourself",
-        places,
-    )
+        fix = "remove tf.config.run_functions_eagerly(True)"
+        return found(TrapName.JIT_COMPILE_IGNORED, what, fix)
+    return traps.jit_compile_ignored(model, layers)
+
+
+def changed_sizes(ops: Sequence[TracedOp]) -> list[Place]:
+    """Operations from which an output of another shape may come."""
+    sizes = [
+        traced.place for traced in ops if traced.op in _LOOPS or traced.op == "TensorListReserve"
+    ]
+    return sizes or [traced.place for traced in ops if traced.op in ("Reshape", "EnsureShape")]
+
+
+def narrowing(ops: Sequence[TracedOp]) -> list[Place]:
+    """Casts to a type that holds fewer numbers."""
+    return [traced.place for traced in ops if traced.op == "Cast" and _narrows(traced)]
 
 
 def xla_in_every_mode(concrete: Any, ops: Sequence[TracedOp]) -> Trap:
@@ -351,14 +222,6 @@ def xla_in_every_mode(concrete: Any, ops: Sequence[TracedOp]) -> Trap:
     )
 
 
-def _each(places: Any) -> tuple[Place, ...]:
-    return tuple(dict.fromkeys(places))
-
-
 def _narrows(traced: TracedOp) -> bool:
     source, target = (tf.as_dtype(traced.definition.attr[name].type) for name in ("SrcT", "DstT"))
     return bool(source.is_floating and target.is_integer)
-
-
-def _differ(graph: Sequence[Any], compiled: Sequence[Any]) -> bool:
-    return any((one != two).any() for one, two in zip(graph, compiled, strict=True))

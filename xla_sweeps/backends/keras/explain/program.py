@@ -1,4 +1,4 @@
-"""Read XLA's optimized program of a model."""
+"""Read XLA's programs of a model: the work before its optimizer, the operations after it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xla_sweeps.backends.tensorflow.hlo import NO_WORK, Module, size_bytes
+from xla_sweeps.backends.keras.explain.roofline import bytes_of
+from xla_sweeps.backends.keras.hlo import NO_WORK, Module, size_bytes
+from xla_sweeps.backends.keras.macs import count_macs
+from xla_sweeps.schema import explanation
 from xla_sweeps.schema.explanation import Fusion, Kind, Program
 
 LARGEST = 10
 """Fusions that are listed."""
 
 LayerOf = Callable[[str], str]
-"""Finds where an operation comes from, by its TensorFlow name; "" for nowhere."""
+"""Finds where an operation comes from, by its name in the program; "" for nowhere."""
 
 _MOVES = frozenset(
     {
@@ -58,7 +61,7 @@ def program_of(module: Module, layer_of: LayerOf) -> Program:
 
     Args:
         module: optimized.
-        layer_of: finds the layer of a TensorFlow operation.
+        layer_of: finds the layer of an operation.
     """
     work = list(module.running())
     library = {each.id: name for each in work if (name := _library(each))}
@@ -92,12 +95,34 @@ def program_of(module: Module, layer_of: LayerOf) -> Program:
     )
 
 
+def work_of(module: Module, inputs: Any) -> explanation.Work:
+    """The least work of one call.
+
+    Every parameter of the module that its result depends on is read once, and every result written
+    once. Constants in the program do not count.
+    """
+    read = sum(
+        size_bytes(instruction.shape)
+        for instruction in module.live(module.entry)
+        if instruction.opcode == "parameter"
+    )
+    given = bytes_of(inputs)
+    count = count_macs(module)
+    return explanation.Work(
+        macs_by_type=dict(count.by_type),
+        macs_at_least=count.at_least,
+        weight_bytes=max(0, read - given),
+        input_bytes=given,
+        output_bytes=size_bytes(module.root(module.entry).shape),
+    )
+
+
 def work_by_name(module: Module, layer_of: LayerOf) -> dict[str, Work]:
     """Work of each operation of a program, by the instruction's name.
 
     Args:
         module: optimized.
-        layer_of: finds the layer of a TensorFlow operation.
+        layer_of: finds the layer of an operation.
     """
     return {
         each.name: Work(_kind(module, each), _layers(module, each, layer_of))
@@ -177,7 +202,7 @@ def _part_kind(module: Module, instruction: Any) -> Kind:
 def _is_depthwise(module: Module, instruction: Any) -> bool:
     """True if each of several groups of a convolution has one input feature.
 
-    One channel is one group, so there TensorFlow's name for it decides, as in graph mode.
+    One channel is one group, so there the framework's name for it decides, as in graph mode.
     """
     if instruction.metadata.op_type.startswith("Depthwise"):
         return True
@@ -200,7 +225,7 @@ def _layers(module: Module, instruction: Any, layer_of: LayerOf) -> dict[str, fl
 
 
 def _origin(module: Module, instruction: Any) -> str:
-    """The TensorFlow operation of an instruction that XLA added, from what it reads; or ""."""
+    """The framework's operation of an instruction that XLA added, from what it reads; or ""."""
     while not instruction.metadata.op_name and instruction.operand_ids:
         instruction = module.operands(instruction)[0]
     return str(instruction.metadata.op_name)

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from xla_sweeps.backends.keras.hlo import Module, Value, dtype_of
 from xla_sweeps.backends.keras.mac_count import MacCount
-from xla_sweeps.backends.tensorflow.hlo import Module, Value, dtype_of
 
 
 def count_macs(module: Module) -> MacCount:

@@ -1,6 +1,7 @@
 """Read an HLO module: its live instructions, and a loop's steps.
 
-Computations, instructions and shapes are those of TensorFlow's own protobuf, tried on 2.21.0.
+Computations, instructions and shapes are messages of XLA's protobuf, tried on TensorFlow 2.21.0 and
+JAX 0.10.2.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
+
+from xla_sweeps.backends.keras.hlo_messages import TYPES, ModuleMessage
 
 STEPS_LIMIT = 10_000
 """Loops of more steps are not followed to their end."""
@@ -42,17 +45,9 @@ class Module:
         self.entry = self._computations[content.entry_computation_id]
 
     @classmethod
-    def of(cls, function: Any, *inputs: Any) -> Module:
-        """The module that a `tf.function` is for XLA before its optimizer.
-
-        Args:
-            function: XLA compiles it.
-            inputs: its arguments, or their specs.
-        """
-        from tensorflow.compiler.xla.service.hlo_pb2 import HloModuleProto
-
-        content = function.experimental_get_compiler_ir(*inputs)(stage="hlo_serialized")
-        return cls(HloModuleProto.FromString(content))
+    def parsed(cls, content: bytes) -> Module:
+        """The module of a serialized `HloModuleProto`."""
+        return cls(ModuleMessage.FromString(content))
 
     def root(self, computation: Any) -> Any:
         """The instruction that a computation returns."""
@@ -147,9 +142,7 @@ class Module:
 
 def dtype_of(shape: Any) -> str:
     """The type of an array's elements, as XLA writes it: `f32`."""
-    from tensorflow.compiler.xla.xla_data_pb2 import PrimitiveType
-
-    return str(PrimitiveType.Name(shape.element_type)).lower()
+    return str(TYPES.values_by_number[shape.element_type].name).lower()
 
 
 def size_bytes(shape: Any) -> int:

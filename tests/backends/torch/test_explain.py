@@ -1,0 +1,115 @@
+"""A model explained on PyTorch, by the real command in an environment that has no TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from other_environments import python_of
+
+from xla_sweeps.report.terminal.explained_lines import WIDTH
+from xla_sweeps.report.terminal.explanation import explanation_text
+from xla_sweeps.schema.explanation import Explanation
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),  # the environment is made first
+    pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="torch's wheel is for Python 3.11"),
+    pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++"),
+]
+
+MODELS = """
+import keras
+import torch
+
+class Breaks(keras.layers.Layer):
+    def call(self, values):
+        if float(keras.ops.sum(values)) > 0:
+            values = values * 2
+        for name in "abcdefghijkl":
+            values = renamed(values, name)
+        return values
+
+def renamed(values, name):
+    torch._dynamo.graph_break(msg="a break of its own")
+    return values + len(name)
+
+def of(*layers):
+    inputs = keras.Input((16, 16, 3))
+    values = keras.layers.Conv2D(8, 3, activation="relu")(inputs)
+    for layer in layers:
+        values = layer(values)
+    values = keras.layers.GlobalAveragePooling2D()(values)
+    return keras.Model(inputs, keras.layers.Dense(5)(values))
+
+def broken():
+    return of(Breaks())
+
+def whole():
+    return of(keras.layers.BatchNormalization())
+"""
+
+MACS = 14 * 14 * 27 * 8 + 8 * 5
+
+
+def explained(folder: Path, model: str) -> Any:
+    """The explanation of a model above, as the command writes it."""
+    (folder / "own.py").write_text(MODELS)
+    words = ["model=local", f"path=own.py:{model}", "trust_code=true", "batch_size=3", "device=cpu"]
+    try:
+        python = python_of("torch")
+    except subprocess.CalledProcessError:
+        pytest.skip("the package indexes have no CPU build of PyTorch for this Python")
+    command = [str(python), "-m", "xla_sweeps", "explain", *words, "backend=torch"]
+    ended = subprocess.run(
+        [*command, "--format", "json"], cwd=folder, capture_output=True, text=True, timeout=800
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return json.loads(ended.stdout)
+
+
+def text_of(explanation: Any) -> str:
+    """The text, with one blank between words; no line is wider than a terminal."""
+    text = explanation_text(msgspec.convert(explanation, Explanation))
+    assert max(map(len, text.splitlines())) <= WIDTH
+    return " ".join(text.split())
+
+
+def test_breaks_have_their_reasons_and_the_users_lines(tmp_path: Path) -> None:
+    explanation = explained(tmp_path, "broken")
+    compiled, exported = explanation["captures"]
+    assert compiled["graphs"] > 1
+    lines = {each["reason"].partition(" call")[0]: each["line"] for each in compiled["breaks"]}
+    line = MODELS[: MODELS.index("if float(")].count("\n") + 1
+    assert lines["Unsupported Tensor.item()"] == f"own.py:{line}"
+    assert compiled["limit"] == 8
+    assert any("renamed" in name and "(own.py:" in name for name in compiled["gave_up"])
+    assert exported["graphs"] is None
+    assert "data-dependent" in exported["refusal"]
+    assert exported["place"] == f"own.py:{line}"
+    text = text_of(explanation)
+    assert "reached the limit of 8 recompilations: it runs uncompiled" in text
+    assert [mode["mode"] for mode in explanation["roofline"]["modes"]] == ["torch_eager"]
+
+
+def test_a_whole_model_is_one_graph_and_timed_in_both_ways(tmp_path: Path) -> None:
+    explanation = explained(tmp_path, "whole")
+    compiled, exported = explanation["captures"]
+    assert exported["graphs"] == 1
+    assert exported["calls"] > 3
+    assert not exported["refusal"]
+    assert compiled["recompilations"]["the same batch"] == 0
+    assert compiled["recompilations"]["a batch of 2"] > 0
+    roofline = explanation["roofline"]
+    assert [mode["mode"] for mode in roofline["modes"]] == ["torch_eager", "torch_export"]
+    assert roofline["work"]["macs_by_type"] == {"f32": 3 * MACS}
+    assert roofline["work"]["weight_bytes"] == 4 * (27 * 8 + 8 + 4 * 8 + 8 * 5 + 5)
+    text = text_of(explanation)
+    assert "Here PyTorch exported and compiled is " in text
+    assert "silent traps of XLA: not available: PyTorch compiles with its own compiler" in text

@@ -1,0 +1,1 @@
+"""Explanation of a Keras model whatever runs it."""

@@ -1,0 +1,63 @@
+"""Lines of Python that something in a model comes from."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+_PACKAGES = tuple(f"{Path(sysconfig.get_path(name)).resolve()}/" for name in ("purelib", "platlib"))
+
+_NOT_USERS = (
+    *_PACKAGES,
+    f"{Path(sysconfig.get_path('stdlib')).resolve()}/",
+    f"{Path(__file__).resolve().parents[2]}/",
+)
+
+_FRAMEWORKS = tuple(
+    f"/{name}/" for name in ("tensorflow", "keras", "tf_keras", "torch", "xla_sweeps")
+)
+
+
+def innermost_line(frames: Sequence[tuple[str, int]], *, frameworks: bool = False) -> str:
+    """The innermost line of the user's code as `file:line`, else of the model's library; or "".
+
+    Args:
+        frames: files and lines, the innermost last.
+        frameworks: take a line of Keras or the engine where there is no other.
+    """
+    files = [(_resolved(file), line) for file, line in frames if not file.startswith("<")]
+    own = [frame for frame in files if not frame[0].startswith(_NOT_USERS)]
+    others = [
+        frame
+        for frame in files
+        if frame[0].startswith(_PACKAGES) and not any(part in frame[0] for part in _FRAMEWORKS)
+    ]
+    if frameworks:
+        others = others or [frame for frame in files if frame[0].startswith(_PACKAGES)]
+    for file, line in (own or others)[-1:]:
+        return f"{_short(file)}:{line}"
+    return ""
+
+
+def line_of(error: BaseException) -> str:
+    """The innermost line of an error, of the user's code where there is one."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return innermost_line(
+        [(frame.filename, frame.lineno or 0) for frame in frames], frameworks=True
+    )
+
+
+@cache
+def _resolved(file: str) -> str:
+    return str(Path(file).resolve())
+
+
+def _short(file: str) -> str:
+    """A file's path, without the folder that this process runs in or that packages lie in."""
+    for folder in (Path(sysconfig.get_path("purelib")), Path.cwd()):
+        if Path(file).is_relative_to(folder):
+            return str(Path(file).relative_to(folder))
+    return file

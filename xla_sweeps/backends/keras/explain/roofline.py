@@ -1,0 +1,167 @@
+"""Put a model under the roofline of its device: peaks and calls timed here.
+
+Peaks are those of large matrix products, a large copy and a large sum. Each is the fastest of
+several calls in the fastest of an engine's modes, as STREAM takes the best of its runs (McCalpin
+1995, Memory bandwidth and machine balance in current high performance computers).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from xla_sweeps.analysis.roofline import COPY, DTYPES, FLOP_PER_MAC, READ, matmul, roofline
+from xla_sweeps.measure import timing
+from xla_sweeps.schema.explanation import Peak, Roofline, Work
+from xla_sweeps.schema.measurement import Block
+
+BLOCK_S = 0.1
+
+MODE_S = 2.0
+"""Seconds for which blocks of a mode are timed."""
+
+SIDES = (512, 1024, 2048, 4096, 8192)
+"""Sides of square matrices, up to one whose product takes `ENOUGH_S`."""
+
+ENOUGH_S = 0.05
+
+ARRAY_BYTES = 2**28
+"""Size of an array that is copied or read: far larger than caches."""
+
+REPETITIONS = 8
+
+Bind = Callable[[Callable[[Any], Any], Any], Sequence[timing.Executable]]
+"""Binds a call on an argument to the modes that may be the fastest for a single operation."""
+
+
+def measured(
+    work: Work, executables: Mapping[str, timing.Executable], *, bind: Bind, on_cpu: bool
+) -> Roofline:
+    """The bound of a model, and the share of it that each mode achieves.
+
+    Args:
+        work: of one call.
+        executables: by mode; each has been called.
+        bind: of the engine, for the peaks.
+        on_cpu: whether the device is the CPU.
+    """
+    dtypes = [DTYPES[kind] for kind in work.macs_by_type if kind in DTYPES]
+    calls_s = {mode: call_s(executable) for mode, executable in executables.items()}
+    peaks = Peaks(bind, on_cpu=on_cpu)
+    products = [peaks.matmul(dtype) for dtype in dtypes]
+    return roofline(work, (*products, *peaks.memory()), calls_s)
+
+
+def bytes_of(tensors: Any) -> int:
+    """Bytes of all tensors of a structure."""
+    flat = keras.tree.flatten(tensors)
+    return sum(int(keras.ops.convert_to_numpy(tensor).nbytes) for tensor in flat)
+
+
+def call_s(executable: timing.Executable) -> float:
+    """Seconds of a call in the fastest block; the mode was called before."""
+    clock = time.perf_counter_ns
+    executable.prepare()
+    first_s = timing.measure_block(executable, "", 1, clock=clock).call_s
+    calls = timing.calls_per_block(first_s, sync_s=0, block_s=BLOCK_S)
+    blocks, until = list[Block](), time.monotonic() + MODE_S
+    while not blocks or time.monotonic() < until:
+        blocks.append(timing.settled_block(executable, "", calls, settle=False, clock=clock))
+    return min(block.call_s for block in blocks)
+
+
+class Peaks:
+    """Measure the most that a device does.
+
+    Args:
+        bind: of the engine.
+        on_cpu: whether the device is the CPU, whose threads can be moved to one core.
+    """
+
+    def __init__(self, bind: Bind, *, on_cpu: bool) -> None:
+        self._bind, self._on_cpu = bind, on_cpu
+
+    def matmul(self, dtype: str) -> Peak:
+        """The most FLOP/s of products of n x n matrices, which take 2 n^3 FLOP each."""
+        attempts = []
+        for side in SIDES:
+            matrix = keras.ops.full((side, side), 1 / side, dtype=dtype)
+            pair = (matrix, matrix)
+            seconds, executable = self._fastest(lambda both: keras.ops.matmul(*both), pair)
+            flop = FLOP_PER_MAC * side**3
+            attempts.append((flop / seconds, flop, executable, f"{side} x {side}"))
+            if seconds >= ENOUGH_S:
+                break
+        _, flop, executable, size = max(attempts, key=lambda attempt: attempt[0])
+        return self._peak(matmul(dtype), "FLOP/s", flop, executable, size=size)
+
+    def memory(self) -> tuple[Peak, Peak]:
+        """The most bytes a second of negating an array, read and written, and of its sum.
+
+        What a cache fetches before it is overwritten does not count, as in STREAM.
+        """
+        array = keras.ops.full((ARRAY_BYTES // 4,), 1.0, dtype="float32")
+        size = f"{ARRAY_BYTES // 2**20} MiB"
+        _, copying = self._fastest(keras.ops.negative, array)
+        _, reading = self._fastest(keras.ops.sum, array)
+        return (
+            self._peak(COPY, "B/s", 2 * ARRAY_BYTES, copying, size=size),
+            self._peak(READ, "B/s", ARRAY_BYTES, reading, size=size),
+        )
+
+    def _fastest(
+        self, call: Callable[[Any], Any], argument: Any
+    ) -> tuple[float, timing.Executable]:
+        """The fastest of the engine's modes, and its seconds."""
+        timed = [(_best_s(executable), executable) for executable in self._bind(call, argument)]
+        return min(timed, key=lambda pair: pair[0])
+
+    def _peak(
+        self, name: str, unit: str, amount: int, executable: timing.Executable, *, size: str
+    ) -> Peak:
+        seconds, one_core_s = _best_s(executable), None
+        if self._on_cpu:
+            with on_one_core():
+                one_core_s = _best_s(executable)
+            seconds = min(seconds, one_core_s)  # more cores are no slower, unless others use them
+        return Peak(
+            name=name,
+            unit=unit,
+            per_s=amount / seconds,
+            one_core_per_s=None if one_core_s is None else amount / one_core_s,
+            size=size,
+        )
+
+
+@contextmanager
+def on_one_core() -> Iterator[None]:
+    """Keep all threads of this process on one core."""
+    allowed = os.sched_getaffinity(0)
+    try:
+        _move({min(allowed)})
+        yield
+    finally:
+        _move(allowed)
+
+
+def _move(cores: set[int]) -> None:
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it has ended
+            os.sched_setaffinity(int(task.name), cores)
+
+
+def _best_s(executable: timing.Executable) -> float:
+    """The fewest seconds of a call, after one that may compile."""
+    executable.prepare()
+    executable.step()
+    executable.synchronize()
+    return min(
+        timing.measure_block(executable, "", 1, clock=time.perf_counter_ns).call_s
+        for _ in range(REPETITIONS)
+    )

@@ -1,0 +1,87 @@
+"""Lines of an explanation: findings, tables and numbers, in at most 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from xla_sweeps.schema.explanation import Explanation, Place
+
+WIDTH = 80
+
+PLACES = 3
+"""Places that are listed; JSON has all."""
+
+NOT_AVAILABLE = "not available"
+
+_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def finding(text: str, places: Iterable[Place] = (), advice: str = "") -> Iterator[str]:
+    """A finding, and below it where it is and what to do."""
+    yield from wrapped(text, 2)
+    distinct = list(dict.fromkeys(filter(None, map(_in_words, places))))
+    for place in distinct[:PLACES]:
+        yield from wrapped(place, 6)
+    if len(distinct) > PLACES:
+        yield from wrapped(f"and {len(distinct) - PLACES} more places", 6)
+    if advice:
+        yield from wrapped(f"-> {advice}", 6)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Figures to the right, and what they are of behind them, cut where the line ends."""
+    for row in aligned((head, *rows), names=len(head) - 1):
+        indented = f"    {row}"
+        yield indented if len(indented) <= WIDTH else f"{indented[: WIDTH - 1]}…"
+
+
+def missing(explanation: Explanation, part: str, words: str) -> Iterator[str]:
+    """A part that is not available, with the reason."""
+    return finding(f"– {words}: not available: {explanation.missing.get(part, 'not reached')}")
+
+
+def aligned(rows: Sequence[Sequence[str]], *, names: int) -> list[str]:
+    """Lines in columns: that of the names to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if index == names else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def wrapped(text: str, indent: int = 0) -> list[str]:
+    """A text in lines of at most 80 columns, the later ones indented further."""
+    return textwrap.wrap(
+        text,
+        width=WIDTH,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + 2),
+        break_on_hyphens=False,
+    )
+
+
+def scaled(number: float) -> str:
+    """Three digits with a decimal prefix, to be followed by a unit: `8.37 G`."""
+    for scale, prefix in _SCALES:
+        if number >= scale:
+            return f"{number / scale:.3g} {prefix}"
+    return f"{number:.3g} "
+
+
+def seconds(number: float) -> str:
+    """Three digits in seconds or milliseconds."""
+    return f"{number:.3g} s" if number >= 1 else f"{number * 1e3:.3g} ms"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage."""
+    return f"{share:.0%}".replace("%", " %")
+
+
+def _in_words(place: Place) -> str:
+    where = [f"in {place.layer}" if place.layer else "", place.line]
+    return ", ".join(filter(None, where)) or (f"at {place.node}" if place.node else "")
