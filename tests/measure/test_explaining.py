@@ -9,8 +9,10 @@ import pytest
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import explaining, workers
 from xla_sweeps.schema.explanation import Explanation, State, Trap, TrapName
+from xla_sweeps.system import environment
 from xla_sweeps.system.leases import LEASES, Leases, whole_replicate
 
 
@@ -59,3 +61,20 @@ def test_it_waits_for_a_measurement_on_the_device_which_compiling_would_disturb(
 
     explaining.explain(settings, trace=True, on_stage=lambda stage: None, on_wait=wait)
     assert events == ["vgg16", "starts"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "line"),
+    [
+        ("jax", "explain: JAX is not installed; install it"),
+        ("google.protobuf", "explain on JAX needs protobuf: pip install protobuf"),
+    ],
+)
+def test_what_explaining_needs_is_named_before_a_process_starts(
+    monkeypatch: pytest.MonkeyPatch, missing: str, line: str
+) -> None:
+    monkeypatch.setattr(environment, "is_installed", lambda module: True)
+    settings = settings_of(compose_config(["model=mnist_mlp", "backend=jax"]))
+    monkeypatch.setattr(environment, "is_installed", lambda module: module != missing)
+    with pytest.raises(ConfigError, match=line):
+        explaining.explained_backend(settings)

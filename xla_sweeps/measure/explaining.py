@@ -115,6 +115,9 @@ def explained_backend(settings: Settings) -> Backend:
         able = [f"backend={each.name}" for each in backends() if _is_installed(each)]
         instead = f", or add {' or '.join(able)}" if able else ""
         raise ConfigError(f"explain: {backend.title} is not installed; install it{instead}")
+    for module, package in backend.explains_with.items():
+        if not environment.is_installed(module):
+            raise ConfigError(f"explain on {backend.title} needs {package}: pip install {package}")
     return backend
 
 

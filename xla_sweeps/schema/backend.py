@@ -48,6 +48,7 @@ class Backend:
             Optional: `flags`, which reads the flags and ends; `toolchain`, `ops`, `make_data`,
             `replicas`.
         explains: whether its worker explains a model, too.
+        explains_with: packages that this needs besides, by the module that each brings.
         packages: what is installed of it, each under the names that it may have, for the record.
         identity: packages whose versions are part of a trial's identity.
         shown: what a worker tells of its versions and people are shown, by key.
@@ -71,6 +72,7 @@ class Backend:
     title: str
     programs: Mapping[str, tuple[str, ...]]
     explains: bool = False
+    explains_with: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     identity: tuple[str, ...] = ()
     shown: Mapping[str, str] = field(default_factory=dict)

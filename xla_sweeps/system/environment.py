@@ -285,8 +285,11 @@ def processor(cpuinfo: str) -> dict[str, str]:
 
 
 def is_installed(module: str) -> bool:
-    """True if a top-level module can be imported, without importing it."""
-    return importlib.util.find_spec(module) is not None
+    """True if a module can be imported, without importing more than the packages it is in."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def cache_dir() -> Path:

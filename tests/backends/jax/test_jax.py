@@ -18,6 +18,22 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # the environment is 
 SUPPORT = ROOT / "tests/support"
 
 
+DECIDING = """
+import keras
+
+class Decides(keras.layers.Layer):
+    def compute_output_spec(self, values):
+        return keras.KerasTensor(values.shape, values.dtype)
+
+    def call(self, values):
+        return values * 2 if float(keras.ops.sum(values)) > 0 else values
+
+def build():
+    inputs = keras.Input((16, 16, 3))
+    return keras.Model(inputs, Decides()(inputs))
+"""
+
+
 @pytest.fixture(scope="module")
 def python() -> Path:
     return python_of("jax")
@@ -63,6 +79,13 @@ def test_predict_is_compiled_whole_only_where_it_was_asked_to(python: Path, tmp_
     assert [proof["jit_compile"] for proof in proofs] == [False, True]
     assert all(proof["in_force"] and not proof["recompilations"] for proof in proofs)
     assert all(outcome["agreement"]["rmse_ref_rel"] < 1e-5 for outcome in outcomes.values())
+
+
+def test_a_model_that_decides_by_values_runs_eagerly_only(python: Path, tmp_path: Path) -> None:
+    outcomes = measured(python, tmp_path, "backend=jax", code=DECIDING, ends=1)["modes"]
+    assert outcomes["jax_eager"]["status"] == "ok"
+    assert outcomes["jax_xla"]["status"] == "dynamic_shape"
+    assert "decides by computed values" in outcomes["jax_xla"]["failure"]["message"]
 
 
 def test_one_trial_compares_tensorflow_and_jax_on_the_same_weights(

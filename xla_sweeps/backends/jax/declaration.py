@@ -36,6 +36,7 @@ BACKEND = Backend(
     title="JAX",
     programs={"worker": python_command("xla_sweeps.backends.jax.worker")},
     explains=True,
+    explains_with={"google.protobuf": "protobuf"},
     packages={name: (name,) for name in ("jax", "jaxlib", "keras", "keras-hub")},
     identity=("jax", "jaxlib", "keras"),
     shown={"jax": "JAX", "keras": "Keras"},

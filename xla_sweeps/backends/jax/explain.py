@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import jax
-import keras
 
 from xla_sweeps.backends.jax.backend import Jax
 from xla_sweeps.backends.jax.bench import JaxBench
@@ -84,8 +82,7 @@ class JaxFindings(Findings):
         """Trace, compile, run with and without `jax.jit`, and time a few calls."""
         self.begin(Phase.TRACE)
         try:
-            with _errors_of_jax():
-                compiled = self._bench.bind(Mode.JAX_XLA)
+            compiled = self._bench.bind(Mode.JAX_XLA)
         except Exception as error:
             self._refuse(error, Phase.TRACE, "jax.jit cannot trace the model")
             return
@@ -207,16 +204,6 @@ class Listener:
             intervals.pop()
         intervals.append((end - duration_s, end))
         self._programs += name == EVENTS[-1]
-
-
-@contextmanager
-def _errors_of_jax() -> Iterator[None]:
-    """Let Keras pass JAX's errors on: it cannot copy those about tracers (Keras 3.15.1)."""
-    keras.config.disable_traceback_filtering()
-    try:
-        yield
-    finally:
-        keras.config.enable_traceback_filtering()
 
 
 def _compilation_traps(rows: Sequence[Compilation], model: Any, batch: int | None) -> list[Trap]:

@@ -109,7 +109,8 @@ class JaxExecutable:
     ) -> Self:
         """Trace a function of the state and a batch with `jax.jit`."""
         started = time.perf_counter()
-        traced = jax.jit(function).trace(*state, inputs[0])
+        with _errors_of_jax():
+            traced = jax.jit(function).trace(*state, inputs[0])
         trace_s = time.perf_counter() - started
         return cls(
             mode=mode,
@@ -228,3 +229,13 @@ def _read(outputs: Any) -> list[np.ndarray]:
                 "tensors are needed, alone or in lists, tuples or dictionaries"
             )
     return [np.asarray(head).astype(np.float64) for head in heads]
+
+
+@contextmanager
+def _errors_of_jax() -> Iterator[None]:
+    """Let Keras pass JAX's errors on: it cannot copy those about tracers (Keras 3.15.1)."""
+    keras.config.disable_traceback_filtering()
+    try:
+        yield
+    finally:
+        keras.config.enable_traceback_filtering()
