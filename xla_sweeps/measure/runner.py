@@ -297,15 +297,20 @@ def conduct(
 
 
 def _was_contaminated(session: _Session) -> bool:
-    """True if the next replicate waits for quiet: the latest is contaminated, the answer open."""
+    """True if the next replicate waits for quiet: the latest is contaminated, the answer open.
+
+    One that has waited in vain is not followed by another wait.
+    """
     trial_id, replicates = session.result.trial_id, session.result.records
     if not replicates:
         loaded = session.store.load(trial_id)
         replicates = loaded.records.get(trial_id, [])
         for problem in loaded.problems:  # a damaged record is moved away, and named only now
             session.screen.warn(problem)
-    busy = bool(replicates) and replicates[-1].status is Status.CONTAMINATED
-    return busy and not headline_clear(replicates)
+    if not replicates or replicates[-1].status is not Status.CONTAMINATED:
+        return False
+    waited_s = replicates[-1].contamination.get("waited_s", 0.0)
+    return waited_s < monitor.WAIT_LIMIT_S and not headline_clear(replicates)
 
 
 def _conclude(session: _Session) -> TrialResult:
