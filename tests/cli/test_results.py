@@ -99,10 +99,10 @@ def test_a_price_per_hour_adds_the_price_of_a_million_samples(results: Path) -> 
     assert pyarrow.parquet.read_table(results / "rows.parquet").to_pylist() == rows
     assert "million" in command(*priced, cwd=results).stdout
     assert "million" not in command("results", cwd=results).stdout
-    dearest = max(row["cost_per_million"] for row in rows)
-    cheaper = (*priced, "--format", "json", "--where", f"cost_per_million<{dearest}")
+    most_expensive = max(row["cost_per_million"] for row in rows)
+    cheaper = (*priced, "--format", "json", "--where", f"cost_per_million<{most_expensive}")
     kept = json.loads(command(*cheaper, cwd=results).stdout)
-    assert kept == [row for row in rows if row["cost_per_million"] < dearest]
+    assert kept == [row for row in rows if row["cost_per_million"] < most_expensive]
     refused = command("results", "--where", "cost_per_million<1", cwd=results)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "cost_per_million needs a price" in refused.stderr

@@ -51,7 +51,7 @@ ARROW = " → "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedTrial:
-    """What a comparison needs of one trial: few bytes, as it may have ten thousand of them.
+    """One trial as a comparison needs it: few bytes, as there may be ten thousand.
 
     Attributes:
         asked: equal for trials that were asked for in the same words, on whatever device and

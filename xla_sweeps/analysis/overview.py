@@ -25,7 +25,7 @@ MIN_FOR_SPREAD = 8
 """Models from which on it is said where 8 of 10 pairs lie."""
 
 PREFERENCE = ("replicates", "measured_at", "trial_id")
-"""Of rows of one question the one that is greatest in these answers."""
+"""Columns by which the row of a question is chosen: the greatest answers."""
 
 _TEXTS = ("scenario", "baseline", "candidate", "origin", "model")
 

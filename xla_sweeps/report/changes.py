@@ -59,7 +59,7 @@ def cells(changes: Sequence[Change]) -> list[tuple[str, ...]]:
 
 
 def remarks(difference: Difference) -> list[str]:
-    """What the listed changes leave open: contaminated ones, and those that are not listed."""
+    """Remarks on what the list leaves open: contaminated changes, and those that are not listed."""
     changes = listed(difference)
     lines = []
     if any(change.contaminated for change in changes):

@@ -30,7 +30,7 @@ class Tensor:
 
 @dataclass
 class Torch:
-    """What compiling captures: graphs and breaks in the first call, more graphs in the second.
+    """Graphs and breaks that compiling captures in the first call, more graphs in the second.
 
     Nothing of code that was compiled before, as in PyTorch.
     """

@@ -173,7 +173,7 @@ class JaxFindings(Findings):
 
 
 class Listener:
-    """What calls compile, from JAX's events."""
+    """Compilations of calls, from JAX's events."""
 
     def __init__(self) -> None:
         self._intervals: dict[str, list[tuple[float, float]]] = {}
@@ -181,7 +181,7 @@ class Listener:
         jax.monitoring.register_event_duration_secs_listener(self._note)
 
     def compilation(self, name: str, call: Callable[[Any], Any], batch: Any) -> Compilation:
-        """What a call compiles; work inside other work of its kind counts once."""
+        """Compilations of a call; work inside other work of its kind counts once."""
         self._intervals, self._programs = {event: [] for event in EVENTS}, 0
         jax.block_until_ready(call(batch))
         trace_s, lower_s, compile_s = (

@@ -22,7 +22,7 @@ from xla_sweeps.worker.backend import Framework, Tell
 
 @dataclass
 class Findings:
-    """What is known of one model so far.
+    """Findings about one model so far.
 
     Attributes:
         explanation: what it says.
@@ -101,7 +101,7 @@ def refusal_of(
     backend: Backend,
     places: Callable[[str], tuple[Place, ...]] = lambda text: (),
 ) -> CompilerVerdict:
-    """What a compiler says of a model that it does not take.
+    """A compiler's refusal of a model.
 
     Args:
         error: that it raised.
