@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
-from xla_sweeps.measure.neighbours import Spent, busiest, disturbance_of, spending
+from factories import make_record
+
+from xla_sweeps.measure.neighbours import (
+    FOREIGN,
+    Spent,
+    busiest,
+    cause_of,
+    disturbance_of,
+    spending,
+)
+from xla_sweeps.schema.measurement import Round
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -59,3 +70,19 @@ def test_a_records_disturbance_is_a_sentence_and_absent_from_an_older_one() -> N
     assert disturbance_of({**kept, "busiest": []}) == "others use 1.4 of 2 cores"
     assert disturbance_of({"foreign_cores": 1.43}) == ""
     assert disturbance_of({**kept, "busiest": "x", "foreign_cores": ["a"]}) == ""
+
+
+def test_what_contaminated_a_record_is_named_from_its_rounds() -> None:
+    busy = replace(
+        make_record(),
+        contamination={"foreign_cores": 1.4, "cores": 2, "busiest": ["python"]},
+    )
+    assert cause_of(busy) == "others use 1.4 of 2 cores (python)"
+    steal = "the hypervisor took 15% of the CPU"
+    rounds = (Round(round=0, order=(), blocks=(), dirty=steal),)
+    assert cause_of(replace(busy, rounds=rounds)) == steal
+    others = (Round(round=1, order=(), blocks=(), dirty=f"{FOREIGN}1.4 cores"),)
+    assert cause_of(replace(busy, rounds=rounds + others)).startswith("others use 1.4 of 2 cores")
+    assert cause_of(replace(busy, rounds=(*rounds, *rounds, *others))) == steal
+    quiet = replace(busy, rounds=(), contamination={})
+    assert cause_of(quiet) == ""

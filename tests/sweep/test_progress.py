@@ -17,7 +17,7 @@ from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.launchers.job import Job
 from xla_sweeps.sweep.launchers.local import LocalLauncher
 from xla_sweeps.sweep.outcomes import Run
-from xla_sweeps.sweep.progress import Progress, cause_of, figure_of
+from xla_sweeps.sweep.progress import Progress, figure_of
 
 
 def test_the_number_of_trials_is_shown_before_the_first_ends(tmp_path: Path) -> None:
@@ -80,18 +80,6 @@ def test_the_time_left_counts_repetitions_of_a_busy_machine(tmp_path: Path) -> N
     assert progress.left_s({}) == pytest.approx((9 * 3.5, 11 * 3.5))
     progress._contaminated = 6
     assert progress.left_s({}) == pytest.approx((36.0, 44.0)), "two attempts, one and one"
-
-
-def test_what_contaminated_a_record_is_named_from_its_rounds() -> None:
-    busy = replace(
-        record("a", "contaminated", {}),
-        contamination={"foreign_cores": 1.4, "cores": 2, "busiest": ["python"]},
-    )
-    assert cause_of(busy) == "others use 1.4 of 2 cores (python)"
-    steal = "the hypervisor took 15% of the CPU"
-    rounds = (Round(round=0, order=(), blocks=(), dirty=steal),)
-    assert cause_of(replace(busy, rounds=rounds)) == steal
-    assert cause_of(record("a", "contaminated", {})) == ""
 
 
 def test_a_finished_job_has_its_speedup_and_a_failed_one_none() -> None:

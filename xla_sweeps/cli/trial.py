@@ -353,7 +353,7 @@ def _ended(job: _Job, assignment: Assignment, part: str) -> _End:
 def _measure(job: _Job, assignment: Assignment, part: str) -> _End:
     """Run one trial, and show its result."""
     from xla_sweeps.measure import runner
-    from xla_sweeps.measure.neighbours import disturbance_of
+    from xla_sweeps.measure.neighbours import cause_of
     from xla_sweeps.measure.tracking import tracker_named
     from xla_sweeps.report.json_progress import JsonProgress
     from xla_sweeps.report.terminal.tables import show_trial
@@ -379,7 +379,7 @@ def _measure(job: _Job, assignment: Assignment, part: str) -> _End:
 
     def show() -> None:
         if result.summary is not None:
-            others = "".join(disturbance_of(one.contamination) for one in result.records[-1:])
+            others = "".join(map(cause_of, result.records[-1:]))
             show_trial(result.summary, places=_places(result, settings), others=others)
 
     if told is None:

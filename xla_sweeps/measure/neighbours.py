@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from xla_sweeps.schema.record import Record
 from xla_sweeps.system.process import descendants
 
 FOREIGN = "other processes used "
@@ -79,3 +80,12 @@ def disturbance_of(contamination: Mapping[str, Any]) -> str:
     if not isinstance(used, int | float) or not isinstance(cores, int):
         return ""
     return in_words(used, cores, [str(name) for name in names] if isinstance(names, list) else [])
+
+
+def cause_of(record: Record) -> str:
+    """The cause of most of a record's contaminated rounds, in words, or ""."""
+    reasons = Counter(measured.dirty for measured in record.rounds if measured.dirty)
+    foreign = sum(count for reason, count in reasons.items() if reason.startswith(FOREIGN))
+    if 2 * foreign >= reasons.total():
+        return disturbance_of(record.contamination)
+    return max(reasons, key=lambda reason: (not reason.startswith(FOREIGN), reasons[reason]))

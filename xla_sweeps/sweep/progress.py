@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.measure.neighbours import FOREIGN, disturbance_of
+from xla_sweeps.measure.neighbours import cause_of
 from xla_sweeps.results.store import guarded
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
@@ -186,14 +186,6 @@ def figure_of(new: Sequence[Record]) -> str:
         )
     throughput = summary.modes[0].columns.throughput_samples_per_s if summary.modes else None
     return "" if throughput is None else f"{throughput:.4g}/s"
-
-
-def cause_of(record: Record) -> str:
-    """The cause of a record's contamination, in words, or ""."""
-    reasons = Counter(measured.dirty for measured in record.rounds if measured.dirty)
-    if any(reason.startswith(FOREIGN) for reason in reasons) or not reasons:
-        return disturbance_of(record.contamination)
-    return reasons.most_common(1)[0][0]
 
 
 def detail_of(ended: Ended, new: Sequence[Record]) -> str:

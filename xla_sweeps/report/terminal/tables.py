@@ -59,7 +59,7 @@ def show_trial(
     Args:
         summary: of the trial.
         places: where its files are.
-        others: what other processes used meanwhile (`neighbours.disturbance_of`).
+        others: what contaminated the newest replicate (`neighbours.cause_of`).
     """
     console = results_console()
     console.print()
