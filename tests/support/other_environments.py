@@ -37,7 +37,7 @@ def build():
 """
 
 MACS = 14 * 14 * 27 * 8 + 8 * 5
-"""Of a sample of this model."""
+"""Multiply-accumulates of a sample of this model."""
 
 
 def measured(

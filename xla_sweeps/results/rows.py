@@ -81,7 +81,7 @@ class Rows:
         )
 
     def pools(self) -> dict[str, Pool]:
-        """What the other trials say, by trial."""
+        """The pool of the other trials, by trial."""
         return derive.pools_of(self.facts)
 
 
@@ -251,7 +251,7 @@ def _each(
     only: Collection[str] | None,
     advance: Callable[[int, int], None],
 ) -> tuple[dict[str, _Made], tuple[str, ...]]:
-    """What is made of the name, records and rows of each trial; lines that rows do not have."""
+    """Results of `make` by trial, from its name, records and rows; lines that rows do not have."""
     require(results_dir, replace(rows, table=rows.table.slice(0, 0)))
     store = Store(results_dir)
     rows_by_trial: dict[str, list[ComparisonRow]] = {}

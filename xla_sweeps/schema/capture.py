@@ -40,7 +40,7 @@ class Break:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
-    """What a compiler captures of the model as graphs.
+    """Graphs that a compiler captures of the model.
 
     Attributes:
         way: what captures it, as people write it.

@@ -55,7 +55,7 @@ class Figure(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
 
 
 class ModeState(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether an execution mode of a trial has figures, and why not."""
+    """Status of an execution mode of a trial, and why it has no figures."""
 
     label: str
     status: Status

@@ -1,4 +1,4 @@
-"""What no filter of the page changes, computed from the page's columns. Pure."""
+"""Compute from the page's columns everything that no filter changes. Pure."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def _clustering(explanation: Explanation) -> Iterator[str]:
 
 
 def result(explanation: Explanation) -> str:
-    """How much faster or slower compiling makes it, and what costs most; "" without timed calls."""
+    """Gain or loss by compiling, and what costs most; "" without timed calls."""
     achieved = explanation.roofline.modes if explanation.roofline else ()
     calls = {mode.mode: mode.call_s for mode in achieved}
     if len(calls) < 2:
