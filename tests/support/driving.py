@@ -35,6 +35,7 @@ class Notes:
         self.where: list[str] = []
         self.where_ended: list[str] = []
         self.reports: list[tuple[int, int]] = []
+        self.counts: list[dict[str, int]] = []
 
     def running(self, slot: str, what: str, log: Path) -> None:
         self.where.append(slot)
@@ -54,6 +55,7 @@ class Notes:
     ) -> None:
         self.reports.append((done, total))
         self.busy_with.append(busy)
+        self.counts.append(dict(counts))
 
     def warn(self, *messages: str) -> None:
         self.warnings.extend(messages)

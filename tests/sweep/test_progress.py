@@ -65,6 +65,18 @@ def test_contaminated_trials_are_told_with_their_cause_and_what_follows(
     assert notes.busy_with == [said]
 
 
+def test_a_trial_that_has_some_of_its_replicates_is_told_as_begun(tmp_path: Path) -> None:
+    launcher, backlog, notes = LocalLauncher(quick_launch(1)), Backlog(), Notes()
+    progress = Progress(notes, launcher, backlog, judge_of(launcher, backlog), {})
+    begun, fresh, done = tasks_of(tmp_path, ["a=ok", "b=ok", "c=ok"])
+    begun.wanted, fresh.wanted, done.wanted = 2, 3, 0
+    begun.outcomes, done.outcomes = [Status.OK], [Status.OK] * 3
+    backlog.extend([begun, fresh, done])
+    progress.report({})
+    assert notes.reports == [(1, 3)]
+    assert notes.counts == [{"missing": 2, "ok": 1, "begun": 1}]
+
+
 def test_the_time_left_counts_repetitions_of_a_busy_machine(tmp_path: Path) -> None:
     launcher, backlog = LocalLauncher(quick_launch(1)), Backlog()
     judge = judge_of(launcher, backlog)

@@ -85,7 +85,7 @@ FAILURES: Mapping[str, str] = {
     str(Status.TIMEOUT): "{tried} timed out: {reason}.",
     str(Status.INTERRUPTED): "{tried} was interrupted before there was enough to compare. Rerun "
     "to resume.",
-    "refused": "no mode can be verified, so no speedup is given: {reason}.",
+    "refused": "{failed} cannot be verified, so no speedup is given: {reason}.",
     "": "{tried} could not be measured: {reason}.",
     "keep": "Keep {switch}, or see the hint",
     "hint": "See the hint",

@@ -417,7 +417,7 @@ class FailureColumns:
 
     @property
     def refusal(self) -> str:
-        """Reason why no mode can be verified; "" where something else failed."""
+        """Reason why the mode cannot be verified; "" where something else failed."""
         return self.message.removeprefix(REFUSED).strip() * self.message.startswith(REFUSED)
 
 

@@ -120,7 +120,7 @@ class Flag(StrEnum):
 
 
 REFUSED = "refused:"
-"""Beginning of the message of a failure where no mode can be verified."""
+"""Beginning of the message of a failure where a mode cannot be verified."""
 
 
 @dataclass(frozen=True, slots=True)

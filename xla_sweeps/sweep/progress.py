@@ -91,6 +91,8 @@ class Progress:
         done = sum(not task.wanted or task.key in self._judge.gave_up for task in tasks)
         counts, left_s = self.counts(), self.left_s(running)
         busy = self._busy(counts)
+        if begun := sum(bool(task.wanted and Status.OK in task.outcomes) for task in tasks):
+            counts["begun"] = begun
         self._screen.progress(done, self._backlog.total, counts, left_s=left_s, busy=busy)
 
     def _busy(self, counts: Mapping[str, int]) -> str:

@@ -41,7 +41,15 @@ def test_a_bar_is_not_shown_without_a_terminal(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.42, "0.4 s"), (12.3, "12 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")],
+    [
+        (0.42, "0.4 s"),
+        (12.3, "12 s"),
+        (119.7, "2 min 00 s"),
+        (200, "3 min 20 s"),
+        (479.6, "8 min 00 s"),
+        (7500, "2 h 05 min"),
+        (14399, "4 h 00 min"),
+    ],
 )
 def test_durations_are_readable(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -70,7 +70,7 @@ def test_the_block_fits_80_columns_and_keeps_device_speedup_and_counts(
     assert lines[1].endswith("0/6 trials  eta 3 min 37 s to 7 min 13 s")
     assert " ".join(map(str.strip, lines[3:5])) == BUSY
     assert lines[5].startswith("cpu:0  efficientnetv2_large 480 px b128")
-    assert "rounds   12/24 rou" in lines[5]
+    assert "rounds 12/24 rou" in lines[5]
     assert lines[6].startswith(
         "contaminated  1.25× (1.24–1.27)  0.0 s  efficientnetv2_large 480 px"
     )
@@ -90,4 +90,18 @@ def test_a_sweep_that_waits_says_what_runs_and_in_which_stage(tmp_path: Path) ->
     board = SweepProgress("mine", ["cpu"], ui="quiet")
     assert board._still() == ("still", "idle")
     board.running("cpu", "model=resnet50 batch_size=4", log)
-    assert board._still() == ("still", "cpu  resnet50 b4  compile  xla")
+    assert board._still() == ("still", "cpu  resnet50 b4  compile xla")
+
+
+def test_a_waiting_sweep_leaves_out_options_and_the_time_left_of_one_replicate(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log"
+    log.write_text("12:00:01 rounds   18/60 rounds  half-width ±8.17% (target ±0.50%)  eta 9 s\n")
+    board = SweepProgress("mine", ["cpu"], ui="quiet")
+    board.running("cpu", "model=resnet50 resolution=96 modes=[graph,xla] effort=standard", log)
+    board.progress(0, 9, {}, left_s=(217.0, 433.0))
+    assert board._still()[1] == (
+        "cpu  resnet50 96 px  rounds 18/60 rounds half-width ±8.17% (target ±0.50%)"
+        "  eta 3 min 37 s to 7 min 13 s"
+    )

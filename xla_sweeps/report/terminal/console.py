@@ -276,11 +276,13 @@ def duration(seconds: float) -> str:
     """A readable duration: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
+    seconds = round(seconds)
     if seconds < 120:
-        return f"{seconds:.0f} s"
+        return f"{seconds} s"
     if seconds < 7200:
-        return f"{seconds // 60:.0f} min {seconds % 60:02.0f} s"
-    return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:02.0f} min"
+        return f"{seconds // 60} min {seconds % 60:02} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def size(count: float | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from rich.console import Group, RenderableType
@@ -97,9 +98,9 @@ class SweepProgress:
         self._busy = busy
 
     def _still(self) -> tuple[str, str]:
-        """What runs on each device, its stage, and the time left."""
+        """What runs on each device, its stage, and the time left; `start` had its options."""
         jobs = [
-            f"{lane}  {job[0]}  {displayable(_stage(job[1]))}"
+            f"{lane}  {_subject(job[0])}  {displayable(_stage(job[1]))}"
             for lane, job in list(self._jobs.items())
             if job is not None
         ]
@@ -154,6 +155,11 @@ def trial_name(words: str) -> str:
     return " ".join([*parts, *others])
 
 
+def _subject(name: str) -> str:
+    """A trial's name without its options."""
+    return " ".join(takewhile(lambda word: "=" not in word, name.split())) or name
+
+
 def words_of(counts: Mapping[str, int]) -> str:
     """Number of trials of each end, the most first."""
     return "  ".join(
@@ -165,4 +171,5 @@ def _stage(log: Path) -> str:
     """A job's stage: the last line of its plain progress, without the time."""
     lines = tail(log, limit=TAIL_BYTES).splitlines()
     line = next((line for line in reversed(lines) if line[2:3] == ":"), "")
-    return line.partition(" ")[2][:60]
+    text, _, _ = line.partition(" ")[2].partition("  eta ")  # the sweep has its own
+    return " ".join(text.split())[:60]
