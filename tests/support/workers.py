@@ -15,12 +15,15 @@ from xdist.scheduler import LoadScopeScheduling
 
 LONGEST = (
     *NAMES,
+    "tests/backends/torch/test_torch.py",
+    "tests/backends/jax/test_jax.py",
     "tests/sweep/launchers/test_slurm.py",
     "tests/end_to_end/test_faults.py",
     "tests/end_to_end/test_trial.py",
     "tests/sweep/launchers/test_ray.py",
     "tests/backends/tensorflow/test_sources.py",
     "tests/cli/test_sweep.py",
+    "tests/backends/torch/test_explain.py",
     "tests/sweep/launchers/test_wandb_agents.py",
     "tests/report/wandb/test_tracker.py",
     "tests/backends/tensorflow/test_replicate.py",
