@@ -54,6 +54,14 @@ def test_a_trace_that_slows_a_mode_much_makes_its_losses_doubtful() -> None:
     assert "most is lost" not in text, "the traced calls of XLA are the faster ones"
 
 
+def test_a_difference_too_small_for_a_few_calls_is_not_said_to_be_one() -> None:
+    assert KNOWN.roofline
+    graph, xla = KNOWN.roofline.modes
+    near = replace(KNOWN.roofline, modes=(graph, replace(xla, call_s=graph.call_s / 1.05)))
+    text = " ".join(explanation_text(replace(KNOWN, roofline=near)).split())
+    assert "Here XLA is about as fast as graph (119 ms against 125 ms a call)." in text
+
+
 def test_what_is_not_known_is_not_available_and_never_none() -> None:
     explanation = Explanation(model="net", device="").completed("it died of SIGABRT")
     text = " ".join(explanation_text(explanation).split())

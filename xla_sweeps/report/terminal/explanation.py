@@ -148,6 +148,10 @@ def _clustering(explanation: Explanation) -> Iterator[str]:
         yield from finding(f"outside: {', '.join(outside)}")
 
 
+SEEN = 1.1
+"""The smallest factor between two modes that the few calls of `explain` show."""
+
+
 def result(explanation: Explanation) -> str:
     """Gain or loss by compiling, and what costs most; "" without timed calls."""
     achieved = explanation.roofline.modes if explanation.roofline else ()
@@ -156,13 +160,14 @@ def result(explanation: Explanation) -> str:
         return ""
     usual, compiled = headline_pairs(tuple(calls))[0]
     before_s, after_s = calls[usual], calls[compiled]
+    factor = max(before_s / after_s, after_s / before_s)
     word = "faster" if after_s < before_s else "slower"
+    differs = f"{factor:.2g}× {word} than" if factor >= SEEN else "about as fast as"
     text = (
-        f"Here {mode_of(compiled).called} is {max(before_s / after_s, after_s / before_s):.2g}× "
-        f"{word} than {mode_of(usual).called} ({seconds(after_s)} against {seconds(before_s)} a "
-        "call)"
+        f"Here {mode_of(compiled).called} is {differs} {mode_of(usual).called} "
+        f"({seconds(after_s)} against {seconds(before_s)} a call)"
     )
-    if explanation.time and after_s > before_s and len(explanation.time.modes) > 1:
+    if explanation.time and after_s >= SEEN * before_s and len(explanation.time.modes) > 1:
         first, second = explanation.time.modes[:2]
         lost = {
             kind: second.by_kind[kind] - first.by_kind.get(kind, 0.0) for kind in second.by_kind
