@@ -31,6 +31,9 @@ from xla_sweeps.system.text import counted, displayable
 TRACE_SLOWS = 1.5
 """Factor by which a trace may slow a call before what it says is doubtful."""
 
+SEEN = 1.1
+"""The smallest factor between two modes that the few calls of `explain` show."""
+
 FEW_OPS = 12
 """Up to this many operations are listed with their types."""
 
@@ -146,10 +149,6 @@ def _clustering(explanation: Explanation) -> Iterator[str]:
     )
     if outside:
         yield from finding(f"outside: {', '.join(outside)}")
-
-
-SEEN = 1.1
-"""The smallest factor between two modes that the few calls of `explain` show."""
 
 
 def result(explanation: Explanation) -> str:
