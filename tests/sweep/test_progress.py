@@ -77,6 +77,18 @@ def test_a_trial_that_has_some_of_its_replicates_is_told_as_begun(tmp_path: Path
     assert notes.counts == [{"missing": 2, "ok": 1, "begun": 1}]
 
 
+def test_the_time_that_an_anchor_took_says_nothing_of_the_trials(tmp_path: Path) -> None:
+    anchor, trial = tasks_of(tmp_path, ["a=ok", "b=ok"])
+    launcher, backlog = LocalLauncher(quick_launch(1)), Backlog([anchor])
+    backlog.extend([trial])
+    progress = Progress(Notes(), launcher, backlog, judge_of(launcher, backlog), {})
+    for task, is_known in ((anchor, False), (trial, True)):
+        job = Job(arguments=task.words, log=tmp_path / "log")
+        run = Run(task, job, known=frozenset(), started=0.0)
+        progress.ended(run, "ok", [record("a", "ok", {})])
+        assert (progress.left_s({}) is not None) == is_known
+
+
 def test_the_time_left_counts_repetitions_of_a_busy_machine(tmp_path: Path) -> None:
     launcher, backlog = LocalLauncher(quick_launch(1)), Backlog()
     judge = judge_of(launcher, backlog)

@@ -74,7 +74,8 @@ class Progress:
         self._slots.pop(id(run), None)
         self._ended += 1
         if new:
-            self._took.append(time.monotonic() - run.started)
+            if not self._backlog.is_anchor(run.task):
+                self._took.append(time.monotonic() - run.started)
             self._measured += 1
             if new[-1].status is Status.CONTAMINATED:
                 self._contaminated += 1
