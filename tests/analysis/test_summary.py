@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 import pytest
 from direct import Direct
 from factories import (
-    EFFORT,
     MODEL,
     TRIAL_ID,
     failed_outcome,
@@ -25,7 +24,6 @@ from xla_sweeps.analysis.interval import verdict_of
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval
 from xla_sweeps.analysis.summary import decomposition, summarize
 from xla_sweeps.measure import timing
-from xla_sweeps.measure.rounds import measure_latencies
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import comparison_pairs
@@ -377,12 +375,11 @@ def test_a_full_launch_queue_does_not_make_a_mode_host_bound(launch_ns: int, sha
     device.synchronize()
     block = timing.measure_block(device, "xla", 100, clock=clock)  # about 100 ms
     assert block.enqueue_ns > 0.85 * block.elapsed_ns  # which says nothing
-    machine = Direct({"xla": device}, clock)
-    latencies = measure_latencies(machine.singles, (), {"xla": 100}, effort=EFFORT)[0]["xla"]
+    timed = Direct({"xla": device}, clock).block("xla", 100, True, 0, 21)
     outcome = make_outcome(
         block.call_s,
-        latencies_s=tuple(call.call_s for call in latencies.calls),
-        latency_enqueue_ns=tuple(call.enqueue_ns for call in latencies.calls),
+        latencies_s=tuple(elapsed_ns / 1e9 for elapsed_ns in timed.single_ns),
+        latency_enqueue_ns=timed.single_enqueue_ns,
     )
     record = make_record({"xla": block.call_s}, modes={"xla": outcome}, device=GPU)
     index = summarize([record]).modes[0].host_bound_index

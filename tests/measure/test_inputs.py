@@ -16,7 +16,7 @@ from timed_devices import EFFORT, Clock, Device
 
 from xla_sweeps.analysis.estimates import Samples, intervals
 from xla_sweeps.measure import rounds, timing
-from xla_sweeps.schema.measurement import Block, Round
+from xla_sweeps.schema.measurement import INPUTS, Block, Round
 
 COSTS = [(0.9, 1.0, 1.1), (1.0, 2.0, 4.0), (4.0, 1.0, 1.0)]
 
@@ -88,7 +88,7 @@ def test_all_modes_of_a_round_time_the_same_input_and_rounds_take_turns() -> Non
 @pytest.mark.parametrize("call_s", [0.0001, 0.0101, 0.0149, 0.02, 0.0299])
 def test_a_block_takes_each_input_equally_often(call_s: float) -> None:
     calls = timing.calls_per_block(call_s, sync_s=0.0, block_s=0.03)
-    assert calls % timing.INPUTS == 0
+    assert calls % INPUTS == 0
     assert 0 <= calls * call_s - 0.03 < 3 * call_s
     assert timing.calls_per_block(0.03, sync_s=0.0, block_s=0.03) == 1
 
@@ -151,6 +151,12 @@ def test_records_without_inputs_are_read_as_before() -> None:
     assert Samples(older).call_s("xla")[:, 0].tolist() == [1.0, 2.0, 4.0] * 3
 
 
+def singles_on(device: Device, clock: Clock) -> list[Block]:
+    """Nine single calls after a block."""
+    block = timing.settled_block(device, "xla", 3, settle=True, clock=clock, first=1, singles=9)
+    return timing.singles_of(block, 1)
+
+
 @pytest.mark.parametrize(
     ("costs", "differ"),
     [
@@ -166,7 +172,7 @@ def test_inputs_of_which_the_middle_one_is_no_average_are_noticed(
     costs: Sequence[float], differ: bool
 ) -> None:
     device = Device(clock := Clock(), work_s=0.1, enqueue_s=0.0, costs=costs)
-    singles = timing.measure_singles(device, "xla", calls=10, limit_s=1e6, clock=clock)
+    singles = singles_on(device, clock)
     assert timing.inputs_s(singles) == pytest.approx([0.1 * cost for cost in costs])
     assert timing.inputs_differ(singles) is differ
     assert not timing.inputs_differ(singles[:2])
@@ -201,6 +207,6 @@ def test_calls_on_new_values_that_all_take_longer_are_noticed(
 
 def test_an_input_that_is_expensive_by_itself_is_not_one_of_new_values() -> None:
     device = Forgetful(clock := Clock(), work_s=0.1, enqueue_s=0.0, costs=(1.0, 2.0, 4.0))
-    singles = timing.measure_singles(device, "xla", calls=10, limit_s=1e6, clock=clock)
+    singles = singles_on(device, clock)
     seen_s = max(timing.inputs_s(singles))
     assert not timing.slow_on_new_inputs(device, seen_s=seen_s, clock=clock)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,27 +12,12 @@ from timed_devices import EFFORT, Clock, Device, level, measured, quiet
 
 from xla_sweeps.analysis.stats import MIN_PAIRS
 from xla_sweeps.measure import rounds
-from xla_sweeps.measure.rounds import Latencies, measure_latencies
 from xla_sweeps.schema.measurement import Round
 
 
 def marked(rounds: Sequence[Round], dirty: Collection[int]) -> Sequence[Round]:
     """The rounds, of which these numbers are contaminated."""
     return [replace(round_, dirty="others" if round_.round in dirty else "") for round_ in rounds]
-
-
-def seconds(latencies: Latencies) -> list[float]:
-    return [block.call_s for block in latencies.calls]
-
-
-def latencies_of(
-    devices: Mapping[str, Device], measured: Sequence[Round], calls: Mapping[str, int], clock: Clock
-) -> dict[str, Latencies]:
-    latencies, lost = measure_latencies(
-        Direct(devices, clock).singles, measured, calls, effort=EFFORT
-    )
-    assert not lost
-    return latencies
 
 
 def test_measuring_stops_at_the_first_look_where_the_interval_is_narrow_enough() -> None:
@@ -350,38 +335,54 @@ def test_a_single_mode_is_measured_for_the_minimum_of_rounds() -> None:
     assert len(result.rounds) == EFFORT.rounds_min
 
 
-def test_latencies_are_single_synced_calls() -> None:
+def test_single_synced_calls_are_interleaved_in_the_rounds() -> None:
     clock = Clock()
     devices = {"graph": Device(clock, work_s=0.02), "xla": Device(clock, work_s=0.01)}
-    calls = {"graph": 2, "xla": 3}
-    latencies = latencies_of(devices, (), calls, clock)
-    assert seconds(latencies["graph"]) == pytest.approx((0.021,) * 20)
-    assert seconds(latencies["xla"]) == pytest.approx((0.011,) * 20)
-    assert {block.enqueue_ns for block in latencies["xla"].calls} == {1_000_000}
-    first, second = zip(latencies["graph"].passes, latencies["xla"].passes, strict=True)
-    assert first[0].started_ns < first[1].started_ns  # the second time in the other order
-    assert second[0].started_ns > second[1].started_ns
-    assert [latency_pass.calls for latency_pass in (*first, *second)] == [10] * 4
+    singles = {"graph": 6, "xla": 3}
+    for round_ in measured(devices, clock, singles=singles).rounds[:2]:
+        for block in round_.blocks:
+            alone_ns = 1_000_000 + round(devices[block.mode].work_s * 1e9)
+            assert block.single_ns == (alone_ns,) * singles[block.mode]
+            assert set(block.single_enqueue_ns) == {1_000_000}
+            assert block.call_s == pytest.approx(devices[block.mode].work_s + 0.001 / 2)
 
 
-def test_blocks_of_one_call_are_latencies_already() -> None:
+def test_a_mode_has_no_more_single_calls_than_its_effort_asks_for() -> None:
     clock = Clock()
-    devices = {"graph": Device(clock, work_s=0.5), "xla": Device(clock, work_s=0.2)}
-    result = measured(devices, clock, calls=1)
-    before = devices["graph"].calls
-    latencies = latencies_of(devices, result.rounds, {"graph": 1, "xla": 1}, clock)
-    assert devices["graph"].calls == before
-    assert seconds(latencies["graph"]) == pytest.approx((0.501,) * len(result.rounds))
-    assert latencies["graph"].passes == ()
+    noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
+    devices = {
+        "graph": Device(clock, work_s=0.1, noise=noise),
+        "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
+    }
+    result = measured(devices, clock, singles={"graph": 3, "xla": 3})
+    assert len(result.rounds) == 24
+    counts = [len(round_.blocks[0].single_ns) for round_ in result.rounds]
+    assert counts == [3] * 7 + [0] * 17  # EFFORT.latency_calls is 20
 
 
-def test_latencies_of_a_contaminated_replicate_come_from_all_its_rounds() -> None:
+def test_a_contaminated_round_does_not_count_among_those_with_single_calls() -> None:
     clock = Clock()
-    devices = {"graph": Device(clock, work_s=0.5), "xla": Device(clock, work_s=0.2)}
-    rounds_ = measured(devices, clock, calls=1).rounds
-    dirty = [replace(round_, dirty="busy") for round_ in rounds_]
-    calls = {"graph": 1, "xla": 1}
-    latencies = latencies_of(devices, dirty, calls, clock)
-    assert len(latencies["graph"].calls) == len(latencies["xla"].calls) == len(dirty)
-    latencies = latencies_of(devices, [*dirty[1:], rounds_[0]], calls, clock)
-    assert len(latencies["graph"].calls) == 1
+    noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
+    devices = {
+        "graph": Device(clock, work_s=0.1, noise=noise),
+        "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
+    }
+    result = measured(
+        devices, clock, singles={"graph": 3, "xla": 3}, review=lambda rounds: marked(rounds, [2])
+    )
+    clean = [round_ for round_ in result.rounds if not round_.dirty]
+    assert sum(len(round_.blocks[0].single_ns) for round_ in clean) >= EFFORT.latency_calls
+
+
+def test_rounds_go_on_for_the_least_time_while_the_interval_is_too_wide() -> None:
+    clock = Clock()
+    noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
+    devices = {
+        "graph": Device(clock, work_s=0.1, noise=noise),
+        "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
+    }
+    effort = replace(EFFORT, hopeless_ends=True)
+    assert len(measured(devices, clock, effort=effort).rounds) < EFFORT.rounds_max
+    result = measured(devices, clock, effort=effort, least_s=30.0)
+    assert len(result.rounds) > EFFORT.rounds_max
+    assert 30.0 <= sum(result.spent_s.values()) < 40.0

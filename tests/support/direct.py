@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xla_sweeps.measure import timing
@@ -12,7 +12,7 @@ from xla_sweeps.schema.measurement import Block, Failure, Phase, Status
 
 @dataclass
 class Direct:
-    """Times executables of this process; `block` is a `TimeBlock`, `singles` a `TimeSingles`.
+    """Times executables of this process; `block` is a `TimeBlock`.
 
     Attributes:
         dies: the label in whose block, and the number of that block, `lost` are lost.
@@ -23,18 +23,18 @@ class Direct:
     dies: tuple[str, int] = ("", 0)
     lost: tuple[str, ...] = ()
 
-    def block(self, label: str, calls: int, settle: bool, first: int) -> Block:
+    def block(self, label: str, calls: int, settle: bool, first: int, singles: int = 0) -> Block:
         if label == self.dies[0]:
             if not self.dies[1]:
                 failure = Failure(phase=Phase.MEASURE, kind="SIGKILL", message="died")
                 raise WorkerLost(self.lost, status=Status.CRASHED, failure=failure)
             self.dies = label, self.dies[1] - 1
         return timing.settled_block(
-            self.executables[label], label, calls, settle=settle, clock=self.clock, first=first
-        )
-
-    def singles(self, label: str, calls: int, limit_s: float) -> tuple[int, Sequence[Block]]:
-        begun = self.clock()
-        return begun, timing.measure_singles(
-            self.executables[label], label, calls=calls, limit_s=limit_s, clock=self.clock
+            self.executables[label],
+            label,
+            calls,
+            settle=settle,
+            clock=self.clock,
+            first=first,
+            singles=singles,
         )

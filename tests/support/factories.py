@@ -14,7 +14,6 @@ from xla_sweeps.schema.measurement import (
     Agreement,
     Block,
     Failure,
-    LatencyPass,
     Load,
     ModeOutcome,
     Phase,
@@ -237,7 +236,6 @@ def full(record: Record) -> Record:
         label: replace(
             mode,
             latency_enqueue_ns=(1000,) * len(mode.latencies_s),
-            latency_passes=(LatencyPass(started_ns=5, calls=len(mode.latencies_s)),),
             sustained_call_s=mode.latencies_s[:4],
             warmup_trend=Trend.STEADY,
             warmup_block_calls=(1, 2),

@@ -77,12 +77,8 @@ class Scripted:
                 if self.passes_all_points:
                     self.channel.send(protocol.Stage(phase=Phase.WARMUP, mode=mode))
                 return protocol.Warmed(outcome=outcome(), call_s=CALL_S, sync_s=0.0)
-            case protocol.TimeBlock(mode=mode, calls=calls):
-                return self.block(mode, calls)
-            case protocol.TimeSingles(mode=mode):
-                self.end_if_asked(sys.maxsize)
-                block = Block(mode=mode, calls=1, elapsed_ns=10**7, enqueue_ns=10**4)
-                return protocol.Singles(blocks=(block,) * 5, started_ns=time.perf_counter_ns())
+            case protocol.TimeBlock(mode=mode, calls=calls, singles=singles):
+                return self.block(mode, calls, singles)
             case _:
                 return protocol.Finished()
 
@@ -143,7 +139,7 @@ class Scripted:
             os._exit(4)
         return protocol.ModeReady(outcome=outcome())
 
-    def block(self, mode: str, calls: int) -> protocol.Reply:
+    def block(self, mode: str, calls: int, singles: int) -> protocol.Reply:
         if not self.measured:
             time.sleep(float(self.value_of("last", "0")))
             if "garbage" in self.script:
@@ -152,7 +148,14 @@ class Scripted:
         time.sleep(0.02 if "spin" in self.script else 0)
         self.measured[mode] += 1
         elapsed_ns = round(calls * CALL_S * 1e9) + self.measured[mode]
-        block = Block(mode=mode, calls=calls, elapsed_ns=elapsed_ns, enqueue_ns=10_000)
+        block = Block(
+            mode=mode,
+            calls=calls,
+            elapsed_ns=elapsed_ns,
+            enqueue_ns=10_000,
+            single_ns=(10**7,) * singles,
+            single_enqueue_ns=(10**4,) * singles,
+        )
         if "slow-clock" in self.script:
             time.sleep(0.05)
             return protocol.Timed(block=block, clock_ns=time.perf_counter_ns() // 10)

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from direct import Direct
 
@@ -100,8 +101,9 @@ def measured(
     effort: Effort = EFFORT,
     calls: int = 2,
     review: rounds.Review = quiet,
+    **more: Any,
 ) -> rounds.Interleaving:
-    """Measure rounds of these modes, each so many calls a block."""
+    """Measure rounds of these modes, each so many calls a block; `more` is `Interleaving`'s."""
     return rounds.Interleaving(
         Direct(devices, clock).block,
         dict.fromkeys(devices, calls),
@@ -111,6 +113,7 @@ def measured(
         clock=clock,
         review=review,
         on_design=lambda progress: None,
+        **more,
     ).measure()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -11,10 +12,16 @@ import numpy.typing as npt
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.interval import error_within, figure_of
 from xla_sweeps.analysis.stats import Interval
-from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.measurement import INPUTS, Block, Round
 from xla_sweeps.schema.row import Figure
 
 Seconds = npt.NDArray[np.float64]
+
+LATENCY = "latency"
+"""Name of the figure of a pair's single calls."""
+
+FILL_ERROR = 0.25
+"""Standard error of what filling the device's queue takes, relative to it."""
 
 _FEW = 4
 
@@ -23,7 +30,7 @@ _UNKNOWN = -1
 
 
 def counting(
-    samples: Sequence[Samples], *labels: str, contaminated: bool = False
+    samples: Sequence[Samples], *labels: str, contaminated: bool = False, single: bool = False
 ) -> tuple[list[Seconds], bool]:
     """Seconds a call of the replicates that count, and whether what counts is contaminated.
 
@@ -34,17 +41,21 @@ def counting(
         samples: of each replicate.
         labels: of modes; only rounds that hold all of them count.
         contaminated: take all rounds of all replicates.
+        single: of calls with a synchronization of their own.
 
     Returns:
         Shape (rounds, modes) for each replicate with at least `stats.MIN_PAIRS` such rounds.
     """
     if not contaminated:
-        quiet = [(replicate.contaminated, replicate.call_s(*labels)) for replicate in samples]
+        quiet = [
+            (replicate.contaminated, replicate.call_s(*labels, single=single))
+            for replicate in samples
+        ]
         enough = [(busy, call_s) for busy, call_s in quiet if len(call_s) >= stats.MIN_PAIRS]
         if enough:
             clean = [call_s for busy, call_s in enough if not busy]
             return clean or [call_s for _, call_s in enough], not clean
-    every = [replicate.call_s(*labels, contaminated=True) for replicate in samples]
+    every = [replicate.call_s(*labels, contaminated=True, single=single) for replicate in samples]
     every = [call_s for call_s in every if len(call_s) >= stats.MIN_PAIRS]
     return every, bool(every)
 
@@ -60,14 +71,33 @@ def logs(call_s: Iterable[Seconds]) -> list[Seconds]:
 
 
 def figure(name: str, samples: Sequence[Samples], *labels: str) -> Figure | None:
-    """The figure of one mode's log seconds a call, or of the ratio of two's, if it has rounds."""
-    call_s, contaminated = counting(samples, *labels)
+    """The figure of one mode's log seconds a call, or of the ratio of two's, if it has rounds.
+
+    Args:
+        name: of the figure; `latency` is one of single calls, the others are of streams.
+        samples: of each replicate.
+        labels: of the mode, or of both.
+    """
+    single = name == LATENCY
+    call_s, contaminated = counting(samples, *labels, single=single)
     within = intervals(call_s)
     if not within:
         return None
-    values, errors = [one.estimate for one in within], list(map(error_within, within))
+    fill = 0.0 if single else fill_error(samples, *labels)
+    values = [one.estimate for one in within]
+    errors = [math.hypot(error_within(one), fill) for one in within]
     loaded = len(labels) > 1 and is_loaded(samples, *labels)
     return figure_of(name, labels, values, errors, contaminated=contaminated, loaded=loaded)
+
+
+def fill_error(samples: Sequence[Samples], *labels: str) -> float:
+    """The error of a log that comes from what filling the device's queue takes of the blocks."""
+    return FILL_ERROR * math.hypot(
+        *(
+            max((replicate.fill_share(label) for replicate in samples), default=0.0)
+            for label in labels
+        )
+    )
 
 
 def is_loaded(samples: Sequence[Samples], *labels: str) -> bool:
@@ -116,7 +146,7 @@ def _middle(values: Seconds) -> float:
 
 
 class Samples:
-    """The blocks of one replicate.
+    """The blocks of one replicate, and the single calls after them.
 
     Args:
         rounds: in the order they were measured.
@@ -125,40 +155,72 @@ class Samples:
 
     def __init__(self, rounds: Sequence[Round], *, contaminated: bool = False) -> None:
         self.contaminated = contaminated
-        call_s_by_mode = [
-            {block.mode: block.elapsed_ns / block.calls / 1e9 for block in one.blocks}
-            for one in rounds
-        ]
-        labels = list(dict.fromkeys(label for call_s in call_s_by_mode for label in call_s))
+        blocks = [{block.mode: block for block in one.blocks} for one in rounds]
+        labels = list(dict.fromkeys(label for by_mode in blocks for label in by_mode))
         self._place = {label: place for place, label in enumerate(labels)}
-        self._call_s = np.array(
-            [[call_s.get(label, math.nan) for call_s in call_s_by_mode] for label in labels]
-        )
-        inputs_by_mode = [{block.mode: block.input for block in one.blocks} for one in rounds]
-        self._input = np.array(
-            [
-                [_UNKNOWN if (at := inputs.get(label)) is None else at for inputs in inputs_by_mode]
-                for label in labels
-            ]
+        self._fill = {
+            label: max(
+                by_mode[label].fill_ns / by_mode[label].elapsed_ns
+                for by_mode in blocks
+                if label in by_mode
+            )
+            for label in labels
+        }
+        self._streams, self._singles = (
+            np.array(
+                [
+                    [
+                        of(by_mode.get(label), one)
+                        for by_mode, one in zip(blocks, rounds, strict=True)
+                    ]
+                    for label in labels
+                ]
+            ).reshape(len(labels), len(rounds), 2)
+            for of in (_of_stream, _of_singles)
         )
         self._quiet = np.array([not one.dirty for one in rounds], dtype=bool)
 
-    def call_s(self, *labels: str, contaminated: bool = False) -> Seconds:
+    def fill_share(self, label: str) -> float:
+        """Share of a mode's blocks that filling the device's queue takes; 0 for an unknown mode."""
+        return self._fill.get(label, 0.0)
+
+    def call_s(self, *labels: str, contaminated: bool = False, single: bool = False) -> Seconds:
         """Seconds a call of these modes in the rounds that hold all of them, shape (rounds, modes).
 
-        Where blocks were single calls, each round is brought to the rate over all inputs.
+        Where one input was timed, each round is brought to the rate over all inputs.
 
         Args:
             labels: of modes; one that was never measured gives no rounds.
             contaminated: include contaminated rounds.
+            single: calls with a synchronization of their own; else those of the blocks.
         """
         if not {*labels} <= self._place.keys():
             return np.empty((0, len(labels)))
-        places = [self._place[label] for label in labels]
-        kept: Seconds = self._call_s[places]
-        counts = ~np.isnan(kept).any(axis=0)
+        chosen = (self._singles if single else self._streams)[
+            [self._place[label] for label in labels]
+        ]
+        counts = ~np.isnan(chosen[:, :, 0]).any(axis=0)
         counts = counts if contaminated else counts & self._quiet
-        inputs = self._input[places][:, counts].max(axis=0)
+        inputs = chosen[:, counts, 1].max(axis=0).astype(int)
         whole = (inputs == _UNKNOWN).any()
-        call_s: Seconds = kept[:, counts].T
+        call_s: Seconds = chosen[:, counts, 0].T
         return call_s if whole else as_rates(call_s, inputs)
+
+
+_NOTHING = (math.nan, _UNKNOWN)
+
+
+def _of_stream(block: Block | None, one: Round) -> tuple[float, int]:
+    """Seconds of a call in a block, and its input."""
+    if block is None:
+        return _NOTHING
+    return block.call_s, _UNKNOWN if block.input is None else block.input
+
+
+def _of_singles(block: Block | None, one: Round) -> tuple[float, int]:
+    """The median of a round's single calls of a mode, and the input of a single one."""
+    if block is None or not block.single_ns:
+        alone = block is not None and block.calls == 1
+        return _of_stream(block, one) if alone else _NOTHING
+    at = one.round % INPUTS if len(block.single_ns) == 1 else _UNKNOWN
+    return statistics.median(block.single_ns) / 1e9, at

@@ -25,6 +25,7 @@ from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.replicate import WAITING, ClockCheck, ReplicateResult, Setting
 from xla_sweeps.measure.workers import Answer, RequestFailed, Worker, WorkerCommand
 from xla_sweeps.schema.measurement import (
+    INPUTS,
     Block,
     Failure,
     Flag,
@@ -35,13 +36,17 @@ from xla_sweeps.schema.measurement import (
     Status,
     Trend,
 )
-from xla_sweeps.schema.modes import by_backend, mode_of
+from xla_sweeps.schema.modes import Mode, by_backend, mode_of
 from xla_sweeps.schema.trial import ENERGY_PASSES, ReplicateJob
 from xla_sweeps.system.energy import Meter
 from xla_sweeps.system.process import adopting_orphans
 
 RAMP_S = 0.02
 """The first calls after a review are untimed until none was faster for so long: a GPU's clock."""
+
+TIMED_SHARE = 0.15
+"""Share of what preparing took for which modes are timed at least, unless the interval is narrow
+enough before: noise that no round averages out is worth some more of them."""
 
 ALONE_S = 5.0
 """Time for each mode alone where power limits a GPU, which averages its power over less."""
@@ -74,6 +79,7 @@ class _Conductor:
     result: ReplicateResult = field(default_factory=ReplicateResult)
     alive: dict[int, Worker] = field(default_factory=dict)
     warm: dict[str, protocol.Warmed] = field(default_factory=dict)
+    paces: dict[str, timing.Pace] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
     loaded: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     syncs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -84,8 +90,9 @@ class _Conductor:
     losses: list[WorkerLost] = field(default_factory=list)
     until: float = math.inf
     """Time when measuring must be over, monotonic."""
+    began: float = 0.0
     built_at: float = 0.0
-    """Time when the last model was built, by `time.perf_counter`."""
+    """Times when the replicate began and its last model was built, by `time.perf_counter`."""
     wait_began: float = math.inf
     wait_said: float = -math.inf
     """Times of the wait for a quiet machine, monotonic."""
@@ -106,6 +113,7 @@ class _Conductor:
 
     def run(self) -> None:
         """Prepare, measure, finish."""
+        self.began = time.perf_counter()
         try:
             self._make_ready()
             prepared_at = time.perf_counter()
@@ -320,21 +328,23 @@ class _Conductor:
         self._show(Phase.MEASURE)
         self.result.sync["empty_s"] = next(iter(warm.values())).sync_s
         self.until = time.monotonic() + trial.timeouts.measure_s
-        self.calls = {
-            label: timing.calls_per_block(
-                mode.call_s, sync_s=mode.sync_s, block_s=trial.effort.block_s
-            )
-            for label, mode in warm.items()
-        }
+        self.paces, self.calls = self._plan_blocks()
         ended = rounds.Interleaving(
             self._time_block,
             self.calls,
-            {label: mode.call_s for label, mode in warm.items()},
+            {label: pace.call_s for label, pace in self.paces.items()},
             effort=trial.effort,
             seed=self.job.order_seed,
             clock=time.perf_counter_ns,
             review=self._review,
             on_design=partial(self.setting.screen.round_done, self.job.replicate),
+            singles={
+                label: timing.singles_per_round(
+                    pace.call_s + pace.fill_s, calls=self.calls[label], effort=trial.effort
+                )
+                for label, pace in self.paces.items()
+            },
+            least_s=TIMED_SHARE * (time.perf_counter() - self.began - self.waited_s),
         ).measure()
         self.result.rounds = list(ended.rounds)
         self.result.contaminated = rounds.is_contaminated(ended.rounds)
@@ -344,14 +354,37 @@ class _Conductor:
             return
         if not ended.converged:
             self.result.flag(Flagged(Flag.NOT_CONVERGED))
-        self._show(Phase.MEASURE, detail="latency")
-        self._measure_latencies()
+        self._note_singles()
         if seconds := self._alone_s():
             self._measure_alone(seconds)
         if self.warm and trial.effort.energy_s:
             self._measure_energy(trial.effort.energy_s)
 
-    def _time_block(self, label: str, calls: int, settle: bool, first: int) -> Block:
+    def _plan_blocks(self) -> tuple[dict[str, timing.Pace], dict[str, int]]:
+        """The pace of each mode that is warm, and the calls of its blocks; alike for copies."""
+        paces, calls = dict[str, timing.Pace](), dict[str, int]()
+        copies: dict[Mode, list[str]] = {}
+        for label in self.warm:
+            copies.setdefault(mode_of(label), []).append(label)
+        for labels in copies.values():
+            warm = [self.warm[label] for label in labels]
+            queues = warm[0].fill_s is not None
+            pace = timing.Pace.mean(
+                [timing.Pace(call_s=one.call_s, fill_s=one.fill_s or 0.0) for one in warm]
+            )
+            count = timing.calls_per_block(
+                pace.call_s,
+                sync_s=max(one.sync_s for one in warm),
+                block_s=self.job.trial.effort.block_s,
+                fill_s=pace.fill_s if queues else None,
+            )
+            paces |= dict.fromkeys(labels, pace)
+            calls |= dict.fromkeys(labels, count)
+        return paces, calls
+
+    def _time_block(
+        self, label: str, calls: int, settle: bool, first: int, singles: int = 0
+    ) -> Block:
         """Time a block in the label's worker; see `TimeBlock`."""
         others = self._others(label)
         idle.settle(others)
@@ -359,19 +392,14 @@ class _Conductor:
         ramp_s = RAMP_S if self.watcher.gpu and self.paused else 0.0
         self.paused = False
         request = protocol.TimeBlock(
-            mode=label, calls=calls, settle=settle, first=first, ramp_s=ramp_s
+            mode=label, calls=calls, settle=settle, first=first, ramp_s=ramp_s, singles=singles
         )
         timed = self._ask(label, request, protocol.Timed)
         used_ns = max(0, idle.cpu_ns(others) - before_ns)
         self.clocks[self.worker_of[label]].note(timed.clock_ns)
-        return replace(timed.block, idle_cpu_ns=used_ns) if others else timed.block
-
-    def _time_singles(self, label: str, calls: int, limit_s: float) -> tuple[int, Sequence[Block]]:
-        """Time single calls in the label's worker; see `TimeSingles`."""
-        idle.settle(self._others(label))
-        request = protocol.TimeSingles(mode=label, calls=calls, limit_s=limit_s)
-        measured = self._ask(label, request, protocol.Singles)
-        return measured.started_ns, measured.blocks
+        fill_ns = min(round(self.paces[label].fill_s * 1e9), timed.block.elapsed_ns // 2)
+        block = replace(timed.block, fill_ns=fill_ns)
+        return replace(block, idle_cpu_ns=used_ns) if others else block
 
     def _others(self, label: str) -> list[int]:
         """Process ids of the other workers, which must not compute meanwhile; all for no mode."""
@@ -413,28 +441,29 @@ class _Conductor:
         self.setting.tracker.log_rounds(number, reviewed, batch_size=samples, gpu=gpu)
         return reviewed
 
-    def _measure_latencies(self) -> None:
-        """Measure single calls, which complete the outcomes of the modes."""
-        single_calls, lost = rounds.measure_latencies(
-            self._time_singles,
-            self.result.rounds,
-            {label: self.calls[label] for label in self.warm},
-            effort=self.job.trial.effort,
-        )
-        for gone in lost:
-            self._drop_worker(gone)
-        for label, measured in single_calls.items():
+    def _note_singles(self) -> None:
+        """Take the single calls of the rounds into the modes' outcomes, and flag what they show."""
+        clean = [round_ for round_ in self.result.rounds if not round_.dirty]
+        for label in self.warm:
+            blocks = [
+                (block, round_.round % INPUTS)
+                for round_ in clean or self.result.rounds
+                for block in round_.blocks
+                if block.mode == label
+            ]
+            singles = [one for block, first in blocks for one in timing.singles_of(block, first)]
             outcome = self.result.modes[label]
             self.result.modes[label] = replace(
                 outcome,
-                latencies_s=tuple(block.call_s for block in measured.calls),
-                latency_enqueue_ns=tuple(block.enqueue_ns for block in measured.calls),
-                latency_passes=measured.passes,
+                latencies_s=tuple(single.call_s for single in singles),
+                latency_enqueue_ns=tuple(single.enqueue_ns for single in singles),
                 warmup_trend=outcome.warmup_trend or timing.trend(self.result.rounds, label),
             )
             self._flag_moving(label)
-            if timing.inputs_differ(measured.calls):
+            if timing.inputs_differ(singles):
                 self.result.flag(Flagged(Flag.INPUTS_DIFFER, label))
+            if any(timing.fills(block) for block, _ in blocks):
+                self.result.flag(Flagged(Flag.QUEUE_FILL, label))
 
     def _alone_s(self) -> float:
         """Seconds for each mode alone on a GPU: as the effort says, and where power limits it.
@@ -459,7 +488,7 @@ class _Conductor:
             call_s, until = list[float](), time.monotonic() + seconds
             try:
                 while time.monotonic() < until:
-                    first = len(call_s) % timing.INPUTS
+                    first = len(call_s) % INPUTS
                     block = self._time_block(label, self.calls[label], settle=False, first=first)
                     call_s.append(block.call_s)
             except WorkerLost as lost:
@@ -507,7 +536,7 @@ class _Conductor:
                 mode=label,
                 calls=self.calls[label],
                 settle=False,
-                first=blocks % timing.INPUTS,
+                first=blocks % INPUTS,
                 ramp_s=0.0,
             )
             calls += self._ask(label, request, protocol.Timed).block.calls

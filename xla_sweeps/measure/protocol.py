@@ -54,6 +54,7 @@ class TimeBlock(msgspec.Struct, frozen=True, tag="time_block"):
     Attributes:
         first: position of the first call's input.
         ramp_s: how long no call must have been faster than those before; 0: one call settles.
+        singles: how many single calls follow, each with a synchronization of its own.
     """
 
     phase: ClassVar = Phase.MEASURE
@@ -62,15 +63,7 @@ class TimeBlock(msgspec.Struct, frozen=True, tag="time_block"):
     settle: bool
     first: int = 0
     ramp_s: float = 0.0
-
-
-class TimeSingles(msgspec.Struct, frozen=True, tag="time_singles"):
-    """Time single calls of a mode. Answered by `Singles`."""
-
-    phase: ClassVar = Phase.MEASURE
-    mode: str
-    calls: int
-    limit_s: float
+    singles: int = 0
 
 
 class Finish(msgspec.Struct, frozen=True, tag="finish"):
@@ -88,7 +81,7 @@ class Explain(msgspec.Struct, frozen=True, tag="explain"):
     trace: bool
 
 
-Request = SetUp | Prepare | WarmUp | TimeBlock | TimeSingles | Finish | Explain
+Request = SetUp | Prepare | WarmUp | TimeBlock | Finish | Explain
 
 
 class Stage(msgspec.Struct, frozen=True, tag="stage"):
@@ -141,11 +134,19 @@ class ModeReady(msgspec.Struct, frozen=True, tag="mode"):
 
 
 class Warmed(msgspec.Struct, frozen=True, tag="warmed"):
-    """A mode is warm: seconds of one call, and of a synchronization with nothing to wait for."""
+    """A mode is warm.
+
+    Attributes:
+        call_s: seconds that one more call takes in a block.
+        sync_s: seconds of a synchronization with nothing to wait for.
+        fill_s: seconds that filling and draining the device's queue add to a block; None where
+            calls do not queue.
+    """
 
     outcome: ModeOutcome
     call_s: float
     sync_s: float
+    fill_s: float | None = None
 
 
 class Timed(msgspec.Struct, frozen=True, tag="timed"):
@@ -153,13 +154,6 @@ class Timed(msgspec.Struct, frozen=True, tag="timed"):
 
     block: Block
     clock_ns: int
-
-
-class Singles(msgspec.Struct, frozen=True, tag="singles"):
-    """Blocks of single calls."""
-
-    blocks: tuple[Block, ...]
-    started_ns: int
 
 
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
@@ -178,7 +172,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     text: str
 
 
-Reply = Ready | ModeReady | Warmed | Timed | Singles | Finished | Failed
+Reply = Ready | ModeReady | Warmed | Timed | Finished | Failed
 
 Message = Event | Reply
 
@@ -218,7 +212,7 @@ class Reader:
 
 def _redacted(message: Message) -> Message:
     """The message without secrets that a model's text may hold; timings hold numbers only."""
-    if isinstance(message, Timed | Singles):
+    if isinstance(message, Timed):
         return message
     clean: Message = msgspec.convert(_without_secrets(msgspec.to_builtins(message)), type=Message)
     return clean

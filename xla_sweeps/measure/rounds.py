@@ -1,9 +1,9 @@
-"""Measure rounds of one replicate until the headline interval is narrow enough, then latencies.
+"""Measure rounds of one replicate until the headline interval is narrow enough.
 
-On a busy machine it ends at the first look instead. A round is one block of every mode; the order
-is balanced. It runs in the parent, which asks the measuring processes for one block after the
-other. Pure in the same sense as `timing`: what times a block, clock, seed and the review of
-contaminated rounds are arguments.
+On a busy machine it ends at the first look instead. A round is one block of every mode, and some
+single calls of each after it; the order is balanced. It runs in the parent, which asks the
+measuring processes for one block after the other. Pure in the same sense as `timing`: what times a
+block, clock, seed and the review of contaminated rounds are arguments.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.estimates import Samples, logs
-from xla_sweeps.measure import timing
 from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.measure.timing import Clock
-from xla_sweeps.schema.measurement import Block, LatencyPass, Round
+from xla_sweeps.schema.measurement import INPUTS, Block, Round
 from xla_sweeps.schema.modes import headline_pairs
 from xla_sweeps.schema.trial import Effort
 
@@ -45,14 +44,6 @@ class Progress:
     remaining_s: tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Latencies:
-    """Synchronized single calls of one mode, as blocks of one, and when they were measured."""
-
-    calls: tuple[Block, ...]
-    passes: tuple[LatencyPass, ...]
-
-
 def is_contaminated(rounds: Sequence[Round]) -> bool:
     """True if more than a fifth of these rounds are contaminated."""
     return _share(rounds) > MAX_CONTAMINATED_SHARE
@@ -62,18 +53,11 @@ def _share(rounds: Sequence[Round]) -> float:
     return sum(bool(round_.dirty) for round_ in rounds) / max(1, len(rounds))
 
 
-TimeBlock = Callable[[str, int, bool, int], Block]
-"""Times so many back-to-back calls of a label, and one synchronization.
+TimeBlock = Callable[[str, int, bool, int, int], Block]
+"""Times so many back-to-back calls of a label with one synchronization, then single calls.
 
-After an untimed call, which refills the caches, if it is to settle. The last argument is the
-position of the first call's input. It raises `WorkerLost` where the label cannot be measured any
-more.
-"""
-
-TimeSingles = Callable[[str, int, float], tuple[int, Sequence[Block]]]
-"""Times single calls of a label, each with a synchronization: at most so many, for so many seconds.
-
-Gives when it began (CLOCK_MONOTONIC, ns), and the blocks of one. It raises `WorkerLost` where the
+After an untimed call, which refills the caches, if it is to settle. The last two arguments are the
+position of the first call's input, and the number of single calls. It raises `WorkerLost` where the
 label cannot be measured any more.
 """
 
@@ -124,6 +108,8 @@ class Interleaving:
         calls: calls per block, by label.
         call_s: expected seconds of one call, by label.
         effort: how many rounds, how narrow an interval.
+        singles: single calls after each block, by label.
+        least_s: time from which an interval that stays too wide ends measuring, seconds.
         seed: seed of the order of the modes.
         clock: nanoseconds.
         review: called between Williams designs.
@@ -140,6 +126,8 @@ class Interleaving:
     clock: Clock
     review: Review
     on_design: Callable[[Progress], None]
+    singles: Mapping[str, int] = field(default_factory=dict)
+    least_s: float = 0.0
     rounds: list[Round] = field(default_factory=list)
     lost: tuple[WorkerLost, ...] = ()
     spent_s: dict[str, float] = field(default_factory=dict)
@@ -191,11 +179,12 @@ class Interleaving:
             WorkerLost: a mode cannot be measured any more; the round does not count.
         """
         settle = max(self.call_s[label] for label in self.decisive) <= self.effort.settle_s
-        blocks, first = [], len(self.rounds) % timing.INPUTS
+        blocks, first = [], len(self.rounds) % INPUTS
         started = self.clock()
         for label in order:
             begun = self.clock()
-            blocks.append(self.time_block(label, self.calls[label], settle, first))
+            singles = self.singles_left(label)
+            blocks.append(self.time_block(label, self.calls[label], settle, first, singles))
             self.spent_s[label] = self.spent_s.get(label, 0.0) + (self.clock() - begun) / 1e9
         result = Round(
             round=len(self.rounds),
@@ -206,6 +195,11 @@ class Interleaving:
         )
         self.rounds.append(result)
         return result
+
+    def singles_left(self, label: str) -> int:
+        """Number of single calls of a mode in the next round; none once it has all."""
+        each = self.singles.get(label, 0)
+        return each if self.clean(label) * each < self.effort.latency_calls else 0
 
     def run_design(self) -> None:
         """Measure a Williams design; contaminated rounds are repeated with all their modes.
@@ -257,16 +251,19 @@ class Interleaving:
         while self.next_look <= self.measured:
             self.next_look += effort.rounds_look
         enough = due and (self.converged or (effort.hopeless_ends and self.futile()))
-        return busy or capped or enough or self.measured >= effort.rounds_max
+        last = self.measured >= effort.rounds_max and sum(self.spent_s.values()) >= self.least_s
+        return busy or capped or enough or last
 
     def futile(self) -> bool:
         """True if the interval would still be too wide after the last allowed round.
 
-        Widths shrink with the square root of the number of rounds.
+        Widths shrink with the square root of the number of rounds. Before `least_s` has passed it
+        is never.
         """
         last = max(self.measured, self.effort.rounds_max)
         return (
             self.width is not None
+            and sum(self.spent_s.values()) >= self.least_s
             and self.width * math.sqrt(self.measured / last) > self.effort.target_half_width
         )
 
@@ -299,45 +296,6 @@ class Interleaving:
         """Seconds that a mode takes of a round that has it, contaminated or not."""
         rounds = sum(label in round_.order for round_ in self.rounds)
         return self.spent_s[label] / rounds if rounds else self.calls[label] * self.call_s[label]
-
-
-def measure_latencies(
-    time_singles: TimeSingles,
-    rounds: Sequence[Round],
-    calls: Mapping[str, int],
-    *,
-    effort: Effort,
-) -> tuple[dict[str, Latencies], list[WorkerLost]]:
-    """Single calls, each with a synchronization, by label; and what was lost meanwhile.
-
-    Where blocks were single calls, those are returned. The other modes get two passes in opposite
-    order, up to `effort.latency_calls` calls or `effort.latency_cap_s` seconds in all.
-    """
-    left, lost = list(calls), list[WorkerLost]()
-    blocks: dict[str, list[Block]] = {label: [] for label in calls}
-    passes: dict[str, list[LatencyPass]] = {label: [] for label in calls}
-    for measured in [round_ for round_ in rounds if not round_.dirty] or rounds:
-        for block in measured.blocks:
-            if calls.get(block.mode) == 1:
-                blocks[block.mode].append(block)
-    order = [label for label in calls if calls[label] != 1]
-    for label in (*order, *reversed(order)):
-        if label not in left:
-            continue
-        try:
-            started_ns, singles = time_singles(
-                label, max(1, effort.latency_calls // 2), effort.latency_cap_s / 2
-            )
-        except WorkerLost as gone:
-            lost.append(gone)
-            left = [other for other in left if other not in gone.labels]
-        else:
-            blocks[label] += singles
-            passes[label].append(LatencyPass(started_ns=started_ns, calls=len(singles)))
-    latencies = {
-        label: Latencies(calls=tuple(blocks[label]), passes=tuple(passes[label])) for label in left
-    }
-    return latencies, lost
 
 
 def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> float | None:

@@ -1,4 +1,4 @@
-"""Time calls: warm-up, blocks, latencies of single calls, and the synchronization self-test.
+"""Time calls: warm-up, blocks, single calls, and the synchronization self-test.
 
 It runs in the measuring process. It knows a clock and an `Executable`, never TensorFlow, so tests
 with a fake device and a fake clock are exact. A block contains nothing but the calls, with garbage
@@ -16,13 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.schema.measurement import Block, Round, Trend
+from xla_sweeps.schema.measurement import INPUTS, Block, Round, Trend
 from xla_sweeps.schema.trial import Effort
 
 WARMUP_WINDOW = 10
 STATIONARY_TOLERANCE = 0.01
-INPUTS = 3
-"""Inputs that rotate."""
 NEW_INPUTS = INPUTS - 1
 """Inputs beyond the first; each is new to the mode once, in a block of its own."""
 RECOMPILE_FACTOR = 10
@@ -32,7 +30,14 @@ LONGEST_RAMP = 20
 """A clock that is still rising after so many times `ramp_s` is waited for no longer."""
 SYNC_CALLS = 50
 BLOCK_OVER_SYNC = 200
-MIN_LATENCY_CALLS = 10
+PACE_BLOCKS = 3
+"""Blocks of each length from which the pace of a mode is told."""
+SEVERAL_CALLS = 5
+"""Calls of the longer ones."""
+MOST_FILL = 0.01
+"""Largest share of a block that filling and draining the device's queue may take."""
+LONGEST_BLOCK_S = 1.0
+"""Length that no block is given to keep that share, seconds."""
 NEW_INPUT_FACTOR = 1.5
 """Factor by which new values take longer where a mode keeps the answers that it has given."""
 UNEQUAL_INPUTS = 0.05
@@ -132,8 +137,11 @@ def settled_block(
     cpu_clock: Clock | None = None,
     first: int = 0,
     ramp_s: float = 0.0,
+    singles: int = 0,
 ) -> Block:
     """`measure_block` after the mode was activated and, if it is to settle, called untimed.
+
+    Single calls follow, each with a synchronization of its own.
 
     Args:
         executable: warm.
@@ -144,6 +152,7 @@ def settled_block(
         cpu_clock: of the process, likewise.
         first: position of the input of the block's first call.
         ramp_s: settle until calls get no faster for so long, see `_until_steady`; 0: one call.
+        singles: how many single calls follow.
     """
     executable.prepare()
     if settle:
@@ -152,7 +161,36 @@ def settled_block(
     executable.position = first
     with garbage_collection_off():
         block = measure_block(executable, mode, calls, clock=clock, cpu_clock=cpu_clock)
-    return replace(block, input=first if calls == 1 else None)
+        executable.position = first
+        alone = [measure_block(executable, mode, 1, clock=clock) for _ in range(singles)]
+    return replace(
+        block,
+        input=first if calls == 1 else None,
+        single_ns=tuple(single.elapsed_ns for single in alone),
+        single_enqueue_ns=tuple(single.enqueue_ns for single in alone),
+    )
+
+
+def singles_of(block: Block, first: int) -> list[Block]:
+    """Calls of a block's mode that each had a synchronization of its own, as blocks of one.
+
+    Args:
+        block: one that `settled_block` timed.
+        first: position of the input of its first call.
+    """
+    if block.calls == 1 and not block.single_ns:
+        return [block]
+    times = zip(block.single_ns, block.single_enqueue_ns, strict=True)
+    return [
+        Block(
+            mode=block.mode,
+            calls=1,
+            elapsed_ns=elapsed_ns,
+            enqueue_ns=enqueue_ns,
+            input=(first + place) % INPUTS,
+        )
+        for place, (elapsed_ns, enqueue_ns) in enumerate(times)
+    ]
 
 
 def _until_steady(executable: Executable, ramp_s: float, clock: Clock) -> None:
@@ -275,41 +313,91 @@ def starts_slowly(call_s: Sequence[float]) -> bool:
     )
 
 
-def calls_per_block(call_s: float, *, sync_s: float, block_s: float) -> int:
-    """Calls for a block that lasts at least `block_s` and 200 empty synchronizations.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Speed of a mode in a stream of calls on a device that queues them.
 
-    Blocks of all modes last equally long: a faster mode gets more calls. A block has a single call,
-    or takes each of the rotating inputs equally often.
+    A block of n calls and one synchronization takes n * call_s + fill_s.
+
+    Attributes:
+        call_s: seconds that one more call takes.
+        fill_s: seconds that filling the queue and draining it take.
     """
-    target_s = max(block_s, BLOCK_OVER_SYNC * sync_s)
-    calls = math.ceil(target_s / call_s)
-    return 1 if calls <= 1 else INPUTS * math.ceil(calls / INPUTS)
+
+    call_s: float
+    fill_s: float
+
+    @classmethod
+    def mean(cls, paces: Sequence[Pace]) -> Pace:
+        """The pace of copies of one mode, which are timed alike."""
+        return cls(
+            call_s=statistics.fmean(pace.call_s for pace in paces),
+            fill_s=statistics.fmean(pace.fill_s for pace in paces),
+        )
 
 
-def measure_singles(
-    executable: Executable, mode: str, *, calls: int, limit_s: float, clock: Clock
-) -> tuple[Block, ...]:
-    """Synchronized single calls after an untimed one, as blocks of one; the inputs rotate.
+def pace_of(executable: Executable, *, call_s: float, clock: Clock) -> Pace:
+    """The pace of a mode, from blocks of one call and of several in turns.
 
     Args:
         executable: warm.
-        mode: its label.
-        calls: at most so many.
-        limit_s: ends the pass early, but not before `MIN_LATENCY_CALLS / 2` calls.
+        call_s: seconds of a call, about.
         clock: nanoseconds.
     """
-    begun, blocks = clock(), list[Block]()
+    several = SEVERAL_CALLS if SEVERAL_CALLS * call_s < LONGEST_BLOCK_S else 2
+    ones, more = list[float](), list[float]()
     executable.prepare()
-    executable.position = INPUTS - 1
-    executable.step()
-    executable.synchronize()
     with garbage_collection_off():
-        for done in range(calls):
-            if done >= MIN_LATENCY_CALLS // 2 and (clock() - begun) / 1e9 > limit_s:
-                break
-            block = measure_block(executable, mode, 1, clock=clock)
-            blocks.append(replace(block, input=done % INPUTS))
-    return tuple(blocks)
+        for _ in range(PACE_BLOCKS):
+            ones.append(measure_block(executable, "", 1, clock=clock).elapsed_ns / 1e9)
+            more.append(measure_block(executable, "", several, clock=clock).elapsed_ns / 1e9)
+    one_s, several_s = statistics.median(ones), statistics.median(more)
+    steady_s = min(one_s, max((several_s - one_s) / (several - 1), several_s / several / 2))
+    return Pace(call_s=steady_s, fill_s=one_s - steady_s)
+
+
+def calls_per_block(
+    call_s: float, *, sync_s: float, block_s: float, fill_s: float | None = None
+) -> int:
+    """Calls for a block that lasts at least `block_s` and 200 empty synchronizations.
+
+    Blocks of all modes last equally long: a faster mode gets more calls. A block has a single call,
+    or takes each of the rotating inputs equally often. On a device that queues it has several, so
+    many that filling the queue takes at most 1 % of it, unless it lasts `LONGEST_BLOCK_S`.
+
+    Args:
+        call_s: seconds that one more call takes.
+        sync_s: seconds of an empty synchronization.
+        block_s: seconds of a block, at least.
+        fill_s: seconds that filling the device's queue takes; None where calls do not queue.
+    """
+    target_s = max(block_s, BLOCK_OVER_SYNC * sync_s)
+    if fill_s is not None:
+        target_s = max(target_s, min(fill_s / MOST_FILL, LONGEST_BLOCK_S))
+    calls = math.ceil(target_s / call_s)
+    return 1 if calls <= 1 and fill_s is None else INPUTS * math.ceil(calls / INPUTS)
+
+
+def fills(block: Block) -> bool:
+    """True if filling the queue takes more of a block than is allowed."""
+    return block.fill_ns > MOST_FILL * block.elapsed_ns
+
+
+def singles_per_round(call_s: float, *, calls: int, effort: Effort) -> int:
+    """Single calls of a mode after each of its blocks, so that the first rounds have all of them.
+
+    They take each of the rotating inputs equally often where time allows it.
+
+    Args:
+        call_s: seconds of one.
+        calls: in the block; a single one is itself such a call.
+        effort: how many in all, and for how long.
+    """
+    if calls == 1:
+        return 0
+    rounds = max(1, effort.rounds_min)
+    wanted = min(effort.latency_calls, effort.latency_cap_s / call_s) / rounds
+    return max(1, INPUTS * round(wanted / INPUTS)) if wanted >= 1 else 1
 
 
 def inputs_s(singles: Sequence[Block]) -> tuple[float, ...]:

@@ -22,6 +22,10 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 """A finite number above 0; checked when a record is read."""
 
 
+INPUTS = 3
+"""Inputs that rotate: the blocks of round n begin with input n modulo `INPUTS`."""
+
+
 class Status(StrEnum):
     """End of a mode or a replicate: a closed set."""
 
@@ -83,6 +87,9 @@ class Flag(StrEnum):
     NOT_CONVERGED = "not_converged"
     WARMUP_NOT_STATIONARY = "warmup_not_stationary"
     HOST_BOUND = "host_bound"
+    QUEUE_FILL = "queue_fill"
+    """Filling and draining the device's queue takes more than 1 % of a block: calls are so long
+    that a block has few."""
     SUSTAINED_DIFFERS = "sustained_differs"
     """Alone and for long, a mode runs at another speed than in turns with the others."""
     CONTAINS_XLA = "contains_xla"
@@ -183,6 +190,11 @@ class Block:
             idle; None where there are none.
         input: position of the only input of its calls; None where they took all inputs in turn,
             and in older records.
+        fill_ns: how much of elapsed_ns filling and draining the device's queue took, as the
+            warm-up measured it; 0 where calls do not queue, and in older records.
+        single_ns: of each call after the block that had a synchronization of its own, in turn on
+            all inputs from the block's first on; empty where the block is such a call itself.
+        single_enqueue_ns: of each of these calls, until it had returned.
     """
 
     mode: str
@@ -192,17 +204,24 @@ class Block:
     cpu_ns: Count | None = None
     idle_cpu_ns: Count | None = None
     input: Count | None = None
+    fill_ns: Count = 0
+    single_ns: tuple[Count, ...] = ()
+    single_enqueue_ns: tuple[Count, ...] = ()
 
     def __post_init__(self) -> None:
         if self.calls < 1 or self.elapsed_ns <= 0 or not 0 <= self.enqueue_ns <= self.elapsed_ns:
             raise ValueError(
                 f"a block needs calls >= 1, elapsed_ns > 0, 0 <= enqueue_ns <= elapsed_ns: {self}"
             )
+        if not self.fill_ns < self.elapsed_ns:
+            raise ValueError(f"a block needs fill_ns < elapsed_ns: {self}")
+        if len(self.single_ns) != len(self.single_enqueue_ns) or 0 in self.single_ns:
+            raise ValueError(f"single calls need a time and one to enqueue, above 0: {self}")
 
     @property
     def call_s(self) -> float:
-        """Seconds of one call."""
-        return self.elapsed_ns / self.calls / 1e9
+        """Seconds of one call in a stream of them, the filling of the queue left out."""
+        return (self.elapsed_ns - self.fill_ns) / self.calls / 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,19 +256,6 @@ class Round:
     finished_ns: Count = 0
     dirty: str = ""
     load: Load | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LatencyPass:
-    """Consecutive calls of one mode in the latency pass; modes take turns, in two orders.
-
-    Attributes:
-        started_ns: CLOCK_MONOTONIC, as in `Round`.
-        calls: how many of the mode's latencies it gave.
-    """
-
-    started_ns: Count
-    calls: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,9 +331,8 @@ class ModeOutcome:
         compile_s: first_call_s less the steady median, seconds.
         steady_memory_bytes: the most that the device's allocator had handed out during warm-up,
             that is without what only a first call needs (autotuning); None where it does not count.
-        latencies_s: of synchronized calls, seconds.
+        latencies_s: of synchronized calls, in the order of the rounds, seconds.
         latency_enqueue_ns: of each of these calls, until it had returned; none in older records.
-        latency_passes: when they were measured; none where they are the rounds' own blocks.
         sustained_call_s: seconds a call of each block of the mode alone, in order; none where that
             was not measured.
         energy: of each pass of the mode alone; none where that was not measured.
@@ -351,7 +356,6 @@ class ModeOutcome:
     steady_memory_bytes: Count | None = None
     latencies_s: tuple[Positive, ...] = ()
     latency_enqueue_ns: tuple[Count, ...] = ()
-    latency_passes: tuple[LatencyPass, ...] = ()
     sustained_call_s: tuple[Positive, ...] = ()
     energy: tuple[Metered, ...] = ()
     copies_s: Mapping[str, Seconds] = field(default_factory=dict)

@@ -77,7 +77,7 @@ class Replicate:
         self._job: ReplicateJob
         self._model: Model
         self._prepared: dict[str, Prepared] = {}
-        self._started_up = False
+        self._started_up = self._queues = False
 
     def answer(self, request: protocol.Request) -> protocol.Reply:
         """Do what is asked; raises whatever the framework or the model raises."""
@@ -95,8 +95,6 @@ class Replicate:
                     return self._warm_up(mode)
                 case protocol.TimeBlock():
                     return self._time_block(request)
-                case protocol.TimeSingles():
-                    return self._time_singles(request)
                 case protocol.Finish():
                     return self._finish(request)
         raise ValueError(f"a replicate does not answer {type(request).__name__}")
@@ -131,6 +129,7 @@ class Replicate:
             built = time.perf_counter()
             tell(protocol.Stage(phase=Phase.VERIFY, detail="synchronization"))
             sync = model.synchronization()
+        self._queues = trial.device != "cpu" and bool(sync.get("queued"))
         return protocol.Ready(
             sync=sync, seconds={"import": loaded - began, "build": built - loaded}
         )
@@ -232,8 +231,12 @@ class Replicate:
         )
         entry.executable.prepare()
         sync_s = timing.sync_overhead_s(entry.executable, clock=CLOCK)
+        call_s, fill_s = warm.call_s, None
+        if self._queues:
+            pace = timing.pace_of(entry.executable, call_s=call_s, clock=CLOCK)
+            call_s, fill_s = pace.call_s, pace.fill_s
         entry.traced = entry.executable.traces()
-        return protocol.Warmed(outcome=entry.outcome, call_s=warm.call_s, sync_s=sync_s)
+        return protocol.Warmed(outcome=entry.outcome, call_s=call_s, sync_s=sync_s, fill_s=fill_s)
 
     def _time_block(self, request: protocol.TimeBlock) -> protocol.Timed:
         entry = self._prepared[request.mode]
@@ -244,24 +247,12 @@ class Replicate:
             settle=request.settle,
             first=request.first,
             ramp_s=request.ramp_s,
+            singles=request.singles,
             clock=CLOCK,
             cpu_clock=time.process_time_ns,
         )
-        if block.calls == 1:
-            entry.singles.append(block)
+        entry.singles += timing.singles_of(block, request.first)
         return protocol.Timed(block=block, clock_ns=CLOCK())
-
-    def _time_singles(self, request: protocol.TimeSingles) -> protocol.Singles:
-        started_ns, entry = CLOCK(), self._prepared[request.mode]
-        blocks = timing.measure_singles(
-            entry.executable,
-            request.mode,
-            calls=request.calls,
-            limit_s=request.limit_s,
-            clock=CLOCK,
-        )
-        entry.singles += blocks
-        return protocol.Singles(blocks=blocks, started_ns=started_ns)
 
     def _finish(self, request: protocol.Finish) -> protocol.Finished:
         """Check what the modes have become, and count what is still to be counted."""

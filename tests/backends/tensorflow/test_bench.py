@@ -208,7 +208,7 @@ def test_a_mode_that_keeps_its_answers_is_flagged(bench: Bench, mode: str, keeps
     desk = desk_of(alone, made, heard)
     desk.answer(protocol.Prepare(mode=mode))
     desk.answer(protocol.WarmUp(mode=mode))
-    desk.answer(protocol.TimeSingles(mode=mode, calls=20, limit_s=10))
+    desk.answer(protocol.TimeBlock(mode=mode, calls=3, settle=True, singles=21))
     desk.answer(protocol.Finish(calls={mode: 3}))
     flags = {event.flagged.flag for event in heard.events if isinstance(event, protocol.Caveat)}
     assert flags == ({Flag.SLOW_ON_NEW_INPUTS} if keeps else set())

@@ -115,10 +115,6 @@ def test_a_replicate_keeps_what_a_later_analysis_needs() -> None:
         assert len(outcome.warmup_block_ns) == len(outcome.warmup_block_calls) > 0
         assert outcome.warmup_trend is not None
         assert len(outcome.latency_enqueue_ns) == len(outcome.latencies_s)
-        assert sum(latency_pass.calls for latency_pass in outcome.latency_passes) in (
-            0,
-            len(outcome.latencies_s),
-        )
 
 
 def test_predict_is_measured_beside_what_people_call_instead() -> None:

@@ -20,14 +20,14 @@ import numpy as np
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.measure import agreement, protocol, timing
+from xla_sweeps.measure import agreement, protocol
 from xla_sweeps.measure.failures import error_line
-from xla_sweeps.schema.measurement import Agreement, Flag, Flagged, Phase
+from xla_sweeps.schema.measurement import INPUTS, Agreement, Flag, Flagged, Phase
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import InputSpec, Trial
 from xla_sweeps.worker.backend import Executable, Tell
 
-INPUT_BATCHES = timing.INPUTS
+INPUT_BATCHES = INPUTS
 REFERENCE_IMAGES = 2
 
 TRIVIAL_SYNCHRONIZATION = {

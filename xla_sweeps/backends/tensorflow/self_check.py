@@ -21,6 +21,7 @@ from xla_sweeps.backends.tensorflow import devices, memory
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable
 from xla_sweeps.measure import agreement, timing
 from xla_sweeps.measure.checked import Checked, impossible, judged, judged_ratio
+from xla_sweeps.schema.measurement import INPUTS
 from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.trial import Precision
 
@@ -103,9 +104,7 @@ def _speed(sizes: Sizes, peak: float) -> Iterator[Checked]:
     Of repeats the shortest counts: other load only adds time.
     """
     matrix = tf.fill((sizes.side, sizes.side), 1 / sizes.side)
-    product = ModeExecutable.bind(
-        lambda x: tf.linalg.matmul(x, x), Mode.GRAPH, [matrix] * timing.INPUTS
-    )
+    product = ModeExecutable.bind(lambda x: tf.linalg.matmul(x, x), Mode.GRAPH, [matrix] * INPUTS)
     product.first_call_s()
     repeats = [[_block_s(product, calls) for calls in CALLS] for _ in range(REPEATS)]
     seconds = dict(zip(CALLS, map(min, zip(*repeats, strict=True)), strict=True))
@@ -242,7 +241,7 @@ def _small_model(width: int) -> tuple[Callable[[Any], Any], list[Any]]:
             batch = tf.nn.relu(tf.linalg.matmul(batch, layer))
         return tf.linalg.matmul(batch, last)
 
-    return call, [drawn(width) for _ in range(timing.INPUTS)]
+    return call, [drawn(width) for _ in range(INPUTS)]
 
 
 def _block_s(executable: ModeExecutable, calls: int) -> float:
