@@ -59,7 +59,11 @@ class Torch:
         check_batch(built, trial)
         rng = np.random.default_rng(trial.seed)
         bench = BENCHES[trial.scenario](
-            trial=trial, device=device, built=built, facts=facts_of(trial, built)
+            trial=trial,
+            device=device,
+            built=built,
+            facts=facts_of(trial, built),
+            modes=job.modes,
         )
         count = INPUT_BATCHES + trial.batches - 1
         bench.inputs = [draw(built.inputs, trial.batch_size, rng, device) for _ in range(count)]
