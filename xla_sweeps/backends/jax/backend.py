@@ -75,6 +75,7 @@ def _device(trial: Trial) -> Any:
         return jax.devices("cpu" if trial.device == "cpu" else "gpu")[0]
     except RuntimeError as error:
         raise DeviceError(
-            f"device={trial.device}: JAX {jax.__version__} sees no GPU; install CUDA for it: "
+            f"device={trial.device}: JAX {jax.__version__} sees no GPU "
+            f"({' '.join(str(error).split())[:200]}); install CUDA for it: "
             "pip install 'jax[cuda13]'"
         ) from error
