@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from zlib import crc32
 import pytest
 from browser import NAMES, Browser, find, started
 from hypothesis import HealthCheck, settings
+from site_settings import clean, heed_signals
 from workers import ByGroup, place_of
 
 from xla_sweeps.system.leases import LEASES
@@ -31,9 +31,9 @@ settings.register_profile(
 )
 settings.load_profile("tests")
 
-for number in (signal.SIGHUP, signal.SIGQUIT):  # ignored under nohup and in a shell's background
-    signal.signal(number, signal.SIG_DFL)
-os.environ.pop("COLUMNS", None)  # a caller's width; what is tested at a width says so itself
+clean(os.environ)
+heed_signals()
+os.umask(0o022)
 
 
 @pytest.fixture(autouse=True)

@@ -13,11 +13,11 @@ PAGE = "tests/report/dashboard/assets/test_table.py"
 
 
 SETUP = """#!/bin/sh
-echo "run: ${TF_ENABLE_ONEDNN_OPTS-its own} ${ONEDNN_MAX_CPU_ISA-all}"
+echo "run: ${TF_ENABLE_ONEDNN_OPTS-its own} ${ONEDNN_MAX_CPU_ISA-all} ${OPENBLAS_CORETYPE-any}"
 """
 
 
-def test_the_nightly_script_runs_what_the_usual_run_leaves_out_then_all_as_on_other_cpus(
+def test_the_nightly_script_runs_what_the_usual_run_leaves_out_then_all_as_elsewhere(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "scripts").mkdir()
@@ -41,10 +41,14 @@ def test_the_nightly_script_runs_what_the_usual_run_leaves_out_then_all_as_on_ot
     )
     assert done.returncode == 0, done.stdout
     long, *usual = done.stdout.split("run: ")[1:]
-    assert long.startswith("its own all\n")
+    assert long.startswith("its own all any\n")
     (one,) = [line for line in long.splitlines() if line.startswith(PAGE)]
     assert "test_the_table_is_sorted_by_a_click" in one, "which both browsers do alike"
-    assert [run.partition("\n")[0] for run in usual] == ["0 all", "its own AVX2"]
+    assert [run.partition("\n")[0] for run in usual] == [
+        "0 all any",
+        "its own AVX2 any",
+        "its own all Haswell",
+    ]
     for run in usual:
         assert f"{PAGE}::test_" in run
         assert one not in run.splitlines()

@@ -54,9 +54,10 @@ def conduct(
     quiet_s: float = 0.0,
     compile_s: float = 30,
     warmup_s: float = 30,
+    device: str = "cpu",
 ) -> ReplicateResult:
     limits = replace(TRIAL.timeouts, compile_s=compile_s, warmup_s=warmup_s)
-    trial = replace(TRIAL, timeouts=limits, modes=modes, copies=copies, effort=EIGHT)
+    trial = replace(TRIAL, timeouts=limits, modes=modes, copies=copies, effort=EIGHT, device=device)
     machine, notes = machine or QuietMachine(), notes or Notes()
     own_stop = Stop()
     try:
@@ -323,6 +324,28 @@ def test_a_log_keeps_its_beginning_and_its_last_words_within_a_limit(tmp_path: P
     assert content.startswith(b"output of a library")
     assert b"bytes cut" in content
     assert b"\nlast words\n" in content[-4096:], "before the stack of its death"
+
+
+def test_what_xlas_autotuner_writes_of_its_own_timer_is_not_in_the_log(tmp_path: Path) -> None:
+    conduct(tmp_path, "autotune", "segv:graph", modes=("graph",))
+    content = (tmp_path / "child.log").read_bytes()
+    assert content.startswith(b"output of a library")
+    assert b"Delay kernel" not in content
+    assert b"SIGSEGV" in content or b"Segmentation fault" in content
+
+
+def test_a_gpu_too_small_for_all_workers_ends_one_backend_and_says_what_to_do(
+    tmp_path: Path,
+) -> None:
+    text = "text:RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes."
+    script = ("raise:jax_xla", text)
+    result = conduct(tmp_path, *script, modes=("graph", "jax_xla"), device="gpu:0")
+    assert result.finished
+    assert result.modes["graph"].status is Status.OK
+    outcome = result.modes["jax_xla"]
+    assert outcome.status is Status.OOM_GPU
+    assert outcome.failure is not None
+    assert "2 processes share this GPU" in outcome.failure.hint
 
 
 def test_a_clock_that_runs_slower_than_the_machines_is_flagged_and_not_ok(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -240,3 +241,88 @@ def test_a_model_that_torch_cannot_export_is_one_line_with_what_to_do() -> None:
     assert status is Status.TRACE_ERROR
     assert failure.message == "torch cannot capture the model as one graph"
     assert "control flow" in failure.hint
+
+
+ON_A_GPU = [
+    ("JaxRuntimeError", "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17 bytes."),
+    ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has 79.11 GiB"),
+    (
+        "RuntimeError",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    ),
+    ("ResourceExhaustedError", GPU_OOM),
+]
+
+
+@pytest.mark.parametrize(("kind", "text"), ON_A_GPU)
+def test_exhausted_memory_is_the_gpus_where_it_is_measured_whether_the_text_names_it_or_not(
+    kind: str, text: str
+) -> None:
+    status, failure = diagnose_exception(Phase.COMPILE, kind, text, device="gpu:0")
+    assert status is Status.OOM_GPU
+    assert "share" not in failure.hint
+    _, shared = diagnose_exception(Phase.COMPILE, kind, text, device="gpu:0", workers=3)
+    assert "3 processes share this GPU: the modes of one backend alone" in shared.hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("MemoryError", "Unable to allocate 3.0 GiB"),
+        ("RuntimeError", "DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 TB"),
+        ("ResourceExhaustedError", "OOM when allocating tensor with shape[1] on CPU"),
+        ("OSError", "[Errno 12] Cannot allocate memory"),
+    ],
+)
+def test_exhausted_memory_of_the_machine_is_not_the_gpus(kind: str, text: str) -> None:
+    device = "cpu" if kind == "OSError" else "gpu:0"
+    status, _ = diagnose_exception(Phase.BUILD, kind, text, device=device)
+    assert status is Status.OOM_HOST
+
+
+LOST = [
+    "NVRM: Xid (PCI:0000:17:00): 79, pid=1234, GPU has fallen off the bus.",
+    "Unable to determine the device handle for GPU0000:17:00.0: GPU is lost.  Reboot the system",
+    "INTERNAL: failed to synchronize: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure",
+    "CUDA_ERROR_DEVICE_LOST: the device was lost",
+    "CUDA error: unspecified launch failure\nCUDA kernel errors might be asynchronously reported",
+    "CUDA-capable device(s) is/are busy or unavailable",
+]
+
+
+@pytest.mark.parametrize("text", LOST)
+def test_a_lost_gpu_is_told_in_its_own_line_with_what_to_do(text: str) -> None:
+    wrapped = f"Graph execution error:\n\nDetected at node net/conv\n{text}\nmore"
+    status, failure = diagnose_exception(Phase.MEASURE, "InternalError", wrapped)
+    assert status is Status.INFRA
+    assert failure.message == f"InternalError: {text.splitlines()[0]}"
+    assert "nvidia-smi" in failure.hint
+    assert "rerun to resume" in failure.hint
+    end = ProcessEnd(exit_code=-signal.SIGABRT, phase=Phase.MEASURE, log_tail=f"x\n{text}\ny")
+    status, failure = diagnose_end(end, device="gpu:0")
+    assert status is Status.INFRA
+    assert failure.message == f"the process died with SIGABRT: {text.splitlines()[0]}"
+    status, _ = diagnose_end(end, device="cpu")
+    assert status is Status.CRASHED, "TensorFlow looks for GPUs on a CPU, too"
+
+
+def test_what_the_autotuner_tries_in_vain_is_not_why_a_process_died() -> None:
+    text = (
+        "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.5GiB with freed_by_count=0. "
+        "The caller indicates that this is not a failure, but this may mean that there could be "
+        "performance gains if more memory were available.\n"
+    )
+    end = ProcessEnd(exit_code=-signal.SIGSEGV, phase=Phase.MEASURE, log_tail=text)
+    assert diagnose_end(end, device="gpu:0")[0] is Status.CRASHED
+    fatal = replace(end, log_tail=f"{text}F0000 CUDA_ERROR_OUT_OF_MEMORY: out of memory\n")
+    assert diagnose_end(fatal, device="gpu:0")[0] is Status.OOM_GPU
+
+
+def test_a_library_that_a_framework_lacks_is_named_with_the_command_that_installs_it() -> None:
+    text = "libcudnn.so.9: cannot open shared object file: No such file or directory"
+    status, failure = failures.diagnose_exception(
+        Phase.IMPORT, "ImportError", text, backend=backend_named("torch"), device="gpu:0"
+    )
+    assert status is Status.INFRA
+    assert failure.message == "PyTorch cannot be loaded: libcudnn.so.9 is missing"
+    assert failure.hint.endswith("pip install --force-reinstall torch")

@@ -281,6 +281,25 @@ def test_the_sync_self_test_catches_a_sync_that_does_not_wait() -> None:
     assert not timing.sync_self_test(device, seconds=0.15, clock=clock).works
 
 
+@dataclass
+class SlowToRead(Device):
+    """A device from which reading a number takes longer than many calls."""
+
+    def drain(self) -> None:
+        super().drain()
+        self.clock.pass_s(0.005)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_sync_self_test_keeps_the_device_busy_for_long_enough(waits: bool) -> None:
+    clock = Clock()
+    device = SlowToRead(clock, work_s=0.0001, enqueue_s=0.00001, waits=waits)
+    result = timing.sync_self_test(device, seconds=0.15, clock=clock)
+    assert 0.15 <= result.synced_s + result.after_s < 0.4
+    assert result.queued
+    assert result.works is waits
+
+
 def test_sync_overhead_is_the_median_of_empty_syncs() -> None:
     clock = Clock()
 

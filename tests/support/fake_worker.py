@@ -125,6 +125,12 @@ class Scripted:
                 kind="InvalidArgumentError",
                 text=self.value_of("text", "it does not compile"),
             )
+        if "autotune" in script:
+            print(
+                "E0000 cuda_timer.cc:86] Delay kernel timed out: measured time has sub-optimal "
+                "accuracy. There may be a missing warmup execution\n" * 50,
+                flush=True,
+            )
         if f"segv:{mode}" in script:
             os.kill(os.getpid(), signal.SIGSEGV)
         elif f"exit:{mode}" in script:

@@ -57,6 +57,7 @@ def test_the_measuring_process_sees_its_device_and_no_secret() -> None:
         "LC_ALL": "C",
         "XLA_FLAGS": "--x",
         "KERAS_BACKEND": "tensorflow",
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
         "PYTHONUNBUFFERED": "1",
         "CUDA_VISIBLE_DEVICES": "GPU-b",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -194,8 +195,9 @@ def test_no_secret_is_recorded_whatever_its_name_begins_with(
     assert environment.environment()["flags"] == {"TF_DUMP_GRAPH_PREFIX": "http://***@host"}
     child = child_environment(os.environ, device=CPU, backend=TENSORFLOW)
     assert {name for name in child if name.startswith(("NVIDIA_", "TF_"))} == {
-        "TF_DUMP_GRAPH_PREFIX"
-    }
+        "TF_DUMP_GRAPH_PREFIX",
+        *TENSORFLOW.variables,
+    } - {"KERAS_BACKEND"}
 
 
 @pytest.mark.parametrize(
@@ -244,9 +246,15 @@ def test_paths_and_flags_are_no_secrets(
         "NVIDIA_DCGM_PORT_9400_TCP_ADDR",
         "TF_CONFIG",
         "TF_JOB_7_SERVICE_HOST",
+        "TORCH_CUDA_ARCH_LIST",
+        "PYTORCH_BUILD_VERSION",
+        "JAX_PLATFORMS",
+        "XLA_PYTHON_CLIENT_PREALLOCATE",
+        "TF_FORCE_GPU_ALLOW_GROWTH",
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
     ],
 )
-def test_the_addresses_and_folders_of_a_job_identify_nothing(
+def test_addresses_folders_and_what_the_program_sets_itself_identify_nothing(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone(monkeypatch, **{name: "10.0.0.7:2222"})

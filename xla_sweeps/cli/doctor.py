@@ -198,7 +198,9 @@ def _flags(flags: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("ok", "flags", f"no variable that changes {titles} is set")
     fix = "unset it, unless it is what you want to measure; it is part of the trial's identity"
     for name, value in flags.items():
-        yield Finding("warn", "flags", f"{name}={value}", fix)
+        own = [each.title for each in backends() if name.partition("_")[0] in each.prefixes]
+        changed = " and ".join(own) or "what every backend measures"
+        yield Finding("warn", "flags", f"{name}={value} changes {changed}", fix)
 
 
 def _governor(cpu: Mapping[str, Any]) -> Finding:

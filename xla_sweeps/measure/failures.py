@@ -65,14 +65,22 @@ class WorkerLost(Exception):
 
 
 _MEMORY = re.compile(
-    r"RESOURCE_EXHAUSTED|ResourceExhausted|OOM when allocating|out of memory|std::bad_alloc", re.I
-)
-
-_GPU = re.compile(r"\bGPU\b|CUDA|device:GPU|GPU_\d+_bfc", re.I)
-_LOST = re.compile(
-    r"CUDA_ERROR_(?!OUT_OF_MEMORY)\w+|GPU is lost|fallen off the bus|Xid \d+|uncorrectable ECC",
+    r"RESOURCE_EXHAUSTED|ResourceExhausted|OOM when allocating|out of memory|std::bad_alloc"
+    r"|(?:can't|cannot|failed to) allocate memory|not enough memory|STATUS_ALLOC_FAILED",
     re.I,
 )
+_RETRIED = re.compile(r"^.*The caller indicates that this is not a failure.*$", re.M)
+"""XLA's autotuner looks for more memory than there is, and goes on."""
+
+_GPU = re.compile(r"\bGPU\b|CUDA|device:GPU|GPU_\d+_bfc|CU(?:BLAS|DNN)_STATUS", re.I)
+_HOST = re.compile(r"on CPU\b|CPUAllocator|std::bad_alloc|host memory|device:CPU", re.I)
+_LOST = re.compile(
+    r"CUDA_ERROR_(?!OUT_OF_MEMORY)\w+|GPU[ _]is[ _]lost|fallen off the bus|\bXid\b.*\d"
+    r"|uncorrectable ECC|unspecified launch failure|no CUDA-capable device|busy or unavailable"
+    r"|CUDA error: (?:unknown error|an illegal memory access)",
+    re.I,
+)
+_LIBRARY = re.compile(r"\b(lib[\w+-]+\.so[.\d]*): cannot open shared object file")
 
 _PHASE_STATUS = {
     Phase.IMPORT: Status.INFRA,
@@ -88,20 +96,42 @@ _OOM_HINT = {
     "the batch size is never changed automatically",
 }
 
+_SHARED_HINT = (
+    "; {workers} processes share this GPU: the modes of one backend alone need less memory"
+)
+
+_LOST_HINT = (
+    "the device or its driver failed: check nvidia-smi, and `dmesg | grep Xid`; "
+    "after a reset of the GPU, rerun to resume"
+)
+
 
 def diagnose_exception(
-    phase: Phase, kind: str, text: str, *, backend: Backend
+    phase: Phase, kind: str, text: str, *, backend: Backend, device: str = "", workers: int = 1
 ) -> tuple[Status, Failure]:
-    """Status and failure for a Python exception in the measuring process, by type and text."""
+    """Status and failure for a Python exception in the measuring process, by type and text.
+
+    Args:
+        phase: the stage in which it was raised.
+        kind: its type.
+        text: its message.
+        backend: the framework of the process.
+        device: the trial's.
+        workers: processes that share it.
+    """
     usual = _PHASE_STATUS.get(phase, Status.RUN_ERROR)
     failure = partial(Failure, phase=phase, kind=kind)
     told = f"{kind}: {first_line(text)}"
     if kind == "MemoryError" or _MEMORY.search(text):
-        status = Status.OOM_GPU if kind != "MemoryError" and _GPU.search(text) else Status.OOM_HOST
-        return status, failure(message=told, hint=_OOM_HINT[status])
+        status = Status.OOM_HOST if kind == "MemoryError" else _exhausted(text, device)
+        return status, failure(message=told, hint=_oom_hint(status, workers))
     if _LOST.search(text):
-        hint = "the device or its driver failed: check nvidia-smi"
-        return Status.INFRA, failure(message=told, hint=hint)
+        return Status.INFRA, failure(message=f"{kind}: {_line(_LOST, text)}", hint=_LOST_HINT)
+    if phase is Phase.IMPORT and (missing := _LIBRARY.search(text)):
+        package = next(iter(backend.packages), backend.name)
+        hint = f"install it with its framework: pip install --force-reinstall {package}"
+        message = f"{backend.title} cannot be loaded: {missing[1]} is missing"
+        return usual, failure(message=message, hint=hint)
     for pattern in backend.failures:
         if match := pattern.expression.search(text):
             message, op = pattern.describe(match)
@@ -111,9 +141,28 @@ def diagnose_exception(
     return usual, failure(message=told, hint="see the traceback in the log")
 
 
-def diagnose_end(end: ProcessEnd, *, backend: Backend) -> tuple[Status, Failure]:
+def _exhausted(text: str, device: str) -> Status:
+    """Whose memory is exhausted; XLA's own message does not say it, as in JAX."""
+    on_gpu = _GPU.search(text) or (device.startswith("gpu") and not _HOST.search(text))
+    return Status.OOM_GPU if on_gpu else Status.OOM_HOST
+
+
+def _oom_hint(status: Status, workers: int) -> str:
+    shared = _SHARED_HINT.format(workers=workers)
+    return _OOM_HINT[status] + (shared if status is Status.OOM_GPU and workers > 1 else "")
+
+
+def _line(expression: re.Pattern[str], text: str) -> str:
+    """The first line of a text that matches."""
+    return first_line(next(filter(expression.search, text.splitlines()), text))
+
+
+def diagnose_end(
+    end: ProcessEnd, *, backend: Backend, device: str = "", workers: int = 1
+) -> tuple[Status, Failure]:
     """Status and failure for a measuring process that ended without reporting a reason."""
     name, failure = signal_name(end.exit_code), partial(Failure, phase=end.phase)
+    log = _RETRIED.sub("", end.log_tail)
     out_of_memory = partial(failure, hint=_OOM_HINT[Status.OOM_HOST])
     if end.killed_for == "timeout":
         key = timeout_key(end.phase)
@@ -129,10 +178,15 @@ def diagnose_end(end: ProcessEnd, *, backend: Backend) -> tuple[Status, Failure]
         return _strange(end, "flood", "wrote more into the channel of our events than events")
     if end.killed_for == "closed" or end.exit_code == CHANNEL_LOST_CODE:
         return _strange(end, "closed", "closed a file descriptor that it did not open")
-    if end.oom_kills or _MEMORY.search(end.log_tail):
+    if end.oom_kills or _MEMORY.search(log):
         killed = f"killed by {name}: out of memory"
         message = killed if end.exit_code < 0 else f"out of memory ({name})"
-        return Status.OOM_HOST, out_of_memory(kind=name, message=message)
+        on_gpu = device.startswith("gpu") and not end.oom_kills
+        status = _exhausted(_line(_MEMORY, log), device) if on_gpu else Status.OOM_HOST
+        return status, failure(kind=name, message=message, hint=_oom_hint(status, workers))
+    if device.startswith("gpu") and _LOST.search(log):
+        message = f"the process died with {name}: {_line(_LOST, log)}"
+        return Status.INFRA, failure(kind=name, message=message, hint=_LOST_HINT)
     if end.phase is Phase.IMPORT and end.exit_code > 0:
         message = f"{backend.title} could not be loaded (exit code {end.exit_code})"
         return Status.INFRA, failure(kind=name, message=message, hint="see the log")

@@ -29,6 +29,8 @@ CLEARLY_FASTER = 0.02
 LONGEST_RAMP = 20
 """A clock that is still rising after so many times `ramp_s` is waited for no longer."""
 SYNC_CALLS = 50
+FEWEST_QUEUED = 4
+"""Calls that a test of the synchronization begins with."""
 BLOCK_OVER_SYNC = 200
 PACE_BLOCKS = 3
 """Blocks of each length from which the pace of a mode is told."""
@@ -468,7 +470,7 @@ class Drainable(Executable, Protocol):
     """An executable whose results can be read."""
 
     def drain(self) -> None:
-        """Wait for the device by reading a result of the last call."""
+        """Wait for the device by reading one number of the last call's result."""
 
 
 def sync_self_test(executable: Drainable, *, seconds: float, clock: Clock) -> SyncTest:
@@ -476,20 +478,27 @@ def sync_self_test(executable: Drainable, *, seconds: float, clock: Clock) -> Sy
 
     If the synchronization does not wait, the device is still busy, and reading a result afterwards
     takes the time that the synchronization should have taken. A result is read beforehand too: the
-    first time, the device may load code for it.
+    first time, the device may load code for it. The number of calls doubles until they take long
+    enough: a single call tells little of it, since starting and reading it may take longer.
 
     Args:
         executable: keeps the device busy for longer than it takes to start a call.
-        seconds: how long the calls are to take, by a single call.
+        seconds: how long the calls take at least.
         clock: nanoseconds.
     """
     executable.prepare()
     executable.step()
     executable.drain()
-    begun = clock()
-    executable.step()
-    executable.drain()
-    calls = max(10, math.ceil(seconds * 1e9 / max(1, clock() - begun)))
+    calls = FEWEST_QUEUED
+    while True:
+        test = _queue_and_wait(executable, calls, clock)
+        if test.synced_s + test.after_s >= seconds:
+            return test
+        calls *= 2
+
+
+def _queue_and_wait(executable: Drainable, calls: int, clock: Clock) -> SyncTest:
+    """Times of so many calls and of both waits."""
     started = clock()
     for _ in range(calls):
         executable.step()

@@ -91,7 +91,7 @@ _CAUSES = (
         fix=f"{how_to_install('gpu')}; and no older cuDNN on LD_LIBRARY_PATH",
     ),
     Cause(
-        expression=re.compile(r"Cannot dlopen some GPU libraries"),
+        expression=re.compile(r"cannot load lib[\w.]+|Cannot dlopen some GPU libraries"),
         what="TensorFlow cannot load CUDA's libraries",
         fix=how_to_install("gpu"),
     ),

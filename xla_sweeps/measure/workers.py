@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import (
@@ -33,7 +34,7 @@ from xla_sweeps.schema.measurement import Phase, Status
 from xla_sweeps.schema.trial import Timeouts, Trial
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import child_environment
-from xla_sweeps.system.files import tail, trim
+from xla_sweeps.system.files import drop_lines, tail, trim
 from xla_sweeps.system.leases import Readable
 from xla_sweeps.system.process import end_of, signal_group
 from xla_sweeps.system.text import redacted
@@ -50,6 +51,9 @@ LOOK_S = 2.0
 """Between two looks at the size of the log."""
 
 _LOG_TAIL_BYTES = 8192
+
+_NOISE = re.compile(rb"Delay kernel timed out: measured time has sub-optimal accuracy")
+"""XLA's autotuner writes it dozens of times on a GPU."""
 
 _READ_BYTES = 1 << 16
 
@@ -95,9 +99,9 @@ class RequestFailed(Exception):
         failure: the same in words.
     """
 
-    def __init__(self, failed: protocol.Failed, backend: Backend) -> None:
+    def __init__(self, failed: protocol.Failed, command: WorkerCommand) -> None:
         self.status, self.failure = diagnose_exception(
-            failed.phase, failed.kind, failed.text, backend=backend
+            failed.phase, failed.kind, failed.text, backend=command.backend, **command.sharing
         )
         super().__init__(self.failure.message)
 
@@ -132,6 +136,11 @@ class WorkerCommand:
     trial: Trial
     python: str = ""
     folder: Path | None = None
+
+    @property
+    def sharing(self) -> dict[str, Any]:
+        """The device, and the number of workers that share it, as a diagnosis needs them."""
+        return {"device": self.trial.device, "workers": len(self.trial.workers)}
 
 
 class Worker(AbstractContextManager["Worker"]):
@@ -194,7 +203,7 @@ class Worker(AbstractContextManager["Worker"]):
         if isinstance(reply, expected):
             return reply
         if isinstance(reply, protocol.Failed):
-            raise RequestFailed(reply, self._command.backend)
+            raise RequestFailed(reply, self._command)
         raise self._lost(reason or "flood")
 
     def give_up(self, failed: RequestFailed) -> WorkerLost:
@@ -212,6 +221,7 @@ class Worker(AbstractContextManager["Worker"]):
         finally:
             self._channel.close()
             self._process.__exit__(None, None, None)
+            drop_lines(self._command.log, _NOISE)
             trim(self._command.log, limit=LOG_LIMIT_BYTES)
 
     def _answer(self) -> tuple[protocol.Reply | None, str]:
@@ -299,6 +309,7 @@ class Worker(AbstractContextManager["Worker"]):
                 log_tail=redacted(tail(command.log, limit=_LOG_TAIL_BYTES)),
             ),
             backend=command.backend,
+            **command.sharing,
         )
         interrupted = status is Status.INTERRUPTED
         blamed = stage.mode in self.labels and stage.phase in _MODE_PHASES and not interrupted

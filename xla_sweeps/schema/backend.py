@@ -53,11 +53,12 @@ class Backend:
         identity: packages whose versions are part of a trial's identity.
         shown: what a worker tells of its versions and people are shown, by key.
         tracked: packages whose versions a tracker gets, by the key that it gets them under.
-        variables: set in every process of it.
+        variables: set in every process of it, whatever its caller has.
         environment: variables that a trial needs besides, added to those given.
         prefixes: beginnings, before `_`, of variables that change what is measured.
         caches: variables that name its folders, and change nothing.
         foreign: regular expression of variables that look like its own, and are not.
+        harmless: regular expression of variables of its own that change nothing of a trial.
         log_level: variable that says how much its libraries write, or "".
         switches: variables by option (`threads.intra`), which may not be set as well.
         flags: variables that hold flags, by option.
@@ -82,6 +83,7 @@ class Backend:
     prefixes: tuple[str, ...] = ()
     caches: tuple[str, ...] = ()
     foreign: str = ""
+    harmless: str = ""
     log_level: str = ""
     switches: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, str] = field(default_factory=dict)

@@ -91,9 +91,15 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     caches = [name for backend in declared for name in (*backend.caches, backend.log_level) if name]
     own = [rf"{prefix}_\w+" for backend in declared for prefix in backend.prefixes]
     foreign = [backend.foreign for backend in declared if backend.foreign]
+    caches += [backend.harmless for backend in declared if backend.harmless]
+    replaced = [name for backend in declared for name in backend.variables]
     kept, strange, harmless = (
         re.compile("|".join(words))
-        for words in ((*_KEPT, *caches, *own), (*_FOREIGN, *foreign), (*_HARMLESS, *caches))
+        for words in (
+            (*_KEPT, *caches, *own),
+            (*_FOREIGN, *foreign),
+            (*_HARMLESS, *caches, *replaced),
+        )
     )
     return kept, strange, harmless
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 import tempfile
 import time
@@ -120,6 +121,17 @@ def trim(path: Path, *, limit: int) -> None:
         with path.open("ab") as appended:
             cut = size - limit // 2 - len(end)
             appended.write(b"\n[... %d bytes cut ...]\n" % cut + end)
+
+
+def drop_lines(path: Path, expression: re.Pattern[bytes]) -> None:
+    """Remove the lines of a log that match."""
+    with contextlib.suppress(OSError), path.open("r+b") as handle:
+        lines = handle.read().splitlines(keepends=True)
+        kept = [line for line in lines if not expression.search(line)]
+        if len(kept) < len(lines):
+            handle.seek(0)
+            handle.write(b"".join(kept))
+            handle.truncate()
 
 
 def replace_whole(path: Path, content: bytes) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import pytest
+from factories import TRIAL
 
 from xla_sweeps.backends.tensorflow import synchronization
+from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.modes import Mode
+from xla_sweeps.schema.record import ModelFacts
 
 pytestmark = pytest.mark.tf
 
@@ -84,6 +88,20 @@ def test_where_nothing_waits_nothing_is_measured() -> None:
     gpu = Gpu()
     with pytest.raises(XlaSweepsError, match="cannot be timed"):
         proved(gpu, graph=Fake(gpu), xla=Fake(gpu, sync_waits=False, read_waits=False))
+
+
+def test_a_worker_tests_its_own_modes_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = replace(TRIAL, modes=("graph", "xla", "torch_export", "jax_xla"))
+    bench = Bench(
+        trial=trial,
+        device="/device:GPU:0",
+        built=cast(Any, None),
+        facts=ModelFacts.of(trial.model),
+        modes=("graph", "xla"),
+    )
+    small = partial(synchronization.self_test, side=64)
+    monkeypatch.setattr(synchronization, "self_test", small)
+    assert list(bench.synchronization()["modes"]) == ["graph", "xla"]
 
 
 def test_every_mode_runs_the_test_on_the_cpu() -> None:

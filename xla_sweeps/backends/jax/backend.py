@@ -60,7 +60,11 @@ class Jax:
         check_batch(built, trial)
         rng = np.random.default_rng(trial.seed)
         bench = BENCHES[trial.scenario](
-            trial=trial, device=_device(trial).platform, built=built, facts=facts_of(trial, built)
+            trial=trial,
+            device=_device(trial).platform,
+            built=built,
+            facts=facts_of(trial, built),
+            modes=job.modes,
         )
         count = INPUT_BATCHES + trial.batches - 1
         bench.inputs = [draw(built.inputs, trial.batch_size, rng) for _ in range(count)]
@@ -75,6 +79,7 @@ def _device(trial: Trial) -> Any:
         return jax.devices("cpu" if trial.device == "cpu" else "gpu")[0]
     except RuntimeError as error:
         raise DeviceError(
-            f"device={trial.device}: JAX {jax.__version__} sees no GPU; install CUDA for it: "
+            f"device={trial.device}: JAX {jax.__version__} sees no GPU "
+            f"({' '.join(str(error).split())[:200]}); install CUDA for it: "
             "pip install 'jax[cuda13]'"
         ) from error

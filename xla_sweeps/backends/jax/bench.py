@@ -29,7 +29,8 @@ from xla_sweeps.worker.backend import Tell
 CHAIN_S = 0.15
 """Time of the calls of the synchronization's test, seconds."""
 
-MATRIX_SIDE = 1024
+MATRIX_SIDES = {"cpu": 1024, "gpu": 4096}
+"""Side of the matrices of that test: their product keeps the device busy, and not the host."""
 
 
 @dataclass
@@ -38,9 +39,10 @@ class JaxBench(KerasBench[JaxExecutable]):
 
     def synchronization(self) -> Mapping[str, Any]:
         """Prove that a synchronization waits: JAX queues, on a CPU too."""
-        matrix = jnp.full((MATRIX_SIDE, MATRIX_SIDE), 1 / MATRIX_SIDE)  # its square is itself
+        side = MATRIX_SIDES[self.device]
+        matrix = jnp.full((side, side), 1 / side)  # its square is itself
         tests = {}
-        for mode in dict.fromkeys(map(mode_of, self.trial.modes)):
+        for mode in dict.fromkeys(map(mode_of, self.modes)):
             executable = JaxExecutable.bind(lambda side: side @ side, mode, [matrix])
             executable.first_call_s()
             test = timing.sync_self_test(executable, seconds=CHAIN_S, clock=time.perf_counter_ns)

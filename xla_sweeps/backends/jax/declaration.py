@@ -49,6 +49,7 @@ BACKEND = Backend(
     environment=_environment,
     prefixes=("JAX",),
     caches=("KERAS_HOME", "JAX_COMPILATION_CACHE_DIR"),
+    harmless="JAX_PLATFORMS|JAX_LOGGING_LEVEL",
     failures=_FAILURES,
     libraries=("keras", "keras_hub", "examples", "local"),
     extra="jax",

@@ -61,6 +61,8 @@ class KerasBench(ABC, Generic[E]):
     device: str
     built: BuiltModel
     facts: ModelFacts
+    modes: Sequence[str] = ()
+    """The modes that this worker measures, which need not be all of the trial's."""
     inputs: Sequence[Any] = ()
     eager: list[np.ndarray] = field(default_factory=list)
     """Outputs of eager execution on the first inputs."""

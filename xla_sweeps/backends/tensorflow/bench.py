@@ -78,7 +78,7 @@ class Bench(KerasBench[modes.ModeExecutable]):
         """The self-test of the synchronization; not needed on a CPU, where calls do not queue."""
         if "GPU" not in self.device:
             return TRIVIAL_SYNCHRONIZATION
-        sync = synchronization.self_test(map(mode_of, self.trial.modes))
+        sync = synchronization.self_test(map(mode_of, self.modes))
         self.sync_by_reading = sync["by_reading"]
         return sync
 
@@ -206,6 +206,7 @@ def build(job: ReplicateJob, kind: type[Bench]) -> Bench:
         device=devices.tf_device(trial.device),
         built=built,
         facts=facts_of(trial, built),
+        modes=job.modes,
     )
     bench.place(bench.drawn(rng))
     if spec.weights == "random":

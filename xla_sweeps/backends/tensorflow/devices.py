@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,12 +27,46 @@ def tf_device(device: str) -> str:
     """
     if device.startswith("gpu"):
         if not tf.config.list_physical_devices("GPU"):
-            raise DeviceError(
-                f"device={device}: TensorFlow {tf.__version__} sees no GPU; install CUDA: "
-                f"{how_to_install('gpu')}"
-            )
+            raise DeviceError(f"device={device}: TensorFlow {tf.__version__} {_why_no_gpu()}")
         return "/device:GPU:0"
     return "/device:CPU:0"
+
+
+_NOT_LOADED = re.compile(
+    r"Could not load dynamic library '(?P<wanted>lib(?:cuda|cudart|cublas|cublasLt|cufft|curand"
+    r"|cusolver|cusparse|cudnn)\.so[.\d]*)'(?:; dlerror: (?P<needed>lib[\w-]+\.so[.\d]*): cannot)?"
+)
+
+
+def missing_libraries(log: str) -> list[str]:
+    """The libraries without which TensorFlow uses no GPU, and that its log says are missing."""
+    named = (match["needed"] or match["wanted"] for match in _NOT_LOADED.finditer(log))
+    return list(dict.fromkeys(named))
+
+
+def _why_no_gpu() -> str:
+    """Reason why TensorFlow sees no GPU, and what to do.
+
+    It names a library that it cannot load only if it was told to before it was loaded.
+    """
+    if not tf.test.is_built_with_cuda():
+        return f"is built without CUDA: {how_to_install('gpu')}"
+    program = "import tensorflow as tf; tf.config.list_physical_devices('GPU')"
+    told = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "dso_loader=1"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        env={**os.environ, **told},
+        capture_output=True,
+        check=False,
+    )
+    missing = missing_libraries(done.stderr.decode(errors="replace"))
+    if any(name.startswith("libcuda.so") for name in missing):
+        return (
+            "cannot load the driver's libcuda.so.1: reinstall the driver; in a container set "
+            "NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+        )
+    cannot = f"cannot load {', '.join(missing)}" if missing else "sees no GPU"
+    return f"{cannot}; install CUDA: {how_to_install('gpu')}"
 
 
 def configure(*, tf32: bool, seed: int) -> None:

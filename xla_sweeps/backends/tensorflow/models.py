@@ -38,7 +38,7 @@ def draw(inputs: tuple[InputSpec, ...], count: int, rng: np.random.Generator) ->
 
 
 def placed(tensor: Any, device: str) -> Any:
-    """The tensor in the memory of a device, such as `/device:GPU:0`.
+    """The tensor in the memory of a device, by its short name or its full one.
 
     TensorFlow's own operations may leave int32 in host memory, from where each call would copy it.
     Uses a private method, tried on TensorFlow 2.21.0: `tf.identity` does not move int32.

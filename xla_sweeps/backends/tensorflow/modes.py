@@ -234,7 +234,7 @@ def mixed(batches: Sequence[Any]) -> list[Any]:
         values = np.where(rng.random(one.shape) < 0.5, np.asarray(one), np.asarray(other))
         if not tf.is_tensor(one):
             return values
-        return models.placed(tf.constant(values, one.dtype), one.device.rpartition("/")[2])
+        return models.placed(tf.constant(values, one.dtype), one.device)
 
     after = [*batches[1:], batches[0]]
     return [tf.nest.map_structure(choose, *pair) for pair in zip(batches, after, strict=True)]

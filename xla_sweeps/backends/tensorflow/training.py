@@ -316,7 +316,7 @@ def _check_head(head: Any, feed: Feed, trial: Trial) -> None:
 
 def _labels(head: Any, rng: np.random.Generator) -> Any:
     drawn = rng.integers(0, head.shape[-1], tuple(head.shape[:-1]))
-    return models.placed(tf.constant(drawn, tf.int32), head.device.rpartition("/")[2])
+    return models.placed(tf.constant(drawn, tf.int32), head.device)
 
 
 def _variables(optimizer: Any) -> list[Any]:

@@ -59,7 +59,11 @@ class Torch:
         check_batch(built, trial)
         rng = np.random.default_rng(trial.seed)
         bench = BENCHES[trial.scenario](
-            trial=trial, device=device, built=built, facts=facts_of(trial, built)
+            trial=trial,
+            device=device,
+            built=built,
+            facts=facts_of(trial, built),
+            modes=job.modes,
         )
         count = INPUT_BATCHES + trial.batches - 1
         bench.inputs = [draw(built.inputs, trial.batch_size, rng, device) for _ in range(count)]
@@ -83,5 +87,13 @@ def _device(trial: Trial) -> str:
     if trial.device == "cpu":
         return "cpu"
     if not torch.cuda.is_available():
-        raise DeviceError(f"device={trial.device}: PyTorch {torch.__version__} sees no GPU")
+        try:
+            torch.cuda.init()
+            reason = "no device"
+        except (AssertionError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:200]
+        raise DeviceError(
+            f"device={trial.device}: PyTorch {torch.__version__} sees no GPU ({reason}); "
+            "install it with CUDA: pip install --force-reinstall torch"
+        )
     return "cuda"

@@ -28,7 +28,7 @@ from xla_sweeps.worker.backend import Tell
 CHAIN_S = 0.15
 """Time of the calls of the synchronization's test, seconds."""
 
-MATRIX_SIDE = 512
+MATRIX_SIDE = 4096
 
 _TYPES = {"float32": "f32", "mixed_float16": "f16", "mixed_bfloat16": "bf16"}
 """Types in which products are computed, by the precision."""

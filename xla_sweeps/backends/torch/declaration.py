@@ -47,6 +47,10 @@ BACKEND = Backend(
     environment=_environment,
     prefixes=("TORCH", "TORCHINDUCTOR", "PYTORCH", "TRITON"),
     caches=("KERAS_HOME", "TORCHINDUCTOR_CACHE_DIR", "TORCH_HOME", "TRITON_CACHE_DIR"),
+    harmless=(  # a container's, and those of building extensions
+        r"TORCH_(?:CUDA_ARCH_LIST|NVCC_FLAGS|SHOW_CPP_STACKTRACES)"
+        r"|PYTORCH_(?:BUILD_\w+|VERSION|HOME)"
+    ),
     failures=_FAILURES,
     libraries=("keras", "keras_hub", "examples", "local"),
     extra="torch",
