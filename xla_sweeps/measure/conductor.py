@@ -36,7 +36,7 @@ from xla_sweeps.schema.measurement import (
     Status,
     Trend,
 )
-from xla_sweeps.schema.modes import Mode, by_backend, mode_of
+from xla_sweeps.schema.modes import Mode, by_backend, headline_pairs, mode_of
 from xla_sweeps.schema.trial import ENERGY_PASSES, ReplicateJob
 from xla_sweeps.system.energy import Meter
 from xla_sweeps.system.process import adopting_orphans
@@ -444,6 +444,7 @@ class _Conductor:
     def _note_singles(self) -> None:
         """Take the single calls of the rounds into the modes' outcomes, and flag what they show."""
         clean = [round_ for round_ in self.result.rounds if not round_.dirty]
+        decisive = {label for pair in headline_pairs(tuple(self.warm)) for label in pair}
         for label in self.warm:
             blocks = [
                 (block, round_.round % INPUTS)
@@ -462,7 +463,7 @@ class _Conductor:
             self._flag_moving(label)
             if timing.inputs_differ(singles):
                 self.result.flag(Flagged(Flag.INPUTS_DIFFER, label))
-            if any(timing.fills(block) for block, _ in blocks):
+            if label in decisive and timing.is_too_short(self.paces[label], self.calls[label]):
                 self.result.flag(Flagged(Flag.QUEUE_FILL, label))
 
     def _alone_s(self) -> float:

@@ -251,7 +251,7 @@ class Interleaving:
         while self.next_look <= self.measured:
             self.next_look += effort.rounds_look
         enough = due and (self.converged or (effort.hopeless_ends and self.futile()))
-        last = self.measured >= effort.rounds_max and sum(self.spent_s.values()) >= self.least_s
+        last = self.measured >= effort.rounds_max and self.timed_s >= self.least_s
         return busy or capped or enough or last
 
     def futile(self) -> bool:
@@ -263,7 +263,7 @@ class Interleaving:
         last = max(self.measured, self.effort.rounds_max)
         return (
             self.width is not None
-            and sum(self.spent_s.values()) >= self.least_s
+            and self.timed_s >= self.least_s
             and self.width * math.sqrt(self.measured / last) > self.effort.target_half_width
         )
 
@@ -277,6 +277,11 @@ class Interleaving:
             and (not self.designs_left(label) or self.clean(label) >= wanted)
         ]
         self.active = [label for label in self.active if label not in left]
+
+    @property
+    def timed_s(self) -> float:
+        """Seconds of all rounds so far."""
+        return sum(self.spent_s.values())
 
     def clean(self, *labels: str) -> int:
         """The number of rounds that hold these modes and are not contaminated."""
@@ -328,9 +333,11 @@ def _progress(state: Interleaving, *, ended: bool) -> Progress:
     effort = state.effort
     last = effort.rounds_max if state.headline else effort.rounds_min
     if is_contaminated(state.rounds):
-        soonest = effort.rounds_min - len(state.rounds)
+        soonest = max(0, effort.rounds_min - len(state.rounds))
     else:
-        soonest = min(state.next_look, last) - state.measured
+        soonest = max(0, min(state.next_look, last) - state.measured)
+    round_s = sum(map(state.round_s, state.active))
+    last = max(last, state.measured + math.ceil(max(0.0, state.least_s - state.timed_s) / round_s))
     repeats = 1 / (1 - min(_share(state.rounds), MAX_CONTAMINATED_SHARE))
     return Progress(
         measured=len(state.rounds),

@@ -380,9 +380,9 @@ def calls_per_block(
     return 1 if calls <= 1 and fill_s is None else INPUTS * math.ceil(calls / INPUTS)
 
 
-def fills(block: Block) -> bool:
-    """True if filling the queue takes more of a block than is allowed."""
-    return block.fill_ns > MOST_FILL * block.elapsed_ns
+def is_too_short(pace: Pace, calls: int) -> bool:
+    """True if filling the queue takes more than `MOST_FILL` of a block of so many calls."""
+    return pace.fill_s > MOST_FILL * (calls * pace.call_s + pace.fill_s)
 
 
 def singles_per_round(call_s: float, *, calls: int, effort: Effort) -> int:
