@@ -87,6 +87,7 @@ class Prior(NamedTuple):
 
 BUILT_IN = {
     "speedup": 0.015,
+    "latency": 0.015,
     "call": 0.03,
     "latency_p50": 0.03,
     "latency_p90": 0.06,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_sweeps.analysis.estimates import LATENCY
 from xla_sweeps.analysis.interval import (
     Bounds,
     Numbers,
@@ -102,7 +103,7 @@ def judged(
         extra, rows.level("call", [(label,) for label in sides["baseline_"]]), speedup
     )
     made |= {name: np.where(faster, calls, np.nan) for name, calls in paid.items()}
-    return made | judgement
+    return made | judgement | rows.single_calls(pairs, np.asarray(made["floor"]))
 
 
 class _Rows:
@@ -160,6 +161,20 @@ class _Rows:
             "floor": [pool.floor(host) for pool, host in each],
             "floor_across": [pool.floor_across(host) for pool, host in each],
         }
+
+    def single_calls(self, pairs: Sequence[tuple[str, ...]], floor: Numbers) -> dict[str, Any]:
+        """Intervals and verdicts of the speedups of single calls."""
+        places, figures, priors = self._of(LATENCY, pairs)
+        result = judge(figures, priors, floor[places])
+        verdicts = [""] * len(pairs)
+        for place, word in zip(places, result["verdict"], strict=True):
+            verdicts[place] = str(word)
+        made: dict[str, Any] = {_NAMES["speedup.latency_verdict"]: verdicts}
+        for end in ("low", "high"):
+            column = np.full(len(pairs), math.nan)
+            column[places] = result[end]
+            made[_NAMES[f"speedup.latency_{end}"]] = column
+        return made
 
     def judgement(self, pairs: Sequence[tuple[str, ...]], floor: Numbers) -> dict[str, Any]:
         """Intervals, p-values and verdicts of the speedups; other rows keep their verdict."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.energy import idle_power_of, source_of
-from xla_sweeps.analysis.estimates import Samples, Seconds, counting, intervals
+from xla_sweeps.analysis.estimates import LATENCY, Samples, Seconds, counting, intervals
 from xla_sweeps.analysis.interval import (
     FREEDOM,
     MIN_REPLICATES,
@@ -185,7 +185,7 @@ def _speedup(
     pair = first.label, second.label
     counted, _ = counting(samples, *pair)
     within = intervals(counted)
-    figure, memory = (figures.get((name, pair)) for name in ("speedup", "memory"))
+    figure, memory, single = (figures.get((name, pair)) for name in ("speedup", "memory", LATENCY))
     value = absolute = sustained = None
     if figure and not failed:
         value = math.exp(figure.mean)
@@ -207,6 +207,7 @@ def _speedup(
         estimates=" ".join(repr(interval.estimate) for interval in shown),
         errors=" ".join(repr(error_within(interval)) for interval in shown),
         **_costs(figures, *pair),
+        latency=math.exp(single.mean) if single and value is not None else None,
         peak_memory_ratio=math.exp(memory.mean) if memory else None,
         host_bound=max(mode.host_bound_index or 0.0 for mode in (first, second)) > HOST_BOUND_INDEX,
         raw=None if failed else _raw(samples, *pair),
@@ -287,7 +288,7 @@ def across_of(counted: Sequence[Seconds], baseline: str, candidate: str) -> Figu
     )
 
 
-def _across(figure: Figure | None) -> dict[str, float]:
+def _across(figure: Figure | None) -> dict[str, Any]:
     """Columns of `across_of`; both sides are taken to vary alike."""
     if figure is None:
         return {}

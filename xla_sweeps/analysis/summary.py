@@ -15,7 +15,7 @@ import msgspec
 
 from xla_sweeps.analysis import speedup, stats
 from xla_sweeps.analysis.energy import ENERGY, energy_of, idle_power_of
-from xla_sweeps.analysis.estimates import Samples, Seconds, counting, figure
+from xla_sweeps.analysis.estimates import LATENCY, Samples, Seconds, counting, figure
 from xla_sweeps.analysis.interval import built_in, figure_of, interval_of
 from xla_sweeps.analysis.judging import judged
 from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Key, Pool
@@ -222,7 +222,7 @@ def _figures(trial: Measured) -> dict[Key, Figure]:
         made += [_sustained(trial.counted, label), energy_of(trial.counted, label)]
     made.append(idle_power_of(trial.counted))
     for pair in comparison_pairs(trial.labels):
-        made.append(figure("speedup", trial.samples, *pair))
+        made += [figure(name, trial.samples, *pair) for name in ("speedup", LATENCY)]
         counted, contaminated = counting(trial.samples, *pair)
         made.append(None if contaminated else speedup.across_of(counted, *pair))
         made.append(_figure("memory", pair, _memory_ratios(trial.counted, *pair), False))

@@ -37,7 +37,7 @@ from xla_sweeps.schema.measurement import (
     Trend,
 )
 from xla_sweeps.schema.modes import Mode, by_backend, headline_pairs, mode_of
-from xla_sweeps.schema.trial import ENERGY_PASSES, ReplicateJob
+from xla_sweeps.schema.trial import ENERGY_PASSES, Effort, ReplicateJob
 from xla_sweeps.system.energy import Meter
 from xla_sweeps.system.process import adopting_orphans
 
@@ -328,7 +328,7 @@ class _Conductor:
         self._show(Phase.MEASURE)
         self.result.sync["empty_s"] = next(iter(warm.values())).sync_s
         self.until = time.monotonic() + trial.timeouts.measure_s
-        self.paces, self.calls = self._plan_blocks()
+        self.paces, self.calls = plan_blocks(warm, trial.effort)
         ended = rounds.Interleaving(
             self._time_block,
             self.calls,
@@ -359,28 +359,6 @@ class _Conductor:
             self._measure_alone(seconds)
         if self.warm and trial.effort.energy_s:
             self._measure_energy(trial.effort.energy_s)
-
-    def _plan_blocks(self) -> tuple[dict[str, timing.Pace], dict[str, int]]:
-        """The pace of each mode that is warm, and the calls of its blocks; alike for copies."""
-        paces, calls = dict[str, timing.Pace](), dict[str, int]()
-        copies: dict[Mode, list[str]] = {}
-        for label in self.warm:
-            copies.setdefault(mode_of(label), []).append(label)
-        for labels in copies.values():
-            warm = [self.warm[label] for label in labels]
-            queues = warm[0].fill_s is not None
-            pace = timing.Pace.mean(
-                [timing.Pace(call_s=one.call_s, fill_s=one.fill_s or 0.0) for one in warm]
-            )
-            count = timing.calls_per_block(
-                pace.call_s,
-                sync_s=max(one.sync_s for one in warm),
-                block_s=self.job.trial.effort.block_s,
-                fill_s=pace.fill_s if queues else None,
-            )
-            paces |= dict.fromkeys(labels, pace)
-            calls |= dict.fromkeys(labels, count)
-        return paces, calls
 
     def _time_block(
         self, label: str, calls: int, settle: bool, first: int, singles: int = 0
@@ -587,6 +565,36 @@ class _Conductor:
             outcome = self.result.modes.get(label, ModeOutcome(status=Status.OK))
             if outcome.status is Status.OK:
                 self.result.fail(label, lost.status, lost.failure)
+
+
+def plan_blocks(
+    warm: Mapping[str, protocol.Warmed], effort: Effort
+) -> tuple[dict[str, timing.Pace], dict[str, int]]:
+    """The pace of each mode that is warm, and the calls of its blocks: the same for copies.
+
+    Args:
+        warm: by label.
+        effort: the length of a block.
+    """
+    paces, calls = dict[str, timing.Pace](), dict[str, int]()
+    copies: dict[Mode, list[str]] = {}
+    for label in warm:
+        copies.setdefault(mode_of(label), []).append(label)
+    for labels in copies.values():
+        each = [warm[label] for label in labels]
+        queues = each[0].fill_s is not None
+        pace = timing.Pace.mean(
+            [timing.Pace(call_s=one.call_s, fill_s=one.fill_s or 0.0) for one in each]
+        )
+        count = timing.calls_per_block(
+            pace.call_s,
+            sync_s=max(one.sync_s for one in each),
+            block_s=effort.block_s,
+            fill_s=pace.fill_s if queues else None,
+        )
+        paces |= dict.fromkeys(labels, pace)
+        calls |= dict.fromkeys(labels, count)
+    return paces, calls
 
 
 def _together(told: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -120,7 +120,21 @@ def answer(row: ComparisonRow) -> str:
         switch=mode_of(row.baseline.mode).switch,
         advice=_pays_back(row) if verdict is Verdict.FASTER else _open(row),
     )
-    return _capitalized(text) + _caveats(row)
+    return _capitalized(text) + _latency(row) + _caveats(row)
+
+
+def _latency(row: ComparisonRow) -> str:
+    """A sentence on single calls; "" where there is no figure."""
+    value, low, high = row.speedup.latency, row.speedup.latency_low, row.speedup.latency_high
+    if not (value and low and high):
+        return ""
+    direction = "faster"
+    if value < 1:
+        value, low, high, direction = 1 / value, 1 / high, 1 / low, "slower"
+    text = SENTENCES["latency"].format(
+        speedup=times(value), direction=direction, bounds=f"{low:.2f}–{high:.2f}"
+    )
+    return f" {text}."
 
 
 def overall_answer(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:

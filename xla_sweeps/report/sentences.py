@@ -35,6 +35,7 @@ SENTENCES: Mapping[str, str] = {
     "or else the newest: {folders}",
     "of folder": "{count} of {results}",
     # of one pair
+    "latency": "One call at a time it is {speedup} {direction} ({bounds})",
     str(Verdict.FASTER): "{candidate} is {speedup} faster than {baseline} (clear: {interval}); "
     "{advice}.",
     str(Verdict.SLOWER): "{candidate} is {speedup} slower than {baseline} (clear: {interval}). "

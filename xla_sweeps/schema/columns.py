@@ -183,7 +183,10 @@ class ModeColumns:
         asked=Asked(part=Part.SIDES),
     )
     throughput_samples_per_s: float | None = _number(
-        "throughput, from blocks of back-to-back calls", unit="samples/s", shown=PAGE | WANDB
+        "throughput, from blocks of back-to-back calls with one synchronization; what filling and "
+        "draining the device's queue takes is left out",
+        unit="samples/s",
+        shown=PAGE | WANDB,
     )
     throughput_low: float | None = _number(
         "lower bound of its 95 % interval",
@@ -235,7 +238,7 @@ class ModeColumns:
     input_share_low: float | None = _number("lower bound of its 95 % interval", unit="ratio")
     input_share_high: float | None = _number("upper bound of its 95 % interval", unit="ratio")
     latency_p50_ms: float | None = _number(
-        "median time of one call with a synchronization after it (the latency pass)",
+        "median time of one call with a synchronization after it",
         unit="ms",
         shown=PAGE | WANDB,
     )
@@ -262,7 +265,8 @@ class SpeedupColumns:
     """The candidate against the baseline."""
 
     value: float | None = _number(
-        "baseline_call_ms / call_ms, paired by round; above 1 the candidate is faster",
+        "baseline_call_ms / call_ms, paired by round: many calls with one synchronization, so the "
+        "ratio of throughputs; above 1 the candidate is faster",
         unit="ratio",
         shown=PAGE | WANDB,
         name="speedup",
@@ -303,6 +307,28 @@ class SpeedupColumns:
     verdict: Verdict = as_column(
         "faster, slower, equivalent, ambiguous, failed; none where a mode was measured alone",
         shown=PAGE | WANDB,
+    )
+    latency: float | None = _number(
+        "the same of single calls, each with a synchronization: of latency; missing in older "
+        "records",
+        unit="ratio",
+        shown=PAGE | WANDB,
+        name="latency_speedup",
+    )
+    latency_low: float | None = _number(
+        "lower bound of its 95 % interval",
+        unit="ratio",
+        shown=PAGE | WANDB,
+        name="latency_speedup_low",
+    )
+    latency_high: float | None = _number(
+        "upper bound of its 95 % interval",
+        unit="ratio",
+        shown=PAGE | WANDB,
+        name="latency_speedup_high",
+    )
+    latency_verdict: str = as_column(
+        "the verdict on latency_speedup; empty without one", shown=PAGE, default=""
     )
     excluded_above: float | None = _number(
         "larger differences are excluded at 95 %: the farther end of the 90 % interval",

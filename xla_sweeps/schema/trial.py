@@ -119,8 +119,10 @@ class Effort:
     warmup_calls: int = _described("synchronized calls before a mode can count as warm")
     warmup_s: float = _described("seconds before a mode can count as warm")
     warmup_cap_s: float = _described("seconds after which warm-up ends, stationary or not")
-    latency_calls: int = _described("synchronized calls of the latency pass")
-    latency_cap_s: float = _described("the most time of one mode's latency pass, seconds")
+    latency_calls: int = _described(
+        "single calls of a mode, each with a synchronization, spread over the first rounds"
+    )
+    latency_cap_s: float = _described("the most time of one mode's single calls, seconds")
     settle_s: float = _described(
         "longest call of a headline mode for which each block follows an untimed call, seconds"
     )

@@ -58,7 +58,7 @@ def driver(tmp_path: Path) -> Path:
     source = tmp_path / "driver.c"
     source.write_text(DRIVER + "".join(f"int {name}(void *a) {{ return 0; }}\n" for name in OTHERS))
     for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
-        command = [compiler, "-w", "-shared", "-fPIC", "-o", tmp_path / name, source]
+        command = [compiler, "-w", "-shared", "-fPIC", "-o", str(tmp_path / name), str(source)]
         subprocess.run(command, check=True)
     return tmp_path
 
