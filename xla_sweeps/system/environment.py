@@ -335,9 +335,15 @@ def commit_of(folder: Path) -> str:
     """
     git = ["git", "-c", "core.fsmonitor=false", "-C", str(folder)]
     describe = [*git, "describe", "--always", "--exclude=*", "--abbrev=12"]
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
-            [*describe, "--dirty=+dirty"], capture_output=True, text=True, check=True, timeout=5
+            [*describe, "--dirty=+dirty"],
+            env=own,  # a hook's GIT_DIR names another checkout
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=5,
         )
         return done.stdout.strip()
     return ""
