@@ -14,6 +14,7 @@ def main() -> None:
     from xla_sweeps.system import streams
     from xla_sweeps.system.process import Assignment, die_with_parent
 
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it hides how a child has ended
     streams.protect()
     parent = Assignment.of(os.environ).parent
     if parent:  # the launcher's: a trial that it can no longer watch is stopped, and saved

@@ -18,6 +18,7 @@ from xla_sweeps.measure import runner
 from xla_sweeps.measure.recording import make_record
 from xla_sweeps.measure.replicate import ReplicateResult
 from xla_sweeps.measure.runner import TrialResult
+from xla_sweeps.report.next_steps import explain_command
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.compose import Composer
@@ -163,6 +164,8 @@ def test_flags_that_change_xla_are_part_of_the_command_and_nothing_else_is(
     flags = {
         "XLA_FLAGS": "--xla_cpu_enable_fast_math=true --xla_cpu_max_isa=AVX2",
         "OMP_NUM_THREADS": "1",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "MALLOC_ARENA_MAX": "2",
     }
     for name, value in flags.items():
         monkeypatch.setenv(name, value)
@@ -173,6 +176,8 @@ def test_flags_that_change_xla_are_part_of_the_command_and_nothing_else_is(
     assert trial_of(again("seed=1")) != identifier
     variables, line = command_of(record)
     assert (variables, line) == (flags, "seed=1")
+    why = explain_command(summarize([record]).comparisons[0].provenance.command)
+    assert shlex.split(why)[: len(flags)] == [f"{name}={flags[name]}" for name in sorted(flags)]
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert trial_of(again(line)) == identifier

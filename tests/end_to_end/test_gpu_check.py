@@ -1,4 +1,4 @@
-"""`scripts/gpu_check` asks for trials that exist, and ends with a page and records."""
+"""`scripts/gpu_check` asks for trials that exist, resumes, and ends with a page and records."""
 
 from __future__ import annotations
 
@@ -6,26 +6,38 @@ import os
 import shlex
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from paths import ROOT
 
 from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import settings_of
+from xla_sweeps.system.devices import Device
 
 CHECK = ROOT / "scripts" / "gpu_check"
 
+GPU = Device(kind="gpu", index=0, name="H100", memory_bytes=80 * 2**30, capability=(9, 0))
+
 STUB = """#!/bin/sh
 case "$1" in
--c) case "$2" in "import torch") exit 1 ;; esac ;;
--P) shift 3; mkdir -p results/records; echo "$@" >> results/records/asked; exit 0 ;;
+-c) case "$2" in "import $LACKS "*) exit 1 ;; "import "*) echo 1.0; exit ;; esac ;;
+-P) shift; echo "$@" >> ../asked
+    case "$*" in
+    "-m xla_sweeps results "*) exit ;;
+    *"path=huge.py"*) mkdir -p results/records; echo '"oom_gpu"' > results/records/1; exit 1 ;;
+    *"$FAILS"*) exit 1 ;;
+    -m*) mkdir -p results/records; exit ;;
+    *"streams.py --out"*) echo model,mode > "$3" ;;
+    esac ;;
 esac
 """
 
 
 @pytest.fixture
 def python(tmp_path: Path) -> Path:
-    """An interpreter that has JAX, lacks PyTorch and notes what it is asked to measure."""
+    """An interpreter that has all frameworks but `LACKS`, and notes what it is asked to measure."""
     stub = tmp_path / "python"
     stub.write_text(STUB)
     stub.chmod(0o755)
@@ -33,33 +45,70 @@ def python(tmp_path: Path) -> Path:
 
 
 def checked(python: Path, out: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    told = {"PYTHON": str(python), "LACKS": "nothing", "FAILS": "nothing", **more}
     return subprocess.run(
-        [CHECK, out, "cpu"],
-        env={**os.environ, "PYTHON": str(python), **more},
+        [CHECK, out, "gpu:0"],
+        env={**os.environ, **told},
         capture_output=True,
         text=True,
-        check=False,
+        check=True,
         timeout=60,
     )
 
 
-def test_each_trial_that_it_asks_for_can_be_composed(python: Path, tmp_path: Path) -> None:
+def asked(tmp_path: Path) -> list[list[str]]:
+    """Words of the trials that were asked for since the last time."""
+    notes = tmp_path / "asked"
+    lines = notes.read_text().splitlines()
+    notes.unlink()
+    trials = (shlex.split(line)[2:] for line in lines if line.startswith("-m xla_sweeps model"))
+    return list(trials)
+
+
+def modes_of(trials: Sequence[Sequence[str]]) -> list[str]:
+    return [word for words in trials for word in words if word.startswith("modes=")]
+
+
+def test_each_trial_that_it_asks_for_is_one_that_can_be_measured(
+    python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done = checked(python, tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    asked = (tmp_path / "out" / "results" / "records" / "asked").read_text().splitlines()
-    trials = [shlex.split(line) for line in asked if "model=" in line]
-    assert len(trials) == 11
+    trials = asked(tmp_path)
+    assert len(trials) == 3 * 7 + 2
+    assert "modes=[graph,xla,jax_xla,torch_export]" in modes_of(trials)
+    monkeypatch.chdir(tmp_path / "out")
+    monkeypatch.setattr("xla_sweeps.system.environment.is_installed", lambda module: True)
     for words in trials:
-        assert compose_config(words)["backend"] == "jax"
+        assert settings_of(compose_config(words), device=GPU).trial.batch_size <= 256
     page = (tmp_path / "out" / "page.txt").read_text()
-    assert "no torch here" in page
-    assert page.count("exit code 0") == len(trials)
+    assert page.count("exit code 0") == 3 * 7 + 2
+    assert page.count("exit code 1") == 3, "what does not fit into memory"
+    assert "out of the GPU's memory: 1 of 3" in done.stdout
+    assert "nothing is missing" in done.stdout
     with tarfile.open(tmp_path / "out" / "records.tar.xz") as packed:
-        assert "results/records/asked" in packed.getnames()
+        assert {"results/records/1", "done.txt", "streams-jax.csv"} <= set(packed.getnames())
 
 
-def test_it_ends_where_the_time_is_over(python: Path, tmp_path: Path) -> None:
+def test_a_framework_that_is_not_there_is_left_out(python: Path, tmp_path: Path) -> None:
+    checked(python, tmp_path / "out", LACKS="tensorflow")
+    modes = modes_of(asked(tmp_path))
+    assert len(modes) == 2 * 7
+    assert not any("graph" in words or "[xla" in words for words in modes)
+    assert "no tensorflow here" in (tmp_path / "out" / "page.txt").read_text()
+
+
+def test_it_ends_where_the_time_is_over_and_measures_what_is_missing_the_next_time(
+    python: Path, tmp_path: Path
+) -> None:
     done = checked(python, tmp_path / "out", SECONDS_IN_ALL="0")
-    assert done.returncode == 0, done.stderr
-    page = (tmp_path / "out" / "page.txt").read_text()
-    assert page.count("not run, the time is over") == 11
+    assert done.stdout.count("the time is over") == 3 * 8 + 2
+    assert f"measure what is missing with: {CHECK} {tmp_path}/out gpu:0" in done.stdout
+    done = checked(python, tmp_path / "out", FAILS="batch_size=1 ")
+    failed = [line for line in done.stdout.splitlines() if line.startswith("missing: ")]
+    assert len(failed) == 3
+    assert all("batch_size=1 " in line and line.endswith("exit code 1") for line in failed)
+    assert len(asked(tmp_path)) == 3 * 7 + 2
+    assert "nothing is missing" in checked(python, tmp_path / "out").stdout
+    again = asked(tmp_path)
+    assert len(again) == 3
+    assert all("batch_size=1" in words for words in again)

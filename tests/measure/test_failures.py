@@ -262,7 +262,7 @@ def test_exhausted_memory_is_the_gpus_where_it_is_measured_whether_the_text_name
     assert status is Status.OOM_GPU
     assert "share" not in failure.hint
     _, shared = diagnose_exception(Phase.COMPILE, kind, text, device="gpu:0", workers=3)
-    assert "3 processes share this GPU: the modes of one backend alone" in shared.hint
+    assert "3 processes share this GPU: a trial of fewer backends needs" in shared.hint
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,22 @@ def test_a_clear_answer_names_the_line_to_write_and_the_command_that_says_why(
     }
 
 
+def test_both_commands_have_the_variables_of_the_site_where_it_was_measured() -> None:
+    flags = {"OPENBLAS_CORETYPE": "Haswell", "XLA_FLAGS": "--xla_a=1 --xla_b=2"}
+    variables = "OPENBLAS_CORETYPE=Haswell XLA_FLAGS='--xla_a=1 --xla_b=2' "
+    faster, even = (
+        summarize(
+            [make_record({"graph": 0.2, "xla": xla}, noise=0.02, environment={"flags": flags})]
+        )
+        for xla in (0.05, 0.198)
+    )
+    why = dict(next_steps(faster.comparisons[0]))["why"]
+    assert why == f"{variables}xla-sweeps explain model=resnet50 source=applications resolution=224"
+    again = dict(next_steps(even.comparisons[0]))["next"]
+    assert again.startswith(f"{variables}python -m xla_sweeps model=resnet50 ")
+    assert explain_command("PATH=$(evil) rm x; python -m xla_sweeps model=x") == ""
+
+
 def test_a_step_of_training_is_explained_by_its_forward_pass() -> None:
     record = make_record({"graph": 0.2, "xla": 0.1}, noise=0.02, config=config_of("train_step"))
     (row,) = summarize([record]).comparisons

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 
 
 @contextmanager
@@ -17,7 +18,8 @@ def hog(folder: Path, name: str = "hungry") -> Iterator[int]:
     """Start one under that command name, from a shell that exits; gives its process id."""
     program = folder / name
     program.symlink_to(Path(sys.executable).resolve())
-    command = f"setsid {program} -S -c 'while True: pass' secret-argument >/dev/null 2>&1 & echo $!"
+    busy = f"setsid {quote(str(program))} -S -c 'while True: pass' secret-argument"
+    command = f"{busy} >/dev/null 2>&1 & echo $!"
     pid = int(
         subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
     )

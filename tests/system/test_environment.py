@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from xla_sweeps.system import environment
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import (
     child_environment,
+    commit_of,
     dropped_flags,
     environment_id,
     identity,
@@ -323,3 +326,17 @@ def test_the_power_limit_that_was_set_is_part_of_a_gpus_identity() -> None:
     ]
     one, other = (identity(gpu, facts, TENSORFLOW) for gpu in managed)
     assert one == other, "what a site's power manager enforces for a while splits no trial"
+
+
+def test_a_hooks_variables_do_not_name_another_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C"]
+    for name in ("own", "other"):
+        subprocess.run(["git", "init", "-q", tmp_path / name], check=True)
+        commit = [*made, tmp_path / name, "commit", "-q", "--allow-empty", "-m", name]
+        subprocess.run(commit, check=True)
+    own = commit_of(tmp_path / "own")
+    assert own
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
+    assert commit_of(tmp_path / "own") == own

@@ -6,6 +6,7 @@ import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -142,7 +143,7 @@ def test_a_device_or_a_pipe_is_refused_without_being_read(tmp_path: Path) -> Non
 def test_nothing_to_train_on_is_said_in_one_line(tmp_path: Path) -> None:
     assert complaint(tmp_path / "gone") == (
         f"data={tmp_path / 'gone'}: there is no such file or folder; `xla-sweeps make-data "
-        f"{tmp_path / 'gone'}` makes a small set"
+        f"{quote(str(tmp_path / 'gone'))}` makes a small set"
     )
     (tmp_path / "empty" / "class").mkdir(parents=True)
     assert complaint(tmp_path / "empty").startswith(f"data={tmp_path / 'empty'}: holds no picture")

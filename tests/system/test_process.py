@@ -110,3 +110,14 @@ def test_a_process_that_is_gone_has_no_descendants() -> None:
     process = subprocess.Popen(["true"])
     process.wait()
     assert descendants(process.pid) == []
+
+
+def test_a_command_learns_how_its_children_end_where_its_caller_ignores_that() -> None:
+    program = (
+        "import signal, sys\nfrom xla_sweeps.__main__ import main\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\nsys.argv[1:] = ['--version']\n"
+        "try:\n    main()\nexcept SystemExit:\n"
+        "    print(signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.splitlines()[1:] == ["True"], done.stderr

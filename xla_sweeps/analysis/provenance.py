@@ -14,7 +14,7 @@ from xla_sweeps.schema.record import Record
 
 _LIBRARIES = (
     *("CUBLAS", "CUBLASLT", "CUDA", "CUDNN", "DNNL", "GOMP", "KMP", "MKL", "NCCL", "NVIDIA", "OMP"),
-    *("ONEDNN", "OPENBLAS", "TCMALLOC", "XLA"),
+    *("ONEDNN", "OPENBLAS", "TCMALLOC", "XLA", "MALLOC_ARENA", "MALLOC_MMAP", "MALLOC_TRIM"),
 )
 """Beginnings of variables that a row's command may set, besides those of the backends.
 

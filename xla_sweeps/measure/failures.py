@@ -76,7 +76,7 @@ _GPU = re.compile(r"\bGPU\b|CUDA|device:GPU|GPU_\d+_bfc|CU(?:BLAS|DNN)_STATUS", 
 _HOST = re.compile(r"on CPU\b|CPUAllocator|std::bad_alloc|host memory|device:CPU", re.I)
 _LOST = re.compile(
     r"CUDA_ERROR_(?!OUT_OF_MEMORY)\w+|GPU[ _]is[ _]lost|fallen off the bus|\bXid\b.*\d"
-    r"|uncorrectable ECC|unspecified launch failure|no CUDA-capable device|busy or unavailable"
+    r"|uncorrectable ECC|unspecified launch failure|no CUDA-capable device|is/are busy or unav"
     r"|CUDA error: (?:unknown error|an illegal memory access)",
     re.I,
 )
@@ -96,9 +96,7 @@ _OOM_HINT = {
     "the batch size is never changed automatically",
 }
 
-_SHARED_HINT = (
-    "; {workers} processes share this GPU: the modes of one backend alone need less memory"
-)
+_SHARED_HINT = "; {workers} processes share this GPU: a trial of fewer backends needs less memory"
 
 _LOST_HINT = (
     "the device or its driver failed: check nvidia-smi, and `dmesg | grep Xid`; "
@@ -109,16 +107,7 @@ _LOST_HINT = (
 def diagnose_exception(
     phase: Phase, kind: str, text: str, *, backend: Backend, device: str = "", workers: int = 1
 ) -> tuple[Status, Failure]:
-    """Status and failure for a Python exception in the measuring process, by type and text.
-
-    Args:
-        phase: the stage in which it was raised.
-        kind: its type.
-        text: its message.
-        backend: the framework of the process.
-        device: the trial's.
-        workers: processes that share it.
-    """
+    """Status and failure for a Python exception in one of the workers, by type and text."""
     usual = _PHASE_STATUS.get(phase, Status.RUN_ERROR)
     failure = partial(Failure, phase=phase, kind=kind)
     told = f"{kind}: {first_line(text)}"
@@ -163,7 +152,6 @@ def diagnose_end(
     """Status and failure for a measuring process that ended without reporting a reason."""
     name, failure = signal_name(end.exit_code), partial(Failure, phase=end.phase)
     log = _RETRIED.sub("", end.log_tail)
-    out_of_memory = partial(failure, hint=_OOM_HINT[Status.OOM_HOST])
     if end.killed_for == "timeout":
         key = timeout_key(end.phase)
         hint = f"raise timeouts.{key}=SECONDS; the end of the log shows where it was"
@@ -171,7 +159,8 @@ def diagnose_end(
         return Status.TIMEOUT, failure(kind="timeout", message=message, hint=hint)
     if end.killed_for == "memory":
         message = f"the process exceeded its memory limit of {end.limit}"
-        return Status.OOM_HOST, out_of_memory(kind="memory_limit", message=message)
+        hint = _OOM_HINT[Status.OOM_HOST]
+        return Status.OOM_HOST, failure(kind="memory_limit", message=message, hint=hint)
     if end.killed_for == "interrupt":
         return Status.INTERRUPTED, failure(kind="interrupted", message="interrupted")
     if end.killed_for == "flood":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 
@@ -30,6 +31,9 @@ _OF_THE_MODEL = frozenset(
 _SWITCH = {Verdict.FASTER: True, Verdict.SLOWER: False}
 
 _PROGRAM = "python -m xla_sweeps "
+
+_VARIABLES = re.compile(r"(?:[A-Z][A-Z0-9_]*=(?:'[^']*'|[^'\s])* )*")
+"""`OMP_NUM_THREADS=1 XLA_FLAGS='--a --b'`: what a row's command begins with at some sites."""
 
 
 def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
@@ -90,21 +94,24 @@ def _why(row: ComparisonRow, backend: str = "") -> Iterator[tuple[str, str]]:
 
 
 def explain_command(command: str, backend: str = "") -> str:
-    """The command that says why, of the same model as a trial's command; "" for another program.
+    """The command that says why, of the same model as a trial's command and with its variables.
+
+    "" for another program.
 
     Args:
         command: of the trial.
         backend: that explains it, if not the default one.
     """
-    if not command.startswith(_PROGRAM):
+    variables, program, line = command.partition(_PROGRAM)
+    if not program or not _VARIABLES.fullmatch(variables):
         return ""
-    words = shlex.split(command.removeprefix(_PROGRAM))
-    kept = [word for word in words if word.partition("=")[0] in _OF_THE_MODEL]
+    kept = [word for word in shlex.split(line) if word.partition("=")[0] in _OF_THE_MODEL]
     kept += [f"backend={backend}"] if backend else []
-    return shlex.join(["xla-sweeps", "explain", *kept])
+    return variables + shlex.join(["xla-sweeps", "explain", *kept])
 
 
 def _again(command: str, replicates: int) -> str:
     """The same command with so many further replicates."""
-    words = [word for word in shlex.split(command) if not word.startswith("effort.replicates=")]
-    return shlex.join([*words, f"effort.replicates={replicates}"])
+    variables, program, line = command.partition(_PROGRAM)
+    words = [word for word in shlex.split(line) if not word.startswith("effort.replicates=")]
+    return variables + program + shlex.join([*words, f"effort.replicates={replicates}"])

@@ -88,18 +88,17 @@ _NAMES_FILES = re.compile(
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     """Names of variables that are kept, foreign and harmless, those of all backends included."""
     declared = backends()
-    caches = [name for backend in declared for name in (*backend.caches, backend.log_level) if name]
+    ignored = [
+        name
+        for backend in declared
+        for name in (*backend.caches, *backend.variables, backend.harmless, backend.log_level)
+        if name
+    ]
     own = [rf"{prefix}_\w+" for backend in declared for prefix in backend.prefixes]
     foreign = [backend.foreign for backend in declared if backend.foreign]
-    caches += [backend.harmless for backend in declared if backend.harmless]
-    replaced = [name for backend in declared for name in backend.variables]
     kept, strange, harmless = (
         re.compile("|".join(words))
-        for words in (
-            (*_KEPT, *caches, *own),
-            (*_FOREIGN, *foreign),
-            (*_HARMLESS, *caches, *replaced),
-        )
+        for words in ((*_KEPT, *ignored, *own), (*_FOREIGN, *foreign), (*_HARMLESS, *ignored))
     )
     return kept, strange, harmless
 
@@ -333,7 +332,8 @@ def commit_of(folder: Path) -> str:
 
     "" outside one. It runs no program that the checkout names.
     """
-    git = ["git", "-c", "core.fsmonitor=false", "-C", str(folder)]
+    outside = ["env", "-u", "GIT_DIR", "-u", "GIT_WORK_TREE", "-u", "GIT_INDEX_FILE"]  # a hook's
+    git = [*outside, "git", "-c", "core.fsmonitor=false", "-C", str(folder)]
     describe = [*git, "describe", "--always", "--exclude=*", "--abbrev=12"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(

@@ -92,4 +92,4 @@ def test_libraries_of_cuda_that_are_missing_are_named_with_the_command_that_inst
 def test_a_container_without_the_drivers_library_is_told_what_to_set() -> None:
     line = asked()
     assert "cannot load the driver's libcuda.so.1" in line
-    assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in line
+    assert "NVIDIA_DRIVER_CAPABILITIES=all" in line

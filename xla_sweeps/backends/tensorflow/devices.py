@@ -33,15 +33,9 @@ def tf_device(device: str) -> str:
 
 
 _NOT_LOADED = re.compile(
-    r"Could not load dynamic library '(?P<wanted>lib(?:cuda|cudart|cublas|cublasLt|cufft|curand"
-    r"|cusolver|cusparse|cudnn)\.so[.\d]*)'(?:; dlerror: (?P<needed>lib[\w-]+\.so[.\d]*): cannot)?"
+    r"Could not load dynamic library 'lib(?:cuda|cudart|cublas|cublasLt|cufft|curand|cusolver"
+    r"|cusparse|cudnn)\.so[.\d]*'; dlerror: (lib[\w-]+\.so[.\d]*): cannot"
 )
-
-
-def missing_libraries(log: str) -> list[str]:
-    """The libraries without which TensorFlow uses no GPU, and that its log says are missing."""
-    named = (match["needed"] or match["wanted"] for match in _NOT_LOADED.finditer(log))
-    return list(dict.fromkeys(named))
 
 
 def _why_no_gpu() -> str:
@@ -53,17 +47,13 @@ def _why_no_gpu() -> str:
         return f"is built without CUDA: {how_to_install('gpu')}"
     program = "import tensorflow as tf; tf.config.list_physical_devices('GPU')"
     told = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "dso_loader=1"}
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", program],
-        env={**os.environ, **told},
-        capture_output=True,
-        check=False,
-    )
-    missing = missing_libraries(done.stderr.decode(errors="replace"))
-    if any(name.startswith("libcuda.so") for name in missing):
+    asked = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(asked, env={**os.environ, **told}, capture_output=True, check=False)
+    log = done.stderr.decode(errors="replace")
+    missing = list(dict.fromkeys(_NOT_LOADED.findall(log)))
+    if "libcuda.so.1" in missing:
         return (
-            "cannot load the driver's libcuda.so.1: reinstall the driver; in a container set "
-            "NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+            "cannot load the driver's libcuda.so.1; in a container NVIDIA_DRIVER_CAPABILITIES=all"
         )
     cannot = f"cannot load {', '.join(missing)}" if missing else "sees no GPU"
     return f"{cannot}; install CUDA: {how_to_install('gpu')}"

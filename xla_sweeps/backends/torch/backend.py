@@ -87,13 +87,8 @@ def _device(trial: Trial) -> str:
     if trial.device == "cpu":
         return "cpu"
     if not torch.cuda.is_available():
-        try:
-            torch.cuda.init()
-            reason = "no device"
-        except (AssertionError, RuntimeError) as error:
-            reason = " ".join(str(error).split())[:200]
         raise DeviceError(
-            f"device={trial.device}: PyTorch {torch.__version__} sees no GPU ({reason}); "
-            "install it with CUDA: pip install --force-reinstall torch"
+            f"device={trial.device}: PyTorch {torch.__version__}, built for CUDA "
+            f"{torch.version.cuda}, sees no GPU: pip install --force-reinstall torch"
         )
     return "cuda"
