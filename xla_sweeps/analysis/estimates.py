@@ -66,8 +66,8 @@ def figure(name: str, samples: Sequence[Samples], *labels: str) -> Figure | None
     if not within:
         return None
     values, errors = [one.estimate for one in within], list(map(error_within, within))
-    loaded = len(labels) > 1 and is_loaded(samples, *labels)
-    return figure_of(name, labels, values, errors, contaminated=contaminated, loaded=loaded)
+    counts, loaded = list(map(len, call_s)), len(labels) > 1 and is_loaded(samples, *labels)
+    return figure_of(name, labels, values, errors, counts, contaminated=contaminated, loaded=loaded)
 
 
 def is_loaded(samples: Sequence[Samples], *labels: str) -> bool:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from xla_sweeps.analysis import stats
@@ -40,7 +41,9 @@ def level_of(record: Record) -> Figure | None:
     if not blocks:
         return None
     interval = stats.signed_rank_interval(np.log(blocks[0][:, 0]))
-    return figure_of("call", (label,), [interval.estimate], [error_within(interval)])
+    error, count = error_within(interval), len(blocks[0])
+    level = figure_of("call", (label,), [interval.estimate], [error], [count])
+    return msgspec.structs.replace(level, on_gpu=record.device.get("kind") == "gpu")
 
 
 def change(before: Figure, after: Figure) -> tuple[float, float]:

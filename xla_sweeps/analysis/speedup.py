@@ -257,7 +257,9 @@ def _variance_budget(within: Sequence[Interval]) -> dict[str, Any]:
     }
 
 
-def across_of(counted: Sequence[Seconds], baseline: str, candidate: str) -> Figure | None:
+def across_of(
+    counted: Sequence[Seconds], baseline: str, candidate: str, *, on_gpu: bool
+) -> Figure | None:
     """An A/A pair across processes: the baseline in every second one over its copy in the others.
 
     Nothing pairs the two, so drift and what differs between processes are in it. None for other
@@ -267,6 +269,7 @@ def across_of(counted: Sequence[Seconds], baseline: str, candidate: str) -> Figu
         counted: seconds a call of both modes, of each replicate.
         baseline: label of the baseline mode.
         candidate: label of its copy.
+        on_gpu: whether the device is a GPU.
     """
     if not is_aa_pair(baseline, candidate) or len(counted) < 2 * MIN_REPLICATES:
         return None
@@ -274,8 +277,9 @@ def across_of(counted: Sequence[Seconds], baseline: str, candidate: str) -> Figu
     for place, half in enumerate((counted[::2], counted[1::2])):
         within = [stats.signed_rank_interval(np.log(call_s[:, place])) for call_s in half]
         values = [interval.estimate for interval in within]
-        figure = figure_of("call", (baseline,), values, list(map(error_within, within)))
-        sides.append((figure, built_in("call")))
+        errors, counts = list(map(error_within, within)), list(map(len, half))
+        figure = figure_of("call", (baseline,), values, errors, counts)
+        sides.append((figure, built_in("call", on_gpu=on_gpu)))
     difference = contrast(sides[1], sides[0], floor=0.0)
     return Figure(
         name=ACROSS,
@@ -284,6 +288,7 @@ def across_of(counted: Sequence[Seconds], baseline: str, candidate: str) -> Figu
         mean=difference.interval.estimate,
         within=difference.error**2,
         between=0.0,
+        scatter=statistics.fmean(figure.scatter for figure, _ in sides),
     )
 
 

@@ -37,6 +37,9 @@ _T = TypeVar("_T")
 
 MIN_P99_CALLS = 1000
 
+LATENCY_GROUP = 5
+"""Consecutive single calls that resemble each other: 40 of them say as much as 16 others."""
+
 WITHHELD = (
     Status.WRONG_RESULT,
     Status.NONDETERMINISTIC,
@@ -221,12 +224,17 @@ def _figures(trial: Measured) -> dict[Key, Figure]:
         made += _latencies([outcome.latencies_s for outcome in outcomes], label, busy)
         made += [_sustained(trial.counted, label), energy_of(trial.counted, label)]
     made.append(idle_power_of(trial.counted))
+    on_gpu = any(record.device.get("kind") == "gpu" for record in trial.records)
     for pair in comparison_pairs(trial.labels):
         made.append(figure("speedup", trial.samples, *pair))
         counted, contaminated = counting(trial.samples, *pair)
-        made.append(None if contaminated else speedup.across_of(counted, *pair))
+        made.append(None if contaminated else speedup.across_of(counted, *pair, on_gpu=on_gpu))
         made.append(_figure("memory", pair, _memory_ratios(trial.counted, *pair), False))
-    return {(one.name, one.labels): one for one in made if one is not None}
+    return {
+        (one.name, one.labels): msgspec.structs.replace(one, on_gpu=on_gpu)
+        for one in made
+        if one is not None
+    }
 
 
 def _figure(
@@ -257,9 +265,13 @@ def _latencies(
     calls = sum(map(len, measured))
     for name, share in (("latency_p50", 0.5), ("latency_p90", 0.9), ("latency_p99", 0.99)):
         if measured and (share < 0.99 or calls >= MIN_P99_CALLS):
-            within = [stats.log_quantile(latencies_s, share) for latencies_s in measured]
+            within = [
+                stats.log_quantile(latencies_s, share, group=LATENCY_GROUP)
+                for latencies_s in measured
+            ]
             values, errors = zip(*within, strict=True)
-            yield figure_of(name, (label,), values, errors, contaminated=contaminated)
+            counts = [-(-len(latencies_s) // LATENCY_GROUP) for latencies_s in measured]
+            yield figure_of(name, (label,), values, errors, counts, contaminated=contaminated)
 
 
 def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) -> ModeSummary:
@@ -354,7 +366,7 @@ def _shown(one: Figure | None) -> Estimate | None:
     """A figure with its interval, as far as it does not depend on other trials."""
     if one is None:
         return None
-    interval = interval_of(one, built_in(one.name))
+    interval = interval_of(one, built_in(one.name, on_gpu=one.on_gpu))
     value, low, high = map(math.exp, (interval.estimate, interval.low, interval.high))
     return Estimate(value=value, low=low, high=high)
 
