@@ -92,7 +92,7 @@ def test_a_healthy_device_is_called_bad_in_five_percent_of_runs_at_most(
     bad = 0
     for _ in range(200):
         copies = coverage.figure("speedup", case.drawn(source, 3), on_gpu=on_gpu)
-        bad += self_check._judged_figure("A/A", copies).verdict is Verdict.BAD
+        bad += self_check.judged_copies(copies).verdict is Verdict.BAD
     assert bad <= 0.05 * 200
 
 
@@ -108,8 +108,9 @@ class Machine:
         batch = int(words[-1].partition("=")[2])
         enqueue_s = 0.09 if batch < self.busy_from else 0.01
         mode = make_outcome(latencies_s=(0.1,) * 20, latency_enqueue_ns=(int(1e9 * enqueue_s),))
+        device = {"kind": "gpu"}
         records = [
-            replace(copies(number), modes=dict.fromkeys(COPIES, mode))
+            replace(copies(number), modes=dict.fromkeys(COPIES, mode), device=device)
             for number in range(replicates)
         ]
         return [replace(one, rounds=()) for one in records] if batch >= self.fails_at else records

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.interval import error_within, figure_of
+from xla_sweeps.analysis.interval import figure_within
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.row import Figure
@@ -65,9 +65,15 @@ def figure(name: str, samples: Sequence[Samples], *labels: str) -> Figure | None
     within = intervals(call_s)
     if not within:
         return None
-    values, errors = [one.estimate for one in within], list(map(error_within, within))
-    counts, loaded = list(map(len, call_s)), len(labels) > 1 and is_loaded(samples, *labels)
-    return figure_of(name, labels, values, errors, counts, contaminated=contaminated, loaded=loaded)
+    return figure_within(
+        name,
+        labels,
+        within,
+        list(map(len, call_s)),
+        contaminated=contaminated,
+        loaded=len(labels) > 1 and is_loaded(samples, *labels),
+        on_gpu=any(replicate.on_gpu for replicate in samples),
+    )
 
 
 def is_loaded(samples: Sequence[Samples], *labels: str) -> bool:
@@ -121,10 +127,13 @@ class Samples:
     Args:
         rounds: in the order they were measured.
         contaminated: whether the replicate is.
+        on_gpu: whether the device is a GPU.
     """
 
-    def __init__(self, rounds: Sequence[Round], *, contaminated: bool = False) -> None:
-        self.contaminated = contaminated
+    def __init__(
+        self, rounds: Sequence[Round], *, contaminated: bool = False, on_gpu: bool = False
+    ) -> None:
+        self.contaminated, self.on_gpu = contaminated, on_gpu
         call_s_by_mode = [
             {block.mode: block.elapsed_ns / block.calls / 1e9 for block in one.blocks}
             for one in rounds

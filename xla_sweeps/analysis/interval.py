@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -104,9 +105,8 @@ BUILT_IN = {
 """Standard deviation of the logs between processes assumed of each figure, on a CPU and on a GPU.
 
 It counts as `FREEDOM` observations among those of the trials that were measured several times.
-Those of a CPU are of sweeps on one. On an H100 copies of ResNet50 differ by 0.12 % over processes,
-so ratios have 0.4 %; calls and percentiles keep their proportion to that. Where the host sets the
-pace (copies, input, compiling, power), or nothing was measured there, both are alike.
+Copies of ResNet50 differ by 0.12 % over processes of an H100, so a speedup has 0.4 %, and calls and
+percentiles their proportion to that. What the host does, or nobody measured there, is as on a CPU.
 """
 
 SHARE = (0.2**2, 0.5**2)
@@ -145,6 +145,7 @@ def figure_of(
     *,
     contaminated: bool = False,
     loaded: bool = False,
+    on_gpu: bool = False,
 ) -> Figure:
     """A figure from its replicates.
 
@@ -156,22 +157,33 @@ def figure_of(
         counts: number of these rounds; none where processes do not differ by how they scatter.
         contaminated: whether all that counts is contaminated.
         loaded: whether contaminated rounds count.
+        on_gpu: whether the device is a GPU.
     """
+    squares = [error**2 for error in errors]
     return Figure(
         name=name,
         labels=labels,
         replicates=len(values),
         mean=statistics.fmean(values),
-        within=statistics.fmean(error**2 for error in errors) if errors else 0.0,
+        within=statistics.fmean(squares) if squares else 0.0,
         between=statistics.variance(values) if len(values) > 1 else 0.0,
         contaminated=contaminated,
         loaded=loaded,
-        scatter=statistics.fmean(
-            error**2 * count for error, count in zip(errors, counts, strict=True)
-        )
-        if counts
-        else 0.0,
+        scatter=statistics.fmean(map(operator.mul, squares, counts)) if counts else 0.0,
+        on_gpu=on_gpu,
     )
+
+
+def figure_within(
+    name: str,
+    labels: tuple[str, ...],
+    within: Sequence[Interval],
+    counts: Sequence[int] = (),
+    **also: bool,
+) -> Figure:
+    """A figure from the interval of each replicate's own rounds; otherwise as `figure_of`."""
+    errors = list(map(error_within, within))
+    return figure_of(name, labels, [one.estimate for one in within], errors, counts, **also)
 
 
 def error_within(interval: Interval) -> float:
@@ -208,6 +220,11 @@ def interval_of(figure: Figure, prior: Prior) -> Interval:
     """The 95 % interval of one figure's log."""
     reach = float(reach_of(*errors_of([figure], [prior]))[0])
     return Interval(estimate=figure.mean, low=figure.mean - reach, high=figure.mean + reach)
+
+
+def interval_alone(figure: Figure) -> Interval:
+    """The 95 % interval of one figure's log where no other trial is known."""
+    return interval_of(figure, built_in(figure.name, on_gpu=figure.on_gpu))
 
 
 class Bounds(NamedTuple):

@@ -19,7 +19,7 @@ from xla_sweeps.analysis.interval import (
     built_in,
     contrast,
     error_within,
-    figure_of,
+    figure_within,
 )
 from xla_sweeps.analysis.pool import ACROSS, MIN_FLOOR, Key
 from xla_sweeps.analysis.provenance import (
@@ -276,9 +276,7 @@ def across_of(
     sides = []
     for place, half in enumerate((counted[::2], counted[1::2])):
         within = [stats.signed_rank_interval(np.log(call_s[:, place])) for call_s in half]
-        values = [interval.estimate for interval in within]
-        errors, counts = list(map(error_within, within)), list(map(len, half))
-        figure = figure_of("call", (baseline,), values, errors, counts)
+        figure = figure_within("call", (baseline,), within, list(map(len, half)))
         sides.append((figure, built_in("call", on_gpu=on_gpu)))
     difference = contrast(sides[1], sides[0], floor=0.0)
     return Figure(

@@ -16,7 +16,7 @@ import msgspec
 from xla_sweeps.analysis import speedup, stats
 from xla_sweeps.analysis.energy import ENERGY, energy_of, idle_power_of
 from xla_sweeps.analysis.estimates import Samples, Seconds, counting, figure
-from xla_sweeps.analysis.interval import built_in, figure_of, interval_of
+from xla_sweeps.analysis.interval import figure_of, interval_alone
 from xla_sweeps.analysis.judging import judged
 from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Key, Pool
 from xla_sweeps.schema.columns import ModeColumns, Verdict
@@ -166,9 +166,18 @@ def _judged(
 def samples_of(records: Iterable[Record]) -> list[Samples]:
     """The blocks of each replicate that count."""
     return [
-        Samples(counted_rounds(record), contaminated=record.status is Status.CONTAMINATED)
+        Samples(
+            counted_rounds(record),
+            contaminated=record.status is Status.CONTAMINATED,
+            on_gpu=is_on_gpu(record),
+        )
         for record in records
     ]
+
+
+def is_on_gpu(record: Record) -> bool:
+    """True if a GPU was measured."""
+    return record.device.get("kind") == "gpu"
 
 
 def counted_rounds(record: Record) -> tuple[Round, ...]:
@@ -224,7 +233,7 @@ def _figures(trial: Measured) -> dict[Key, Figure]:
         made += _latencies([outcome.latencies_s for outcome in outcomes], label, busy)
         made += [_sustained(trial.counted, label), energy_of(trial.counted, label)]
     made.append(idle_power_of(trial.counted))
-    on_gpu = any(record.device.get("kind") == "gpu" for record in trial.records)
+    on_gpu = any(map(is_on_gpu, trial.records))
     for pair in comparison_pairs(trial.labels):
         made.append(figure("speedup", trial.samples, *pair))
         counted, contaminated = counting(trial.samples, *pair)
@@ -286,7 +295,7 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
 
     call_s = value("call", 1.0)
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
-    on_gpu = any(record.device.get("kind") == "gpu" for record in trial.records)
+    on_gpu = any(map(is_on_gpu, trial.records))
     return ModeSummary(
         label=label,
         columns=ModeColumns(
@@ -366,7 +375,7 @@ def _shown(one: Figure | None) -> Estimate | None:
     """A figure with its interval, as far as it does not depend on other trials."""
     if one is None:
         return None
-    interval = interval_of(one, built_in(one.name, on_gpu=one.on_gpu))
+    interval = interval_alone(one)
     value, low, high = map(math.exp, (interval.estimate, interval.low, interval.high))
     return Estimate(value=value, low=low, high=high)
 

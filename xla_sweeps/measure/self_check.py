@@ -18,12 +18,10 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
-from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.estimates import figure
-from xla_sweeps.analysis.interval import built_in, figure_of, interval_of
-from xla_sweeps.analysis.summary import samples_of
+from xla_sweeps.analysis.interval import interval_alone
+from xla_sweeps.analysis.summary import samples_of, summarize
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.measure import runner
@@ -33,6 +31,7 @@ from xla_sweeps.measure.checked import (
     impossible,
     judged,
     judged_interval,
+    judged_ratio,
     ratio_words,
     reported,
 )
@@ -239,7 +238,7 @@ def check_copies(device: Device, measure: Measure) -> Iterator[Checked]:
     if device.kind == "gpu":
         if host_bound := copies_of([one for one in measure(HOST_TRIAL, 1) if one.rounds]):
             name = "A/A where the host is the limit"
-            yield reported(name, ratio_words(_interval(host_bound)), EXPECTED_RATIO)
+            yield reported(name, ratio_words(interval_alone(host_bound)), EXPECTED_RATIO)
         for batch in BATCHES:
             words = (DEVICE_MODEL, f"batch_size={batch}")
             records = [*measure(words, 1)]
@@ -251,23 +250,19 @@ def check_copies(device: Device, measure: Measure) -> Iterator[Checked]:
             yield impossible("A/A where the device is the limit", text, EXPECTED_RATIO)
             return
     records += measure(words, PROCESSES - len(records))
-    failures = [one.failure.message if one.failure else "no rounds" for one in records]
-    lost = [text for text, one in zip(failures, records, strict=True) if not one.rounds]
-    if lost or len(records) < PROCESSES:
-        count = PROCESSES - len(records) + len(lost)
-        text = f"{count} processes failed: {(lost or ['no record'])[0]}"
+    good = [one for one in records if one.rounds]
+    if len(good) < PROCESSES:
+        failed = next((one.failure for one in records if one.failure), None)
+        text = failed.message if failed else "no rounds"
+        text = f"{PROCESSES - len(good)} processes failed: {text}"
         yield judged("A/A trial", text, "none", ok=False)
-    yield from judge_trials([one for one in records if one.rounds], device)
+    yield from judge_trials(good, device)
 
 
 def enqueue_share(records: Sequence[Record]) -> float | None:
-    """Time to enqueue a single call / time of that call, of the mode where it is most."""
-    shares = [
-        statistics.median(mode.latency_enqueue_ns) / 1e9 / statistics.median(mode.latencies_s)
-        for record in records
-        for mode in record.modes.values()
-        if mode.latency_enqueue_ns and mode.latencies_s
-    ]
+    """Time to enqueue a call / time of the call, of the mode where it is most."""
+    modes = summarize(records, pool=None).modes if records else ()
+    shares = [mode.host_bound_index for mode in modes if mode.host_bound_index is not None]
     return max(shares, default=None)
 
 
@@ -278,45 +273,25 @@ def judge_trials(records: Sequence[Record], device: Device) -> Iterator[Checked]
         records: one of each process.
         device: where it was measured.
     """
-    yield _judged_figure(f"A/A over {len(records)} processes", copies_of(records))
+    yield judged_copies(copies_of(records))
     yield _starts(records)
-    yield _judged_figure("first / last block of a design", designs_of(records))
+    firsts = [ratio for record in records for ratio in first_against_last(record)]
+    yield judged_ratio("first / last block of a design", firsts)
     yield _gpu_counters(records) if device.kind == "gpu" else _cpu_counters(device)
 
 
 def copies_of(records: Sequence[Record]) -> Figure | None:
     """The log ratio of both copies over processes, as a trial's."""
-    if not records:
-        return None
-    ratio = figure("speedup", samples_of(records), *records[0].trial.modes)
-    return ratio and replace(ratio, on_gpu=_on_gpu(records))
+    return figure("speedup", samples_of(records), *records[0].trial.modes) if records else None
 
 
-def designs_of(records: Sequence[Record]) -> Figure | None:
-    """The log ratio of the first and the last block of each design, over processes."""
-    each = [logs for record in records if len(logs := first_against_last(record)) > 1]
-    if not each:
-        return None
-    values, counts = list(map(statistics.fmean, each)), list(map(len, each))
-    errors = [statistics.stdev(logs) / math.sqrt(len(logs)) for logs in each]
-    ratio = figure_of("speedup", ("last", "first"), values, errors, counts)
-    return replace(ratio, on_gpu=_on_gpu(records))
-
-
-def _on_gpu(records: Sequence[Record]) -> bool:
-    return any(record.device.get("kind") == "gpu" for record in records)
-
-
-def _interval(ratio: Figure) -> stats.Interval:
-    """The interval of a ratio by the rule of all figures, where no other trial is known."""
-    return interval_of(ratio, built_in(ratio.name, on_gpu=ratio.on_gpu))
-
-
-def _judged_figure(name: str, ratio: Figure | None) -> Checked:
+def judged_copies(ratio: Figure | None) -> Checked:
     """Compare a ratio over processes with 1; one process alone says too little."""
-    if ratio is None or ratio.replicates < 2:
+    count = ratio.replicates if ratio else 0
+    name = f"A/A over {count} processes"
+    if ratio is None or count < 2:
         return impossible(name, "too few processes", EXPECTED_RATIO)
-    return judged_interval(name, _interval(ratio))
+    return judged_interval(name, interval_alone(ratio))
 
 
 def first_against_last(record: Record) -> list[float]:
