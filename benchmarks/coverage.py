@@ -1,6 +1,6 @@
 """Coverage of the published intervals, simulated through the project's own functions.
 
-    python -m benchmarks.coverage [--sweeps 100] [--only speedup]      # or others, trust
+    python -m benchmarks.coverage [--sweeps 100] [--only speedup]   # or first, others, trust
 
 A sweep has 20 trials. A process adds its own deviation to all its rounds; rounds scatter beside it.
 The worlds:
@@ -11,6 +11,9 @@ The worlds:
 
 One replicate: every fourth trial of the sweep is measured twice, as sweeps at `quick` do, and the
 others learn from these. `first`: nothing is known, the sweep has this trial alone.
+
+`first`: the first trial of a device, on a GPU whose host or device sets the pace, and on a CPU. A
+host-bound mode is in a slow or a fast state for some rounds, so a process sees few of them.
 
 Levels (throughput, compile time, latency) drift within a process (standard deviation 1 %,
 correlation 0.9 from round to round) and share an effect of the day. Their truth is the day's.
@@ -31,6 +34,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.interval import (
@@ -60,6 +64,12 @@ ROUNDS, ROUND_NOISE = 12, 0.006
 DRIFT, CORRELATION = 0.01, 0.9
 CALLS = 40
 
+SLOW, STATE_ROUNDS = 0.8, 7
+"""Part of the variance of rounds that is a state's, and the rounds that a state lasts."""
+
+FLAT = Prior(0.015**2)
+"""The prior of a speedup before rounds told how processes differ: 1.5 % everywhere."""
+
 Draw = Callable[[tuple[int, ...]], Numbers]
 """Standard deviates of a shape."""
 
@@ -84,6 +94,46 @@ class World:
         return np.argsort(-self.spreads, kind="stable")[: TRIALS // 10]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A first trial.
+
+    Attributes:
+        name: in the table.
+        processes: standard deviation between processes.
+        rounds: of rounds within one.
+        on_gpu: whether the device is a GPU.
+        states: whether rounds are slow or fast for a while.
+    """
+
+    name: str
+    processes: float
+    rounds: float
+    on_gpu: bool = True
+    states: bool = False
+
+    def drawn(self, source: np.random.Generator, replicates: int, rounds: int = ROUNDS) -> Numbers:
+        """Log ratios of the rounds of each process, whose truth is 0."""
+        own: Numbers = self.processes * source.normal(0, 1, (replicates, 1))
+        noise: Numbers = source.normal(0, 1, (replicates, rounds))
+        if self.states:
+            switches = source.random((replicates, rounds)) < 1 / STATE_ROUNDS
+            switches[:, 0] = source.random(replicates) < 0.5
+            state = 1 - 2 * (np.cumsum(switches, axis=1) % 2)
+            noise = math.sqrt(SLOW) * state + math.sqrt(1 - SLOW) * noise
+        return own + self.rounds * noise
+
+
+CASES = (
+    Case(name="GPU, device-bound", processes=0.0012, rounds=0.005),
+    Case(name="GPU, host-bound", processes=0.05, rounds=0.2),
+    Case(name="GPU, host-bound in states", processes=0.05, rounds=0.2, states=True),
+    Case(name="GPU, host-bound in states", processes=0.12, rounds=0.2, states=True),
+    Case(name="CPU", processes=0.02, rounds=0.02, on_gpu=False),
+    Case(name="CPU", processes=0.02, rounds=0.2, on_gpu=False),
+)
+
+
 def world_of(source: np.random.Generator, kind: str, spread: float) -> World:
     """A sweep's trials, of one of the kinds."""
     factors = np.ones(TRIALS)
@@ -105,17 +155,19 @@ def counts(replicates: int) -> list[int]:
     return [2 if place % DUPLICATES == 0 else 1 for place in range(TRIALS)]
 
 
-def figure(name: str, rounds: Iterable[Numbers]) -> Figure:
+def figure(name: str, rounds: Iterable[Numbers], *, on_gpu: bool = False) -> Figure:
     """The figure of the logs of each replicate's rounds."""
+    rounds = list(rounds)
     within = [signed_rank_interval(values) for values in rounds]
     values, errors = [one.estimate for one in within], list(map(error_within, within))
-    return figure_of(name, ("graph", "xla"), values, errors)
+    made = figure_of(name, ("graph", "xla"), values, errors, list(map(len, rounds)))
+    return replace(made, on_gpu=on_gpu)
 
 
 def prior(figures: Sequence[Figure]) -> Prior:
     """The prior that these trials give together."""
     several = [one for one in figures if one.replicates > 1]
-    return prior_of(several) if several else built_in(figures[0].name)
+    return prior_of(several) if several else built_in(figures[0].name, on_gpu=figures[0].on_gpu)
 
 
 def ratios(world: World, times: Sequence[int]) -> list[Figure]:
@@ -257,14 +309,7 @@ def compare(
 
 def moved(one: Figure, shift: float) -> Figure:
     """The figure, with all its logs shifted."""
-    return Figure(
-        name=one.name,
-        labels=one.labels,
-        replicates=one.replicates,
-        mean=one.mean + shift,
-        within=one.within,
-        between=one.between,
-    )
+    return replace(one, mean=one.mean + shift)
 
 
 def percent(share: float) -> str:
@@ -295,6 +340,36 @@ def print_speedups(sweeps: int) -> None:
                 f"{kind} | {' | '.join(cells)} |",
                 flush=True,
             )
+
+
+def simulate_first(case: Case, replicates: int, trials: int) -> dict[str, tuple[float, float]]:
+    """Coverage and half-width of first trials, by the built-in prior and by the flat one."""
+    source = np.random.default_rng((replicates, round(1e4 * case.processes)))
+    figures = [
+        figure("speedup", case.drawn(source, replicates), on_gpu=case.on_gpu) for _ in range(trials)
+    ]
+    made = {}
+    for name, assumed in (("now", prior([replace(figures[0], replicates=1)])), ("flat", FLAT)):
+        reach = reach_of(*errors_of(figures, [assumed] * trials))
+        inside = np.abs([one.mean for one in figures]) <= reach
+        made[name] = (float(inside.mean()), float(np.median(reach)))
+    return made
+
+
+def print_first(sweeps: int) -> None:
+    """The table of first trials: coverage and half-width, by a flat prior and now."""
+    print("| first trial | processes, rounds differ by | 1 replicate | 2 | 3 |")
+    print("|---|---|---|---|---|")
+    for case in CASES:
+        cells = []
+        for replicates in REPLICATES[:3]:
+            made = simulate_first(case, replicates, 20 * sweeps)
+            flat, now = (
+                f"{percent(made[name][0])} ({100 * made[name][1]:.1f})" for name in ("flat", "now")
+            )
+            cells.append(f"{flat} → {now}")
+        spreads = f"{100 * case.processes:g}, {100 * case.rounds:g} %"
+        print(f"| {case.name} | {spreads} | {' | '.join(cells)} |", flush=True)
 
 
 def print_others(sweeps: int) -> None:
@@ -360,13 +435,18 @@ def print_trust(sweeps: int) -> None:
 
 def main() -> None:
     """Print the tables."""
+    tables = {
+        "speedup": print_speedups,
+        "first": print_first,
+        "others": print_others,
+        "trust": print_trust,
+    }
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--sweeps", type=int, default=100, help="of each kind (default 100)")
-    parser.add_argument("--only", choices=("speedup", "others", "trust"), help="one table")
+    parser.add_argument("--only", choices=tuple(tables), help="one table")
     options = parser.parse_args()
-    tables = {"speedup": print_speedups, "others": print_others, "trust": print_trust}
     for name, print_table in tables.items():
         if options.only in (None, name):
             print_table(options.sweeps)

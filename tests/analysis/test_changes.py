@@ -164,6 +164,21 @@ def test_what_the_machine_changed_by_itself_is_no_change_of_the_trials() -> None
     assert change.verdict is not Verdict.SLOWER
     assert change.ratio == pytest.approx(1, abs=0.003)
     assert any("changed by -4.8 %" in note for note in aware.notes)
+    assert not any("owe most of their error to the anchors" in note for note in aware.notes)
+
+
+def test_anchors_that_limit_a_comparison_are_named() -> None:
+    sides = [side(trial({"graph": 0.2, "xla": 0.1}, seed=seed)) for seed in (1, 9)]
+    unlike = [
+        replace(
+            one,
+            anchors={"anchor": trial({"graph": level}, processes=2, noise=0.001)},
+            pools={name: pool for name, pool in one.pools.items() if name != "anchor"},
+        )
+        for one, level in zip(sides, (0.05, 0.06), strict=True)
+    ]
+    notes = difference_of(*unlike).notes
+    assert any(note.startswith("2 throughputs owe most of their error to the") for note in notes)
 
 
 def test_a_contaminated_side_is_ambiguous_unless_it_is_accepted() -> None:

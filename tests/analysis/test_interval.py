@@ -10,6 +10,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks import coverage
 from xla_sweeps.analysis.interval import (
     BUILT_IN,
     FREEDOM,
@@ -57,20 +58,43 @@ def test_own_replicates_outweigh_what_is_assumed() -> None:
     assert reach == pytest.approx(scipy.stats.t(4).ppf(0.975) * math.sqrt(variance / 3))
 
 
-def test_with_a_slope_a_noisier_trial_is_expected_to_have_processes_that_differ_more() -> None:
-    prior = Prior(0.01**2, typical=0.002**2, slope=0.5)
-    quiet, noisy = (half_width(figure(0.0, error=error), prior) for error in (0.002, 0.008))
-    flat = half_width(figure(0.0, error=0.008), prior._replace(slope=0.0))
-    assert quiet < flat < noisy
-    assert noisy == pytest.approx(
-        scipy.stats.t(2).ppf(0.975) * math.sqrt(0.01**2 * 4 + 0.008**2), rel=1e-6
-    )
+def test_processes_are_expected_to_differ_by_a_share_of_what_one_of_their_rounds_does() -> None:
+    """The number of rounds makes their own error smaller, and not what processes differ by."""
+    for count in (12, 48):
+        one = figure_of("speedup", PAIR, [0.0], [0.2 / math.sqrt(count)], [count])
+        variance = 0.004**2 + 0.25 * 0.2**2 + 0.2**2 / count
+        assert half_width(one, Prior(0.004**2, 0.25)) == pytest.approx(
+            scipy.stats.t(2).ppf(0.975) * math.sqrt(variance)
+        )
+
+
+def test_a_spike_is_not_taken_for_rounds_that_scatter() -> None:
+    rounds = [*np.random.default_rng(0).normal(0, 0.003, 11), 0.5]
+    within = signed_rank_interval(rounds)
+    one = figure_of("speedup", PAIR, [within.estimate], [error_within(within)], [12])
+    assert one.scatter < 0.01**2
+    assert np.std(rounds) > 0.1
+
+
+@pytest.mark.parametrize("case", coverage.CASES, ids=lambda case: f"{case.name} {case.processes}")
+@pytest.mark.parametrize("replicates", [1, 2, 3])
+def test_the_interval_of_a_first_trial_holds_on_a_gpu_too(
+    case: coverage.Case, replicates: int
+) -> None:
+    held, reach = coverage.simulate_first(case, replicates, 300)["now"]
+    assert held >= 0.9
+    if case.name == "GPU, device-bound":
+        assert reach < {1: 0.025, 2: 0.0125, 3: 0.0075}[replicates]
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_figure_has_an_interval_from_one_replicate_on(name: str) -> None:
-    interval = interval_of(figure_of(name, ("graph",), [0.5]), built_in(name))
-    assert interval.low < 0.5 < interval.high
+    widths = []
+    for on_gpu in (False, True):
+        interval = interval_of(figure_of(name, ("graph",), [0.5]), built_in(name, on_gpu=on_gpu))
+        assert interval.low < 0.5 < interval.high
+        widths.append(interval.high - interval.low)
+    assert widths[1] <= widths[0], "never wider on a GPU, as long as rounds say nothing"
 
 
 def test_contrasts_of_like_sides_have_welchs_interval() -> None:

@@ -42,7 +42,9 @@ def test_noise_that_hides_a_change_is_no_drift() -> None:
         ]
         levels = [(record, noise.level_of(record)) for record in records]
         return noise.spans_of(
-            (noise.device_of(record), record.started_at, level) for record, level in levels if level
+            (noise.device_of(record), "a", record.started_at, level)
+            for record, level in levels
+            if level
         )
 
     assert spans(0.001, 0.001)
@@ -67,7 +69,7 @@ def test_only_trials_between_anchors_that_differ_are_flagged() -> None:
         anchor(15, 0.5, "other"),
     ]
     spans = noise.spans_of(
-        (noise.device_of(record), record.started_at, level)
+        (noise.device_of(record), "a", record.started_at, level)
         for record in anchors
         if (level := noise.level_of(record)) is not None
     )
@@ -94,7 +96,7 @@ def test_processes_that_differ_as_processes_do_are_no_drift() -> None:
             levels = [(one, level) for one in records if (level := noise.level_of(one))]
             prior = Prior(spread**2)
             called += bool(
-                noise.spans_of([("d", one.started_at, level) for one, level in levels], prior)
+                noise.spans_of([("d", "a", one.started_at, level) for one, level in levels], prior)
             )
         assert called <= 0.05 * 200, spread
 
@@ -104,11 +106,44 @@ def test_the_day_is_what_the_anchors_of_both_sides_say() -> None:
         {"a": [anchor(minute, level * (1 + 0.001 * minute)) for minute in range(3)]}
         for level in (0.1, 0.11)
     )
-    day = noise.day_of(first, second, {})
-    assert day is not None
+    (day,) = noise.days_of(first, second, {}).values()
     middle, error, freedom = day.shift
     assert middle == pytest.approx(-math.log(1.1), abs=0.002)
     assert 0.001 < error < 0.05
     assert freedom > 4
     assert "changed by -9.1 %" in day.note
-    assert noise.day_of(first, {"b": second["a"]}, {}) is None
+    assert noise.days_of(first, {"b": second["a"]}, {}) == {}
+
+
+def on_gpu(level_s: float, scatter: float, seed: int) -> Record:
+    """An anchor of a GPU whose rounds scatter."""
+    made = make_record({"graph": level_s, "graph_2": level_s}, noise=scatter, seed=seed)
+    return replace(made, device={"name": "g", "kind": "gpu"})
+
+
+def test_an_anchor_that_the_host_holds_up_and_one_that_the_device_does_have_days_of_their_own() -> (
+    None
+):
+    sides = [
+        {
+            "host": [on_gpu(0.01 * slower, 0.3, seed + 10 * side) for seed in range(4)],
+            "device": [on_gpu(0.1, 0.003, seed + 10 * side) for seed in range(4)],
+        }
+        for side, slower in enumerate((1.0, 1.5))
+    ]
+    days = noise.days_of(sides[0], sides[1], {})
+    assert set(days) == {False, True}
+    assert days[True].shift[0] < -0.2
+    assert days[False].shift[0] == pytest.approx(0, abs=0.005)
+    assert days[False].shift[1] < 0.01 < 0.05 < days[True].shift[1]
+
+
+def test_anchors_of_two_kinds_are_no_drift_of_each_other() -> None:
+    records = [("host", 0, 0.01), ("device", 1, 0.1), ("host", 30, 0.01), ("device", 31, 0.1)]
+    levels = [
+        ("d", trial, made.started_at, level)
+        for trial, minute, level_s in records
+        if (level := noise.level_of(made := anchor(minute, level_s)))
+    ]
+    assert len(levels) == 4
+    assert noise.spans_of(levels) == {}

@@ -134,6 +134,31 @@ def test_the_error_of_a_quantile_is_that_of_repeated_samples(share: float, count
     assert 0.8 * spread < typical < 1.5 * spread
 
 
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_calls_of_one_round_that_resemble_each_other_widen_the_error_of_a_quantile(
+    share: float,
+) -> None:
+    """12 rounds of 4 calls; a round's own level is twice what its calls scatter by."""
+    source = np.random.default_rng(3)
+    drawn = [
+        np.exp((source.normal(0, 0.2, (12, 1)) + source.normal(0, 0.1, (12, 4))).ravel())
+        for _ in range(800)
+    ]
+    alone, grouped = (
+        [stats.log_quantile(calls, share, group=group) for calls in drawn] for group in (1, 4)
+    )
+    spread = np.std([value for value, _ in alone])
+    typical = [np.sqrt(np.mean([error**2 for _, error in kind])) for kind in (alone, grouped)]
+    assert typical[0] < 0.8 * spread
+    assert 0.85 * spread < typical[1] < 1.5 * spread
+
+
+def test_groups_of_one_call_give_the_error_of_independent_calls() -> None:
+    calls = np.exp(np.random.default_rng(1).normal(0, 0.1, 41))
+    assert stats.log_quantile(calls, 0.9, group=1) == stats.log_quantile(calls, 0.9)
+    assert stats.log_quantile(calls, 0.9, group=41) == stats.log_quantile(calls, 0.9)
+
+
 @given(st.lists(finite, min_size=2, max_size=30))
 def test_the_trend_is_scipys_theil_sen_slope(values: list[float]) -> None:
     assert stats.theil_slope(values) == pytest.approx(scipy.stats.theilslopes(values)[0], abs=1e-9)

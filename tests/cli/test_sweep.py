@@ -226,11 +226,14 @@ def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(
     definition(tmp_path, effort={"value": "standard"})
     done = sweep(tmp_path)
     assert done.returncode == 0, done.stderr
-    assert tags(tmp_path) == {"trial": 6, "aa": 6, "anchor": 2}
+    assert tags(tmp_path) == {"trial": 6, "aa": 6, "anchor": 6}
     assert {record.process for record in records(tmp_path)} == {"fresh"}
     started = re.findall(r"start    cpu  (\S+)", done.stderr)
-    assert len(started) == 14
-    assert [place for place, what in enumerate(started) if what == "anchor"] == [0, 13]
+    assert len(started) == 18
+    assert [place for place, what in enumerate(started) if what == "anchor"] == [
+        *(0, 1, 2),
+        *(15, 16, 17),
+    ]
 
 
 def test_a_quick_sweep_measures_every_fourth_trial_twice_and_has_an_aa_pair(

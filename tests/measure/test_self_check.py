@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
+import numpy as np
 import pytest
 from factories import CONFIG, make_outcome, make_record, make_rounds
 from fake_nvml import FakeGpu, FakeNvml
 
+from benchmarks import coverage
 from xla_sweeps.measure import self_check
 from xla_sweeps.measure.checked import Checked, Verdict, judged_ratio
 from xla_sweeps.schema.backend import default_backend
@@ -60,15 +63,99 @@ def test_a_ratio_is_bad_where_its_whole_interval_is_beyond_one_percent(
 def test_equal_copies_in_three_processes_are_ok() -> None:
     told = verdicts([copies(number) for number in range(3)], CPU)
     assert set(told.values()) == {Verdict.OK}
-    assert {"A/A in process 3", "A/A over 3 processes", "CPU's counters / elapsed time"} <= set(
-        told
-    )
+    assert {"A/A over 3 processes", "CPU's counters / elapsed time"} <= set(told)
 
 
-def test_a_copy_that_differs_is_bad_in_each_process_and_over_all() -> None:
+def test_a_copy_that_differs_is_bad_over_all_processes() -> None:
     told = verdicts([copies(number, {"graph": 0.1, "graph_2": 0.103}) for number in range(3)], CPU)
     bad = {name for name, verdict in told.items() if verdict is Verdict.BAD}
-    assert bad == {"A/A over 3 processes", *(f"A/A in process {number}" for number in (1, 2, 3))}
+    assert bad == {"A/A over 3 processes"}
+
+
+def test_a_copy_that_differs_in_one_process_of_three_is_not_bad() -> None:
+    """An H100's doctor: 1.1155 (1.061-1.183) in its second process, and nothing was wrong."""
+    ratios = (1.0, 1.115, 0.99)
+    told = verdicts(
+        [copies(number, {"graph": 0.1, "graph_2": 0.1 / one}) for number, one in enumerate(ratios)],
+        CPU,
+    )
+    assert Verdict.BAD not in told.values()
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+@pytest.mark.parametrize(("processes", "rounds"), [(0.01, 0.01), (0.03, 0.06), (0.05, 0.2)])
+def test_a_healthy_device_is_called_bad_in_five_percent_of_runs_at_most(
+    processes: float, rounds: float, on_gpu: bool
+) -> None:
+    source = np.random.default_rng(4)
+    case = coverage.Case(name="", processes=processes, rounds=rounds, on_gpu=on_gpu)
+    bad = 0
+    for _ in range(200):
+        copies = coverage.figure("speedup", case.drawn(source, 3), on_gpu=on_gpu)
+        bad += self_check.judged_copies(copies).verdict is Verdict.BAD
+    assert bad <= 0.05 * 200
+
+
+class Machine:
+    """A GPU whose calls of up to some images wait for the host."""
+
+    def __init__(self, busy_from: int, fails_at: int = 10**6) -> None:
+        self.busy_from, self.fails_at, self.measured = busy_from, fails_at, list[tuple[str, int]]()
+
+    def measure(self, words: Sequence[str], replicates: int) -> list[Record]:
+        """As many records of copies; none where memory does not suffice."""
+        self.measured.append((words[-1], replicates))
+        batch = int(words[-1].partition("=")[2])
+        enqueue_s = 0.09 if batch < self.busy_from else 0.01
+        mode = make_outcome(latencies_s=(0.1,) * 20, latency_enqueue_ns=(int(1e9 * enqueue_s),))
+        device = {"kind": "gpu"}
+        records = [
+            replace(copies(number), modes=dict.fromkeys(COPIES, mode), device=device)
+            for number in range(replicates)
+        ]
+        return [replace(one, rounds=()) for one in records] if batch >= self.fails_at else records
+
+
+def checked(machine: Machine, device: Device) -> dict[str, Checked]:
+    return {one.name: one for one in self_check.check_copies(device, machine.measure)}
+
+
+def test_the_batch_is_doubled_until_the_device_is_the_limit() -> None:
+    machine = Machine(busy_from=256)
+    told = checked(machine, GPU)
+    assert machine.measured == [
+        ("batch_size=32", 1),
+        ("batch_size=64", 1),
+        ("batch_size=128", 1),
+        ("batch_size=256", 1),
+        ("batch_size=256", 2),
+    ]
+    assert told["A/A where the host is the limit"].verdict is Verdict.REPORTED
+    assert told["A/A over 3 processes"].verdict is Verdict.OK
+
+
+def test_a_gpu_that_always_waits_for_the_host_is_not_judged() -> None:
+    told = checked(Machine(busy_from=10**6), GPU)
+    assert told["A/A where the device is the limit"].verdict is Verdict.IMPOSSIBLE
+    assert "90% of a call of 512 images" in told["A/A where the device is the limit"].figure
+
+
+def test_a_gpu_whose_memory_ends_before_it_is_busy_is_not_judged() -> None:
+    told = checked(Machine(busy_from=256, fails_at=128), GPU)
+    assert "90% of a call of 64 images" in told["A/A where the device is the limit"].figure
+    assert Verdict.BAD not in {one.verdict for one in told.values()}
+
+
+def test_an_aa_trial_that_fails_is_bad() -> None:
+    told = checked(Machine(busy_from=64, fails_at=64), GPU)
+    assert told["A/A trial"].verdict is Verdict.BAD
+    assert told["A/A trial"].figure.startswith("3 processes failed: ")
+
+
+def test_a_cpu_measures_its_small_model_in_three_processes() -> None:
+    machine = Machine(busy_from=0)
+    assert checked(machine, CPU)["A/A over 3 processes"].verdict is Verdict.OK
+    assert machine.measured == [("batch_size=32", 3)]
 
 
 def test_a_start_that_the_first_copy_pays_is_bad() -> None:

@@ -66,10 +66,11 @@ def from_records(folder: Path) -> list[ComparisonRow]:
     records = Store(folder).load().records
     every = [record for group in records.values() for record in group]
     anchors = (record for record in every if noise.is_anchor(record))
-    timed = (
-        (noise.device_of(anchor), anchor.started_at, noise.level_of(anchor)) for anchor in anchors
+    spans = noise.spans_of(
+        (noise.device_of(anchor), anchor.trial_id, anchor.started_at, level)
+        for anchor in anchors
+        if (level := noise.level_of(anchor))
     )
-    spans = noise.spans_of((device, at, level) for device, at, level in timed if level)
     pools: dict[tuple[object, ...], Pool] = {}
     groups: dict[tuple[object, ...], list[TrialSummary]] = {}
     for group in records.values():

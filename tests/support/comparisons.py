@@ -23,7 +23,9 @@ def side(
 ) -> Side:
     """Results of trials whose processes hardly differ, on a machine that is as fast each day."""
     alike = {name: Prior(1e-6) for name in ("speedup", "call")}
-    pool = Pool(common=alike, floors={"": floor}, floors_across={"": floor_across})
+    pool = Pool(
+        common=alike, floors={("", False): floor}, floors_across={("", False): floor_across}
+    )
     records = {group[0].trial_id: list(group) for group in groups}
     return Side(
         title=title,

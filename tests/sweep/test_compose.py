@@ -15,6 +15,7 @@ from xla_sweeps.config.settings import identify, settings_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.overrides import flattened, overrides
 from xla_sweeps.schema.trial import request_id
+from xla_sweeps.sweep.anchors import ANCHOR, DEVICE_ANCHOR
 from xla_sweeps.sweep.compose import Composer
 from xla_sweeps.sweep.definition import load_sweep
 from xla_sweeps.sweep.launchers.slots import Slot
@@ -140,3 +141,15 @@ def test_a_number_of_the_command_line_wins_in_every_trial() -> None:
         assert task.words == ("model=resnet50", f"batch_size={batch_size}", "seed=3")
         values = {"model": "resnet50", "batch_size": batch_size, "seed": 3}
         assert task.key == alone.task(values).key
+
+
+def test_the_anchors_of_a_gpu_are_aa_pairs_of_two_models() -> None:
+    trials = [
+        settings_of(compose_config([*words, "device=cpu"])).trial
+        for words in (ANCHOR, DEVICE_ANCHOR)
+    ]
+    assert {trial.modes for trial in trials} == {("graph", "graph_2")}
+    assert [(trial.model.name, trial.batch_size) for trial in trials] == [
+        ("mobilenet_v2", trials[0].batch_size),
+        ("resnet50", 64),
+    ]

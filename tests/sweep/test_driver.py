@@ -214,7 +214,12 @@ def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_d
     anchors = [task(f"anchor{number}", "ok", tmp_path) for number in range(2)]
     launcher = LocalLauncher(quick_launch(2))
     outcome = Driver(
-        launcher, store, notes, extra=(), logs=tmp_path / "logs", backlog=Backlog(anchors)
+        launcher,
+        store,
+        notes,
+        extra=(),
+        logs=tmp_path / "logs",
+        backlog=Backlog([[one] for one in anchors]),
     ).run(tasks)
     assert outcome.counts == {"ok": 6}
     for slot in ("cpu:0", "cpu:1"):

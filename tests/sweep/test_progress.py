@@ -79,7 +79,7 @@ def test_a_trial_that_has_some_of_its_replicates_is_told_as_begun(tmp_path: Path
 
 def test_the_time_that_an_anchor_took_says_nothing_of_the_trials(tmp_path: Path) -> None:
     anchor, trial = tasks_of(tmp_path, ["a=ok", "b=ok"])
-    launcher, backlog = LocalLauncher(quick_launch(1)), Backlog([anchor])
+    launcher, backlog = LocalLauncher(quick_launch(1)), Backlog([[anchor]])
     backlog.extend([trial])
     progress = Progress(Notes(), launcher, backlog, judge_of(launcher, backlog), {})
     for task, is_known in ((anchor, False), (trial, True)):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from xla_sweeps.analysis import matching, stats
-from xla_sweeps.analysis.interval import contrast, verdict_of
+from xla_sweeps.analysis.interval import contrast, is_noisy, verdict_of
 from xla_sweeps.analysis.matching import ComparedTrial, Side
-from xla_sweeps.analysis.noise import Day, day_of
+from xla_sweeps.analysis.noise import Day, days_of
 from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
@@ -28,6 +28,8 @@ BROKE, FIXED = "broke", "fixed"
 
 _NO_DAY = "no anchor trial in common (same software): the machine's own speed is unknown"
 _NO_GATE = "so no change of throughput meets a --fail-on; changes of speedups do"
+
+_LIMITED = "{} throughputs owe most of their error to the anchors: repeat these, not the trials"
 
 _KIND_OF = {"slower": THROUGHPUT, "smaller-speedup": SPEEDUP, "ambiguous": THROUGHPUT}
 
@@ -106,7 +108,7 @@ class Difference:
         failed_both: modes that work on neither side.
         environment: `(what, A's, B's)`, everything that is recorded.
         notes: caveats of the matching.
-        day: how fast the machine was, B over A; None where no anchor says so.
+        days: how fast the machine was, B over A, by `noise.days_of`; none where no anchor says so.
         accept_contaminated: whether contaminated sides count like others.
     """
 
@@ -120,7 +122,7 @@ class Difference:
     failed_both: int
     environment: tuple[tuple[str, str, str], ...]
     notes: tuple[str, ...] = ()
-    day: Day | None = None
+    days: Mapping[bool, Day] = field(default_factory=dict)
     accept_contaminated: bool = False
 
 
@@ -130,11 +132,11 @@ def difference_of(first: Side, second: Side, *, accept_contaminated: bool = Fals
     Contaminated sides count like others where they are accepted.
     """
     matched = matching.match(first, second)
-    day = day_of(first.anchors, second.anchors, first.pools)
+    days = days_of(first.anchors, second.anchors, first.pools)
     changes: list[Change] = []
     breaks: list[Break] = []
     only: tuple[list[str], list[str]] = ([], [])
-    failed_both = too_few = 0
+    failed_both = too_few = limited = 0
     for name, device, a, b in matched.pairs:
         modes_a, modes_b = ({mode.label: mode for mode in trial.modes} for trial in (a, b))
         for label in dict.fromkeys([*modes_a, *modes_b]):
@@ -146,9 +148,10 @@ def difference_of(first: Side, second: Side, *, accept_contaminated: bool = Fals
             elif state in ("a", "b"):
                 only[state == "b"].append(f"{name}, {label}")
             failed_both += state == "failed"
-        both, thin = _changes(name, device, (first, a), (second, b), day)
+        both, thin, by_anchors = _changes(name, device, (first, a), (second, b), days)
         changes += both
         too_few += thin
+        limited += by_anchors
     return Difference(
         title_a=first.title,
         title_b=second.title,
@@ -162,14 +165,15 @@ def difference_of(first: Side, second: Side, *, accept_contaminated: bool = Fals
         notes=(
             *matched.notes,
             *([f"{too_few} quantities have too few rounds to compare"] if too_few else []),
-            *([day.note] if day and changes else []),
+            *(day.note for day in days.values() if changes),
+            *([_LIMITED.format(limited)] if limited else []),
             *(
                 [_NO_DAY, _NO_GATE]
-                if not day and any(one.kind == THROUGHPUT for one in changes)
+                if not days and any(one.kind == THROUGHPUT for one in changes)
                 else []
             ),
         ),
-        day=day,
+        days=days,
         accept_contaminated=accept_contaminated,
     )
 
@@ -269,7 +273,7 @@ def _gates(difference: Difference, change: Change, kind: str | None) -> bool:
     """True if a change of this kind can meet a condition."""
     return (
         change.kind == kind
-        and (kind == SPEEDUP or difference.day is not None)
+        and (kind == SPEEDUP or bool(difference.days))
         and (difference.accept_contaminated or not change.contaminated)
     )
 
@@ -302,15 +306,18 @@ def _changes(
     device: str,
     first: tuple[Side, ComparedTrial],
     second: tuple[Side, ComparedTrial],
-    day: Day | None,
-) -> tuple[list[Change], int]:
-    """The changes of one trial, and the number of quantities with too few rounds."""
+    days: Mapping[bool, Day],
+) -> tuple[list[Change], int, int]:
+    """The changes of one trial, and two numbers of quantities: with too few rounds, by anchors.
+
+    The last are throughputs of which most of the variance is that of the anchors.
+    """
     trials = (first[1], second[1])
     pools = [side.pools.get(trial.trial_id, NOTHING) for side, trial in (first, second)]
     figures = [
         {(figure.name, figure.labels): figure for figure in trial.figures} for trial in trials
     ]
-    changes = []
+    changes, by_anchors = [], 0
     quantities = list(_quantities(*trials))
     for quantity, kind, labels in quantities:
         key = ("speedup" if kind == SPEEDUP else "call", labels)
@@ -321,8 +328,10 @@ def _changes(
         weighed = [(figure, pool.prior(figure)) for figure, pool in zip((a, b), pools, strict=True)]
         if kind == THROUGHPUT:  # of which more is faster: the first side's time less the second's
             weighed.reverse()
+        day = days.get(is_noisy(a)) or next(iter(days.values()), None)
         shift = day.shift if day and kind == THROUGHPUT else (0.0, 0.0, math.inf)
         result = contrast(*weighed, floor=floor, shift=shift)
+        by_anchors += shift[1] ** 2 > result.error**2 / 2
         sign, scale = (1, 1.0) if kind == SPEEDUP else (-1, trials[0].samples)
         changes.append(
             Change(
@@ -350,7 +359,7 @@ def _changes(
                 flags=flag_words(sorted({*trials[0].flags, *trials[1].flags})),
             )
         )
-    return changes, len(quantities) - len(changes)
+    return changes, len(quantities) - len(changes), by_anchors
 
 
 def _controlled(changes: Sequence[Change], *, accept_contaminated: bool) -> list[Change]:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.interval import error_within, figure_of
+from xla_sweeps.analysis.interval import figure_within
 from xla_sweeps.schema.measurement import Metered
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import Figure
@@ -75,13 +75,11 @@ def _figure(
     name: str, labels: tuple[str, ...], replicates: Iterable[Sequence[float]]
 ) -> Figure | None:
     """A figure from the passes of each replicate, whose spread is the replicate's own error."""
-    values, errors = list[float](), list[float]()
+    within = []
     for passes in replicates:
         if len(passes) < _LEAST:
             continue
         logs = list(map(math.log, passes))
         error = statistics.stdev(logs) / math.sqrt(len(logs))
-        interval = stats.interval_about(statistics.fmean(logs), error, freedom=len(logs) - 1)
-        values.append(interval.estimate)
-        errors.append(error_within(interval))
-    return figure_of(name, labels, values, errors) if values else None
+        within.append(stats.interval_about(statistics.fmean(logs), error, freedom=len(logs) - 1))
+    return figure_within(name, labels, within) if within else None

@@ -6,11 +6,12 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.interval import error_within, figure_of
+from xla_sweeps.analysis.interval import figure_within
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.measurement import INPUTS, Block, Round
 from xla_sweeps.schema.row import Figure
@@ -83,11 +84,17 @@ def figure(name: str, samples: Sequence[Samples], *labels: str) -> Figure | None
     within = intervals(call_s)
     if not within:
         return None
+    one = figure_within(
+        name,
+        labels,
+        within,
+        list(map(len, call_s)),
+        contaminated=contaminated,
+        loaded=len(labels) > 1 and is_loaded(samples, *labels),
+        on_gpu=any(replicate.on_gpu for replicate in samples),
+    )
     fill = 0.0 if single else fill_error(samples, *labels)
-    values = [one.estimate for one in within]
-    errors = [math.hypot(error_within(one), fill) for one in within]
-    loaded = len(labels) > 1 and is_loaded(samples, *labels)
-    return figure_of(name, labels, values, errors, contaminated=contaminated, loaded=loaded)
+    return msgspec.structs.replace(one, within=one.within + fill**2)
 
 
 def fill_error(samples: Sequence[Samples], *labels: str) -> float:
@@ -151,10 +158,13 @@ class Samples:
     Args:
         rounds: in the order they were measured.
         contaminated: whether the replicate is.
+        on_gpu: whether the device is a GPU.
     """
 
-    def __init__(self, rounds: Sequence[Round], *, contaminated: bool = False) -> None:
-        self.contaminated = contaminated
+    def __init__(
+        self, rounds: Sequence[Round], *, contaminated: bool = False, on_gpu: bool = False
+    ) -> None:
+        self.contaminated, self.on_gpu = contaminated, on_gpu
         blocks = [{block.mode: block for block in one.blocks} for one in rounds]
         labels = list(dict.fromkeys(label for by_mode in blocks for label in by_mode))
         self._place = {label: place for place, label in enumerate(labels)}

@@ -15,6 +15,7 @@ from xla_sweeps.analysis.interval import (
     break_even,
     difference_of,
     errors_of,
+    is_noisy,
     judge,
     reach_of,
 )
@@ -95,7 +96,7 @@ def judged(
     prepared = [rows.level("prepare", [(label,) for label in sides[side]]) for side in sides]
     extra = difference_of(prepared[1], prepared[0])
     made |= dict(zip(_EXTRA, extra, strict=True))
-    made |= rows.floors()
+    made |= rows.floors(pairs)
     judgement = rows.judgement(pairs, np.asarray(made["floor"]))
     speedup = Bounds(*(judgement[_NAMES[f"speedup.{end}"]] for end in ("value", "low", "high")))
     faster = np.array([str(word) == Verdict.FASTER for word in judgement["verdict"]], dtype=bool)
@@ -154,12 +155,14 @@ class _Rows:
         reach = self.reach(name, labels)
         return Bounds(np.exp(logs), np.exp(logs - reach), np.exp(logs + reach))
 
-    def floors(self) -> dict[str, list[float]]:
+    def floors(self, pairs: Sequence[tuple[str, ...]]) -> dict[str, list[float]]:
         """The floors of each row."""
-        each = list(zip(self._pools, self._columns["host"], strict=True))
+        speedups = zip(self._figures, pairs, strict=True)
+        noisy = [is_noisy(mine.get(("speedup", pair))) for mine, pair in speedups]
+        each = list(zip(self._pools, self._columns["host"], noisy, strict=True))
         return {
-            "floor": [pool.floor(host) for pool, host in each],
-            "floor_across": [pool.floor_across(host) for pool, host in each],
+            "floor": [pool.floor(host, noisy=is_so) for pool, host, is_so in each],
+            "floor_across": [pool.floor_across(host, noisy=is_so) for pool, host, is_so in each],
         }
 
     def single_calls(self, pairs: Sequence[tuple[str, ...]], floor: Numbers) -> dict[str, Any]:

@@ -7,17 +7,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.estimates import counting
+from xla_sweeps.analysis.estimates import figure
 from xla_sweeps.analysis.interval import (
     NORMAL_95,
     Prior,
     built_in,
     contrast,
-    error_within,
-    figure_of,
+    is_noisy,
 )
 from xla_sweeps.analysis.pool import NOTHING, Pool
 from xla_sweeps.analysis.summary import samples_of
@@ -33,14 +30,10 @@ Span = tuple[str, str]
 """ISO times of two neighbouring anchors."""
 
 
-def level_of(record: Record) -> Figure | None:
-    """Time of a call in a record's baseline blocks; None where it has too few rounds."""
-    label = next(iter(record.modes), "")
-    blocks, _ = counting(samples_of([record]), label)
-    if not blocks:
-        return None
-    interval = stats.signed_rank_interval(np.log(blocks[0][:, 0]))
-    return figure_of("call", (label,), [interval.estimate], [error_within(interval)])
+def level_of(*records: Record) -> Figure | None:
+    """Time of a call in the baseline blocks of a trial's records; None where they are too few."""
+    label = next((label for record in records for label in record.modes), "")
+    return figure("call", samples_of(records), label)
 
 
 def change(before: Figure, after: Figure) -> tuple[float, float]:
@@ -73,35 +66,33 @@ class Day:
         )
 
 
-def day_of(
+def days_of(
     first: Mapping[str, Sequence[Record]],
     second: Mapping[str, Sequence[Record]],
     pools: Mapping[str, Pool],
-) -> Day | None:
+) -> dict[bool, Day]:
     """The machine's speed by the anchor trials that two sets of results have in common.
 
-    None where they have none: an anchor of other software or another device is another trial.
+    By whether they are `is_noisy`: where the host sets the pace, the day is another one than where
+    the device does. None in common is no day: an anchor of other software or another device is
+    another trial.
 
     Args:
         first: records of one side's anchors, by trial.
         second: of the other's.
         pools: what other trials of the first side say, by trial.
     """
+    days: dict[bool, Day] = {}
     for trial, records in first.items():
-        sides = [records, second.get(trial, ())]
-        figures = []
-        for side in sides:
-            levels = [level for record in side if (level := level_of(record)) is not None]
-            if levels:
-                errors = [math.sqrt(level.within) for level in levels]
-                values = [level.mean for level in levels]
-                figures.append(figure_of("call", levels[0].labels, values, errors))
-        if len(figures) == 2:
-            prior = pools.get(trial, NOTHING).prior(figures[0])
-            result = contrast(*((figure, prior) for figure in reversed(figures)), floor=0.0)
-            shift = (result.interval.estimate, result.error, result.freedom)
-            return Day(shift=shift, anchors=(figures[0].replicates, figures[1].replicates))
-    return None
+        before, after = level_of(*records), level_of(*second.get(trial, ()))
+        if before is None or after is None:
+            continue
+        prior = pools.get(trial, NOTHING).prior(before)
+        result = contrast((after, prior), (before, prior), floor=0.0)
+        shift = (result.interval.estimate, result.error, result.freedom)
+        day = Day(shift=shift, anchors=(before.replicates, after.replicates))
+        days.setdefault(is_noisy(before), day)
+    return days
 
 
 def is_anchor(record: Record) -> bool:
@@ -110,24 +101,24 @@ def is_anchor(record: Record) -> bool:
 
 
 def spans_of(
-    anchors: Iterable[tuple[str, str, Figure]], prior: Prior | None = None
+    anchors: Iterable[tuple[str, str, str, Figure]], prior: Prior | None = None
 ) -> dict[str, list[Span]]:
     """The spans between neighbouring anchors over which a device's speed changed, by device.
 
     Args:
-        anchors: device, start and `level_of` each anchor.
+        anchors: device, trial, start and `level_of` each anchor.
         prior: how processes differ anyway; the built-in prior if it is not given.
     """
-    prior = prior or built_in("call")
-    by_device: dict[str, list[tuple[str, Figure]]] = {}
-    for device, start, level in anchors:
+    by_trial: dict[tuple[str, str], list[tuple[str, Figure]]] = {}
+    for device, trial, start, level in anchors:
         if start:
-            by_device.setdefault(device, []).append((start, level))
+            by_trial.setdefault((device, trial), []).append((start, level))
     spans: dict[str, list[Span]] = {}
-    for device, measured in by_device.items():
+    for (device, _), measured in by_trial.items():
         ordered = sorted(measured, key=lambda one: one[0])
         for (begun, before), (ended, after) in itertools.pairwise(ordered):
-            interval = contrast((before, prior), (after, prior), floor=0.0).interval
+            assumed = prior or built_in("call", on_gpu=before.on_gpu)
+            interval = contrast((before, assumed), (after, assumed), floor=0.0).interval
             if max(interval.low, -interval.high) > math.log1p(DRIFT):
                 spans.setdefault(device, []).append((begun, ended))
     return spans

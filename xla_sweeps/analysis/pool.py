@@ -26,6 +26,7 @@ from xla_sweeps.analysis.interval import (
     Prior,
     built_in,
     errors_of,
+    is_noisy,
 )
 from xla_sweeps.schema.modes import is_aa_pair
 from xla_sweeps.schema.row import Figure
@@ -44,11 +45,8 @@ MIN_AA_PAIRS = 6
 MAX_AA_PAIRS = 100
 """Only so many pairs count, the latest."""
 
-SLOPE_WEIGHT = 4.0
-"""Weight of the assumption that processes differ alike however rounds do.
-
-It is that of some trials: the slope is 0 for one trial, and free for a sweep of twenty.
-"""
+STEPS = 100
+"""Steps in which the spread is fitted; each makes it likelier."""
 
 ACROSS = "aa_across"
 """Name of the figure of an A/A pair across processes, which no other learns from."""
@@ -77,27 +75,30 @@ class Pool:
     Attributes:
         priors: by figure and labels, where their own trials say enough.
         common: by figure, of all labels together.
-        floors: the smallest relative difference that counts, by host.
+        floors: the smallest relative difference that counts, by host and `is_noisy`: pairs that the
+            host holds up say nothing of trials that keep the device busy.
         floors_across: the same between processes.
     """
 
     priors: Mapping[Key, Prior] = field(default_factory=dict)
     common: Mapping[str, Prior] = field(default_factory=dict)
-    floors: Mapping[str, float] = field(default_factory=dict)
-    floors_across: Mapping[str, float] = field(default_factory=dict)
+    floors: Mapping[tuple[str, bool], float] = field(default_factory=dict)
+    floors_across: Mapping[tuple[str, bool], float] = field(default_factory=dict)
 
     def prior(self, figure: Figure) -> Prior:
         """The prior of a figure; the built-in one where no trial says anything."""
         own = self.priors.get((figure.name, figure.labels))
-        return own or self.common.get(figure.name) or built_in(figure.name)
+        learned = own or self.common.get(figure.name)
+        return learned or built_in(figure.name, on_gpu=figure.on_gpu)
 
-    def floor(self, host: str) -> float:
-        """The floor of trials that a host measured."""
-        return self.floors.get(host, MIN_FLOOR)
+    def floor(self, host: str, *, noisy: bool = False) -> float:
+        """The floor of trials that a host measured, by whether they are noisy."""
+        return self.floors.get((host, noisy), MIN_FLOOR)
 
-    def floor_across(self, host: str) -> float:
+    def floor_across(self, host: str, *, noisy: bool = False) -> float:
         """The floor of differences between processes of a host, at least its `floor`."""
-        return max(self.floor(host), self.floors_across.get(host, MIN_FLOOR))
+        across = self.floors_across.get((host, noisy), MIN_FLOOR)
+        return max(self.floor(host, noisy=noisy), across)
 
 
 NOTHING = Pool()
@@ -109,7 +110,7 @@ def pool_of(evidence: Iterable[Evidence]) -> Pool:
     latest = sorted(evidence, key=lambda one: (one.measured_at, one.trial_id))[-LATEST:]
     groups: dict[Key, list[Figure]] = {}
     names: dict[str, list[Figure]] = {}
-    twins: dict[tuple[str, str], list[Figure]] = {}
+    twins: dict[tuple[str, str, bool], list[Figure]] = {}
     for one in latest:
         for figure in one.figures:
             if figure.contaminated:
@@ -118,18 +119,19 @@ def pool_of(evidence: Iterable[Evidence]) -> Pool:
                 groups.setdefault((figure.name, figure.labels), []).append(figure)
                 names.setdefault(figure.name, []).append(figure)
             if figure.name == ACROSS or (figure.name == "speedup" and is_aa_pair(*figure.labels)):
-                twins.setdefault((figure.name, one.host), []).append(figure)
+                kind = (figure.name, one.host, is_noisy(figure))
+                twins.setdefault(kind, []).append(figure)
     pool = Pool(
         {key: prior_of(group) for key, group in groups.items() if _freedom(group) >= MIN_FREEDOM},
         {name: prior_of(group) for name, group in names.items()},
     )
-    floors: dict[str, dict[str, float]] = {ACROSS: {}, "speedup": {}}
-    for (name, host), group in twins.items():
+    floors: dict[str, dict[tuple[str, bool], float]] = {ACROSS: {}, "speedup": {}}
+    for (name, host, noisy), group in twins.items():
         if name == ACROSS:
             errors = np.sqrt([figure.within for figure in group])
         else:
             errors = errors_of(group, list(map(pool.prior, group)))[0]
-        floors[name][host] = floor_of([figure.mean for figure in group], errors)
+        floors[name][host, noisy] = floor_of([figure.mean for figure in group], errors)
     return Pool(pool.priors, pool.common, floors["speedup"], floors[ACROSS])
 
 
@@ -141,34 +143,33 @@ def _freedom(figures: Iterable[Figure]) -> int:
 def prior_of(figures: Sequence[Figure]) -> Prior:
     """The spread of one replicate's estimate from trials with several replicates each.
 
-    The built-in spread counts like one more trial, of `FREEDOM` degrees of freedom. The slope is
-    that of the log variances over those within processes, drawn towards 0 where little is known.
-    The variance between processes is the mean of what the trials' variances exceed those within by.
-    The scale lies halfway, in logs, between this mean and the typical trial: so a few noisy trials
-    do not widen the intervals of all others, and are not called quiet either.
+    The parts of the variance, `between` and `share`, are the likeliest, where each built-in one
+    counts like one more trial of `FREEDOM` degrees of freedom. The scale lies halfway, in logs,
+    between this mean and the typical trial: so a few noisy trials do not widen the intervals of all
+    others, and are not called quiet either.
 
     Args:
         figures: of one name, at least one, each with several replicates.
 
     References:
-        Smyth (2004), section 6.2: mean and variance of the log of a variance; Law, Chen, Shi &
-        Smyth (2014), voom, and Phipson et al. (2016), for a trend of the prior (limma-trend).
+        Smyth (2004), section 6.2: mean and variance of the log of a variance; Févotte & Idier
+        (2011), Algorithms for Nonnegative Matrix Factorization with the beta-Divergence: the steps.
     """
-    facts = [(one.replicates - 1, one.between, one.within) for one in figures]
-    freedom, variance, within = np.array(facts, dtype=float).T
-    within = np.maximum(within, LEAST)
-    logs, weights = _log_variances(np.maximum(variance, LEAST), freedom)
-    middle = np.log(within) - np.average(np.log(within), weights=weights)
-    slope = float((weights * middle) @ logs / ((weights * middle) @ middle + SLOPE_WEIGHT))
-    slope = min(1.0, max(0.0, slope))
-    typical = math.exp(float(np.average(np.log(within), weights=weights)))
-    freedom, within = np.append(freedom, FREEDOM), np.append(within, typical)
-    variance = np.append(variance, built_in(figures[0].name).between + typical)
-    trend = (within / typical) ** slope
-    between = max(0.0, float(freedom @ ((variance - within) / trend) / freedom.sum()))
-    ratio = np.maximum(variance / (between * trend + within), 1e-5)
-    logs, weights = _log_variances(ratio, freedom)
-    return Prior(between, math.exp(float(np.average(logs, weights=weights)) / 2), typical, slope)
+    facts = [(one.replicates - 1, one.between, one.within, one.scatter) for one in figures]
+    assumed = built_in(figures[0].name, on_gpu=figures[0].on_gpu)
+    freedom, variance, within, scatter = np.array(
+        [*facts, (FREEDOM, assumed.between, 0, 0), (FREEDOM, assumed.share, 0, 0)], dtype=float
+    ).T
+    parts = np.stack([np.ones_like(scatter), scatter], axis=1)
+    parts[-2:] = np.eye(2)
+    fitted = np.array([assumed.between, assumed.share])
+    for _ in range(STEPS):
+        mean = np.maximum(parts @ fitted + within, LEAST)
+        fitted *= np.sqrt((freedom * variance / mean**2) @ parts / ((freedom / mean) @ parts))
+    ratio = np.maximum(variance / np.maximum(parts @ fitted + within, LEAST), 1e-5)
+    logs, weights = _log_variances(ratio[:-1], freedom[:-1])
+    scale = math.exp(float(np.average(logs, weights=weights)) / 2)
+    return Prior(float(fitted[0]), float(fitted[1]), scale)
 
 
 def _log_variances(variance: Numbers, freedom: Numbers) -> tuple[Numbers, Numbers]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xla_sweeps.analysis.estimates import Samples, counting, figure, is_loaded
-from xla_sweeps.analysis.interval import error_within, figure_of, interval_of
+from xla_sweeps.analysis.interval import figure_within, interval_of
 from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval
 from xla_sweeps.analysis.summary import measured_of
@@ -70,9 +70,8 @@ class Size:
         loaded, parts = is_loaded(self.samples, one, other), []
         for name, factors in (("call", (0.5, 0.5)), ("speedup", (-1.0, 1.0))):
             within = [signed_rank_interval(np.log(rounds) @ np.array(factors)) for rounds in call_s]
-            values, errors = [each.estimate for each in within], list(map(error_within, within))
-            part = figure_of(
-                name, (other, one), values, errors, contaminated=contaminated, loaded=loaded
+            part = figure_within(
+                name, (other, one), within, contaminated=contaminated, loaded=loaded
             )
             parts.append(interval_of(part, self.pool.prior(part)))
         return parts[0], parts[1]

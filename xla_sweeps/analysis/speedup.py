@@ -19,7 +19,7 @@ from xla_sweeps.analysis.interval import (
     built_in,
     contrast,
     error_within,
-    figure_of,
+    figure_within,
 )
 from xla_sweeps.analysis.pool import ACROSS, MIN_FLOOR, Key
 from xla_sweeps.analysis.provenance import (
@@ -258,7 +258,9 @@ def _variance_budget(within: Sequence[Interval]) -> dict[str, Any]:
     }
 
 
-def across_of(counted: Sequence[Seconds], baseline: str, candidate: str) -> Figure | None:
+def across_of(
+    counted: Sequence[Seconds], baseline: str, candidate: str, *, on_gpu: bool
+) -> Figure | None:
     """An A/A pair across processes: the baseline in every second one over its copy in the others.
 
     Nothing pairs the two, so drift and what differs between processes are in it. None for other
@@ -268,15 +270,15 @@ def across_of(counted: Sequence[Seconds], baseline: str, candidate: str) -> Figu
         counted: seconds a call of both modes, of each replicate.
         baseline: label of the baseline mode.
         candidate: label of its copy.
+        on_gpu: whether the device is a GPU.
     """
     if not is_aa_pair(baseline, candidate) or len(counted) < 2 * MIN_REPLICATES:
         return None
     sides = []
     for place, half in enumerate((counted[::2], counted[1::2])):
         within = [stats.signed_rank_interval(np.log(call_s[:, place])) for call_s in half]
-        values = [interval.estimate for interval in within]
-        figure = figure_of("call", (baseline,), values, list(map(error_within, within)))
-        sides.append((figure, built_in("call")))
+        figure = figure_within("call", (baseline,), within, list(map(len, half)))
+        sides.append((figure, built_in("call", on_gpu=on_gpu)))
     difference = contrast(sides[1], sides[0], floor=0.0)
     return Figure(
         name=ACROSS,
@@ -285,6 +287,7 @@ def across_of(counted: Sequence[Seconds], baseline: str, candidate: str) -> Figu
         mean=difference.interval.estimate,
         within=difference.error**2,
         between=0.0,
+        scatter=statistics.fmean(figure.scatter for figure, _ in sides),
     )
 
 

@@ -91,21 +91,32 @@ def interval_about(
     return Interval(estimate=estimate, low=estimate - reach, high=estimate + reach)
 
 
-def log_quantile(values: Sequence[float] | _Numbers, share: float) -> tuple[float, float]:
+def log_quantile(
+    values: Sequence[float] | _Numbers, share: float, *, group: int = 1
+) -> tuple[float, float]:
     """The log of a quantile of positive values, and its standard error.
 
-    The error is that of the 95 % interval between two order statistics, whose ranks are binomial.
+    The error is that of the 95 % interval between two order statistics. Their ranks are binomial,
+    or scatter as much more as the groups' shares of values below the quantile do.
 
     Args:
-        values: at least one.
+        values: at least one, in the order they were measured.
         share: of the values that lie below: 0.9 is the 90th percentile.
+        group: number of consecutive values that may resemble each other.
 
     References:
-        Hollander, Wolfe & Chicken (2014), section 3.6 (interval of a quantile).
+        Hollander, Wolfe & Chicken (2014), section 3.6 (interval of a quantile); Woodruff (1952),
+        Confidence Intervals for Medians and Other Position Measures (groups).
     """
-    ordered = np.sort(np.log(np.asarray(values, dtype=float)))
+    logs = np.log(np.asarray(values, dtype=float))
+    ordered = np.sort(logs)
     middle = float(np.quantile(ordered, share))
-    reach = 1.96 * math.sqrt(ordered.size * share * (1 - share))
+    variance = ordered.size * share * (1 - share)
+    starts = np.arange(0, logs.size, group)
+    if group > 1 < starts.size:
+        sums = np.add.reduceat((logs <= middle) - share, starts)
+        variance = max(variance, float(sums @ sums) * starts.size / (starts.size - 1))
+    reach = 1.96 * math.sqrt(variance)
     ranks = np.clip(ordered.size * share + np.array([-reach, reach]), 0, ordered.size - 1)
     low, high = ordered[ranks.astype(int)]
     return middle, float(high - low) / 2 / 1.96

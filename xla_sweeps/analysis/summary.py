@@ -16,7 +16,7 @@ import msgspec
 from xla_sweeps.analysis import speedup, stats
 from xla_sweeps.analysis.energy import ENERGY, energy_of, idle_power_of
 from xla_sweeps.analysis.estimates import LATENCY, Samples, Seconds, counting, figure
-from xla_sweeps.analysis.interval import built_in, figure_of, interval_of
+from xla_sweeps.analysis.interval import figure_of, interval_alone
 from xla_sweeps.analysis.judging import judged
 from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Key, Pool
 from xla_sweeps.schema.columns import ModeColumns, Verdict
@@ -36,6 +36,9 @@ from xla_sweeps.schema.row import (
 _T = TypeVar("_T")
 
 MIN_P99_CALLS = 1000
+
+LATENCY_GROUP = 5
+"""Consecutive single calls that resemble each other: 40 of them say as much as 16 others."""
 
 WITHHELD = (
     Status.WRONG_RESULT,
@@ -163,9 +166,18 @@ def _judged(
 def samples_of(records: Iterable[Record]) -> list[Samples]:
     """The blocks of each replicate that count."""
     return [
-        Samples(counted_rounds(record), contaminated=record.status is Status.CONTAMINATED)
+        Samples(
+            counted_rounds(record),
+            contaminated=record.status is Status.CONTAMINATED,
+            on_gpu=is_on_gpu(record),
+        )
         for record in records
     ]
+
+
+def is_on_gpu(record: Record) -> bool:
+    """True if a GPU was measured."""
+    return record.device.get("kind") == "gpu"
 
 
 def counted_rounds(record: Record) -> tuple[Round, ...]:
@@ -221,12 +233,17 @@ def _figures(trial: Measured) -> dict[Key, Figure]:
         made += _latencies([outcome.latencies_s for outcome in outcomes], label, busy)
         made += [_sustained(trial.counted, label), energy_of(trial.counted, label)]
     made.append(idle_power_of(trial.counted))
+    on_gpu = any(map(is_on_gpu, trial.records))
     for pair in comparison_pairs(trial.labels):
         made += [figure(name, trial.samples, *pair) for name in ("speedup", LATENCY)]
         counted, contaminated = counting(trial.samples, *pair)
-        made.append(None if contaminated else speedup.across_of(counted, *pair))
+        made.append(None if contaminated else speedup.across_of(counted, *pair, on_gpu=on_gpu))
         made.append(_figure("memory", pair, _memory_ratios(trial.counted, *pair), False))
-    return {(one.name, one.labels): one for one in made if one is not None}
+    return {
+        (one.name, one.labels): msgspec.structs.replace(one, on_gpu=on_gpu)
+        for one in made
+        if one is not None
+    }
 
 
 def _figure(
@@ -257,9 +274,13 @@ def _latencies(
     calls = sum(map(len, measured))
     for name, share in (("latency_p50", 0.5), ("latency_p90", 0.9), ("latency_p99", 0.99)):
         if measured and (share < 0.99 or calls >= MIN_P99_CALLS):
-            within = [stats.log_quantile(latencies_s, share) for latencies_s in measured]
+            within = [
+                stats.log_quantile(latencies_s, share, group=LATENCY_GROUP)
+                for latencies_s in measured
+            ]
             values, errors = zip(*within, strict=True)
-            yield figure_of(name, (label,), values, errors, contaminated=contaminated)
+            counts = [-(-len(latencies_s) // LATENCY_GROUP) for latencies_s in measured]
+            yield figure_of(name, (label,), values, errors, counts, contaminated=contaminated)
 
 
 def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) -> ModeSummary:
@@ -274,7 +295,7 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
 
     call_s = value("call", 1.0)
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
-    on_gpu = any(record.device.get("kind") == "gpu" for record in trial.records)
+    on_gpu = any(map(is_on_gpu, trial.records))
     return ModeSummary(
         label=label,
         columns=ModeColumns(
@@ -354,7 +375,7 @@ def _shown(one: Figure | None) -> Estimate | None:
     """A figure with its interval, as far as it does not depend on other trials."""
     if one is None:
         return None
-    interval = interval_of(one, built_in(one.name))
+    interval = interval_alone(one)
     value, low, high = map(math.exp, (interval.estimate, interval.low, interval.high))
     return Estimate(value=value, low=low, high=high)
 

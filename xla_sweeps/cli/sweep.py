@@ -39,7 +39,7 @@ from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.overrides import key_of, override_value
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep import search
-from xla_sweeps.sweep.anchors import ANCHOR, take_turns_if_needed
+from xla_sweeps.sweep.anchors import ANCHOR, DEVICE_ANCHOR, take_turns_if_needed
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Composer, Task, compose_all
 from xla_sweeps.sweep.definition import Sweep, load_sweep
@@ -269,12 +269,17 @@ def _driver(
     extra = ["ui=plain"]
     if not any(word.startswith("tracker.group=") for word in request.options.overrides):
         extra.append(f"tracker.group={override_value(name)}")
-    anchors: list[Task] = []
+    anchors: list[list[Task]] = []
     if any(task.wanted for task in plan.tasks):
-        seeds = range(request.slot_count)
-        anchors = [composer.anchor([*ANCHOR, f"seed={seed}"]) for seed in seeds]
+        on_gpu = any(slot.device.kind == "gpu" for slot in request.slots or ())
+        kinds = (ANCHOR, DEVICE_ANCHOR) if on_gpu else (ANCHOR,)
+        anchors = [
+            [composer.anchor([*words, f"seed={seed}"]) for words in kinds]
+            for seed in range(request.slot_count)
+        ]
     if len(anchors) > 1:
-        take_turns_if_needed(launcher, store, anchors, extra=extra, logs=logs, warn=board.warn)
+        first = [tasks[0] for tasks in anchors]
+        take_turns_if_needed(launcher, store, first, extra=extra, logs=logs, warn=board.warn)
     quick = all(task.effort == "quick" for task in plan.tasks)
 
     def died(task: Task, detail: str) -> Record:
@@ -286,7 +291,12 @@ def _driver(
         board,
         extra=extra,
         logs=logs,
-        backlog=Backlog(anchors, source, late_anchors=quick),
+        backlog=Backlog(
+            anchors,
+            source,
+            repeats=max((task.replicates for task in plan.tasks), default=1),
+            late_anchors=quick,
+        ),
         costs=plan.costs,
         record_death=died if request.slots else None,
         rematch=lambda task: assign_records(

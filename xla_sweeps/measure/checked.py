@@ -24,6 +24,7 @@ class Verdict(StrEnum):
     OK = "ok"
     BAD = "bad"
     IMPOSSIBLE = "not possible here"
+    REPORTED = "not judged"
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -52,8 +53,13 @@ def impossible(name: str, reason: str, expected: str) -> Checked:
     return Checked(name, reason, expected, Verdict.IMPOSSIBLE)
 
 
+def reported(name: str, figure: str, expected: str) -> Checked:
+    """A figure that is shown beside what was expected, and not judged."""
+    return Checked(name, figure, expected, Verdict.REPORTED)
+
+
 def judged_ratio(name: str, log_ratios: Sequence[float]) -> Checked:
-    """Compare a ratio with 1.
+    """Compare a ratio with 1, of two ways to measure one thing in one process.
 
     Args:
         name: what was checked.
@@ -71,9 +77,14 @@ def judged_interval(name: str, log_ratio: stats.Interval) -> Checked:
         name: what was checked.
         log_ratio: the logarithm of the ratio.
     """
-    middle, low, high = map(math.exp, (log_ratio.estimate, log_ratio.low, log_ratio.high))
-    figure = f"{middle:.4f} (95 %: {low:.4f} to {high:.4f})"
+    low, high, figure = math.exp(log_ratio.low), math.exp(log_ratio.high), ratio_words(log_ratio)
     differs = low > 1 + TOLERANCE or high < 1 - TOLERANCE
     if not differs and (high - low) / 2 > TELLING:
         return impossible(name, f"too noisy: {figure}", EXPECTED_RATIO)
     return judged(name, figure, EXPECTED_RATIO, ok=not differs)
+
+
+def ratio_words(log_ratio: stats.Interval) -> str:
+    """A ratio with its interval, from its logarithm."""
+    middle, low, high = map(math.exp, (log_ratio.estimate, log_ratio.low, log_ratio.high))
+    return f"{middle:.4f} (95 %: {low:.4f} to {high:.4f})"

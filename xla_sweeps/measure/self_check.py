@@ -19,7 +19,9 @@ from typing import TypeVar
 
 import msgspec
 
-from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.estimates import figure
+from xla_sweeps.analysis.interval import interval_alone
+from xla_sweeps.analysis.summary import samples_of, summarize
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.measure import runner
@@ -30,12 +32,15 @@ from xla_sweeps.measure.checked import (
     judged,
     judged_interval,
     judged_ratio,
+    ratio_words,
+    reported,
 )
 from xla_sweeps.measure.monitor import FOREIGN_CORES, Sampler
-from xla_sweeps.measure.rounds import Progress, log_ratios
+from xla_sweeps.measure.rounds import Progress
 from xla_sweeps.measure.tracking import tracker_named
 from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import Figure
 from xla_sweeps.system import nvml, programs
 from xla_sweeps.system.devices import Device, usable_cores
 from xla_sweeps.system.environment import child_environment
@@ -46,12 +51,16 @@ PROGRAM = "self_check"
 LIMIT_S = 180.0
 """Seconds that a program of the backend has."""
 
-AA_TRIAL = {
-    "gpu": ("model=mobilenet_v2", "resolution=96", "batch_size=32"),
-    "cpu": ("model=mnist_mlp", "batch_size=32"),
-}
+CPU_TRIAL = ("model=mnist_mlp", "batch_size=32")
+HOST_TRIAL = ("model=mobilenet_v2", "resolution=96", "batch_size=32")
+DEVICE_MODEL, BATCHES = "model=resnet50", (64, 128, 256, 512)
 
-AA_WORDS = ("modes=[graph,graph]", "effort=quick", "effort.replicates=3", "tracker=none")
+AA_WORDS = ("modes=[graph,graph]", "effort=quick", "tracker=none")
+
+PROCESSES = 3
+
+DEVICE_BOUND = 0.5
+"""The part of a call that enqueuing it may take where the device is the limit."""
 
 DESIGN = 4
 """Rounds in a Williams design of two modes."""
@@ -72,6 +81,9 @@ Answer = TypeVar("Answer")
 
 Say = Callable[[str], None]
 """Told in words what is being checked."""
+
+Measure = Callable[[Sequence[str], int], Sequence[Record]]
+"""Measures two copies of a mode of a trial in so many processes; returns all their records."""
 
 
 class _Unwatched:
@@ -204,38 +216,82 @@ def _start_orphan(command: Sequence[str], variables: Mapping[str, str]) -> int:
 def _trials(device: Device, say: Say) -> Iterator[Checked]:
     """Measure two copies of a mode in three processes, as any trial is measured."""
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-doctor-") as folder:
-        words = (f"device={device.label}", f"results_dir={folder}")
-        settings = settings_of(compose_config((*AA_TRIAL[device.kind], *AA_WORDS, *words)))
-        done = runner.run_trial(settings, screen=_Unwatched(say), tracker=tracker_named("none"))
-        if done.exit_code >= 128:
-            raise KeyboardInterrupt
-        records = [record for record in done.records if record.rounds]
-        missing = settings.trial.effort.replicates - len(records)
-        if missing:
-            failed = next((each.failure for each in done.records if each.failure), None)
-            text = failed.message if failed else "no rounds"
-            yield judged("A/A trial", f"{missing} processes failed: {text}", "none", ok=False)
-        yield from judge_trials(records, device)
+
+        def measure(words: Sequence[str], replicates: int) -> Sequence[Record]:
+            place = (f"device={device.label}", f"results_dir={folder}")
+            count = f"effort.replicates={replicates}"
+            settings = settings_of(compose_config((*words, *AA_WORDS, count, *place)))
+            done = runner.run_trial(settings, screen=_Unwatched(say), tracker=tracker_named("none"))
+            if done.exit_code >= 128:
+                raise KeyboardInterrupt
+            return done.records
+
+        yield from check_copies(device, measure)
+
+
+def check_copies(device: Device, measure: Measure) -> Iterator[Checked]:
+    """Judge copies of a mode that the device limits; show those that the host limits.
+
+    On a GPU the batch is doubled until enqueuing a call takes less than half of it.
+    """
+    words, records, text = CPU_TRIAL, list[Record](), ""
+    if device.kind == "gpu":
+        if host_bound := copies_of([one for one in measure(HOST_TRIAL, 1) if one.rounds]):
+            name = "A/A where the host is the limit"
+            yield reported(name, ratio_words(interval_alone(host_bound)), EXPECTED_RATIO)
+        for batch in BATCHES:
+            words = (DEVICE_MODEL, f"batch_size={batch}")
+            records = [*measure(words, 1)]
+            share = enqueue_share([one for one in records if one.rounds])
+            if share is None or share < DEVICE_BOUND:
+                break
+            text = f"enqueuing takes {share:.0%} of a call of {batch} images"
+        if text and (share is None or share >= DEVICE_BOUND):  # or memory did not suffice for more
+            yield impossible("A/A where the device is the limit", text, EXPECTED_RATIO)
+            return
+    records += measure(words, PROCESSES - len(records))
+    good = [one for one in records if one.rounds]
+    if len(good) < PROCESSES:
+        failed = next((one.failure for one in records if one.failure), None)
+        text = failed.message if failed else "no rounds"
+        text = f"{PROCESSES - len(good)} processes failed: {text}"
+        yield judged("A/A trial", text, "none", ok=False)
+    yield from judge_trials(good, device)
+
+
+def enqueue_share(records: Sequence[Record]) -> float | None:
+    """Time to enqueue a call / time of the call, of the mode where it is most."""
+    modes = summarize(records, pool=None).modes if records else ()
+    shares = [mode.host_bound_index for mode in modes if mode.host_bound_index is not None]
+    return max(shares, default=None)
 
 
 def judge_trials(records: Sequence[Record], device: Device) -> Iterator[Checked]:
-    """Check an A/A trial: its ratios, its start, its designs, its counters.
+    """Check an A/A trial: its ratio, its start, its designs, its counters.
 
     Args:
         records: one of each process.
         device: where it was measured.
     """
-    estimates, firsts = [], []
-    for record in records:
-        one, other = record.trial.modes
-        ratios = log_ratios(record.rounds, one, other)
-        yield judged_ratio(f"A/A in process {record.replicate + 1}", ratios)
-        estimates.append(stats.signed_rank_interval(ratios).estimate)
-        firsts += first_against_last(record)
-    yield _across(estimates)
+    yield judged_copies(copies_of(records))
     yield _starts(records)
+    firsts = [ratio for record in records for ratio in first_against_last(record)]
     yield judged_ratio("first / last block of a design", firsts)
     yield _gpu_counters(records) if device.kind == "gpu" else _cpu_counters(device)
+
+
+def copies_of(records: Sequence[Record]) -> Figure | None:
+    """The log ratio of both copies over processes, as a trial's."""
+    return figure("speedup", samples_of(records), *records[0].trial.modes) if records else None
+
+
+def judged_copies(ratio: Figure | None) -> Checked:
+    """Compare a ratio over processes with 1; one process alone says too little."""
+    count = ratio.replicates if ratio else 0
+    name = f"A/A over {count} processes"
+    if ratio is None or count < 2:
+        return impossible(name, "too few processes", EXPECTED_RATIO)
+    return judged_interval(name, interval_alone(ratio))
 
 
 def first_against_last(record: Record) -> list[float]:
@@ -247,17 +303,6 @@ def first_against_last(record: Record) -> list[float]:
         last = next(block for block in design[-1].blocks if block.mode == first.mode)
         ratios.append(math.log(first.call_s / last.call_s))
     return ratios
-
-
-def _across(estimates: Sequence[float]) -> Checked:
-    """Judge the mean ratio over processes by how these differ."""
-    name = f"A/A over {len(estimates)} processes"
-    if len(estimates) < 2:
-        return impossible(name, "too few processes", EXPECTED_RATIO)
-    count = len(estimates)
-    error = statistics.stdev(estimates) / math.sqrt(count)
-    mean = stats.interval_about(statistics.fmean(estimates), error, freedom=count - 1)
-    return judged_interval(name, mean)
 
 
 def _starts(records: Sequence[Record]) -> Checked:

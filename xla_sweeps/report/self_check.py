@@ -12,7 +12,7 @@ WIDTH = 80
 
 _INDENT = 6
 
-_MARKS = {Verdict.OK: "ok", Verdict.BAD: "bad", Verdict.IMPOSSIBLE: "--"}
+_MARKS = {Verdict.OK: "ok", Verdict.BAD: "bad", Verdict.IMPOSSIBLE: "--", Verdict.REPORTED: "--"}
 
 
 def page(checks: Sequence[Checked], facts: Mapping[str, str]) -> str:
@@ -29,10 +29,11 @@ def page(checks: Sequence[Checked], facts: Mapping[str, str]) -> str:
     lines.append("")
     for check in checks:
         lines += _wrapped(f"{_MARKS[check.verdict]:<{_INDENT}}{check.name}: {check.figure}")
-        remark = f"; {check.verdict}" if check.verdict is Verdict.IMPOSSIBLE else ""
+        remark = "" if check.verdict in (Verdict.OK, Verdict.BAD) else f"; {check.verdict}"
         lines += _wrapped(f"{'':<{_INDENT}}expected: {check.expected}{remark}")
     counts = Counter(check.verdict for check in checks)
-    lines += ["", ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)]
+    shown = [each for each in Verdict if counts[each] or each is not Verdict.REPORTED]
+    lines += ["", ", ".join(f"{counts[verdict]} {verdict}" for verdict in shown)]
     return "\n".join(lines) + "\n"
 
 

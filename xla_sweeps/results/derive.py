@@ -221,7 +221,7 @@ def facts_of(trial: TrialSummary) -> Facts:
 def settled(table: pyarrow.Table, facts: Mapping[str, Facts]) -> pyarrow.Table:
     """The rows with what depends on other trials: interval, floor, verdict and the flag `drift`."""
     spans = noise.spans_of(
-        (run.device, run.started_at, run.level)
+        (run.device, run.trial_id, run.started_at, run.level)
         for fact in facts.values()
         for run in fact.runs
         if run.level is not None

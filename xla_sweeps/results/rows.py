@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _Made = TypeVar("_Made")
 
-VERSION = 22
+VERSION = 23
 
 _LIMIT_BYTES = 2**30
 

@@ -42,6 +42,9 @@ class Figure(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
         between: variance of these numbers; 0 for a single one.
         contaminated: whether all that counts is contaminated.
         loaded: whether contaminated rounds count, for want of others.
+        scatter: variance of one round, as the error of its replicates says it: a spike does not
+            change it; 0 where it is not known.
+        on_gpu: whether the device is a GPU.
     """
 
     name: str
@@ -52,6 +55,8 @@ class Figure(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
     between: float
     contaminated: bool = False
     loaded: bool = False
+    scatter: float = 0.0
+    on_gpu: bool = False
 
 
 class ModeState(msgspec.Struct, frozen=True, kw_only=True):

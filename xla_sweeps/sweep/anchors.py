@@ -23,6 +23,9 @@ ANCHOR = (
 )
 """The trial that a long sweep repeats: an A/A pair, so that it counts for the A/A floor as well."""
 
+DEVICE_ANCHOR = ("model=resnet50", "batch_size=64", *ANCHOR[2:])
+"""That of a GPU, which waits for the host in the other; its day is that of trials alike."""
+
 TOLERANCE = 0.01
 """Slots do not interfere where the whole interval of the change lies within it."""
 

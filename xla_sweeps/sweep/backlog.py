@@ -18,7 +18,8 @@ class Backlog:
     """The tasks that are not running.
 
     Args:
-        anchors: the anchor trial, once for each slot, so that all can be measured at once; or none.
+        anchors: the anchor trials of each slot, so that all can be measured at once; or none.
+        repeats: replicates of an anchor each time: as many as trials have.
         source: proposes further tasks.
         late_anchors: only after the first half hour, so that a short sweep has none.
 
@@ -29,14 +30,15 @@ class Backlog:
 
     def __init__(
         self,
-        anchors: Sequence[Task] = (),
+        anchors: Sequence[Sequence[Task]] = (),
         source: Search | None = None,
         *,
+        repeats: int = 1,
         late_anchors: bool = False,
     ) -> None:
         self.tasks: list[Task] = []
         self.anchors_owed = False
-        self._anchors = list(anchors)
+        self._anchors, self._repeats = list(anchors), repeats
         self._anchors_at = time.monotonic() + ANCHORS_EVERY_S if late_anchors else -math.inf
         self._anchors_due: list[tuple[Task, str | None]] = []
         self._anchored = False
@@ -68,7 +70,7 @@ class Backlog:
 
     def is_anchor(self, task: Task) -> bool:
         """True if a task is an anchor."""
-        return any(task is anchor for anchor in self._anchors)
+        return any(task is anchor for anchors in self._anchors for anchor in anchors)
 
     @property
     def waiting(self) -> list[Task]:
@@ -102,10 +104,14 @@ class Backlog:
                 self._source.done(task)
 
     def call_anchors(self, launcher: Launcher, *, now: float) -> None:
-        """Have the anchor trial run next, on each slot that can be chosen."""
+        """Have the anchor trials run next, on each slot that can be chosen."""
         if self._anchors:
             slots = launcher.slots() if launcher.targets else [None]
-            self._anchors_due = list(zip(self._anchors, slots, strict=False))
+            self._anchors_due = self._repeats * [
+                (anchor, slot)
+                for anchors, slot in zip(self._anchors, slots, strict=False)
+                for anchor in anchors
+            ]
             self._anchors_at = now + ANCHORS_EVERY_S
             self._anchored, self.anchors_owed = True, False
 
