@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -132,3 +133,23 @@ def _printed(python: Path, *arguments: str) -> Any:
     )
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout.splitlines()[-1])
+
+
+def test_a_gpu_that_jax_does_not_see_is_one_line_with_what_to_do(python: Path) -> None:
+    program = (
+        "from types import SimpleNamespace\n"
+        "from xla_sweeps.backends.jax.backend import _device\n"
+        "from xla_sweeps.errors import DeviceError\n"
+        "try:\n    print(_device(SimpleNamespace(device='gpu:0')))\n"
+        "except DeviceError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [python, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JAX_PLATFORMS": "cuda", "KERAS_BACKEND": "jax"},
+        check=False,
+    )
+    (line,) = done.stdout.splitlines()
+    assert "sees no GPU (its plugin for CUDA is missing)" in line, done.stderr
+    assert line.endswith("pip install 'jax[cuda13]'")

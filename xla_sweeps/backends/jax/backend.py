@@ -77,9 +77,9 @@ class Jax:
 def _device(trial: Trial) -> Any:
     try:
         return jax.devices("cpu" if trial.device == "cpu" else "gpu")[0]
-    except RuntimeError as error:
+    except (AssertionError, RuntimeError) as error:
+        why = " ".join(str(error).split())[:200] or "its plugin for CUDA is missing"
         raise DeviceError(
-            f"device={trial.device}: JAX {jax.__version__} sees no GPU "
-            f"({' '.join(str(error).split())[:200]}); install CUDA for it: "
-            "pip install 'jax[cuda13]'"
+            f"device={trial.device}: JAX {jax.__version__} sees no GPU ({why}); "
+            "install CUDA for it: pip install 'jax[cuda13]'"
         ) from error
