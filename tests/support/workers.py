@@ -17,6 +17,7 @@ LONGEST = (
     *NAMES,
     "tests/backends/torch/test_torch.py",
     "tests/backends/jax/test_jax.py",
+    "tests/backends/test_accelerator.py",
     "tests/sweep/launchers/test_slurm.py",
     "tests/end_to_end/test_faults.py",
     "tests/end_to_end/test_trial.py",

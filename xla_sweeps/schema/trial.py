@@ -292,6 +292,11 @@ class Trial:
         return baseline_of(self.modes)
 
     @property
+    def on_accelerator(self) -> bool:
+        """True on a device that has memory of its own and queues calls, unlike the CPU."""
+        return self.device != "cpu"
+
+    @property
     def workers(self) -> tuple[tuple[str, ...], ...]:
         """The labels that each measuring process measures: a backend's, or one copy of each."""
         groups = tuple(by_backend(self.modes).values())

@@ -165,7 +165,11 @@ class Replicate:
         0.03 s.
         """
         mode = mode_of(label)
-        if self._started_up or mode.execution is Execution.EAGER or self._job.trial.device == "cpu":
+        if (
+            self._started_up
+            or mode.execution is Execution.EAGER
+            or not self._job.trial.on_accelerator
+        ):
             return
         self._started_up = True
         self._model.bind(str(mode)).first_call_s()

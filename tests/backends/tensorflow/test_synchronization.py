@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -14,6 +13,7 @@ from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.worker.stand_in import VARIABLE
 
 pytestmark = pytest.mark.tf
 
@@ -91,7 +91,8 @@ def test_where_nothing_waits_nothing_is_measured() -> None:
 
 
 def test_a_worker_tests_its_own_modes_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    trial = replace(TRIAL, modes=("graph", "xla", "torch_export", "jax_xla"))
+    modes = ("graph", "xla", "torch_export", "jax_xla")
+    trial = replace(TRIAL, device="gpu:0", modes=modes)
     bench = Bench(
         trial=trial,
         device="/device:GPU:0",
@@ -99,8 +100,7 @@ def test_a_worker_tests_its_own_modes_only(monkeypatch: pytest.MonkeyPatch) -> N
         facts=ModelFacts.of(trial.model),
         modes=("graph", "xla"),
     )
-    small = partial(synchronization.self_test, side=64)
-    monkeypatch.setattr(synchronization, "self_test", small)
+    monkeypatch.setenv(VARIABLE, "1")
     assert list(bench.synchronization()["modes"]) == ["graph", "xla"]
 
 

@@ -19,6 +19,7 @@ from xla_sweeps.backends.keras.bench import INPUT_BATCHES, check_batch, facts_of
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.worker.stand_in import stands_in
 
 BENCHES: Mapping[Scenario, type[JaxBench]] = {
     Scenario.CALL: JaxBench,
@@ -61,7 +62,7 @@ class Jax:
         rng = np.random.default_rng(trial.seed)
         bench = BENCHES[trial.scenario](
             trial=trial,
-            device=_device(trial).platform,
+            device=str(_device(trial)),
             built=built,
             facts=facts_of(trial, built),
             modes=job.modes,
@@ -75,8 +76,10 @@ class Jax:
 
 
 def _device(trial: Trial) -> Any:
+    if not trial.on_accelerator or stands_in():
+        return jax.devices("cpu")[int(trial.on_accelerator)]
     try:
-        return jax.devices("cpu" if trial.device == "cpu" else "gpu")[0]
+        return jax.devices("gpu")[0]
     except (AssertionError, RuntimeError) as error:
         why = " ".join(str(error).split())[:200] or "its plugin for CUDA is missing"
         raise DeviceError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -13,24 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from xla_sweeps.backends.jax.macs import count_macs
-from xla_sweeps.backends.jax.modes import JaxExecutable
+from xla_sweeps.backends.jax.modes import JaxExecutable, runs_in_order
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import KerasBench
+from xla_sweeps.backends.keras.bench import KerasBench, busy_side, waits
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE
 from xla_sweeps.backends.keras.sources.inputs import drawn
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.measure import protocol, timing
+from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode, mode_in, mode_of
 from xla_sweeps.schema.trial import InputSpec
 from xla_sweeps.worker.backend import Tell
-
-CHAIN_S = 0.15
-"""Time of the calls of the synchronization's test, seconds."""
-
-MATRIX_SIDES = {"cpu": 1024, "gpu": 4096}
-"""Side of the matrices of that test: their product keeps the device busy, and not the host."""
 
 
 @dataclass
@@ -39,23 +33,15 @@ class JaxBench(KerasBench[JaxExecutable]):
 
     def synchronization(self) -> Mapping[str, Any]:
         """Prove that a synchronization waits: JAX queues, on a CPU too."""
-        side = MATRIX_SIDES[self.device]
+        side = busy_side(self.trial)
         matrix = jnp.full((side, side), 1 / side)  # its square is itself
-        tests = {}
+        if not runs_in_order(matrix):
+            raise XlaSweepsError("JAX does not run calls in order, so it cannot be timed")
+        executables = {}
         for mode in dict.fromkeys(map(mode_of, self.modes)):
-            executable = JaxExecutable.bind(lambda side: side @ side, mode, [matrix])
-            executable.first_call_s()
-            test = timing.sync_self_test(executable, seconds=CHAIN_S, clock=time.perf_counter_ns)
-            if not test.works:
-                raise XlaSweepsError("block_until_ready does not wait, so JAX cannot be timed")
-            tests[str(mode)] = test
-        return {
-            "works": True,
-            "queued": all(test.queued for test in tests.values()),
-            "by_reading": False,
-            "note": "",
-            "modes": {label: asdict(test) for label, test in tests.items()},
-        }
+            executables[str(mode)] = JaxExecutable.bind(lambda one: one @ one, mode, [matrix])
+            executables[str(mode)].first_call_s()
+        return waits(executables, wait="block_until_ready")
 
     def eagerly(self, batch: Any) -> list[np.ndarray]:
         """Outputs of an eager call of a batch: one float64 array per head."""
@@ -95,7 +81,7 @@ class JaxBench(KerasBench[JaxExecutable]):
 
     def prove(self, executable: JaxExecutable) -> Mapping[str, Any]:
         """Evidence of what is in force of a mode."""
-        return executable.effective(platform=self.device)
+        return executable.effective(device=self.device)
 
     def note_build(self, executable: JaxExecutable, tell: Tell) -> None:
         """Note the multiply-accumulates of what was traced."""

@@ -167,7 +167,7 @@ class JaxFindings(Findings):
     def _time_calls(self, compiled: JaxExecutable, work: Work) -> None:
         eager = self._bench.bind(Mode.JAX_EAGER)
         eager.first_call_s()
-        on_cpu = self._bench.device == "cpu"
+        on_cpu = not self._bench.trial.on_accelerator
         ran = {str(Mode.JAX_EAGER): eager, str(Mode.JAX_XLA): compiled}
         self.note(roofline=roofline.measured(work, ran, bind=_bound, on_cpu=on_cpu))
 

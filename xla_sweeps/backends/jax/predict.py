@@ -28,15 +28,15 @@ class PredictExecutable(Calls, JaxExecutable):
         jitted = _jitted(self.made)
         return int(jitted._cache_size()) if jitted else 0  # private, tried on JAX 0.10.2
 
-    def effective(self, *, platform: str) -> dict[str, Any]:
+    def effective(self, *, device: str) -> dict[str, Any]:
         """Evidence of what is in force, read back from what Keras made and by another call."""
         with compilations() as again:
             self.step()
         arrays = [variable.value for variable in self.model.variables]
-        places = {device for array in arrays for device in array.devices()}
-        elsewhere = sorted(str(device) for device in places if device.platform != platform)
+        places = sorted({str(place) for array in arrays for place in array.devices()})
+        elsewhere = [place for place in places if place != device]
         asked, jitted = self.mode.execution is Execution.XLA, self.traces() > 0
-        problems = [f"weights are on {place}, not on {platform}" for place in elsewhere]
+        problems = [f"weights are on {place}, not on {device}" for place in elsewhere]
         if asked and not jitted:
             problems.append(lowered(self.model) or "jax.jit compiled no program")
         if jitted and not asked:
@@ -48,7 +48,7 @@ class PredictExecutable(Calls, JaxExecutable):
             "jit_compile_asked": asked,
             "jit_compile": bool(self.model.jit_compile),
             "recompilations": len(again),
-            "device": sorted(map(str, places)),
+            "device": places,
             "elsewhere": elsewhere,
             "in_force": not problems,
             "reason": "; ".join(problems),

@@ -9,8 +9,8 @@ import gc
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -19,13 +19,14 @@ import numpy as np
 
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.building import BuiltModel
-from xla_sweeps.errors import ConfigError
-from xla_sweeps.measure import agreement, protocol
+from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import INPUTS, Agreement, Flag, Flagged, Phase
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import InputSpec, Trial
 from xla_sweeps.worker.backend import Executable, Tell
+from xla_sweeps.worker.stand_in import stands_in
 
 INPUT_BATCHES = INPUTS
 REFERENCE_IMAGES = 2
@@ -36,6 +37,9 @@ TRIVIAL_SYNCHRONIZATION = {
     "by_reading": False,
     "note": "trivial: calls on a CPU return when they are done",
 }
+
+CHAIN_S = 0.15
+"""Time of the calls in a test of the synchronization: far longer than reading a number takes."""
 
 NUDGE = 1e-6
 """Relative change of the inputs, as small as rounding."""
@@ -183,12 +187,47 @@ class KerasBench(ABC, Generic[E]):
             self.later_references.get(position) if position else self.reference,
             precision=self.trial.precision,
             classes=self.trial.model.task == "classification",
-            gpu=self.trial.device != "cpu",
+            gpu=self.trial.on_accelerator,
         )
 
     def runs_away(self, executable: E, calls: int) -> str:
         """Reason why calls in a row are no steady state; "" where they are."""
         return ""
+
+
+def busy_side(trial: Trial) -> int:
+    """Side of square matrices whose product keeps the trial's device busy, not the host."""
+    return 4096 if trial.on_accelerator and not stands_in() else 1024
+
+
+def waits(executables: Mapping[str, timing.Drainable], *, wait: str) -> dict[str, Any]:
+    """The record of a synchronization that waits for each of these executables.
+
+    Args:
+        executables: of each mode one that keeps the device busy; it was called.
+        wait: what the synchronization calls.
+
+    Raises:
+        XlaSweepsError: it does not wait.
+    """
+    tests = {
+        label: timing.sync_self_test(each, seconds=CHAIN_S, clock=time.perf_counter_ns)
+        for label, each in executables.items()
+    }
+    if not all(test.works for test in tests.values()):
+        raise XlaSweepsError(f"{wait} does not wait for the device, so it cannot be timed")
+    return sync_record(tests)
+
+
+def sync_record(tests: Mapping[str, timing.SyncTest]) -> dict[str, Any]:
+    """The record of tests of a synchronization that works in every mode."""
+    return {
+        "works": True,
+        "queued": all(test.queued for test in tests.values()),
+        "by_reading": False,
+        "note": "",
+        "modes": {label: asdict(test) for label, test in tests.items()},
+    }
 
 
 def nudged(batch: Any) -> Any:

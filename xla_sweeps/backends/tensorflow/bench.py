@@ -19,6 +19,7 @@ from xla_sweeps.backends.keras.bench import (
     INPUT_BATCHES,
     TRIVIAL_SYNCHRONIZATION,
     KerasBench,
+    busy_side,
     check_batch,
     facts_of,
 )
@@ -76,9 +77,9 @@ class Bench(KerasBench[modes.ModeExecutable]):
 
     def synchronization(self) -> Mapping[str, Any]:
         """The self-test of the synchronization; not needed on a CPU, where calls do not queue."""
-        if "GPU" not in self.device:
+        if not self.trial.on_accelerator:
             return TRIVIAL_SYNCHRONIZATION
-        sync = synchronization.self_test(map(mode_of, self.modes))
+        sync = synchronization.self_test(map(mode_of, self.modes), side=busy_side(self.trial))
         self.sync_by_reading = sync["by_reading"]
         return sync
 

@@ -32,7 +32,7 @@ def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
     }
     clusters = any(mode_of(label).execution is Execution.AUTOCLUSTER for label in trial.modes)
     names = flag_names(given.get("TF_XLA_FLAGS", "")) | set(runtime.tf_xla_flags)
-    if clusters and trial.device == "cpu" and CPU_CLUSTERING_FLAG not in names:
+    if clusters and not trial.on_accelerator and CPU_CLUSTERING_FLAG not in names:
         flags["TF_XLA_FLAGS"].append(f"--{CPU_CLUSTERING_FLAG}")
     switches = {
         "onednn": None if runtime.onednn is None else int(runtime.onednn),

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow.libraries import loaded_libraries
 from xla_sweeps.errors import DeviceError, how_to_install
+from xla_sweeps.worker.stand_in import stands_in
 
 
 def tf_device(device: str) -> str:
@@ -25,6 +26,8 @@ def tf_device(device: str) -> str:
     Raises:
         DeviceError: TensorFlow does not see the requested GPU.
     """
+    if device.startswith("gpu") and stands_in():
+        return "/device:CPU:1"
     if device.startswith("gpu"):
         if not tf.config.list_physical_devices("GPU"):
             raise DeviceError(f"device={device}: TensorFlow {tf.__version__} {_why_no_gpu()}")
@@ -63,6 +66,10 @@ def configure(*, tf32: bool, seed: int) -> None:
     """Set what holds for the whole process: GPU memory allocated on demand, TF32, fixed seeds."""
     for gpu in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(gpu, True)
+    if stands_in():
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        both = [tf.config.LogicalDeviceConfiguration()] * 2
+        tf.config.set_logical_device_configuration(cpu, both)
     tf.config.experimental.enable_tensor_float_32_execution(tf32)
     keras.utils.set_random_seed(seed)
 

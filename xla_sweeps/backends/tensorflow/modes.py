@@ -110,6 +110,7 @@ class ModeExecutable:
         if self.restore is not None:
             return False
         self.inputs = mixed(self.inputs)
+        devices.synchronize()  # they are on the device
         return True
 
     def first_call_s(self) -> float:

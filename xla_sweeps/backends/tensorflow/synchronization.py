@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import tensorflow as tf
 
+from xla_sweeps.backends.keras.bench import CHAIN_S, sync_record
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure import timing
 from xla_sweeps.schema.modes import Mode
 
-CHAIN_S = 0.15
-"""Time that the device works on the calls of a test: far longer than reading a scalar takes."""
 
-MATRIX_SIDE = 4096
-
-
-def self_test(wanted: Iterable[Mode], *, side: int = MATRIX_SIDE) -> dict[str, Any]:
+def self_test(wanted: Iterable[Mode], *, side: int) -> dict[str, Any]:
     """Test the synchronization with products of matrices, which keep the device busy, not the host.
 
     Args:
@@ -51,15 +46,8 @@ def prove(
             executable.sync_by_reading = by_reading
             tests[label] = timing.sync_self_test(executable, seconds=CHAIN_S, clock=clock)
         if all(test.works for test in tests.values()):
-            return {
-                "works": True,
-                "queued": all(test.queued for test in tests.values()),
-                "by_reading": by_reading,
-                "note": "sync_devices() does not wait; a scalar is read instead"
-                if by_reading
-                else "",
-                "modes": {label: asdict(test) for label, test in tests.items()},
-            }
+            note = "sync_devices() does not wait; a scalar is read instead" if by_reading else ""
+            return {**sync_record(tests), "by_reading": by_reading, "note": note}
     raise XlaSweepsError(
         "neither sync_devices() nor reading a result waits for this device, so it cannot be timed"
     )

@@ -19,6 +19,7 @@ from xla_sweeps.backends.torch.training import TrainBench
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.schema.modes import Execution, Scenario, mode_of
 from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.worker.stand_in import stands_in
 
 BENCHES: Mapping[Scenario, type[TorchBench]] = {
     Scenario.CALL: TorchBench,
@@ -84,7 +85,7 @@ def _start_compiler() -> None:
 
 
 def _device(trial: Trial) -> str:
-    if trial.device == "cpu":
+    if not trial.on_accelerator or stands_in():
         return "cpu"
     if not torch.cuda.is_available():
         raise DeviceError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -14,21 +14,16 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION, KerasBench
+from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION, KerasBench, busy_side, waits
 from xla_sweeps.backends.keras.sources.inputs import drawn
 from xla_sweeps.backends.torch.modes import TorchExecutable, read
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.measure import protocol, timing
+from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.trial import InputSpec
 from xla_sweeps.worker.backend import Tell
-
-CHAIN_S = 0.15
-"""Time of the calls of the synchronization's test, seconds."""
-
-MATRIX_SIDE = 4096
 
 _TYPES = {"float32": "f32", "mixed_float16": "f16", "mixed_bfloat16": "bf16"}
 """Types in which products are computed, by the precision."""
@@ -40,21 +35,13 @@ class TorchBench(KerasBench[TorchExecutable]):
 
     def synchronization(self) -> Mapping[str, Any]:
         """Prove that a synchronization waits."""
-        if self.device == "cpu":
+        if not self.trial.on_accelerator:
             return TRIVIAL_SYNCHRONIZATION
-        matrix = torch.full((MATRIX_SIDE, MATRIX_SIDE), 1 / MATRIX_SIDE, device=self.device)
-        executable = TorchExecutable.bind(lambda side: side @ side, Mode.TORCH_EAGER, [matrix])
+        side = busy_side(self.trial)
+        matrix = torch.full((side, side), 1 / side, device=self.device)
+        executable = TorchExecutable.bind(lambda one: one @ one, Mode.TORCH_EAGER, [matrix])
         executable.first_call_s()
-        test = timing.sync_self_test(executable, seconds=CHAIN_S, clock=time.perf_counter_ns)
-        if not test.works:
-            raise XlaSweepsError("torch.cuda.synchronize does not wait, so it cannot be timed")
-        return {
-            "works": True,
-            "queued": test.queued,
-            "by_reading": False,
-            "note": "",
-            "modes": {str(Mode.TORCH_EAGER): asdict(test)},
-        }
+        return waits({str(Mode.TORCH_EAGER): executable}, wait="torch.cuda.synchronize")
 
     def eagerly(self, batch: Any) -> list[np.ndarray]:
         """Outputs of an eager call of a batch: one float64 array per head."""

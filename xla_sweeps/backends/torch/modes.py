@@ -106,8 +106,9 @@ class TorchExecutable:
         keras.tree.flatten(self.last)[-1].reshape(-1)[0].item()
 
     def renew(self) -> bool:
-        """Replace the inputs by new ones."""
+        """Replace the inputs by new ones, and wait until they are on the device."""
         self.inputs = keras.tree.map_structure(keras.ops.convert_to_tensor, mixed(self.inputs))
+        self.synchronize()
         return True
 
     def first_call_s(self) -> float:

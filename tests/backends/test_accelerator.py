@@ -1,0 +1,116 @@
+"""Every scenario, mode and backend once on a stand-in for an accelerator, through real workers."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from stand_in import GREEDY, PLACES, measured, trial_of
+
+from xla_sweeps.measure.replicate import ReplicateResult
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import SCENARIOS, Scenario
+
+pytestmark = [
+    pytest.mark.accelerator,
+    pytest.mark.tf,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),  # the environments are made first
+]
+
+WORDS = {
+    Scenario.DETECT: ("model=yolo_v8_xs", "resolution=32", "batch_size=2"),
+    Scenario.PREDICT: ("batches=2",),
+    Scenario.FIT: ("batches=2",),
+}
+
+MODES = {
+    (backend, scenario): tuple(
+        str(mode)
+        for mode in facts.modes
+        # Of which a graph is captured depends on the version of PyTorch.
+        if mode.backend == backend and "compile" not in str(mode)
+    )
+    for scenario, facts in SCENARIOS.items()
+    for backend in PLACES
+}
+
+NEEDS = {
+    "torch": (
+        pytest.mark.skipif(
+            sys.version_info[:2] != (3, 11) or shutil.which("g++") is None,
+            reason="torch's wheel is for Python 3.11, and torch.compile needs g++",
+        ),
+    )
+}
+
+CASES = [
+    pytest.param(*key, mode, marks=NEEDS.get(key[0], ()))
+    for key, modes in MODES.items()
+    for mode in modes
+]
+
+MODES_ON_THE_HOST = ("input",)
+
+
+@cache
+def result_of(backend: str, scenario: Scenario) -> ReplicateResult:
+    with TemporaryDirectory() as folder:
+        words, modes = WORDS.get(scenario, ()), MODES[backend, scenario]
+        trial = trial_of(Path(folder), f"scenario={scenario}", *words, modes=modes)
+        result, log = measured(trial, Path(folder))
+    assert result.finished, (result.failure, log)
+    return result
+
+
+@pytest.mark.parametrize(("backend", "scenario", "mode"), CASES)
+def test_a_mode_computes_on_the_accelerator_what_eager_computes(
+    backend: str, scenario: Scenario, mode: str
+) -> None:
+    outcome = result_of(backend, scenario).modes[mode]
+    assert outcome.status is Status.OK, outcome.failure
+    assert outcome.effective["in_force"]
+    assert outcome.agreement is not None
+    assert outcome.agreement.ok
+    if mode not in MODES_ON_THE_HOST:
+        assert any(re.fullmatch(PLACES[backend], place) for place in outcome.effective["device"])
+        assert outcome.effective["elsewhere"] == []
+
+
+@pytest.mark.parametrize(
+    "backend", [pytest.param(name, marks=NEEDS.get(name, ())) for name in PLACES]
+)
+def test_waiting_is_tested_in_each_mode_that_queues(backend: str) -> None:
+    sync = result_of(backend, Scenario.CALL).sync
+    asked = MODES[backend, Scenario.CALL]
+    assert sync["works"]
+    assert set(sync["modes"]) == set(asked if backend != "torch" else ("torch_eager",))
+    for test in sync["modes"].values():
+        assert test["works"]
+        assert test["synced_s"] + test["after_s"] >= 0.15
+    assert sync["queued"] is (backend == "jax")  # the others' calls on a CPU return when done
+
+
+@NEEDS["torch"][0]
+def test_workers_of_three_backends_test_their_own_modes(tmp_path: Path) -> None:
+    modes = ("graph", "jax_xla", "torch_eager")
+    result, log = measured(trial_of(tmp_path, modes=modes), tmp_path)
+    assert result.finished, (result.failure, log)
+    assert {outcome.status for outcome in result.modes.values()} == {Status.OK}
+    parts = ("modes", "jax.modes", "torch.modes")
+    assert [list(result.sync[part]) for part in parts] == [[mode] for mode in modes]
+
+
+@pytest.mark.parametrize("mode", ["xla", "jax_xla"])
+def test_a_model_that_needs_too_much_memory_runs_out_of_it(mode: str, tmp_path: Path) -> None:
+    trial = trial_of(tmp_path, modes=(mode,), code=GREEDY)
+    result, _ = measured(trial, tmp_path)
+    assert not result.finished
+    assert result.status in (Status.OOM_GPU, Status.OOM_HOST)
+    assert result.failure is not None
+    assert "try batch_size=1" in result.failure.hint
