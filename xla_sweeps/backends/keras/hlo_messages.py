@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-_PACKAGE = "xla_sweeps.hlo"
+from xla_sweeps.backends.keras.messages import PACKAGE, declared_pool, message_class
 
 _TYPES = re.findall(
     r"\w+",
@@ -21,7 +19,21 @@ _TYPES = re.findall(
 """Types of elements by their numbers."""
 
 _FIELDS = {
-    "Module": {"computations": (3, "Computation*"), "entry_computation_id": (6, "int64")},
+    "Program": {"hlo_module": (1, "Module")},
+    "Module": {
+        "name": (1, "string"),
+        "computations": (3, "Computation*"),
+        "id": (5, "int64"),
+        "entry_computation_id": (6, "int64"),
+        "stack_frame_index": (17, "StackFrames"),
+    },
+    "StackFrames": {
+        "file_names": (1, "string*"),
+        "file_locations": (3, "FileLocation*"),
+        "stack_frames": (4, "StackFrame*"),
+    },
+    "FileLocation": {"file_name_id": (1, "int32"), "line": (3, "int32")},
+    "StackFrame": {"file_location_id": (1, "int32"), "parent_frame_id": (2, "int32")},
     "Computation": {
         "name": (1, "string"),
         "instructions": (2, "Instruction*"),
@@ -59,7 +71,13 @@ _FIELDS = {
         "u32s": (6, "uint32*"),
         "u64s": (7, "uint64*"),
     },
-    "Metadata": {"op_type": (1, "string"), "op_name": (2, "string")},
+    "Metadata": {
+        "op_type": (1, "string"),
+        "op_name": (2, "string"),
+        "source_file": (3, "string"),
+        "source_line": (4, "int32"),
+        "stack_frame_id": (15, "int32"),
+    },
     "Window": {"dimensions": (1, "WindowDimension*")},
     "WindowDimension": {"base_dilation": (6, "int64")},
     "ConvolutionNumbers": {
@@ -71,43 +89,16 @@ _FIELDS = {
 """The fields of each message: number and type, `*` for several."""
 
 
-def _declared() -> Any:
-    """The pool of the messages above."""
-    field = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(
-        name="xla_sweeps/hlo.proto", package=_PACKAGE, syntax="proto3"
-    )
-    types = file.enum_type.add(name="PrimitiveType")
-    for number, name in enumerate(_TYPES):
-        types.value.add(name=name, number=number)
-    for message, fields in _FIELDS.items():
-        declared = file.message_type.add(name=message)
-        for name, (number, kind) in fields.items():
-            label = field.LABEL_REPEATED if kind.endswith("*") else field.LABEL_OPTIONAL
-            kind = kind.rstrip("*")
-            if kind in _FIELDS or kind == types.name:
-                of = field.TYPE_MESSAGE if kind in _FIELDS else field.TYPE_ENUM
-                more = {"type_name": f".{_PACKAGE}.{kind}"}
-            else:
-                of, more = field.Type.Value(f"TYPE_{kind.upper()}"), {}
-            declared.field.add(name=name, number=number, label=label, type=of, **more)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return pool
+_POOL = declared_pool(_FIELDS, {"PrimitiveType": _TYPES})
 
-
-_POOL = _declared()
-
-_classes = {
-    name: message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
-    for name in ("Module", "Shape")
-}
-
-ModuleMessage: Any = _classes["Module"]
+ModuleMessage: Any = message_class(_POOL, "Module")
 """`HloModuleProto`."""
 
-ShapeMessage: Any = _classes["Shape"]
+ProgramMessage: Any = message_class(_POOL, "Program")
+"""`HloProto`."""
+
+ShapeMessage: Any = message_class(_POOL, "Shape")
 """`ShapeProto`."""
 
-TYPES: Any = _POOL.FindEnumTypeByName(f"{_PACKAGE}.PrimitiveType")
+TYPES: Any = _POOL.FindEnumTypeByName(f"{PACKAGE}.PrimitiveType")
 """`PrimitiveType`: types of elements."""

@@ -16,8 +16,8 @@ from hlo_modules import constant, convolution, dot, element, module, op, paramet
 from xla_sweeps.backends.keras.explain import program
 from xla_sweeps.backends.keras.explain.program import Work, program_of, work_by_name
 from xla_sweeps.backends.keras.hlo import Module
+from xla_sweeps.backends.keras.xplane import Event
 from xla_sweeps.backends.tensorflow.explain.trace import MODES, time_of
-from xla_sweeps.backends.tensorflow.profiler import Event
 from xla_sweeps.schema.explanation import Kind
 from xla_sweeps.schema.modes import Mode
 

@@ -26,7 +26,7 @@ from xla_sweeps.backends.keras.explain.traps import (
     unknown,
 )
 from xla_sweeps.backends.keras.hlo import Module
-from xla_sweeps.backends.tensorflow import devices, models, modes, profiler, scenarios
+from xla_sweeps.backends.tensorflow import devices, models, modes, scenarios
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
 from xla_sweeps.backends.tensorflow.explain import refusals, traps
 from xla_sweeps.backends.tensorflow.explain.graph import (
@@ -257,7 +257,7 @@ class Explaining(Findings):
         with self.or_missing("program", "time"):
             space = profiled(self._ran, calls=CALLS if trace else 1)
             name = self._compiled.concrete.name.decode().strip("_")
-            optimized = Module(profiler.program(space, name))
+            optimized = Module(space.program(name))
             with self.or_missing("program"):
                 self.note(program=program.program_of(optimized, self._origins))
             if "time" in self.explanation.missing:
@@ -267,7 +267,7 @@ class Explaining(Findings):
                     Mode.GRAPH: graph_work(self._graphs, self._origins),
                     Mode.XLA: program.work_by_name(optimized, self._origins),
                 }
-                self.note(time=time_of(list(profiler.events(space)), work))
+                self.note(time=time_of(list(space.events()), work))
 
     def _cluster(self) -> None:
         """Run the model with auto-clustering, and see what its clusters hold."""

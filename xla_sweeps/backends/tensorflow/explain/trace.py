@@ -12,8 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 from xla_sweeps.backends.keras.explain.program import LayerOf, Work
+from xla_sweeps.backends.keras.xplane import Event
 from xla_sweeps.backends.tensorflow import modes, operations, profiler
-from xla_sweeps.backends.tensorflow.profiler import Event
 from xla_sweeps.schema.explanation import Kind, LayerTime, ModeTime, Time
 from xla_sweeps.schema.modes import Mode
 
