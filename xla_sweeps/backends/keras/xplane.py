@@ -6,7 +6,7 @@ it, xprof 2.24, brings 35 packages along (cloud clients, a web server, a databas
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,41 +19,21 @@ _PROGRAMS = "/host:metadata"
 
 _GPU = "/device:GPU:"
 
-SpaceMessage = message_class(
-    declared_pool(
-        {
-            "Space": {"planes": (1, "Plane*")},
-            "Plane": {
-                "name": (2, "string"),
-                "lines": (3, "Line*"),
-                "event_metadata": (4, "EventMetadataEntry*"),
-                "stat_metadata": (5, "StatMetadataEntry*"),
-            },
-            "EventMetadataEntry": {"key": (1, "int64"), "value": (2, "EventMetadata")},
-            "StatMetadataEntry": {"key": (1, "int64"), "value": (2, "StatMetadata")},
-            "EventMetadata": {"name": (2, "string"), "stats": (5, "Stat*")},
-            "StatMetadata": {"name": (2, "string")},
-            "Line": {"name": (2, "string"), "timestamp_ns": (3, "int64"), "events": (4, "Event*")},
-            "Event": {
-                "metadata_id": (1, "int64"),
-                "offset_ps": (2, "int64"),
-                "duration_ps": (3, "int64"),
-                "stats": (4, "Stat*"),
-            },
-            "Stat": {
-                "metadata_id": (1, "int64"),
-                "double_value": (2, "double"),
-                "uint64_value": (3, "uint64"),
-                "int64_value": (4, "int64"),
-                "str_value": (5, "string"),
-                "bytes_value": (6, "bytes"),
-                "ref_value": (7, "uint64"),
-            },
-        },
-        syntax="proto2",
-    ),
-    "Space",
-)
+_MESSAGES = """
+Space { planes = 1: Plane* }
+Plane { name = 2: string, lines = 3: Line*, event_metadata = 4: EventMetadataEntry*,
+  stat_metadata = 5: StatMetadataEntry* }
+EventMetadataEntry { key = 1: int64, value = 2: EventMetadata }
+StatMetadataEntry { key = 1: int64, value = 2: StatMetadata }
+EventMetadata { name = 2: string, stats = 5: Stat* }
+StatMetadata { name = 2: string }
+Line { timestamp_ns = 3: int64, events = 4: Event* }
+Event { metadata_id = 1: int64, offset_ps = 2: int64, duration_ps = 3: int64, stats = 4: Stat* }
+Stat { metadata_id = 1: int64, double_value = 2: double, uint64_value = 3: uint64,
+  int64_value = 4: int64, str_value = 5: string, bytes_value = 6: bytes, ref_value = 7: uint64 }
+"""
+
+SpaceMessage = message_class(declared_pool(_MESSAGES, syntax="proto2"), "Space")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +54,18 @@ class Event:
     def length_s(self) -> float:
         """Seconds that it took."""
         return self.end_s - self.start_s
+
+    @property
+    def program(self) -> str:
+        """Name of XLA's program that it is part of, as `name(number)`, or ""."""
+        facts = self.facts
+        return f"{facts['hlo_module']}({facts.get('program_id')})" if "hlo_module" in facts else ""
+
+    @property
+    def operation(self) -> str:
+        """Name of the operation that it is part of: of a program of XLA, or a node of a graph."""
+        name = self.facts.get("hlo_op") or self.facts.get("tf_op", "").rpartition(":")[0]
+        return str(name or (self.name if self.on_gpu else self.name.partition(":")[0]))
 
 
 class Space:
@@ -119,11 +111,12 @@ class Space:
                 return ProgramMessage.FromString(content).hlo_module
         raise ValueError(f"the profiler has no program of {function}")
 
-    def programs(self) -> dict[str, Any]:
-        """All optimized programs of the process, each an `HloModuleProto`, by `name(number)`."""
+    def programs(self, names: Collection[str]) -> dict[str, Any]:
+        """Some of the optimized programs of the process, `HloModuleProto`s by `name(number)`."""
         return {
             name: ProgramMessage.FromString(content).hlo_module
             for name, content in self._programs()
+            if name in names
         }
 
     def _programs(self) -> Iterator[tuple[str, bytes]]:
@@ -136,6 +129,10 @@ class Space:
 
 def _value(stat: Any, names: Mapping[int, str]) -> tuple[str, Any]:
     """The name and the value of a fact."""
-    values = [(kind.name, value) for kind, value in stat.ListFields() if kind.number > 1]
-    kind, value = values[0] if values else ("", None)
-    return names.get(stat.metadata_id, ""), names.get(value) if kind == "ref_value" else value
+    fact, value = names.get(stat.metadata_id, ""), None
+    for kind, content in stat.ListFields():
+        if kind.name == "ref_value":
+            value = names.get(content, "")
+        elif kind.name != "metadata_id":
+            value = content
+    return fact, value

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from xla_sweeps.backends.keras.explain.lines import innermost_line
 from xla_sweeps.backends.keras.explain.roofline import bytes_of
 from xla_sweeps.backends.keras.hlo import NO_WORK, Module, size_bytes
 from xla_sweeps.backends.keras.macs import count_macs
@@ -50,10 +51,12 @@ class Work:
 
     Attributes:
         layers: where it comes from, with the share of the bytes that it computes for each.
+        line: of Python that made it, as `file:line`, or "".
     """
 
     kind: Kind
     layers: Mapping[str, float]
+    line: str = ""
 
 
 def program_of(module: Module, layer_of: LayerOf) -> Program:
@@ -117,15 +120,22 @@ def work_of(module: Module, inputs: Any) -> explanation.Work:
     )
 
 
-def work_by_name(module: Module, layer_of: LayerOf) -> dict[str, Work]:
+def work_by_name(
+    module: Module, layer_of: LayerOf, line_of: LayerOf | None = None
+) -> dict[str, Work]:
     """Work of each operation of a program, by the instruction's name.
 
     Args:
         module: optimized.
         layer_of: finds the layer of an operation.
+        line_of: finds its line of Python, unless the program itself has it.
     """
     return {
-        each.name: Work(_kind(module, each), _layers(module, each, layer_of))
+        each.name: Work(
+            _kind(module, each),
+            _layers(module, each, layer_of),
+            line_of(_origin(module, each)) if line_of else innermost_line(module.frames(each)),
+        )
         for each in module.running()
     }
 
