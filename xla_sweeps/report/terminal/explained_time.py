@@ -22,7 +22,7 @@ TRACE_SLOWS = 1.5
 KERNELS = 10
 """Kernels of a mode that are listed."""
 
-NAME = 40
+NAME = 36
 """Columns for the name of a kernel."""
 
 _IN_WORDS = {True: "yes", False: "", None: "?"}

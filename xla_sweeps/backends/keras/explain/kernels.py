@@ -13,7 +13,7 @@ from xla_sweeps.schema.explanation import PRODUCTS, Kernel, Kind
 KERNEL = "kernel"
 """Fact of an operation's event: the name of the kernel itself."""
 
-_PLAIN = re.compile(r"simt|ffma|(?<!tf32)sgemm|dgemm|_fp32_|f32f32_f32f32_f32")
+_PLAIN = re.compile(r"simt|ffma|sgemm|dgemm|f32f32_f32f32_f32|engine_float")
 """Names of libraries' kernels that compute in the plain cores."""
 
 _TENSOR = re.compile(
@@ -27,10 +27,12 @@ _KINDS = (
     (re.compile("depthwise", re.I), Kind.DEPTHWISE),
     (re.compile("conv(?!ert)|fprop|dgrad|wgrad|winograd", re.I), Kind.CONVOLUTION),
     (re.compile("gemm|gemv|matmul|addmm|bmm|linear|dot|nvjet|cutlass", re.I), Kind.PRODUCT),
-    (re.compile("reduc|softmax|pool|sort|topk|mean|sum|amax|amin", re.I), Kind.REDUCTION),
+    (re.compile("reduc|softmax|pool|sort|topk|mean|sum(?!_op)|amax|amin", re.I), Kind.REDUCTION),
     (
         re.compile(
-            "transpose|concat|copy|memset|memcpy|pad|gather|slice|nchwToNhwc|nhwcToNchw|fill", re.I
+            "transpose|concat|copy|memset|memcpy|padding|gather|converttensor|shuffle|slice|fill"
+            "|nchwtonhwc|nhwctonchw",
+            re.I,
         ),
         Kind.COPY,
     ),
@@ -39,7 +41,8 @@ _KINDS = (
 
 
 def kind_of(name: str) -> Kind:
-    """Main work of a kernel."""
+    """Main work of a kernel, by its name without its arguments."""
+    name = name.partition(">(")[0]
     return next((kind for pattern, kind in _KINDS if pattern.search(name)), Kind.ELEMENTWISE)
 
 

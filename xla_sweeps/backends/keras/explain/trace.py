@@ -82,7 +82,7 @@ def time_of(
     Raises:
         ValueError: the profiler did not see one of them.
     """
-    calls = [_fastest(events, mode, each) for mode, each in work.items()]
+    calls = [fastest_call(events, mode, each) for mode, each in work.items()]
     layered = all(any(_by_layer(call)) for call in calls)
     return Time(
         modes=tuple(map(mode_time, calls)),
@@ -92,7 +92,12 @@ def time_of(
     )
 
 
-def _fastest(events: Sequence[Event], mode: Mode, work: Mapping[str, Work]) -> Call:
+def fastest_call(events: Sequence[Event], mode: Mode, work: Mapping[str, Work]) -> Call:
+    """The fastest call of a mode, and what ran in it.
+
+    Raises:
+        ValueError: the profiler did not see one.
+    """
     calls = [event for event in events if event.name == f"{_MARK}{mode}" and not event.on_gpu]
     if not calls:
         raise ValueError(f"the profiler saw no call of {mode}")
