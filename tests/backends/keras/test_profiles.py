@@ -15,11 +15,12 @@ from typing import Any, cast
 import pytest
 from paths import DATA
 
+from xla_sweeps.backends.keras.explain.events import Event, Work
 from xla_sweeps.backends.keras.explain.kernels import kind_of, on_tensor_cores
-from xla_sweeps.backends.keras.explain.program import Work, work_by_name
+from xla_sweeps.backends.keras.explain.program import work_by_name
 from xla_sweeps.backends.keras.explain.trace import fastest_call, mode_time
 from xla_sweeps.backends.keras.hlo import Module
-from xla_sweeps.backends.keras.xplane import Event, Space
+from xla_sweeps.backends.keras.xplane import Space
 from xla_sweeps.backends.torch.trace import LAYER, read_trace
 from xla_sweeps.report.terminal.explained_lines import WIDTH
 from xla_sweeps.report.terminal.explanation import explanation_text

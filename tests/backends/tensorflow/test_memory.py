@@ -9,7 +9,7 @@ import sys
 import msgspec
 import pytest
 
-from xla_sweeps.backends.keras.xplane import Event
+from xla_sweeps.backends.keras.explain.events import Event
 from xla_sweeps.backends.tensorflow.memory import most_at_once
 
 pytestmark = pytest.mark.tf

@@ -22,6 +22,7 @@ from xla_sweeps.backends.jax.modes import JaxExecutable
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import nudged
 from xla_sweeps.backends.keras.explain import program, roofline, traps
+from xla_sweeps.backends.keras.explain.events import Work as OperationWork
 from xla_sweeps.backends.keras.explain.findings import (
     Findings,
     begun,
@@ -195,7 +196,7 @@ class JaxFindings(Findings):
         with recorded() as space:
             call_each({Mode.JAX_EAGER: eager, Mode.JAX_XLA: compiled}, jax.profiler.TraceAnnotation)
         events = list(space.events())
-        ops: dict[str, program.Work] = {}
+        ops: dict[str, OperationWork] = {}
         for name, content in space.programs({event.program for event in events}).items():
             named = program.work_by_name(Module(content), lambda _: "")
             ops |= {f"{name}/{operation}": work for operation, work in named.items()}

@@ -7,9 +7,9 @@ it, xprof 2.24, brings 35 packages along (cloud clients, a web server, a databas
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from xla_sweeps.backends.keras.explain.events import Event
 from xla_sweeps.backends.keras.hlo_messages import ProgramMessage
 from xla_sweeps.backends.keras.messages import declared_pool, message_class
 
@@ -34,38 +34,6 @@ Stat { metadata_id = 1: int64, double_value = 2: double, uint64_value = 3: uint6
 """
 
 SpaceMessage = message_class(declared_pool(_MESSAGES, syntax="proto2"), "Space")
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event of a profiler: an operation, a kernel, or a step of the runtime.
-
-    Attributes:
-        on_gpu: whether a GPU ran it.
-    """
-
-    name: str
-    start_s: float
-    end_s: float
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    on_gpu: bool = False
-
-    @property
-    def length_s(self) -> float:
-        """Seconds that it took."""
-        return self.end_s - self.start_s
-
-    @property
-    def program(self) -> str:
-        """Name of XLA's program that it is part of, as `name(number)`, or ""."""
-        facts = self.facts
-        return f"{facts['hlo_module']}({facts.get('program_id')})" if "hlo_module" in facts else ""
-
-    @property
-    def operation(self) -> str:
-        """Name of the operation that it is part of: of a program of XLA, or a node of a graph."""
-        name = self.facts.get("hlo_op") or self.facts.get("tf_op", "").rpartition(":")[0]
-        return str(name or (self.name if self.on_gpu else self.name.partition(":")[0]))
 
 
 class Space:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from xla_sweeps.backends.keras.explain.events import Event, Work
 from xla_sweeps.backends.keras.explain.kernels import kind_of
-from xla_sweeps.backends.keras.explain.program import Work
-from xla_sweeps.backends.keras.xplane import Event
 from xla_sweeps.schema.explanation import Kind
 
 LAYER = "layer: "

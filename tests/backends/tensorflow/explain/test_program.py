@@ -14,10 +14,10 @@ from explained_models import explaining
 from hlo_modules import constant, convolution, dot, element, module, op, parameter
 
 from xla_sweeps.backends.keras.explain import program
-from xla_sweeps.backends.keras.explain.program import Work, program_of, work_by_name
+from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.program import program_of, work_by_name
 from xla_sweeps.backends.keras.explain.trace import time_of
 from xla_sweeps.backends.keras.hlo import Module
-from xla_sweeps.backends.keras.xplane import Event
 from xla_sweeps.schema.explanation import Kind
 from xla_sweeps.schema.modes import Mode
 

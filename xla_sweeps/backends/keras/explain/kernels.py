@@ -6,8 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from xla_sweeps.backends.keras.explain.program import Work
-from xla_sweeps.backends.keras.xplane import Event
+from xla_sweeps.backends.keras.explain.events import Event, Work
 from xla_sweeps.schema.explanation import PRODUCTS, Kernel, Kind
 
 KERNEL = "kernel"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from xla_sweeps.backends.keras.explain.events import Work
 from xla_sweeps.backends.keras.explain.lines import innermost_line
 from xla_sweeps.backends.keras.explain.roofline import bytes_of
 from xla_sweeps.backends.keras.hlo import NO_WORK, Module, size_bytes
@@ -43,20 +43,6 @@ _REDUCES = frozenset({"reduce", "reduce-window", "select-and-scatter", "sort"})
 _SLICES = frozenset({"slice", "dynamic-slice", "gather"})
 
 _LIBRARY_FUSION = re.compile(rb'"kind":"(__(?:onednn|ynn|cudnn|cublas)[^"]*)"')
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Work of one operation of a program.
-
-    Attributes:
-        layers: where it comes from, with the share of the bytes that it computes for each.
-        line: of Python that made it, as `file:line`, or "".
-    """
-
-    kind: Kind
-    layers: Mapping[str, float]
-    line: str = ""
 
 
 def program_of(module: Module, layer_of: LayerOf) -> Program:

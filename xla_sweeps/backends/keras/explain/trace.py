@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
+from xla_sweeps.backends.keras.explain.events import Event, Work
 from xla_sweeps.backends.keras.explain.kernels import KERNEL, kernels_of, kind_of
-from xla_sweeps.backends.keras.explain.program import Work
-from xla_sweeps.backends.keras.xplane import Event
 from xla_sweeps.measure.timing import Executable
 from xla_sweeps.schema.explanation import Kind, LayerTime, ModeTime, Time
 from xla_sweeps.schema.modes import Mode

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from xla_sweeps.backends.keras.explain.program import Work
+from xla_sweeps.backends.keras.explain.events import Work
 from xla_sweeps.backends.tensorflow import operations
 from xla_sweeps.backends.tensorflow.explain.graph import Origins
 from xla_sweeps.schema.explanation import Kind
