@@ -144,6 +144,10 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
+PRODUCTS = (Kind.CONVOLUTION, Kind.PRODUCT)
+"""What tensor cores compute."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
     """Operations that XLA runs as one.
@@ -192,6 +196,33 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A kernel that a GPU ran in one call, or a copy or a fill.
+
+    Attributes:
+        name: as the profiler has it.
+        times: how often a call ran it.
+        seconds: of all of them.
+        tensor_cores: whether it computes in tensor cores, by its name; None if that does not tell.
+        layers: that it computes something for; empty if not known, as `lines`.
+        lines: of Python that its operations are from, as `file:line`.
+    """
+
+    name: str
+    kind: Kind
+    times: int
+    seconds: float
+    tensor_cores: bool | None = False
+    layers: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+    @property
+    def launched(self) -> int:
+        """How often a call ran it, 0 for a copy or a fill, which is no kernel."""
+        return 0 if self.name.lower().startswith(("memcpy", "memset")) else self.times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModeTime:
     """Parts of the time of one call, which add up to the call.
 
@@ -203,6 +234,7 @@ class ModeTime:
         gaps_s: between operations, with none running.
         host_s: before the first operation and after the last.
         calls: how many were traced.
+        kernels: that a GPU ran, those that take most time first; empty on a CPU.
     """
 
     mode: str
@@ -211,6 +243,15 @@ class ModeTime:
     gaps_s: float
     host_s: float
     calls: int
+    kernels: tuple[Kernel, ...] = ()
+
+    def products_s(self, tensor_cores: bool | None) -> float:
+        """Seconds of kernels of convolutions and products in tensor cores, or not, or unknown."""
+        return sum(
+            kernel.seconds
+            for kernel in self.kernels
+            if kernel.kind in PRODUCTS and kernel.tensor_cores is tensor_cores
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,11 +282,16 @@ class Time:
     """Time of the operations, by a trace of a few calls; tracing makes them slower.
 
     Attributes:
+        modes: the baseline, then the compiled one.
         lost: the layers that XLA loses most time in, the worst first.
+        plain: whether products are in float32 without TF32, which excludes tensor cores.
+        layered: whether the layers of both modes' operations are known; else `lost` is empty.
     """
 
     modes: tuple[ModeTime, ...]
     lost: tuple[LayerTime, ...]
+    plain: bool = False
+    layered: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ import sys
 import msgspec
 import pytest
 
+from xla_sweeps.backends.keras.explain.events import Event
 from xla_sweeps.backends.tensorflow.memory import most_at_once
-from xla_sweeps.backends.tensorflow.profiler import Event
 
 pytestmark = pytest.mark.tf
 

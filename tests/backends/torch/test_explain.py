@@ -113,3 +113,4 @@ def test_a_whole_model_is_one_graph_and_timed_in_both_ways(tmp_path: Path) -> No
     text = text_of(explanation)
     assert "Here PyTorch exported and compiled is " in text
     assert "silent traps of XLA: not available: PyTorch compiles with its own compiler" in text
+    assert "where the time goes: not available: PyTorch's trace has no operations of a" in text

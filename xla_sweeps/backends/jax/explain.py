@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,7 +21,8 @@ from xla_sweeps.backends.jax.macs import inside
 from xla_sweeps.backends.jax.modes import JaxExecutable
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import nudged
-from xla_sweeps.backends.keras.explain import roofline, traps
+from xla_sweeps.backends.keras.explain import program, roofline, traps
+from xla_sweeps.backends.keras.explain.events import Work as OperationWork
 from xla_sweeps.backends.keras.explain.findings import (
     Findings,
     begun,
@@ -26,9 +30,12 @@ from xla_sweeps.backends.keras.explain.findings import (
     refusal_of,
     resized,
 )
+from xla_sweeps.backends.keras.explain.layers import title
 from xla_sweeps.backends.keras.explain.lines import line_of
 from xla_sweeps.backends.keras.explain.program import program_of, work_of
+from xla_sweeps.backends.keras.explain.trace import call_each, time_of
 from xla_sweeps.backends.keras.hlo import Module
+from xla_sweeps.backends.keras.xplane import Space
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.capture import Compilation
@@ -42,6 +49,7 @@ from xla_sweeps.schema.explanation import (
 )
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
+from xla_sweeps.schema.trial import Precision
 from xla_sweeps.worker.backend import Tell
 
 EVENTS = ("jaxpr_trace", "jaxpr_to_mlir_module", "backend_compile")
@@ -52,7 +60,6 @@ LACKS = {
     "refusals": "JAX lists no kernels of XLA; the compiler's verdict stands for it",
     "clustering": "JAX has no auto-clustering",
     "graph_operations": "JAX has no graph mode",
-    "time": "the trace of JAX's profiler is not read so far",
 }
 """Parts that are not available on JAX, with the reason."""
 
@@ -65,7 +72,12 @@ NOT_LOOKED_FOR = (
 
 def explain(request: protocol.Explain, tell: Tell) -> None:
     """Explain the model of a job, and send what is found."""
-    explain_bench(request, tell, Jax(), lambda bench: JaxFindings(bench, tell).explain())
+    explain_bench(
+        request,
+        tell,
+        Jax(),
+        lambda bench: JaxFindings(bench, tell).explain(trace=request.trace),
+    )
 
 
 class JaxFindings(Findings):
@@ -76,10 +88,17 @@ class JaxFindings(Findings):
         framework = f"{BACKEND.title} {jax.__version__}"
         super().__init__(begun(bench, framework, LACKS, compilations=None), tell)
         self._lowered: Module | None = None
+        self._optimized: Module | None = None
         self._layers = [] if self._model is None else building.all_layers(self._model)
+        names = {layer.name: title(layer) for layer in self._layers}
+        self._layer_of = partial(_layer_of, names)
 
-    def explain(self) -> None:
-        """Trace, compile, run with and without `jax.jit`, and time a few calls."""
+    def explain(self, *, trace: bool) -> None:
+        """Trace, compile, run with and without `jax.jit`, and time a few calls.
+
+        Args:
+            trace: whether to trace where the time goes.
+        """
         self.begin(Phase.TRACE)
         try:
             compiled = self._bench.bind(Mode.JAX_XLA)
@@ -99,6 +118,11 @@ class JaxFindings(Findings):
         self._count_compilations(partial(forward, *state))
         self._compare(compiled)
         self.begin(Phase.MEASURE)
+        if trace:
+            with self.or_missing("time"):
+                self._trace_calls(compiled)
+        else:
+            self.miss("left out by --no-trace", "time")
         if self._lowered is None:
             self.miss("the work of a call is not known without its program", "roofline")
         else:
@@ -121,9 +145,8 @@ class JaxFindings(Findings):
             self.note(hlo_operations=len(list(self._lowered.running())))
         with self.or_missing("program"):
             (optimized,) = compiled.compiled.runtime_executable().hlo_modules()
-            module = Module.parsed(optimized.as_serialized_hlo_module_proto())
-            names = {layer.name: f"{layer.name} ({type(layer).__name__})" for layer in self._layers}
-            self.note(program=program_of(module, partial(_layer_of, names)))
+            self._optimized = Module.parsed(optimized.as_serialized_hlo_module_proto())
+            self.note(program=program_of(self._optimized, self._layer_of))
 
     def _count_compilations(self, jitted: Callable[[Any], Any]) -> None:
         """Call the model op by op and under `jax.jit` in a process that has compiled nothing."""
@@ -164,12 +187,46 @@ class JaxFindings(Findings):
             *(traps.unknown(name, "not looked for on JAX") for name in NOT_LOOKED_FOR),
         )
 
+    def _trace_calls(self, compiled: JaxExecutable) -> None:
+        """Trace a few calls op by op, each operation a program of its own, and of `jax.jit`."""
+        if self._optimized is None:
+            raise ValueError("the program after XLA's optimizer is not available")
+        eager, trial = self._bench.bind(Mode.JAX_EAGER), self._bench.trial
+        eager.first_call_s()
+        with recorded() as space:
+            call_each({Mode.JAX_EAGER: eager, Mode.JAX_XLA: compiled}, jax.profiler.TraceAnnotation)
+        events = list(space.events())
+        ops: dict[str, OperationWork] = {}
+        for name, content in space.programs({event.program for event in events}).items():
+            named = program.work_by_name(Module(content), lambda _: "")
+            ops |= {f"{name}/{operation}": work for operation, work in named.items()}
+        whole = program.work_by_name(self._optimized, self._layer_of)
+        plain = trial.precision is Precision.FLOAT32 and not trial.tf32
+        work = {Mode.JAX_EAGER: ops, Mode.JAX_XLA: whole}
+        self.note(time=time_of(events, work, plain=plain))
+
     def _time_calls(self, compiled: JaxExecutable, work: Work) -> None:
         eager = self._bench.bind(Mode.JAX_EAGER)
         eager.first_call_s()
         on_cpu = not self._bench.trial.on_accelerator
         ran = {str(Mode.JAX_EAGER): eager, str(Mode.JAX_XLA): compiled}
-        self.note(roofline=roofline.measured(work, ran, bind=_bound, on_cpu=on_cpu))
+        self.note(
+            roofline=roofline.measured(
+                work, ran, bind=_bound, on_cpu=on_cpu, tf32=self._bench.trial.tf32
+            )
+        )
+
+
+@contextmanager
+def recorded() -> Iterator[Space]:
+    """Run JAX's profiler without Python's calls; the `Space` is filled at the end."""
+    space, options = Space(), jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
+        with jax.profiler.trace(folder, profiler_options=options):
+            yield space
+        (file,) = Path(folder).rglob("*.xplane.pb")
+        space.read(file.read_bytes())
 
 
 class Listener:

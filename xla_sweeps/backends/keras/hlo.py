@@ -43,6 +43,7 @@ class Module:
             for each in computation.instructions
         }
         self.entry = self._computations[content.entry_computation_id]
+        self._stacks = content.stack_frame_index
 
     @classmethod
     def parsed(cls, content: bytes) -> Module:
@@ -60,6 +61,16 @@ class Module:
     def called(self, instruction: Any) -> list[Any]:
         """The computations that an instruction calls; of a loop its body and its condition."""
         return [self._computations[number] for number in instruction.called_computation_ids]
+
+    def frames(self, instruction: Any) -> list[tuple[str, int]]:
+        """Files and lines of Python that made an instruction, the innermost last."""
+        frames, number = list[tuple[str, int]](), instruction.metadata.stack_frame_id
+        while number:
+            frame = self._stacks.stack_frames[number - 1]
+            place = self._stacks.file_locations[frame.file_location_id - 1]
+            frames.append((self._stacks.file_names[place.file_name_id - 1], place.line))
+            number = frame.parent_frame_id
+        return frames[::-1]
 
     def live(self, computation: Any) -> Iterator[Any]:
         """The instructions that the root of a computation needs."""

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import tensorflow as tf
 
+from xla_sweeps.backends.keras.explain.events import Event
 from xla_sweeps.backends.tensorflow import profiler
-from xla_sweeps.backends.tensorflow.profiler import Event
 
 _LIBRARY = "libtensorflow_framework.so.2"
 
@@ -53,7 +53,7 @@ def traced_bytes(calls: Callable[[], None], *, at_most_s: float) -> int:
     """
     with profiler.recorded(at_most_s=at_most_s) as space, _noted():
         calls()
-    return most_at_once(profiler.events(space))
+    return most_at_once(space.events())
 
 
 def most_at_once(events: Iterable[Event]) -> int:

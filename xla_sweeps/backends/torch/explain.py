@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch._dynamo.utils import counters
+from torch.profiler import record_function
 
+from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.explain import roofline
 from xla_sweeps.backends.keras.explain.findings import Findings, begun, explain_bench, resized
+from xla_sweeps.backends.keras.explain.layers import calls_within
 from xla_sweeps.backends.keras.explain.lines import innermost_line, line_of
+from xla_sweeps.backends.keras.explain.trace import call_each, time_of
 from xla_sweeps.backends.torch.backend import Torch
 from xla_sweeps.backends.torch.bench import TorchBench
 from xla_sweeps.backends.torch.declaration import BACKEND
 from xla_sweeps.backends.torch.modes import TorchExecutable
+from xla_sweeps.backends.torch.trace import LAYER, read_trace
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import error_line
@@ -27,6 +35,7 @@ from xla_sweeps.schema.capture import Break, Capture
 from xla_sweeps.schema.explanation import Work
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
+from xla_sweeps.schema.trial import Precision
 from xla_sweeps.worker.backend import Tell
 
 LACKS = {
@@ -35,7 +44,6 @@ LACKS = {
         "PyTorch compiles with its own compiler, not with XLA",
     ),
     "graph_operations": "PyTorch has no graph mode; its graphs are above",
-    "time": "the trace of PyTorch's profiler is not read",
 }
 """Parts that are not available on PyTorch, with the reason."""
 
@@ -47,7 +55,12 @@ _LIMIT = re.compile(r"'(?P<name>[^']+)' \((?P<file>.+):(?P<line>\d+)\)")
 
 def explain(request: protocol.Explain, tell: Tell) -> None:
     """Explain the model of a job, and send what is found."""
-    explain_bench(request, tell, Torch(), lambda bench: TorchFindings(bench, tell).explain())
+    explain_bench(
+        request,
+        tell,
+        Torch(),
+        lambda bench: TorchFindings(bench, tell).explain(trace=request.trace),
+    )
 
 
 class TorchFindings(Findings):
@@ -58,8 +71,12 @@ class TorchFindings(Findings):
         framework = f"{BACKEND.title} {torch.__version__}"
         super().__init__(begun(bench, framework, LACKS, captures=None), tell)
 
-    def explain(self) -> None:
-        """Capture the model in both ways, compile what was exported, and time a few calls."""
+    def explain(self, *, trace: bool) -> None:
+        """Capture the model in both ways, compile what was exported, and time a few calls.
+
+        Args:
+            trace: whether to trace where the time goes.
+        """
         self.begin(Phase.TRACE, Mode.TORCH_COMPILE)
         with torch.inference_mode():
             compiled = self._capture()
@@ -71,12 +88,21 @@ class TorchFindings(Findings):
         if executable is not None:
             ran[str(Mode.TORCH_EXPORT)] = executable
         self.begin(Phase.MEASURE)
+        on_cpu, tf32 = self._bench.device == "cpu", self._bench.trial.tf32
         with self.or_missing("roofline"):
             for each in ran.values():
                 each.step()
-            on_cpu = self._bench.device == "cpu"
-            bound = roofline.measured(self._work(), ran, bind=_bound, on_cpu=on_cpu)
+            bound = roofline.measured(self._work(), ran, bind=_bound, on_cpu=on_cpu, tf32=tf32)
             self.note(roofline=bound)
+        if not trace:
+            self.miss("left out by --no-trace", "time")
+        if executable is None:
+            self.miss("the model is not exported as one graph", "time")
+        if on_cpu:
+            self.miss("PyTorch's trace has no operations of a compiled graph on a CPU", "time")
+        if "time" not in self.explanation.missing:
+            with self.or_missing("time"):
+                self._trace_calls(ran)
         self.end("not told on PyTorch")
 
     def _export(self) -> tuple[Capture, TorchExecutable | None]:
@@ -92,6 +118,21 @@ class TorchFindings(Findings):
         figures = executable.figures
         capture = Capture(way=way, graphs=figures["graphs"], calls=figures["calls_captured"])
         return capture, executable
+
+    def _trace_calls(self, ran: Mapping[str, TorchExecutable]) -> None:
+        """Trace a few calls of each mode, the layers of eager ones by their names."""
+        model, trial = self._bench.built.loaded.keras_model, self._bench.trial
+        layers = [] if model is None else building.all_layers(model)
+        with torch.profiler.profile() as profile:
+            with calls_within(layers, lambda name: record_function(f"{LAYER}{name}")):
+                call_each({Mode.TORCH_EAGER: ran[Mode.TORCH_EAGER]}, record_function)
+            call_each({Mode.TORCH_EXPORT: ran[Mode.TORCH_EXPORT]}, record_function)
+        with tempfile.NamedTemporaryFile(prefix="xla-sweeps-", suffix=".json") as file:
+            profile.export_chrome_trace(file.name)
+            events, work = read_trace(json.loads(Path(file.name).read_bytes()))
+        plain = trial.precision is Precision.FLOAT32 and not trial.tf32
+        both = {Mode.TORCH_EAGER: work, Mode.TORCH_EXPORT: work}
+        self.note(time=time_of(events, both, plain=plain))
 
     def _capture(self) -> Capture:
         """Call the model under `torch.compile`, which captures graphs and runs them eagerly."""

@@ -85,3 +85,15 @@ def percent(share: float) -> str:
 def _in_words(place: Place) -> str:
     where = [f"in {place.layer}" if place.layer else "", place.line]
     return ", ".join(filter(None, where)) or (f"at {place.node}" if place.node else "")
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first few names, and how many more there are."""
+    every = list(names)
+    rest = len(every) - PLACES
+    return ", ".join(every[:PLACES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def bare(layer: str) -> str:
+    """A layer without its class, which JSON has."""
+    return layer.partition(" (")[0]

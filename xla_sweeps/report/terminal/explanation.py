@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from xla_sweeps.report.terminal.captures import captures_text, compilations_text
 from xla_sweeps.report.terminal.explained_lines import (
     NOT_AVAILABLE,
-    PLACES,
+    bare,
     finding,
+    listed,
     missing,
     percent,
     scaled,
@@ -16,20 +17,17 @@ from xla_sweeps.report.terminal.explained_lines import (
     table,
     wrapped,
 )
+from xla_sweeps.report.terminal.explained_time import time_text
 from xla_sweeps.report.terminal.trial_progress import STAGES
 from xla_sweeps.schema.explanation import (
     Explanation,
-    Kind,
     OpList,
     Roofline,
     State,
     Support,
 )
-from xla_sweeps.schema.modes import Role, baseline_of, headline_pairs, mode_of
+from xla_sweeps.schema.modes import baseline_of, headline_pairs, mode_of
 from xla_sweeps.system.text import counted, displayable
-
-TRACE_SLOWS = 1.5
-"""Factor by which a trace may slow a call before what it says is doubtful."""
 
 SEEN = 1.1
 """The smallest factor between two modes that the few calls of `explain` show."""
@@ -177,12 +175,6 @@ def result(explanation: Explanation) -> str:
     return f"{text}."
 
 
-def _call_s(explanation: Explanation) -> dict[Role, float]:
-    """Seconds of a call of each mode without a trace."""
-    modes = explanation.roofline.modes if explanation.roofline else ()
-    return {mode_of(achieved.mode).role: achieved.call_s for achieved in modes}
-
-
 def verdict(roofline: Roofline) -> str:
     """The distance of the baseline from the bound, which compiling can gain; "" if unknown."""
     achieved = {mode.mode: mode for mode in roofline.modes}
@@ -241,19 +233,20 @@ def _roofline(explanation: Explanation) -> Iterator[str]:
             for achieved in roofline.modes
         ],
     )
-    yield from table(
-        ("all cores", "one core", "peak"),
-        [
-            (
-                scaled(peak.per_s) + peak.unit,
-                NOT_AVAILABLE
-                if peak.one_core_per_s is None
-                else scaled(peak.one_core_per_s) + peak.unit,
-                f"{peak.name} ({peak.size})",
-            )
-            for peak in roofline.peaks
-        ],
-    )
+    whole = "all cores" if "CPU" in explanation.device else "whole GPU"
+    one_core = [peak.one_core_per_s for peak in roofline.peaks]
+    rows = [
+        (
+            scaled(peak.per_s) + peak.unit,
+            NOT_AVAILABLE if one_s is None else scaled(one_s) + peak.unit,
+            f"{peak.name} ({peak.size})",
+        )
+        for peak, one_s in zip(roofline.peaks, one_core, strict=True)
+    ]
+    if any(one_core):
+        yield from table((whole, "one core", "peak"), rows)
+    else:
+        yield from table((whole, "peak"), [(first, last) for first, _, last in rows])
     yield from finding(LEFT_OUT)
 
 
@@ -302,75 +295,11 @@ def _program(explanation: Explanation) -> Iterator[str]:
                     _megabytes(fusion.read_bytes),
                     _megabytes(fusion.written_bytes),
                     f"{fusion.operations:,}",
-                    _listed([_bare(layer) for layer in fusion.layers]) or str(fusion.kind),
+                    listed(map(bare, fusion.layers)) or str(fusion.kind),
                 )
                 for fusion in program.largest
             ],
         )
-
-
-def _time(explanation: Explanation) -> Iterator[str]:
-    time = explanation.time
-    if time is None:
-        yield from missing(explanation, "time", "where the time goes")
-        return
-    graph, xla = time.modes
-    number = f"{counted(graph.calls, 'traced call')} of each mode"
-    if graph.calls != xla.calls:
-        number = f"{graph.calls} (graph) and {xla.calls} (XLA) traced calls"
-    yield from finding(f"the fastest of {number}, ms; tracing makes them slower")
-    calls = _call_s(explanation)
-    slower = {
-        mode.mode: mode.call_s / calls[role]
-        for mode in (graph, xla)
-        if (role := mode_of(mode.mode).role) in calls
-    }
-    if slower:
-        times = ", ".join(f"{mode} {factor:.2g}×" for mode, factor in slower.items())
-        far = max(slower.values()) > TRACE_SLOWS
-        advice = (
-            "tracing changes what is slow, so the losses below are no measurement" if far else ""
-        )
-        yield from finding(
-            f"{'! ' if far else ''}a traced call takes, of one without: {times}", (), advice
-        )
-    kinds = [kind for kind in Kind if kind in graph.by_kind or kind in xla.by_kind]
-    parts = [
-        *((str(kind), graph.by_kind.get(kind, 0.0), xla.by_kind.get(kind, 0.0)) for kind in kinds),
-        ("gaps between operations", graph.gaps_s, xla.gaps_s),
-        ("host, before the first and after the last operation", graph.host_s, xla.host_s),
-        ("one call", graph.call_s, xla.call_s),
-    ]
-    yield from _lost(parts, "in")
-    if time.lost:
-        yield from finding("where XLA loses most:")
-        yield from _lost(
-            [(f"{_bare(loss.layer)}: {loss.kind}", loss.graph_s, loss.xla_s) for loss in time.lost],
-            "layer",
-        )
-    else:
-        yield from finding("XLA loses time in no layer")
-
-
-def _lost(rows: Sequence[tuple[str, float, float]], what: str) -> Iterator[str]:
-    """Seconds of graph mode and of XLA as a table, with what XLA loses."""
-    return table(
-        ("graph", "XLA", "lost", what),
-        [
-            (f"{1e3 * graph:,.2f}", f"{1e3 * xla:,.2f}", f"{1e3 * (xla - graph):+,.2f}", name)
-            for name, graph, xla in rows
-        ],
-    )
-
-
-def _listed(layers: Sequence[str]) -> str:
-    rest = len(layers) - PLACES
-    return ", ".join(layers[:PLACES]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _bare(layer: str) -> str:
-    """A layer without its class, which JSON has."""
-    return layer.partition(" (")[0]
 
 
 def _megabytes(count: int) -> str:
@@ -385,6 +314,6 @@ _SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[Explanation], Iterator[st
     ("What each call compiles", ("compilations",), compilations_text),
     ("What is captured as graphs", ("captures",), captures_text),
     ("How fast it could be", ("roofline",), _roofline),
-    ("Where the time goes", ("time",), _time),
+    ("Where the time goes", ("time",), time_text),
 )
 """Sections by their titles: the parts that they show; one without any is left to the end."""

@@ -14,10 +14,10 @@ from explained_models import explaining
 from hlo_modules import constant, convolution, dot, element, module, op, parameter
 
 from xla_sweeps.backends.keras.explain import program
-from xla_sweeps.backends.keras.explain.program import Work, program_of, work_by_name
+from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.program import program_of, work_by_name
+from xla_sweeps.backends.keras.explain.trace import time_of
 from xla_sweeps.backends.keras.hlo import Module
-from xla_sweeps.backends.tensorflow.explain.trace import MODES, time_of
-from xla_sweeps.backends.tensorflow.profiler import Event
 from xla_sweeps.schema.explanation import Kind
 from xla_sweeps.schema.modes import Mode
 
@@ -264,7 +264,7 @@ def test_a_program_that_cannot_be_counted_still_has_its_time(
 
 
 def test_a_mode_that_the_profiler_did_not_see_is_named() -> None:
-    work: dict[Mode, dict[str, Work]] = {mode: {} for mode in MODES}
+    work: dict[Mode, dict[str, Work]] = {mode: {} for mode in (Mode.GRAPH, Mode.XLA)}
     mark = Event(name="xla_sweeps:graph", start_s=0.0, end_s=1.0)
     with pytest.raises(ValueError, match="the profiler saw no call of xla"):
         time_of([mark], work)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+from typing import Any
 
 import keras
 import pytest
@@ -80,9 +82,52 @@ def test_the_peaks_of_this_cpu_are_measured_with_all_cores_and_with_one(
     assert mode.share == pytest.approx(bounds.bound_s / mode.call_s)
 
 
-def test_a_gpu_has_no_core_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("tf32", "size"), [(True, "in TF32"), (False, "not in TF32")])
+def test_a_gpu_has_no_core_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tf32: bool, size: str
+) -> None:
     monkeypatch.setattr(roofline, "SIDES", (64,))
-    assert roofline.Peaks(bound_to_both, on_cpu=False).matmul("float32").one_core_per_s is None
+    peak = roofline.Peaks(bound_to_both, on_cpu=False, tf32=tf32).matmul("float32")
+    assert (peak.one_core_per_s, peak.size) == (None, f"64 x 64, {size}")
+
+
+class Device:
+    """Calls that queue on a device: each takes a millisecond there, a wait ten."""
+
+    def __init__(self, now: list[int], bytes_: int) -> None:
+        self.now, self.bytes, self.queued, self.most, self.position = now, bytes_, 0, 0, 0
+
+    def prepare(self) -> None:
+        """Nothing."""
+
+    def step(self) -> None:
+        self.queued += 1
+        self.most = max(self.most, self.queued)
+
+    def synchronize(self) -> None:
+        self.now[0] += 10_000_000 + self.queued * self.bytes // 2**20 * 1_000_000 // 2048
+        self.queued = 0
+
+
+def test_a_queue_of_calls_hides_the_wait_and_the_largest_array_that_fits_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, tried = [0], list[Device]()
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: now[0])
+    monkeypatch.setattr(keras.ops, "full", lambda shape, *_, **__: shape[0] * 4)
+
+    def bind(call: Any, size: int) -> list[Device]:
+        if size > 2**30:
+            raise MemoryError("out of memory")
+        tried.append(Device(now, size))
+        return tried[-1:]
+
+    copy, read = roofline.Peaks(bind, on_cpu=False).memory()
+    assert (copy.size, read.size) == ("1024 MiB", "1024 MiB")
+    assert all(1 < device.most <= roofline.GPU_CALLS for device in tried)
+    once_s = 10e-3 + 0.5e-3
+    assert read.per_s > 5 * 2**30 / once_s
+    assert copy.per_s == pytest.approx(2 * read.per_s)
 
 
 def test_all_threads_move_to_one_core_and_back() -> None:

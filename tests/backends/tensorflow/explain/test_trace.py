@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from xla_sweeps.backends.keras.explain.program import Work
-from xla_sweeps.backends.tensorflow.explain.trace import Call, lost, mode_time, shared
-from xla_sweeps.backends.tensorflow.profiler import Event
+from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.trace import Call, lost, mode_time, shared
 from xla_sweeps.schema.explanation import Kind
 from xla_sweeps.schema.modes import Mode
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from xla_sweeps.backends.keras.explain.events import Work
+from xla_sweeps.backends.keras.explain.lines import innermost_line
 from xla_sweeps.backends.keras.explain.roofline import bytes_of
 from xla_sweeps.backends.keras.hlo import NO_WORK, Module, size_bytes
 from xla_sweeps.backends.keras.macs import count_macs
@@ -42,18 +43,6 @@ _REDUCES = frozenset({"reduce", "reduce-window", "select-and-scatter", "sort"})
 _SLICES = frozenset({"slice", "dynamic-slice", "gather"})
 
 _LIBRARY_FUSION = re.compile(rb'"kind":"(__(?:onednn|ynn|cudnn|cublas)[^"]*)"')
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Work of one operation of a program.
-
-    Attributes:
-        layers: where it comes from, with the share of the bytes that it computes for each.
-    """
-
-    kind: Kind
-    layers: Mapping[str, float]
 
 
 def program_of(module: Module, layer_of: LayerOf) -> Program:
@@ -117,15 +106,22 @@ def work_of(module: Module, inputs: Any) -> explanation.Work:
     )
 
 
-def work_by_name(module: Module, layer_of: LayerOf) -> dict[str, Work]:
+def work_by_name(
+    module: Module, layer_of: LayerOf, line_of: LayerOf | None = None
+) -> dict[str, Work]:
     """Work of each operation of a program, by the instruction's name.
 
     Args:
         module: optimized.
         layer_of: finds the layer of an operation.
+        line_of: finds its line of Python, unless the program itself has it.
     """
     return {
-        each.name: Work(_kind(module, each), _layers(module, each, layer_of))
+        each.name: Work(
+            _kind(module, each),
+            _layers(module, each, layer_of),
+            line_of(_origin(module, each)) if line_of else innermost_line(module.frames(each)),
+        )
         for each in module.running()
     }
 

@@ -2,11 +2,13 @@
 
 Peaks are those of large matrix products, a large copy and a large sum. Each is the fastest of
 several calls in the fastest of an engine's modes, as STREAM takes the best of its runs (McCalpin
-1995, Memory bandwidth and machine balance in current high performance computers).
+1995, Memory bandwidth and machine balance in current high performance computers). A GPU gets arrays
+far larger than its caches, and many calls before it is waited for.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,7 +34,13 @@ SIDES = (512, 1024, 2048, 4096, 8192)
 ENOUGH_S = 0.05
 
 ARRAY_BYTES = 2**28
-"""Size of an array that is copied or read: far larger than caches."""
+"""Size of an array that is copied or read: far larger than a CPU's caches."""
+
+GPU_ARRAY_BYTES = (2**31, 2**30, ARRAY_BYTES)
+"""The same on a GPU, where a copy of 256 MiB takes as long as waiting; the first that fits."""
+
+GPU_CALLS = 16
+"""The most calls between two synchronizations: their outputs may all be kept until then."""
 
 REPETITIONS = 8
 
@@ -41,7 +49,12 @@ Bind = Callable[[Callable[[Any], Any], Any], Sequence[timing.Executable]]
 
 
 def measured(
-    work: Work, executables: Mapping[str, timing.Executable], *, bind: Bind, on_cpu: bool
+    work: Work,
+    executables: Mapping[str, timing.Executable],
+    *,
+    bind: Bind,
+    on_cpu: bool,
+    tf32: bool = False,
 ) -> Roofline:
     """The bound of a model, and the share of it that each mode achieves.
 
@@ -50,10 +63,11 @@ def measured(
         executables: by mode; each has been called.
         bind: of the engine, for the peaks.
         on_cpu: whether the device is the CPU.
+        tf32: whether float32 products may be computed in TF32.
     """
     dtypes = [DTYPES[kind] for kind in work.macs_by_type if kind in DTYPES]
     calls_s = {mode: call_s(executable) for mode, executable in executables.items()}
-    peaks = Peaks(bind, on_cpu=on_cpu)
+    peaks = Peaks(bind, on_cpu=on_cpu, tf32=tf32)
     products = [peaks.matmul(dtype) for dtype in dtypes]
     return roofline(work, (*products, *peaks.memory()), calls_s)
 
@@ -82,10 +96,11 @@ class Peaks:
     Args:
         bind: of the engine.
         on_cpu: whether the device is the CPU, whose threads can be moved to one core.
+        tf32: whether float32 products may be computed in TF32, which the name of their size says.
     """
 
-    def __init__(self, bind: Bind, *, on_cpu: bool) -> None:
-        self._bind, self._on_cpu = bind, on_cpu
+    def __init__(self, bind: Bind, *, on_cpu: bool, tf32: bool = False) -> None:
+        self._bind, self._on_cpu, self._tf32 = bind, on_cpu, tf32
 
     def matmul(self, dtype: str) -> Peak:
         """The most FLOP/s of products of n x n matrices, which take 2 n^3 FLOP each."""
@@ -99,6 +114,8 @@ class Peaks:
             if seconds >= ENOUGH_S:
                 break
         _, flop, executable, size = max(attempts, key=lambda attempt: attempt[0])
+        if dtype == "float32" and not self._on_cpu:
+            size += ", in TF32" if self._tf32 else ", not in TF32"
         return self._peak(matmul(dtype), "FLOP/s", flop, executable, size=size)
 
     def memory(self) -> tuple[Peak, Peak]:
@@ -106,29 +123,41 @@ class Peaks:
 
         What a cache fetches before it is overwritten does not count, as in STREAM.
         """
-        array = keras.ops.full((ARRAY_BYTES // 4,), 1.0, dtype="float32")
-        size = f"{ARRAY_BYTES // 2**20} MiB"
+        sizes = (ARRAY_BYTES,) if self._on_cpu else GPU_ARRAY_BYTES
+        for size in sizes:
+            try:
+                return self._memory(size)
+            except Exception:  # each engine has its own for "out of memory"
+                if size == sizes[-1]:
+                    raise
+        raise AssertionError
+
+    def _memory(self, array_bytes: int) -> tuple[Peak, Peak]:
+        array = keras.ops.full((array_bytes // 4,), 1.0, dtype="float32")
+        size = f"{array_bytes // 2**20} MiB"
         _, copying = self._fastest(keras.ops.negative, array)
         _, reading = self._fastest(keras.ops.sum, array)
         return (
-            self._peak(COPY, "B/s", 2 * ARRAY_BYTES, copying, size=size),
-            self._peak(READ, "B/s", ARRAY_BYTES, reading, size=size),
+            self._peak(COPY, "B/s", 2 * array_bytes, copying, size=size),
+            self._peak(READ, "B/s", array_bytes, reading, size=size),
         )
 
     def _fastest(
         self, call: Callable[[Any], Any], argument: Any
     ) -> tuple[float, timing.Executable]:
         """The fastest of the engine's modes, and its seconds."""
-        timed = [(_best_s(executable), executable) for executable in self._bind(call, argument)]
+        timed = [
+            (self._best_s(executable), executable) for executable in self._bind(call, argument)
+        ]
         return min(timed, key=lambda pair: pair[0])
 
     def _peak(
         self, name: str, unit: str, amount: int, executable: timing.Executable, *, size: str
     ) -> Peak:
-        seconds, one_core_s = _best_s(executable), None
+        seconds, one_core_s = self._best_s(executable), None
         if self._on_cpu:
             with on_one_core():
-                one_core_s = _best_s(executable)
+                one_core_s = self._best_s(executable)
             seconds = min(seconds, one_core_s)  # more cores are no slower, unless others use them
         return Peak(
             name=name,
@@ -136,6 +165,24 @@ class Peaks:
             per_s=amount / seconds,
             one_core_per_s=None if one_core_s is None else amount / one_core_s,
             size=size,
+        )
+
+    def _best_s(self, executable: timing.Executable) -> float:
+        """The fewest seconds of a call, after one that may compile.
+
+        Calls of a GPU follow each other without a wait: starting one and waiting for it take longer
+        than what some of them do.
+        """
+        clock = time.perf_counter_ns
+        executable.prepare()
+        timing.measure_block(executable, "", 1, clock=clock)
+        calls = 1
+        if not self._on_cpu:
+            once_s = timing.measure_block(executable, "", 1, clock=clock).call_s
+            calls = min(GPU_CALLS, math.ceil(BLOCK_S / once_s))
+        return min(
+            timing.measure_block(executable, "", calls, clock=clock).call_s
+            for _ in range(REPETITIONS)
         )
 
 
@@ -154,14 +201,3 @@ def _move(cores: set[int]) -> None:
     for task in Path("/proc/self/task").iterdir():
         with suppress(OSError):  # it has ended
             os.sched_setaffinity(int(task.name), cores)
-
-
-def _best_s(executable: timing.Executable) -> float:
-    """The fewest seconds of a call, after one that may compile."""
-    executable.prepare()
-    executable.step()
-    executable.synchronize()
-    return min(
-        timing.measure_block(executable, "", 1, clock=time.perf_counter_ns).call_s
-        for _ in range(REPETITIONS)
-    )

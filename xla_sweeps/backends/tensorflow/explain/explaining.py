@@ -17,6 +17,7 @@ from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import nudged
 from xla_sweeps.backends.keras.explain import program, roofline
 from xla_sweeps.backends.keras.explain.findings import Findings, inputs_of, refusal_of
+from xla_sweeps.backends.keras.explain.trace import CALLS, call_each, time_of
 from xla_sweeps.backends.keras.explain.traps import (
     RANDOM,
     Ran,
@@ -36,7 +37,7 @@ from xla_sweeps.backends.tensorflow.explain.graph import (
     noting_layers,
     traced_ops,
 )
-from xla_sweeps.backends.tensorflow.explain.trace import CALLS, graph_work, profiled, time_of
+from xla_sweeps.backends.tensorflow.explain.nodes import graph_work
 from xla_sweeps.backends.tensorflow.operations import computing, lowered
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import error_line
@@ -74,6 +75,7 @@ def explain(request: protocol.Explain, tell: Tell) -> None:
             tell,
             name=spec.name,
             precision=trial.precision,
+            tf32=trial.tf32,
             device=device,
         )
         explaining.explain(trace=request.trace)
@@ -89,6 +91,7 @@ class Explaining(Findings):
         tell: sends an event.
         name: of the model.
         precision: of its computations.
+        tf32: whether float32 products may be computed in TF32.
         device: as TensorFlow names it.
     """
 
@@ -100,6 +103,7 @@ class Explaining(Findings):
         *,
         name: str,
         precision: Precision = Precision.FLOAT32,
+        tf32: bool = False,
         device: str = "/device:CPU:0",
     ) -> None:
         size = tf.nest.flatten(batches[0])[0].shape[0]
@@ -114,7 +118,7 @@ class Explaining(Findings):
         self._call, self._batches, self._batch = built.call, batches, built.loaded.batch
         self._model = built.loaded.keras_model
         self._layers = [] if self._model is None else building.all_layers(self._model)
-        self._precision, self._device = precision, device
+        self._precision, self._tf32, self._device = precision, tf32, device
         self._ops: Sequence[TracedOp] = ()
         """Operations of the traced graph."""
         self._graphs: Sequence[Any] = ()
@@ -169,7 +173,9 @@ class Explaining(Findings):
             with self.or_missing("roofline"):
                 work = program.work_of(self._lowered, self._batches[0])
                 on_cpu = "CPU" in self._device
-                bound = roofline.measured(work, self._ran, bind=bound_to_both, on_cpu=on_cpu)
+                bound = roofline.measured(
+                    work, self._ran, bind=bound_to_both, on_cpu=on_cpu, tf32=self._tf32
+                )
                 self.note(roofline=bound)
 
     def _verdict(self, error: Exception, phase: Phase) -> CompilerVerdict:
@@ -249,25 +255,26 @@ class Explaining(Findings):
         """Read what XLA makes of the model, and from a trace where the time of both modes goes."""
         if not trace:
             self.miss("left out by --no-trace", "time")
-        if "GPU" in self._device:
-            self.miss("a GPU's operations are not read from the trace so far", "time")
         if self._compiled is None:
             self.miss(REFUSED, "program", "time")
             return
         with self.or_missing("program", "time"):
-            space = profiled(self._ran, calls=CALLS if trace else 1)
+            with profiler.recorded() as space:
+                annotation = tf.profiler.experimental.Trace
+                call_each(self._ran, annotation, calls=CALLS if trace else 1)
             name = self._compiled.concrete.name.decode().strip("_")
-            optimized = Module(profiler.program(space, name))
+            optimized = Module(space.program(name))
             with self.or_missing("program"):
                 self.note(program=program.program_of(optimized, self._origins))
             if "time" in self.explanation.missing:
                 return
             with self.or_missing("time"):
+                plain = self._precision is Precision.FLOAT32 and not self._tf32
                 work = {
                     Mode.GRAPH: graph_work(self._graphs, self._origins),
-                    Mode.XLA: program.work_by_name(optimized, self._origins),
+                    Mode.XLA: program.work_by_name(optimized, self._origins, self._origins.line),
                 }
-                self.note(time=time_of(list(profiler.events(space)), work))
+                self.note(time=time_of(list(space.events()), work, plain=plain))
 
     def _cluster(self) -> None:
         """Run the model with auto-clustering, and see what its clusters hold."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from xla_sweeps.backends.keras.explain.layers import calls_within
 from xla_sweeps.backends.keras.explain.lines import innermost_line
 from xla_sweeps.backends.tensorflow.operations import CALLS, source
 from xla_sweeps.schema.explanation import Place
@@ -49,34 +50,17 @@ def noting_layers(layers: Sequence[Any]) -> Iterator[Layers]:
         layers: all layers, those of layers included.
     """
     noted: Layers = {}
-    wrapped = []
-    for layer in layers:
-        own = vars(layer).get("call")  # tf_keras gives some layers a call of their own
-        try:
-            object.__setattr__(layer, "call", _noting(layer, layer.call, noted))
-        except (AttributeError, TypeError):  # its class does not let it be wrapped
-            continue
-        wrapped.append((layer, own))
-    try:
-        yield noted
-    finally:
-        for layer, own in wrapped:
-            if own is None:
-                object.__delattr__(layer, "call")
-            else:
-                object.__setattr__(layer, "call", own)
 
-
-def _noting(layer: Any, call: Any, noted: Layers) -> Any:
-    def noting(*values: Any, **named: Any) -> Any:
+    @contextmanager
+    def noting(layer: str) -> Iterator[None]:
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
-        result = call(*values, **named)
+        yield
         for operation in graph.get_operations()[before:]:
-            noted.setdefault((graph, operation.name), f"{layer.name} ({type(layer).__name__})")
-        return result
+            noted.setdefault((graph, operation.name), layer)
 
-    return noting
+    with calls_within(layers, noting):
+        yield noted
 
 
 def traced_ops(concrete: Any, layers: Layers) -> list[TracedOp]:
@@ -221,6 +205,7 @@ class Origins:
         self._layers = {
             traced.place.node: traced.place.layer for traced in ops if traced.place.layer
         }
+        self._lines = {traced.place.node: traced.place.line for traced in ops}
         self._scopes: dict[str, set[str]] = {}
         for node, layer in self._layers.items():
             scope = _scope(node)
@@ -235,6 +220,12 @@ class Origins:
             layers = self._scopes.get(scope, set())
             scope = _scope(scope)
         return next(iter(layers)) if len(layers) == 1 else f"at {name}" if name else ""
+
+    def line(self, name: str) -> str:
+        """The line of Python that made the operation or one that it lies below, or ""."""
+        while name and name not in self._lines:
+            name = _scope(name)
+        return self._lines.get(name, "")
 
 
 def _scope(name: str) -> str:

@@ -1,0 +1,153 @@
+"""Write where the time of a call goes, before and after compiling."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from xla_sweeps.report.terminal.explained_lines import (
+    bare,
+    finding,
+    missing,
+    percent,
+    table,
+)
+from xla_sweeps.schema.explanation import Explanation, Kernel, Kind, ModeTime, Time
+from xla_sweeps.schema.modes import Execution, Role, mode_of
+from xla_sweeps.system.text import counted
+
+TRACE_SLOWS = 1.5
+"""Factor by which a trace may slow a call before what it says is doubtful."""
+
+KERNELS = 10
+"""Kernels of a mode that are listed."""
+
+NAME = 36
+"""Columns for the name of a kernel."""
+
+_IN_WORDS = {True: "yes", False: "", None: "?"}
+
+
+def time_text(explanation: Explanation) -> Iterator[str]:
+    """Parts of a call, its kernels, and the layers that lose most, in both modes."""
+    time = explanation.time
+    if time is None:
+        yield from missing(explanation, "time", "where the time goes")
+        return
+    yield from _trace(explanation, time)
+    before, after = time.modes
+    kinds = [kind for kind in Kind if kind in before.by_kind or kind in after.by_kind]
+    parts = [
+        *(
+            (str(kind), before.by_kind.get(kind, 0.0), after.by_kind.get(kind, 0.0))
+            for kind in kinds
+        ),
+        ("gaps between operations", before.gaps_s, after.gaps_s),
+        ("host, before the first and after the last operation", before.host_s, after.host_s),
+        ("one call", before.call_s, after.call_s),
+    ]
+    yield from _lost(time, parts, "in")
+    if before.kernels or after.kernels:
+        yield from _kernels(time)
+    called = _called(after)
+    if time.lost:
+        yield from finding(f"where {called} loses most:")
+        rows = [
+            (f"{bare(loss.layer)}: {loss.kind}", loss.graph_s, loss.xla_s) for loss in time.lost
+        ]
+        yield from _lost(time, rows, "layer")
+    elif time.layered:
+        yield from finding(f"{called} loses time in no layer")
+
+
+def _trace(explanation: Explanation, time: Time) -> Iterator[str]:
+    """How many calls were traced, and how much slower that made them."""
+    before, after = time.modes
+    number = f"{counted(before.calls, 'traced call')} of each mode"
+    if before.calls != after.calls:
+        number = (
+            f"{before.calls} ({_called(before)}) and {after.calls} ({_called(after)}) traced calls"
+        )
+    yield from finding(f"the fastest of {number}, ms; tracing makes them slower")
+    achieved = explanation.roofline.modes if explanation.roofline else ()
+    calls: dict[Role, float] = {mode_of(each.mode).role: each.call_s for each in achieved}
+    slower = {
+        mode.mode: mode.call_s / calls[role]
+        for mode in time.modes
+        if (role := mode_of(mode.mode).role) in calls
+    }
+    if slower:
+        times = ", ".join(f"{mode} {factor:.2g}×" for mode, factor in slower.items())
+        far = max(slower.values()) > TRACE_SLOWS
+        advice = (
+            "tracing changes what is slow, so the losses below are no measurement" if far else ""
+        )
+        yield from finding(
+            f"{'! ' if far else ''}a traced call takes, of one without: {times}", (), advice
+        )
+
+
+def _kernels(time: Time) -> Iterator[str]:
+    """Number of kernels of a call, those that take most, and the share of tensor cores."""
+    before, after = (sum(kernel.launched for kernel in mode.kernels) for mode in time.modes)
+    yield from finding(
+        f"kernels of a call: {before:,} ({_called(time.modes[0])}), "
+        f"{after:,} ({_called(time.modes[1])})"
+    )
+    for mode in time.modes:
+        yield from finding(_tensor_cores(mode, plain=time.plain))
+        yield from finding(f"kernels of {_called(mode)} that take most time:")
+        yield from table(
+            ("ms", "times", "tensor", "kernel"),
+            [
+                (
+                    f"{1e3 * kernel.seconds:,.3f}",
+                    f"{kernel.times:,}",
+                    _IN_WORDS[kernel.tensor_cores],
+                    f"{_short(kernel.name).ljust(NAME)}  {_origin(kernel)}".rstrip(),
+                )
+                for kernel in mode.kernels[:KERNELS]
+            ],
+        )
+
+
+def _tensor_cores(mode: ModeTime, *, plain: bool) -> str:
+    """Share of the time of convolutions and products that runs on tensor cores."""
+    yes, no, unknown = map(mode.products_s, (True, False, None))
+    called, total = _called(mode), yes + no + unknown
+    if not total:
+        return f"{called} runs no convolution or matrix product that tensor cores could compute"
+    text = f"tensor cores compute {percent(yes / total)} of {called}'s convolutions and products"
+    if unknown:
+        text += f", and perhaps {percent(unknown / total)} more whose kernels do not tell"
+    if plain and not yes:
+        text += ": float32 without TF32 excludes them; tf32=true or another precision allows them"
+    return text
+
+
+def _called(mode: ModeTime) -> str:
+    execution = mode_of(mode.mode).execution
+    return "XLA" if execution is Execution.XLA else str(execution)
+
+
+def _lost(time: Time, rows: Sequence[tuple[str, float, float]], what: str) -> Iterator[str]:
+    """Seconds of both modes as a table, with what the compiled one loses."""
+    return table(
+        (*map(_called, time.modes), "lost", what),
+        [
+            (f"{1e3 * one:,.2f}", f"{1e3 * two:,.2f}", f"{1e3 * (two - one):+,.2f}", name)
+            for name, one, two in rows
+        ],
+    )
+
+
+def _origin(kernel: Kernel) -> str:
+    """The first layer and the first line that a kernel computes something for."""
+    return ", ".join([*map(bare, kernel.layers[:1]), *kernel.lines[:1]])
+
+
+def _short(name: str) -> str:
+    """A kernel's name without its return type, namespaces and arguments, cut in its middle."""
+    plain = re.sub(r"^void |\(.*\)$|\b\w+::|\(anonymous namespace\)::", "", name)
+    half = NAME // 2
+    return plain if len(plain) <= NAME else f"{plain[: half - 1]}…{plain[-half:]}"
