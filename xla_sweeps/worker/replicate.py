@@ -129,7 +129,7 @@ class Replicate:
             built = time.perf_counter()
             tell(protocol.Stage(phase=Phase.VERIFY, detail="synchronization"))
             sync = model.synchronization()
-        self._queues = trial.device != "cpu"
+        self._queues = trial.on_accelerator
         return protocol.Ready(
             sync=sync, seconds={"import": loaded - began, "build": built - loaded}
         )
