@@ -17,7 +17,8 @@ host-bound mode is in a slow or a fast state for some rounds, so a process sees 
 
 Levels (throughput, compile time, latency) drift within a process (standard deviation 1 %,
 correlation 0.9 from round to round) and share an effect of the day. Their truth is the day's.
-`compare` measures the sweep on another day; both days have four anchors.
+`compare` measures the sweep on another day; both days have four anchors,
+each measured as often as a trial.
 
 `trust`: sweeps of some A/A pairs, whose copies are equal or really differ.
 
@@ -297,7 +298,7 @@ def compare(
     shift = source.normal(0, day) if day else 0.0
     second = [moved(one, shift) for one in levels(world, times, source)]
     plain = World(np.full(TRIALS, world.spreads.min()), np.full(TRIALS, ROUND_NOISE), world.draw)
-    anchors = [levels(plain, [ANCHORS], source)[0] for _ in range(2)]
+    anchors = [levels(plain, [ANCHORS * min(times)], source)[0] for _ in range(2)]
     priors = [prior(first), prior(second)]
     change = contrast((anchors[0], priors[0]), (moved(anchors[1], shift), priors[0]), floor=0.0)
     machine = (change.interval.estimate, change.error, change.freedom)

@@ -37,8 +37,11 @@ _T = TypeVar("_T")
 
 MIN_P99_CALLS = 1000
 
-LATENCY_GROUP = 5
-"""Consecutive single calls that resemble each other: 40 of them say as much as 16 others."""
+PASS_GROUP = 5
+"""Consecutive single calls that resemble each other in older records, which have passes of them.
+
+40 of them say as much as 16 others.
+"""
 
 WITHHELD = (
     Status.WRONG_RESULT,
@@ -230,7 +233,7 @@ def _figures(trial: Measured) -> dict[Key, Figure]:
         }
         busy = any(record.status is Status.CONTAMINATED for record in trial.counted)
         made += [_figure(name, (label,), seconds, busy) for name, seconds in values.items()]
-        made += _latencies([outcome.latencies_s for outcome in outcomes], label, busy)
+        made += _latencies(trial.counted, label, busy)
         made += [_sustained(trial.counted, label), energy_of(trial.counted, label)]
     made.append(idle_power_of(trial.counted))
     on_gpu = any(map(is_on_gpu, trial.records))
@@ -266,21 +269,30 @@ def _memory_ratios(
         yield sizes[1] / sizes[0] if sizes[0] and sizes[1] else None
 
 
-def _latencies(
-    replicates: Sequence[Sequence[float]], label: str, contaminated: bool
-) -> Iterator[Figure]:
+def _latencies(records: Sequence[Record], label: str, contaminated: bool) -> Iterator[Figure]:
     """Percentiles of the latency: the mean of the logs of each replicate's."""
-    measured = [latencies_s for latencies_s in replicates if latencies_s]
-    calls = sum(map(len, measured))
+    measured = [
+        (record.modes[label].latencies_s, _single_calls(record, label))
+        for record in records
+        if label in record.modes and record.modes[label].latencies_s
+    ]
+    calls = sum(len(latencies_s) for latencies_s, _ in measured)
     for name, share in (("latency_p50", 0.5), ("latency_p90", 0.9), ("latency_p99", 0.99)):
         if measured and (share < 0.99 or calls >= MIN_P99_CALLS):
             within = [
-                stats.log_quantile(latencies_s, share, group=LATENCY_GROUP)
-                for latencies_s in measured
+                stats.log_quantile(latencies_s, share, group=group)
+                for latencies_s, group in measured
             ]
             values, errors = zip(*within, strict=True)
-            counts = [-(-len(latencies_s) // LATENCY_GROUP) for latencies_s in measured]
+            counts = [-(-len(latencies_s) // group) for latencies_s, group in measured]
             yield figure_of(name, (label,), values, errors, counts, contaminated=contaminated)
+
+
+def _single_calls(record: Record, label: str) -> int:
+    """Number of consecutive single calls of a mode: those of a round resemble each other."""
+    blocks = [block for one in record.rounds for block in one.blocks if block.mode == label]
+    alone = 1 if any(block.calls == 1 for block in blocks) else PASS_GROUP
+    return max((len(block.single_ns) for block in blocks), default=0) or alone
 
 
 def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) -> ModeSummary:

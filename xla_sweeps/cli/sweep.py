@@ -281,6 +281,7 @@ def _driver(
         first = [tasks[0] for tasks in anchors]
         take_turns_if_needed(launcher, store, first, extra=extra, logs=logs, warn=board.warn)
     quick = all(task.effort == "quick" for task in plan.tasks)
+    repeats = [task.replicates for task in plan.tasks if AA_TAG not in task.tags]
 
     def died(task: Task, detail: str) -> Record:
         return record_death(composer.settings(task.words), task.trial_ids[0], store, detail)
@@ -294,7 +295,7 @@ def _driver(
         backlog=Backlog(
             anchors,
             source,
-            repeats=max((task.replicates for task in plan.tasks), default=1),
+            repeats=max(repeats, default=1),
             late_anchors=quick,
         ),
         costs=plan.costs,
