@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from factories import TRIAL
 from stand_in import GREEDY, PLACES, measured, trial_of
 
 from xla_sweeps.measure.replicate import ReplicateResult
+from xla_sweeps.schema.backend import backend_named
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import SCENARIOS, Scenario
 
@@ -65,6 +68,7 @@ def result_of(backend: str, scenario: Scenario) -> ReplicateResult:
         trial = trial_of(Path(folder), f"scenario={scenario}", *words, modes=modes)
         result, log = measured(trial, Path(folder))
     assert result.finished, (result.failure, log)
+    assert backend != "jax" or "Traceback" not in log, "the statistics come from one program"
     return result
 
 
@@ -114,3 +118,17 @@ def test_a_model_that_needs_too_much_memory_runs_out_of_it(mode: str, tmp_path: 
     assert result.status in (Status.OOM_GPU, Status.OOM_HOST)
     assert result.failure is not None
     assert "try batch_size=1" in result.failure.hint
+
+
+def test_jax_that_sees_no_gpu_says_so(tmp_path: Path) -> None:
+    trial = trial_of(tmp_path, modes=("jax_xla",))
+    result, _ = measured(trial, tmp_path, stands_in=False)
+    assert result.status is not Status.OK
+    assert result.failure is not None
+    assert "sees no GPU" in result.failure.message
+
+
+def test_jax_has_the_cpu_beside_a_gpu_for_references() -> None:
+    trial = replace(TRIAL, device="gpu:0")
+    given = backend_named("jax").environment(trial, {})
+    assert given["JAX_PLATFORMS"].split(",") == ["cuda", "cpu"]

@@ -150,6 +150,7 @@ class FakeModel:
 
     deterministic = True
     compared_inputs = 1
+    starts_up = False
 
     def __init__(self, job: ReplicateJob, backend: str) -> None:
         self.backend, spec = backend, job.trial.model
@@ -159,6 +160,7 @@ class FakeModel:
         self.weights = random.normal(size=(64, 10)).view(FakeVariable)
         self.inputs = np.random.default_rng(job.trial.seed).normal(size=(8, 64))
         self.built = SimpleNamespace(loaded=SimpleNamespace(variables=[self.weights]))
+        self.eager: list[np.ndarray] = []
         self.later: list[list[np.ndarray]] = []
         self.facts = replace(
             ModelFacts.of(spec),

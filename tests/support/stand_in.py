@@ -22,7 +22,7 @@ from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.measure import conductor
 from xla_sweeps.measure.replicate import Place, ReplicateResult, Setting
-from xla_sweeps.measure.workers import Stop
+from xla_sweeps.measure.workers import Stop, worker_environment
 from xla_sweeps.schema.backend import Backend, backend_named
 from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import ReplicateJob, Trial
@@ -30,6 +30,8 @@ from xla_sweeps.system.devices import devices
 from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.worker.stand_in import VARIABLE
+
+CPU = devices()[-1]
 
 PLACES = {"tensorflow": r".*/device:CPU:1", "jax": r"TFRT_CPU_1|cpu:1", "torch": "cpu"}
 """Names that backends give the stand-in."""
@@ -84,13 +86,16 @@ def trial_of(folder: Path, *words: str, modes: Sequence[str], code: str = OWN) -
     return replace(composed, device="gpu:0", modes=tuple(modes), effort=effort)
 
 
-def measured(trial: Trial, folder: Path) -> tuple[ReplicateResult, str]:
-    """One replicate of a trial, and what its workers wrote."""
+def measured(trial: Trial, folder: Path, *, stands_in: bool = True) -> tuple[ReplicateResult, str]:
+    """One replicate of a trial, and what its workers wrote; without the stand-in if told to."""
     log, places = folder / "child.log", []
     for labels in trial.workers:
         name = mode_of(labels[0]).backend
         python = sys.executable if name == "tensorflow" else str(python_of(name))
-        environment = _environment(backend_named(name))
+        backend = backend_named(name)
+        environment = (
+            _environment(backend) if stands_in else worker_environment(trial, CPU, backend)
+        )
         places.append(Place(python=python, folder=folder, environment=environment, trial=trial))
     first = backend_named(mode_of(trial.workers[0][0]).backend)
     others = {name: (backend_named(name), _environment(backend_named(name))) for name in PLACES}
@@ -116,7 +121,7 @@ def measured(trial: Trial, folder: Path) -> tuple[ReplicateResult, str]:
 def _environment(backend: Backend) -> dict[str, str]:
     """The environment of a worker whose `gpu:0` is a device of the CPU."""
     return {
-        **child_environment(os.environ, device=devices()[-1], backend=backend),
+        **child_environment(os.environ, device=CPU, backend=backend),
         **_FLAGS[backend.name],
         "PYTHONPATH": str(ROOT),
         VARIABLE: "1",

@@ -349,12 +349,14 @@ class ReplicateJob:
         modes: labels still to be measured; fewer than the trial's after a mode killed an earlier
             process.
         order_seed: of the order of modes in the rounds and of the inputs.
+        adopts: whether a worker takes the weights and expected outputs of another one.
     """
 
     trial: Trial
     replicate: int
     modes: tuple[str, ...]
     order_seed: int
+    adopts: bool = False
 
 
 def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:

@@ -47,8 +47,10 @@ class Model(Shared, Protocol):
         deterministic: whether two eager runs agree.
         compared_inputs: number of rotating inputs on which a mode is verified.
         seconds: of stages such as `reference`, `macs`.
+        starts_up: whether building it paid what a process pays once, such as loading a compiler.
     """
 
+    starts_up: bool
     facts: ModelFacts
     deterministic: bool
     compared_inputs: int

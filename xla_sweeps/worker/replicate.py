@@ -105,8 +105,9 @@ class Replicate:
         Elsewhere it is computed once a mode is not close to eager. Eager execution is that of the
         worker that leads.
         """
-        tell, job, trial = self._tell, request.job, request.job.trial
         shared = Path(request.shared) if request.shared else None
+        job = replace(request.job, adopts=bool(shared) and not request.leads)
+        tell, trial = self._tell, job.trial
         tell(protocol.Stage(phase=Phase.IMPORT, detail=self._title))
         began = time.perf_counter()
         self._framework, self._job = self._load(), job
@@ -117,11 +118,12 @@ class Replicate:
             tell(protocol.Stage(phase=Phase.BUILD, detail=_shown(trial.model)))
             model = self._model = self._framework.build(job)
             tell(protocol.Built(model=model.facts))
-            if shared and not request.leads:
+            if shared and job.adopts:
                 sharing.take_weights(model, shared)
             eager = mode_in(mode_of(job.modes[0]).backend, Mode.EAGER.role)
             tell(protocol.Stage(phase=Phase.VERIFY, mode=str(eager or "")))
-            model.run_eagerly(tell)
+            if not job.adopts or any(mode_of(m).execution is Execution.EAGER for m in job.modes):
+                model.run_eagerly(tell)
             if shared:
                 (sharing.write if request.leads else sharing.take_outputs)(model, shared)
             if trial.effort.always_reference and job.replicate == 0:
@@ -162,14 +164,11 @@ class Replicate:
 
         There the first graph loads kernels, and compiles those that its binaries lack: costs that a
         process has once, which would count as that mode's compile time. On a CPU they are below
-        0.03 s.
+        0.03 s. Some backends pay them when they build a model.
         """
-        mode = mode_of(label)
-        if (
-            self._started_up
-            or mode.execution is Execution.EAGER
-            or not self._job.trial.on_accelerator
-        ):
+        mode, trial = mode_of(label), self._job.trial
+        started = self._started_up or self._model.starts_up or not trial.on_accelerator
+        if started or mode.execution is Execution.EAGER:
             return
         self._started_up = True
         self._model.bind(str(mode)).first_call_s()

@@ -23,8 +23,10 @@ class Shared(Protocol):
         built: its `loaded.variables` are arrays for NumPy, and have `assign`.
         eager: outputs of eager execution on the first inputs, an array per head.
         later: the same on each input after these.
+        deterministic: whether two eager runs agree.
     """
 
+    deterministic: bool
     built: Any
     eager: list[np.ndarray]
     later: list[list[np.ndarray]]
@@ -33,7 +35,9 @@ class Shared(Protocol):
 def write(model: Shared, folder: Path) -> None:
     """Write a model's weights, and its eager outputs once it has run."""
     np.savez(folder / _WEIGHTS, *map(np.asarray, model.built.loaded.variables))
-    np.savez(folder / _OUTPUTS, *model.eager, *(head for heads in model.later for head in heads))
+    counts = np.array([len(model.eager), model.deterministic])
+    later = (head for heads in model.later for head in heads)
+    np.savez(folder / _OUTPUTS, counts, *model.eager, *later)
 
 
 def take_weights(model: Shared, folder: Path) -> None:
@@ -54,11 +58,12 @@ def take_outputs(model: Shared, folder: Path) -> None:
     """Have a model's modes compared with the eager outputs of the worker that has written them.
 
     Raises:
-        XlaSweepsError: it has other outputs.
+        XlaSweepsError: it ran eagerly too, and has other outputs.
     """
-    outputs, heads = _read(folder / _OUTPUTS), len(model.eager)
-    if len(outputs) != heads * (1 + len(model.later)):
+    (heads, deterministic), *outputs = _read(folder / _OUTPUTS)
+    if model.eager and len(outputs) != len(model.eager) * (1 + len(model.later)):
         raise XlaSweepsError("the model has other outputs than in the backend before it")
+    model.deterministic = model.deterministic and bool(deterministic)
     model.eager, rest = outputs[:heads], outputs[heads:]
     model.later = [rest[start : start + heads] for start in range(0, len(rest), heads)]
 

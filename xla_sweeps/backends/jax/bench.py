@@ -31,6 +31,8 @@ from xla_sweeps.worker.backend import Tell
 class JaxBench(KerasBench[JaxExecutable]):
     """The scenario `call` on JAX."""
 
+    starts_up = True
+
     def synchronization(self) -> Mapping[str, Any]:
         """Prove that a synchronization waits: JAX queues, on a CPU too."""
         side = busy_side(self.trial)

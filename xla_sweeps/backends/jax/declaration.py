@@ -12,8 +12,8 @@ from xla_sweeps.system.process import python_command
 
 
 def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
-    """The platform: without it, JAX takes a GPU that it sees."""
-    return {"JAX_PLATFORMS": "cpu" if trial.device == "cpu" else "cuda"}
+    """The platforms, the first of which it takes; references are computed on the CPU."""
+    return {"JAX_PLATFORMS": "cuda,cpu" if trial.on_accelerator else "cpu"}
 
 
 _FAILURES = (

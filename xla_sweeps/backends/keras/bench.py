@@ -85,6 +85,9 @@ class KerasBench(ABC, Generic[E]):
     compared_inputs = INPUT_BATCHES
     """Inputs on which outputs are compared."""
 
+    starts_up = False
+    """True where building the model pays what a process pays once, such as loading a compiler."""
+
     @abstractmethod
     def eagerly(self, batch: Any) -> list[np.ndarray]:
         """Outputs of an eager call of a batch: one float64 array per head."""

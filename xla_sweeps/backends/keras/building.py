@@ -92,7 +92,12 @@ def build(
     )
 
 
-def calibrate(built: BuiltModel, batch: Any) -> None:
+def train(model: Any, batch: Any) -> None:
+    """Call a model as in training, which changes its statistics."""
+    model(batch, training=True)
+
+
+def calibrate(built: BuiltModel, batch: Any, *, train: Callable[[Any, Any], None] = train) -> None:
     """Give an untrained Keras model activations of order 1, so that its outputs can be compared.
 
     Untrained models give logits from 1e-10 to 3e3, or exactly 0 if a library initializes heads with
@@ -102,6 +107,7 @@ def calibrate(built: BuiltModel, batch: Any) -> None:
     Args:
         built: a model with random weights.
         batch: more than one sample, from `draw`.
+        train: calls a model as in training.
     """
     model = built.loaded.keras_model
     if model is None:
@@ -118,7 +124,7 @@ def calibrate(built: BuiltModel, batch: Any) -> None:
     try:
         for layer in layers:
             layer.momentum = 0.0
-        model(batch, training=True)
+        train(model, batch)
     finally:
         for layer, momentum in zip(layers, momenta, strict=True):
             layer.momentum = momentum

@@ -210,7 +210,7 @@ def build(job: ReplicateJob, kind: type[Bench]) -> Bench:
         modes=job.modes,
     )
     bench.place(bench.drawn(rng))
-    if spec.weights == "random":
+    if spec.weights == "random" and not job.adopts:
         building.calibrate(built, models.draw(built.inputs, max(4, trial.batch_size), rng))
     bench.begin()
     bench.note_kept()

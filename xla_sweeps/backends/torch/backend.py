@@ -68,20 +68,23 @@ class Torch:
         )
         count = INPUT_BATCHES + trial.batches - 1
         bench.inputs = [draw(built.inputs, trial.batch_size, rng, device) for _ in range(count)]
-        if spec.weights == "random":
+        if spec.weights == "random" and not job.adopts:
             with torch.no_grad():
                 more = draw(built.inputs, max(4, trial.batch_size), rng, device)
                 building.calibrate(built, more)
         bench.begin()
         if any(mode_of(mode).execution is not Execution.EAGER for mode in job.modes):
-            _start_compiler()
+            _start_compiler(device)
         return bench
 
 
-def _start_compiler() -> None:
-    """Pay what the first compilation of a process pays, some 10 s on a CPU, before any mode."""
+def _start_compiler(device: str) -> None:
+    """Pay what the first compilation of a process for a device pays, before any mode.
+
+    Some 10 s on a CPU, whose compiler a GPU does not need.
+    """
     with contextlib.suppress(Exception):  # a mode says what is wrong
-        torch.compile(torch.sin)(torch.zeros(1))
+        torch.compile(torch.sin)(torch.zeros(1, device=device))
 
 
 def _device(trial: Trial) -> str:

@@ -33,6 +33,8 @@ _TYPES = {"float32": "f32", "mixed_float16": "f16", "mixed_bfloat16": "bf16"}
 class TorchBench(KerasBench[TorchExecutable]):
     """The scenario `call` on PyTorch."""
 
+    starts_up = True
+
     def synchronization(self) -> Mapping[str, Any]:
         """Prove that a synchronization waits."""
         if not self.trial.on_accelerator:

@@ -13,7 +13,7 @@ from xla_sweeps.system.process import python_command
 
 def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
     """The device: without it, Keras takes a GPU that PyTorch sees."""
-    return {"KERAS_TORCH_DEVICE": "cpu" if trial.device == "cpu" else "cuda"}
+    return {"KERAS_TORCH_DEVICE": "cuda" if trial.on_accelerator else "cpu"}
 
 
 _FAILURES = (
