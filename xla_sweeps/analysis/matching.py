@@ -34,7 +34,7 @@ _IN_NAMES = tuple(
     for name, column in COLUMNS.items()
     if column.asked
     and column.asked.part is Part.SETTING
-    and name not in ("resolution_px", "runtime", "device")
+    and name not in ("resolution_px", "runtime", "device", "path")
 )
 """Columns of the question in a trial's name after its model and size; the rest stands apart."""
 
@@ -318,7 +318,7 @@ def _facts(record: Record, source: str, modes: Sequence[ModeState]) -> dict[str,
         **{
             name: f"{name} {asked[name]}"
             for name in options.IDENTIFYING
-            if name not in (*QUESTION, *_APART) and asked[name] not in (None, "")
+            if name not in {*QUESTION, *_APART} - {"path"} and asked[name] not in (None, "")
         },
     }
 
@@ -371,7 +371,7 @@ def _environment(record: Record) -> Iterator[tuple[str, str]]:
         "threads": loaded.get("intra_op_threads"),
         "oneDNN": loaded.get("onednn"),
         **{f"loaded {name}": value for name, value in (loaded.get("libraries") or {}).items()},
-        "effective precision": record.model.precision,
+        "effective precision": record.effective(record.model),
         "TF32": record.trial.tf32,
         "host": facts.get("host"),
         "process": provenance.process_of([record]),

@@ -41,7 +41,8 @@ from xla_sweeps.schema.columns import (
 )
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
 from xla_sweeps.schema.modes import headline_pairs, is_aa_pair
-from xla_sweeps.schema.overrides import data_name, runtime_text
+from xla_sweeps.schema.options import LOCAL
+from xla_sweeps.schema.overrides import data_name, inputs_text, runtime_text
 from xla_sweeps.schema.record import ModelFacts, Record, wall_s
 from xla_sweeps.schema.row import ComparisonRow, Figure, ModeSummary
 
@@ -96,7 +97,11 @@ def shared_of(
             copies=trial.copies,
             optimizer=trial.training.optimizer if trial.training else "",
             data=data_name(trial),
+            weights="" if trial.model.source == LOCAL else trial.model.weights,
+            path=str(trial.model.recipe.get("path", "")) if trial.model.source == LOCAL else "",
+            inputs=inputs_text(trial),
             precision=str(trial.precision),
+            tf32=last.uses_tf32,
             scenario=str(trial.scenario),
             effort=trial.effort.name,
             modes=",".join(trial.modes),
@@ -105,7 +110,7 @@ def shared_of(
             params=model.params,
             macs=model.macs,
             macs_at_least=model.macs_at_least,
-            effective_precision=model.precision,
+            effective_precision=last.effective(model),
             graph_operations=model.graph_operations,
             eager_is_graph=model.eager_is_graph,
             replica_of=model.replica_of,

@@ -78,6 +78,12 @@ class TrialColumns:
         shown=PAGE | WANDB,
         asked=Asked(title="Precision", usual="float32"),
     )
+    tf32: bool = as_column(
+        "a GPU multiplies float32 in TensorFloat-32 (`tf32=true`)",
+        shown=PAGE | WANDB,
+        default=False,
+        asked=Asked(title="TF32", words="TF32", usual="False"),
+    )
     scenario: str = as_column(
         ", ".join(Scenario), shown=PAGE | WANDB, asked=Asked(usual=str(Scenario.CALL))
     )
@@ -127,6 +133,25 @@ class TrialColumns:
         default="",
         asked=Asked(title="Data", blank="synthetic"),
     )
+    weights: str = as_column(
+        "the weights of a model of the catalog: random, imagenet, the name of a preset, a path; "
+        "empty for a model of your own",
+        shown=PAGE | WANDB,
+        default="random",
+        asked=Asked(title="Weights", words="weights {}", usual="random", blank="its own"),
+    )
+    path: str = as_column(
+        "the file, folder or function of a model of your own; empty for the catalog's",
+        shown=PAGE | WANDB,
+        default="",
+        asked=Asked(title="Path", blank="the catalog's"),
+    )
+    inputs: str = as_column(
+        "shapes and types of the inputs of a model of your own, where `input_spec` gives them",
+        shown=PAGE | WANDB,
+        default="",
+        asked=Asked(title="Inputs", words="inputs {}", blank="the model's"),
+    )
     effort: str = as_column("quick, standard, publish", shown=PAGE)
     modes: str = as_column("all modes of the trial: eager,graph,xla", shown=PAGE, default="")
     runtime: str = as_column(
@@ -150,7 +175,7 @@ class TrialColumns:
     )
     effective_precision: str = as_column(
         "types of the operands that it multiplies, by their share of `macs`, as XLA writes them: "
-        "`f32`, `bf16 98 %, f32 2 %`",
+        "`f32`, `bf16 98 %, f32 2 %`; `tf32` where a GPU multiplies float32 so",
         default="",
     )
     graph_operations: int | None = _number(

@@ -159,6 +159,13 @@ def value_of(row: ComparisonRow, column: str) -> Any:
     return _GETTERS[column](row)
 
 
+def precision_words(precision: str, tf32: bool) -> list[str]:
+    """The precision as a name has it: `mixed_float16`, `TF32`; nothing for plain float32."""
+    values = {"precision": precision, "tf32": tf32}
+    asked = ((COLUMNS[name].asked, value) for name, value in values.items())
+    return [one.write(value) for one, value in asked if one and str(value) not in ("", one.usual)]
+
+
 def flag_words(flags: Iterable[str]) -> str:
     """Flags joined by blanks, each once and without its note, which has blanks itself."""
     return " ".join(dict.fromkeys(flag.partition(": ")[0] for flag in flags))

@@ -28,8 +28,13 @@ from xla_sweeps.report.terminal.console import (
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns, Verdict
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, by_role, by_scenario, mode_of
-from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, TrialSummary
-from xla_sweeps.schema.trial import Precision
+from xla_sweeps.schema.row import (
+    ComparisonRow,
+    Estimate,
+    ModeSummary,
+    TrialSummary,
+    precision_words,
+)
 from xla_sweeps.system.text import displayable
 
 WIDE = 104
@@ -179,12 +184,15 @@ def show_reasons(rows: Sequence[ComparisonRow]) -> None:
 def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:
     """Each row's model, followed by facts that distinguish it from similar rows."""
     short = short_devices(row.trial.device for row in rows)
-    shown = ("model", "resolution_px", "batch_size", "device", "candidate", "baseline", "origin")
+    shown = (
+        *("model", "resolution_px", "batch_size", "device", "candidate", "baseline", "origin"),
+        *("precision", "tf32"),
+    )
     names = []
     for row, distinction in zip(rows, distinctions(rows, shown), strict=True):
-        facts = " · ".join(
-            filter(None, (distinction, short[row.trial.device] if with_device else ""))
-        )
+        words = precision_words(row.trial.precision, row.trial.tf32)
+        device = short[row.trial.device] if with_device else ""
+        facts = " · ".join(filter(None, (*words, distinction, device)))
         names.append(displayable(f"{row.trial.model} ({facts})" if facts else row.trial.model))
     return names
 
@@ -235,7 +243,7 @@ def _title(summary: TrialSummary) -> Text:
     facts += [f"the last of {trial.samples % trial.batch_size}"] if epoch else []
     facts += [trial.scenario] if trial.scenario not in ("", Scenario.CALL) else []
     facts += [f"Keras {trial.keras}"] if trial.keras else []
-    facts += [trial.precision] if trial.precision not in ("", Precision.FLOAT32) else []
+    facts += precision_words(trial.precision, trial.tf32)
     if model.params:
         facts.append(f"{_scaled(model.params)} params")
     if model.macs:

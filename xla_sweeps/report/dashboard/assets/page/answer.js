@@ -276,7 +276,8 @@ function caveats(row) {
 function measureCommand(state) {
   const part = (key, value) => (/^[\w.-]+$/.test(value) ? `${key}=${value}` : "");
   const one = (name, key = name) => state[name].size === 1 && part(key, [...state[name]][0]);
-  const settings = [one("resolution_px", "resolution"), one("batch_size"), one("precision"), one("source")];
+  const has = (name, value) => state[name].has(value);
+  const settings = [one("resolution_px", "resolution"), one("batch_size"), one("precision"), one("source"), has("tf32", "1") && "tf32=true"];
   const scenario = state.scenario !== "call" && part("scenario", state.scenario);
   return phrase(["python -m xla_sweeps", part("model", state.model) || "model=NAME", scenario, ...settings]);
 }

@@ -49,12 +49,16 @@ export const shortDevice = ({ rows }, device) => ownOf(rows.meta.short, device) 
 export const someOf = (names, most, between = ", ") =>
   names.slice(0, most).join(between) + (names.length > most ? ` and ${names.length - most} more` : "");
 
+/** "float32 · TF32". @param {Row} row */
+export const precisionOf = ({ precision, tf32 }) => dotted(precision, tf32 && "TF32");
+
 /** The settings in a row's name: column, and how its value is written. */
 /** @type {[TextColumn | NumberColumn, (value: string) => string][]} */
 const SETTINGS = [
   ["resolution_px", (value) => `${value} px`],
   ["batch_size", (value) => `batch ${value}`],
   ["precision", String],
+  ["tf32", (value) => (value === "1" ? "TF32" : "")],
   ["device", String],
 ];
 
@@ -85,7 +89,7 @@ export function rowLabel(view, row, { without = "" } = {}) {
     const value = view.index.facetText(column, row);
     return column === "device" ? shortDevice(view, value) : write(value);
   });
-  const name = [view.at(row).model, ...written].join(" · ");
+  const name = dotted(view.at(row).model, ...written);
   return without ? name : name + view.at(row).suffix_asked;
 }
 

@@ -46,7 +46,7 @@ export class Index {
 }
 
 /** @type {(TextColumn | NumberColumn)[]} */
-export const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "device", "candidate", "baseline"];
+export const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "tf32", "device", "candidate", "baseline"];
 
 /** For each code of a column's values 1 or 0. */
 const flagsOf = (values, inside) => Uint8Array.from(values, (value) => Number(inside(value)));
@@ -265,8 +265,9 @@ function overviewOf(rows, pairs) {
   };
 }
 
-/** How a facet's value is written. */
-export const wordOf = ({ unit = "", blank = "" }, value) => `${value || blank}${unit}`;
+/** How a facet's value is written; of a switch what is on or off. @param {Partial<Facet>} facet */
+export const wordOf = ({ unit = "", blank = "", words = "", isSwitch = false }, value) =>
+  isSwitch ? `${value === "1" ? "" : "no "}${words}` : `${value || blank}${unit}`;
 
 /** Facets are evenly spaced in their order, the rest is logarithmic and has a `write`. */
 export const AXES = /** @type {Axis[]} */ ([
