@@ -12,7 +12,7 @@ from xla_sweeps.analysis import provenance
 from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.schema import options
 from xla_sweeps.schema.column import Part
-from xla_sweeps.schema.columns import TrialColumns, Verdict
+from xla_sweeps.schema.columns import TrialColumns
 from xla_sweeps.schema.overrides import asked_of, runtime_text
 from xla_sweeps.schema.record import ModelFacts, Record, build_of, newest
 from xla_sweeps.schema.row import (
@@ -132,7 +132,7 @@ def compared(
         pairs=frozenset(
             (row.candidate.mode, row.baseline.mode)
             for row in rows
-            if row.headline and row.speedup.verdict not in (Verdict.FAILED, Verdict.NONE)
+            if row.headline and row.speedup.value is not None
         ),
         figures=tuple(one for one in figures if one.name in FIGURES),
         floor=rows[0].speedup.floor if rows else math.nan,

@@ -316,7 +316,6 @@ def _row(
             batch_size=BATCH_SIZE,
             samples=BATCH_SIZE,
             precision="float32",
-            tf32=device == ACCELERATORS["a100"],
             scenario="call",
             effort="",
             device=device,

@@ -26,7 +26,9 @@ class Verdict(StrEnum):
     EQUIVALENT = "equivalent"
     AMBIGUOUS = "ambiguous"
     FAILED = "failed"
-    """The candidate or the baseline gave no number, or its numbers are withheld."""
+    """The candidate gave no number, or its numbers are withheld; the baseline ran."""
+    NOT_MEASURED = "not_measured"
+    """The candidate was not reached or interrupted, or the baseline gave no number."""
     NONE = "none"
     """The trial has one mode alone: nothing to compare it with."""
 
@@ -34,6 +36,11 @@ class Verdict(StrEnum):
     def is_clear(self) -> bool:
         """True if further replicates are not needed to settle it."""
         return self in (Verdict.FASTER, Verdict.SLOWER, Verdict.EQUIVALENT)
+
+    @property
+    def is_missing(self) -> bool:
+        """True if there is no speedup where one was asked for."""
+        return self in (Verdict.FAILED, Verdict.NOT_MEASURED)
 
 
 def _number(meaning: str, *, unit: str, shown: Shown = Shown.NOWHERE, name: str = "") -> Any:
@@ -326,7 +333,8 @@ class SpeedupColumns:
         name="speedup_sustained",
     )
     verdict: Verdict = as_column(
-        "faster, slower, equivalent, ambiguous, failed; none where a mode was measured alone",
+        "faster, slower, equivalent, ambiguous; failed: the candidate, where the baseline ran; "
+        "not_measured: no speedup for another reason; none: a mode was measured alone",
         shown=PAGE | WANDB,
     )
     excluded_above: float | None = _number(
@@ -420,7 +428,10 @@ class SpeedupColumns:
     )
     peak_memory_ratio_low: float | None = _number("lower bound of its 95 % interval", unit="ratio")
     peak_memory_ratio_high: float | None = _number("upper bound of its 95 % interval", unit="ratio")
-    host_bound: bool = as_column("the device waits for the host", shown=PAGE)
+    host_bound: bool = as_column(
+        "the device waits for the host: enqueuing takes over 90 % of the candidate's single call",
+        shown=PAGE,
+    )
     cv_percent: float | None = _number(
         "coefficient of variation of the candidate's uncontaminated blocks within a replicate",
         unit="%",

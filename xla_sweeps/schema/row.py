@@ -67,8 +67,8 @@ class ModeSummary(ModeState, frozen=True, kw_only=True):
 
     Attributes:
         columns: its columns in comparison rows.
-        host_bound_index: time to enqueue one call after a synchronization / time of a call in the
-            blocks; None on a CPU, where calls do not queue.
+        host_bound_index: share of a single call's time that passes until it is enqueued; None on a
+            CPU, where calls do not queue.
         steady_memory_bytes: the most that the device's allocator had handed out in steady calls,
             weights included; None where it does not count.
         rmse_rel: the worst over replicates.

@@ -25,7 +25,7 @@ from xla_sweeps.report.terminal.console import (
     scenario_groups,
     size,
 )
-from xla_sweeps.schema.columns import IMPORTED, ModeColumns, Verdict
+from xla_sweeps.schema.columns import IMPORTED, ModeColumns
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, by_role, by_scenario, mode_of
 from xla_sweeps.schema.row import (
@@ -173,7 +173,7 @@ def show_reasons(rows: Sequence[ComparisonRow]) -> None:
     """Show why rows have no figures, a line for each reason; only the first of very many."""
     reasons: dict[str, dict[str, None]] = {}
     for row in rows:
-        if row.failure.message and row.speedup.verdict is Verdict.FAILED:
+        if row.failure.message and row.speedup.verdict.is_missing:
             reason = row.failure.message.removeprefix("not reached: ")
             reasons.setdefault(reason, {})[row.trial.model] = None
     for reason, (first, *others) in itertools.islice(reasons.items(), MOST_REASONS):
@@ -395,7 +395,7 @@ def _verdict(row: ComparisonRow) -> Text:
     if row.provenance.origin == IMPORTED:
         return Text("○ imported", style="dim")
     verdict = str(row.speedup.verdict)
-    word = verdict if row.speedup.verdict is not Verdict.FAILED else row.status
+    word = row.status if row.speedup.verdict.is_missing else verdict
     return Text(f"{advice.symbol(row)} {word}", style=COLOURS[verdict])
 
 

@@ -31,7 +31,7 @@ ROW_PX = 30
 """Height of one row of W&B's grid, about."""
 
 TRIALS = 'Metric("JobType") == "trial"'
-COMPARED = 'Summary("verdict") != "failed"'
+COMPARED = 'Summary("verdict") != "failed" and Summary("verdict") != "not_measured"'
 """Filters, in wandb-workspaces' language: its objects do not escape the values in them."""
 
 KEYS = {"device": "accelerator", "resolution_px": "resolution"}

@@ -17,7 +17,7 @@ type Axis = Omit<Facet, "column"> & { name: any; write?: (value: number) => stri
 type Row = Record<TextColumn, string> & Record<NumberColumn, number> & { place: number };
 type Column = { data: Uint32Array | Float32Array; values?: string[] };
 type Codes = { data: Uint32Array; values: string[] };
-type Verdict = "faster" | "equivalent" | "ambiguous" | "slower" | "failed";
+type Verdict = "faster" | "equivalent" | "ambiguous" | "slower" | "failed" | "not_measured";
 type Theme = Record<"text" | "quiet" | "line" | "panel" | "band" | "middle" | Verdict, string>;
 
 type Tag<T> = T extends keyof HTMLElementTagNameMap ? HTMLElementTagNameMap[T] : HTMLElement;

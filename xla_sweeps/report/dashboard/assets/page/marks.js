@@ -99,8 +99,8 @@ export function markOf(view, row) {
   return { row, value, low, high, verdict, device, doubt: view.doubt(row) };
 }
 
-/** "1.32×~": a row's speedup with its mark of doubt. @param {View} view @param {number} row */
-export const speedupOf = (view, row) => `${times(view.at(row).speedup)}${view.doubt(row)}`;
+/** "1.32×~ h": a row's speedup with its marks. @param {View} view @param {number} row */
+export const speedupOf = (view, row) => `${times(view.at(row).speedup)}${view.marks(row)}`;
 
 /** "1.30–1.34": the interval of a row's speedup. @param {View} view @param {number} row */
 export function intervalOf(view, row) {
