@@ -401,9 +401,10 @@ def _failed(row: ComparisonRow) -> str:
     reason, kind = row.failure.message or f"status {row.status}", str(row.status)
     if row.status is Status.WRONG_RESULT and row.failure.refusal:
         reason, kind = row.failure.refusal, "refused"
-    if row.baseline.mode and row.failure.mode == row.baseline.mode:
-        kind = "baseline"
-    text = FAILURES.get(kind, FAILURES[""]).format(
+    template = FAILURES.get(kind, FAILURES[""])
+    if row.failure.mode == row.baseline.mode != "" and "{failed}" not in template:
+        template = FAILURES["baseline"]
+    text = template.format(
         candidate=_names(row)[0],
         failed=name_of(row.failure.mode or row.candidate.mode),
         tried=tried,
@@ -440,6 +441,12 @@ def caveats(row: ComparisonRow) -> list[str]:
 
 def _caveats(row: ComparisonRow) -> str:
     return "".join(f" {text}" for text in caveats(row))
+
+
+def all_caveats(row: ComparisonRow) -> str:
+    """The caveats with a note of the flags, which the terminal lists below the modes."""
+    notes = flag_notes(row) if not row.speedup.verdict.is_missing else []
+    return " ".join([*caveats(row), *([f"Note: {'; '.join(notes)}."] if notes else [])])
 
 
 def flag_notes(row: ComparisonRow) -> list[str]:

@@ -10,7 +10,7 @@ from xla_sweeps.schema.column import PAGE, WANDB, Asked, Part, Shown, as_column
 from xla_sweeps.schema.measurement import REFUSED
 from xla_sweeps.schema.modes import TAKING_BATCHES, Scenario
 
-STATISTICS_VERSION = 6
+STATISTICS_VERSION = 7
 """Version of the estimates and verdicts that are derived from records."""
 
 

@@ -158,7 +158,7 @@ def write_page(
         "runs": {label: urls for label, urls in runs.items() if urls},
     }
     title = f"{name} — XLA for Keras vision models"
-    caveats = (" ".join(advice.caveats(row)) for row in rows_of(table))
+    caveats = map(advice.all_caveats, rows_of(table))
     table = table.append_column("caveats", pyarrow.array(caveats, pyarrow.string()))
     page = render(pack(table.select([*CATEGORIES, *NUMBERS]), meta), title=title).encode()
     export.replace(output, page)

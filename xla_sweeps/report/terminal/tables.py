@@ -171,14 +171,15 @@ def show_tables(tables: Sequence[study.Table]) -> None:
 
 def show_reasons(rows: Sequence[ComparisonRow]) -> None:
     """Show why rows have no figures, a line for each reason; only the first of very many."""
-    reasons: dict[str, dict[str, None]] = {}
+    reasons: dict[tuple[str, str], dict[str, None]] = {}
     for row in rows:
         if row.failure.message and row.speedup.verdict.is_missing:
             reason = row.failure.message.removeprefix("not reached: ")
-            reasons.setdefault(reason, {})[row.trial.model] = None
-    for reason, (first, *others) in itertools.islice(reasons.items(), MOST_REASONS):
+            key = (str(row.speedup.verdict), reason)
+            reasons.setdefault(key, {})[row.trial.model] = None
+    for (verdict, reason), (first, *others) in itertools.islice(reasons.items(), MOST_REASONS):
         more = f" and {len(others)} more" if others else ""
-        paragraph(f"{advice.SYMBOLS['failed']} {first}{more}: {reason}", COLOURS["failed"])
+        paragraph(f"{advice.SYMBOLS[verdict]} {first}{more}: {reason}", COLOURS[verdict])
 
 
 def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:

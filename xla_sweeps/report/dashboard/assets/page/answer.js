@@ -133,7 +133,7 @@ function caveatsOfMany(view, { contaminated, published: others, saved }, every) 
     folders.length > 1 && `${say("folders", { folders: allOf(folders.map(from)) })}.`,
     tested?.untrusted && capitalized(tested.text),
     contaminated && `~ ${say("busy", { count: count(contaminated), all: count(pairs) })}.${every ? " Measure again." : ""}`,
-    lostOf(view.unmeasured.length),
+    missingWords(view.unmeasured.length),
     ...waitingOf(view),
     others && `${count(others)} are published single measurements without an interval, hence “ambiguous”.`,
     view.state.baseline === "eager" && saved && `In ${count(saved)} the model is a saved graph, whose eager calls run that graph.`,
@@ -227,7 +227,7 @@ function nothingMeasured(view, candidate, baseline) {
   if (n !== 1)
     return {
       yes: n ? "Not measured." : "No matching configuration was measured.",
-      text: n ? lostOf(n) : "",
+      text: n ? missingWords(n) : "",
       more: n ? "" : "This selection has no comparison of the two modes.",
       command: measureCommand(view.state),
     };
@@ -236,15 +236,16 @@ function nothingMeasured(view, candidate, baseline) {
 }
 
 /** "3 configurations could not be compared: see “What broke” below." */
-const lostOf = (n) => n > 0 && `${plural(n, "configuration")} could not be compared: see “What broke” below.`;
+const missingWords = (n) => n > 0 && `${plural(n, "configuration")} could not be compared: see “What broke” below.`;
 
 /** Why a pair failed, as the terminal says it. @param {View} view @param {Row} row */
 function failedAnswer({ state, overview }, row, where, candidate, baseline) {
   const failed = shortMode(row.failed_mode || candidate);
   const [message, status] = [row.failure_message || statusWords(row.status), row.status];
   const refused = status === "wrong_result" && message.startsWith(PACKAGE.refused);
-  const kind = failed === baseline ? "baseline" : refused ? "refused" : status;
-  const text = fillIn(ownOf(PACKAGE.failures, kind) ?? PACKAGE.failures[""], {
+  const usual = ownOf(PACKAGE.failures, refused ? "refused" : status) ?? PACKAGE.failures[""];
+  const template = failed === baseline && !usual.includes("{failed}") ? PACKAGE.failures.baseline : usual;
+  const text = fillIn(template, {
     candidate,
     failed,
     tried: `${candidate} against ${baseline}`,
