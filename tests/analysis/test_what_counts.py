@@ -16,9 +16,10 @@ from factories import (
 from headline_rows import TIMES, headline
 
 from xla_sweeps.analysis.interval import LOAD, MOST_TO_SETTLE
+from xla_sweeps.analysis.overview import overview
 from xla_sweeps.analysis.summary import headline_clear, headline_failed, summarize
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.measurement import Flagged, Status
+from xla_sweeps.schema.measurement import UNFINISHED, Flagged, Status
 from xla_sweeps.schema.record import Record
 
 
@@ -219,12 +220,39 @@ def test_a_trial_with_only_failures_is_summarized_too() -> None:
     modes = {"graph": failed_outcome(Status.SKIPPED), "xla": failed_outcome(Status.SKIPPED)}
     summary = summarize([make_record({}, modes=modes, rounds=(), status=Status.BUILD_ERROR)])
     assert summary.replicates == 0
-    assert summary.comparisons[0].speedup.verdict is Verdict.FAILED
+    assert summary.comparisons[0].speedup.verdict is Verdict.NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("graph", "xla", "verdict"),
+    [
+        (Status.OK, Status.OOM_GPU, Verdict.FAILED),
+        (Status.OK, Status.WRONG_RESULT, Verdict.FAILED),
+        (Status.OOM_GPU, Status.OK, Verdict.NOT_MEASURED),
+        (Status.OOM_GPU, Status.OOM_GPU, Verdict.NOT_MEASURED),
+        (Status.OK, Status.INTERRUPTED, Verdict.NOT_MEASURED),
+        (Status.OK, Status.INFRA, Verdict.NOT_MEASURED),
+        (Status.OK, Status.SKIPPED, Verdict.NOT_MEASURED),
+    ],
+)
+def test_it_fails_only_where_the_candidate_failed_and_the_baseline_ran(
+    graph: Status, xla: Status, verdict: Verdict
+) -> None:
+    outcomes = {
+        label: make_outcome(0.1) if status is Status.OK else failed_outcome(status)
+        for label, status in {"graph": graph, "xla": xla}.items()
+    }
+    row = headline([make_record(modes=outcomes)])
+    assert row.speedup.verdict is verdict
+    assert overview([row]).failed == (verdict is Verdict.FAILED)
+    assert overview([row]).not_measured == (
+        verdict is Verdict.NOT_MEASURED and row.status not in UNFINISHED
+    )
 
 
 def test_fewer_than_six_rounds_give_no_comparison() -> None:
     row = headline([make_record(count=5)])
-    assert row.speedup.verdict is Verdict.FAILED
+    assert row.speedup.verdict is Verdict.NOT_MEASURED
     assert row.speedup.value is None
 
 

@@ -9,6 +9,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from direct import Direct
@@ -152,8 +153,8 @@ def test_records_without_inputs_are_read_as_before() -> None:
 
 
 def singles_on(device: Device, clock: Clock) -> list[Block]:
-    """Nine single calls after a block."""
-    block = timing.settled_block(device, "xla", 3, settle=True, clock=clock, first=1, singles=9)
+    """Thirty single calls after a block."""
+    block = timing.settled_block(device, "xla", 3, settle=True, clock=clock, first=1, singles=30)
     return timing.singles_of(block, 1)
 
 
@@ -178,35 +179,86 @@ def test_inputs_of_which_the_middle_one_is_no_average_are_noticed(
     assert not timing.inputs_differ(singles[:2])
 
 
-class Forgetful(Device):
-    """A device whose calls on new values take longer; at times one is slow without a reason."""
+def singles_of(noise: Sequence[float], costs: Sequence[float] = (1.0, 1.0, 1.0)) -> list[Block]:
+    """Single calls on inputs in turn: their noise as logs, and what the inputs cost."""
+    return [block for one in rounds_of(noise, costs) for block in one.blocks]
+
+
+def noise_of(kind: str, cv: float, count: int, source: random.Random) -> list[float]:
+    """Logs of noise: independent, or of a host that is twice as slow 15 % of the time."""
+    logs, slow = list[float](), False
+    for _ in range(count):
+        slow = kind == "slow states" and source.random() < (6 / 7 if slow else 0.0252)
+        logs.append(source.gauss(0, cv) + math.log(2) * slow)
+    return logs
+
+
+KINDS = [("independent", 0.2), ("independent", 0.3), ("slow states", 0.02), ("slow states", 0.2)]
+
+
+@pytest.mark.parametrize("count", [6, 12, 40])
+@pytest.mark.parametrize(("kind", "cv"), KINDS)
+def test_noise_on_equal_inputs_raises_the_flag_in_fewer_than_one_of_a_hundred(
+    kind: str, cv: float, count: int
+) -> None:
+    source = random.Random(3)
+    raised = sum(
+        timing.inputs_differ(singles_of(noise_of(kind, cv, count, source))) for _ in range(300)
+    )
+    assert raised < 3
+
+
+@pytest.mark.parametrize("cv", [0.02, 0.1, 0.2])
+def test_inputs_that_differ_are_found_in_noise(cv: float) -> None:
+    source = random.Random(3)
+    raised = sum(
+        timing.inputs_differ(singles_of(noise_of("independent", cv, 40, source), (1.0, 2.0, 4.0)))
+        for _ in range(50)
+    )
+    assert raised >= 45
+
+
+class Remembering(Device):
+    """A device whose first call on a value takes longer, by a factor."""
 
     factor = 1.0
-    slow_call = -1
-    renewals = 0
+    generation = 0
+
+    def __init__(self, clock: Clock, **changes: Any) -> None:
+        super().__init__(clock, **changes)
+        self.seen: set[tuple[int, int]] = set()
+        self.steady: list[float] = []
 
     def renew(self) -> bool:
-        self.renewals += 1
-        slow = 2.0 if self.renewals - 1 == self.slow_call else 1.0
-        self.noise = [self.factor * slow]
+        self.generation += 1
         return True
+
+    def step(self) -> None:
+        value = (self.generation, self.position)
+        level = self.steady.pop(0) if self.steady else 1.0
+        self.noise = [level * (1.0 if value in self.seen else self.factor)]
+        self.seen.add(value)
+        super().step()
 
 
 @pytest.mark.parametrize(
-    ("factor", "slow_call", "calls", "slow"),
-    [(1.0, -1, 1, False), (1.4, -1, 1, False), (1.7, -1, 3, True), (1.0, 0, 2, False)],
+    ("factor", "calls", "slow"), [(1.0, 3, False), (1.4, 3, False), (1.7, 9, True), (30, 9, True)]
 )
+@pytest.mark.parametrize("costs", [(1.0, 1.0, 1.0), (1.0, 4.0, 2.0)])
 def test_calls_on_new_values_that_all_take_longer_are_noticed(
-    factor: float, slow_call: int, calls: int, slow: bool
+    factor: float, calls: int, slow: bool, costs: Sequence[float]
 ) -> None:
-    device = Forgetful(clock := Clock(), work_s=0.1, enqueue_s=0.0)
-    device.factor, device.slow_call = factor, slow_call
-    assert timing.slow_on_new_inputs(device, seen_s=0.1, clock=clock) is slow
+    device = Remembering(clock := Clock(), work_s=0.1, enqueue_s=0.0, costs=costs)
+    device.factor = factor
+    assert timing.slow_on_new_inputs(device, clock=clock) is slow
     assert device.calls == calls
 
 
-def test_an_input_that_is_expensive_by_itself_is_not_one_of_new_values() -> None:
-    device = Forgetful(clock := Clock(), work_s=0.1, enqueue_s=0.0, costs=(1.0, 2.0, 4.0))
-    singles = singles_on(device, clock)
-    seen_s = max(timing.inputs_s(singles))
-    assert not timing.slow_on_new_inputs(device, seen_s=seen_s, clock=clock)
+@pytest.mark.parametrize(("kind", "cv"), KINDS)
+def test_a_slow_host_is_no_mode_that_keeps_answers(kind: str, cv: float) -> None:
+    source, raised = random.Random(4), 0
+    for _ in range(1000):
+        device = Remembering(clock := Clock(), work_s=0.1, enqueue_s=0.0)
+        device.steady = [math.exp(log) for log in noise_of(kind, cv, 12, source)]
+        raised += timing.slow_on_new_inputs(device, clock=clock)
+    assert raised < 10

@@ -181,7 +181,7 @@ def test_noise_around_a_steady_speed_is_rarely_called_moving(spread: float, call
         trends_of["warm-up"].append(timing.warm_up(device, effort=long, clock=clock).trend)
         trends_of["rounds"].append(trend_at_quick(device, clock))
     for trends in trends_of.values():
-        assert trends.count(Trend.MOVING) <= 0.05 * len(trends)
+        assert trends.count(Trend.MOVING) < 0.01 * len(trends)
 
 
 def test_a_real_trend_is_found_in_noise() -> None:
@@ -215,7 +215,7 @@ def found_in(count: int, slow: int, by: float, *, noise: float = 0.01) -> list[T
     ]
 
 
-@pytest.mark.parametrize(("count", "slow"), [(10, 2), (10, 3), (12, 2), (12, 4), (20, 2), (20, 6)])
+@pytest.mark.parametrize(("count", "slow"), [(12, 4), (20, 3), (20, 4), (20, 6)])
 def test_rounds_tell_a_slow_start(count: int, slow: int) -> None:
     assert found_in(count, slow, 0.05).count(Trend.MOVING) >= 0.9 * 400
 
@@ -224,18 +224,20 @@ def test_rounds_tell_a_slow_start(count: int, slow: int) -> None:
 @pytest.mark.parametrize("count", [6, 10, 12, 20])
 def test_rounds_of_a_steady_speed_tell_no_slow_start(count: int, noise: float) -> None:
     trends = found_in(count, 0, 0.0, noise=noise)
-    assert trends.count(Trend.MOVING) <= 0.05 * 400
+    assert trends.count(Trend.MOVING) <= 0.01 * 400
     assert (Trend.STEADY in trends) is (count >= 10 and noise == 0.001)
 
 
 def test_less_than_one_per_cent_is_no_slow_start() -> None:
-    assert set(found_in(10, 2, 0.005, noise=0.0001)) == {Trend.STEADY}
+    assert Trend.MOVING not in found_in(20, 4, 0.005, noise=0.0001)
 
 
 def test_contaminated_rounds_tell_no_trend() -> None:
     clean = [xla_round(number, 10) for number in range(10)]
-    later = [xla_round(10 + number, 20 + number) for number in range(8)]
+    later = [xla_round(10 + number, 20 + number) for number in range(12)]
     assert timing.trend([*clean, *later], "xla") is Trend.MOVING
+    busy = [replace(round_, dirty="a build") for round_ in [*clean, *later]]
+    assert timing.trend(busy, "xla") is Trend.MOVING, "no round is clean: all of them count"
     disturbed = [replace(round_, dirty="a build") for round_ in later]
     assert timing.trend([*clean, *disturbed], "xla") is Trend.STEADY
     assert timing.trend([*clean, *disturbed], "eager") is Trend.NOT_ASSESSED

@@ -9,7 +9,7 @@ from changed_rows import with_columns
 from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.report.advice import FLAG_TEXTS, answer, name_of
+from xla_sweeps.report.advice import FLAG_TEXTS, answer, flag_notes, name_of
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.row import ComparisonRow
@@ -122,7 +122,7 @@ ROW = with_columns(
             {"host_bound": True, "break_even_calls": 0.5},
             "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); "
             "preparation takes no longer. The device waits for the host here: a larger batch_size "
-            "says more about the device.",
+            "says more about the device, unless the time of single calls is the question.",
         ),
         (
             {"flags": ("contains_xla",), "break_even_calls": 0.5},
@@ -275,6 +275,26 @@ def test_the_mode_that_failed_is_the_one_that_is_named() -> None:
     assert answer(with_columns(ROW, **changes, failed_mode="xla")).startswith(
         "XLA does not compute what eager"
     )
+
+
+def test_a_baseline_that_failed_is_no_failure_of_the_candidate() -> None:
+    row = with_columns(
+        ROW,
+        candidate="jax_xla",
+        verdict=Verdict.NOT_MEASURED,
+        speedup=None,
+        status=Status.OOM_GPU,
+        failed_mode="graph",
+        failure_message="R",
+    )
+    assert answer(row) == "JAX with XLA could not be compared: TensorFlow's graph failed: R."
+
+
+def test_the_flags_of_both_modes_are_said_once_with_their_modes() -> None:
+    flags = ("inputs_differ:graph", "inputs_differ:xla", "drift", "inputs_differ:eager")
+    notes = flag_notes(with_columns(ROW, flags=flags))
+    assert len(notes) == 2
+    assert notes[0].endswith("(graph, XLA)")
 
 
 def test_a_check_that_cannot_be_made_does_not_blame_the_mode() -> None:

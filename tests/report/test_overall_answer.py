@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from changed_rows import with_columns
 from headline_rows import row
 
 from xla_sweeps.analysis.overview import by_device, overview
@@ -76,6 +77,10 @@ def test_the_answer_never_promises_more_than_was_compared() -> None:
         overall_answer(overview([row(None), row(None)]))
         == "It fails. XLA is faster than graph in 0 of 2 configurations, failed in 2."
     )
+    lost = with_columns(row(None), verdict=Verdict.NOT_MEASURED)
+    assert overall_answer(overview([lost])) == "Nothing was compared yet, 1 not measured."
+    both = overall_answer(overview([row(2.0), lost]))
+    assert both.startswith("Yes. XLA is faster than graph in 1 of 1 configuration, 1 not measured.")
     alone = overall_answer(overview([row(2.0)]))
     assert alone.startswith(
         "Yes. XLA is faster than graph in 1 of 1 configuration. XLA is typically 2.00×"
@@ -84,4 +89,4 @@ def test_the_answer_never_promises_more_than_was_compared() -> None:
         overview([row(0.5, break_even_calls=None, compile_s_extra=1.0)])
     )
     counted = {"faster", "slower", "equivalent", "ambiguous", "failed"}
-    assert {str(word) for word in Verdict} == {*counted, "none"}
+    assert {str(word) for word in Verdict} == {*counted, "none", "not_measured"}

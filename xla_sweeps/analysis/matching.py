@@ -12,7 +12,7 @@ from xla_sweeps.analysis import provenance
 from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.schema import options
 from xla_sweeps.schema.column import Part
-from xla_sweeps.schema.columns import TrialColumns, Verdict
+from xla_sweeps.schema.columns import TrialColumns
 from xla_sweeps.schema.overrides import asked_of, runtime_text
 from xla_sweeps.schema.record import ModelFacts, Record, build_of, newest
 from xla_sweeps.schema.row import (
@@ -34,7 +34,7 @@ _IN_NAMES = tuple(
     for name, column in COLUMNS.items()
     if column.asked
     and column.asked.part is Part.SETTING
-    and name not in ("resolution_px", "runtime", "device")
+    and name not in ("resolution_px", "runtime", "device", "path")
 )
 """Columns of the question in a trial's name after its model and size; the rest stands apart."""
 
@@ -132,7 +132,7 @@ def compared(
         pairs=frozenset(
             (row.candidate.mode, row.baseline.mode)
             for row in rows
-            if row.headline and row.speedup.verdict not in (Verdict.FAILED, Verdict.NONE)
+            if row.headline and row.speedup.value is not None
         ),
         figures=tuple(one for one in figures if one.name in FIGURES),
         floor=rows[0].speedup.floor if rows else math.nan,
@@ -318,7 +318,7 @@ def _facts(record: Record, source: str, modes: Sequence[ModeState]) -> dict[str,
         **{
             name: f"{name} {asked[name]}"
             for name in options.IDENTIFYING
-            if name not in (*QUESTION, *_APART) and asked[name] not in (None, "")
+            if name not in {*QUESTION, *_APART} - {"path"} and asked[name] not in (None, "")
         },
     }
 
@@ -371,7 +371,7 @@ def _environment(record: Record) -> Iterator[tuple[str, str]]:
         "threads": loaded.get("intra_op_threads"),
         "oneDNN": loaded.get("onednn"),
         **{f"loaded {name}": value for name, value in (loaded.get("libraries") or {}).items()},
-        "effective precision": record.model.precision,
+        "effective precision": record.effective(record.model),
         "TF32": record.trial.tf32,
         "host": facts.get("host"),
         "process": provenance.process_of([record]),

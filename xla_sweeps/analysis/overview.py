@@ -48,6 +48,7 @@ class Overview:
 
     Attributes:
         pairs: comparisons, failed ones included.
+        not_measured: further ones that no mode's failure explains; they count nowhere else.
         compared: those with a speedup.
         models: that these are of.
         geomean: geometric mean of the speedups (`geometric_mean`).
@@ -70,6 +71,7 @@ class Overview:
     equivalent: int
     ambiguous: int
     failed: int
+    not_measured: int
     compared: int
     models: int
     geomean: float | None
@@ -147,8 +149,11 @@ def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "") -> 
         & (text["baseline"] == baseline)
         & (text["candidate"] == candidate)
     )
-    model = text["model"][chosen]
-    verdict = np.asarray([str(word) for word in columns["verdict"]], dtype=object)[chosen]
+    verdict = np.asarray([str(word) for word in columns["verdict"]], dtype=object)
+    missing = verdict == str(Verdict.NOT_MEASURED)
+    not_measured = int(np.count_nonzero(chosen & missing))
+    chosen &= ~missing
+    verdict, model = verdict[chosen], text["model"][chosen]
     speedup, p_value, extra, calls = (
         np.asarray(columns[name], dtype=float)[chosen] for name in _FIGURES
     )
@@ -161,6 +166,7 @@ def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "") -> 
         baseline=baseline,
         candidate=candidate,
         pairs=len(verdict),
+        not_measured=not_measured,
         **_verdicts(verdict),
         compared=int(np.count_nonzero(compared)),
         models=models,
@@ -178,7 +184,7 @@ def _verdicts(verdict: _Words) -> dict[str, int]:
     return {
         str(word): int(np.count_nonzero(verdict == str(word)))
         for word in Verdict
-        if word is not Verdict.NONE
+        if word not in (Verdict.NONE, Verdict.NOT_MEASURED)
     }
 
 

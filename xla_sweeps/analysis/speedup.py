@@ -39,9 +39,19 @@ from xla_sweeps.schema.columns import (
     TrialColumns,
     Verdict,
 )
-from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
+from xla_sweeps.schema.measurement import (
+    NOT_REACHED,
+    UNFINISHED,
+    Failure,
+    Flag,
+    Flagged,
+    ModeOutcome,
+    Phase,
+    Status,
+)
 from xla_sweeps.schema.modes import headline_pairs, is_aa_pair
-from xla_sweeps.schema.overrides import data_name, runtime_text
+from xla_sweeps.schema.options import LOCAL
+from xla_sweeps.schema.overrides import data_name, inputs_text, runtime_text
 from xla_sweeps.schema.record import ModelFacts, Record, wall_s
 from xla_sweeps.schema.row import ComparisonRow, Figure, ModeSummary
 
@@ -96,7 +106,11 @@ def shared_of(
             copies=trial.copies,
             optimizer=trial.training.optimizer if trial.training else "",
             data=data_name(trial),
+            weights="" if trial.model.source == LOCAL else trial.model.weights,
+            path=str(trial.model.recipe.get("path", "")) if trial.model.source == LOCAL else "",
+            inputs=inputs_text(trial),
             precision=str(trial.precision),
+            tf32=last.uses_tf32,
             scenario=str(trial.scenario),
             effort=trial.effort.name,
             modes=",".join(trial.modes),
@@ -105,7 +119,7 @@ def shared_of(
             params=model.params,
             macs=model.macs,
             macs_at_least=model.macs_at_least,
-            effective_precision=model.precision,
+            effective_precision=last.effective(model),
             graph_operations=model.graph_operations,
             eager_is_graph=model.eager_is_graph,
             replica_of=model.replica_of,
@@ -151,7 +165,8 @@ def compare(
     baseline, candidate = pair
     second, first = modes[candidate], modes.get(baseline)
     sides = (second, first) if first else (second,)
-    failed = next((mode for mode in sides if mode.status is not Status.OK), None)
+    failed = next(filter(_fails, sides), None)
+    failed = failed or next((mode for mode in sides if mode.status is not Status.OK), None)
     counted, contaminated = counting(samples, *filter(None, (baseline, candidate)))
     reason = (failed.failure if failed else None) or (None if counted else _TOO_FEW_ROUNDS)
     return ComparisonRow(
@@ -159,7 +174,7 @@ def compare(
         headline=not first or (baseline, candidate) in headline_pairs(tuple(modes)),
         candidate=second.columns,
         baseline=first.columns if first else ModeColumns(mode=""),
-        speedup=_speedup(samples, figures, first, second, failed=failed is not None)
+        speedup=_speedup(samples, figures, first, second)
         if first
         else _no_speedup(second, counted),
         status=failed.status if failed else _status(bool(counted), contaminated=contaminated),
@@ -173,15 +188,26 @@ def compare(
     )
 
 
+def _fails(mode: ModeSummary) -> bool:
+    """True if a mode was tried to its end and gave no number."""
+    is_tried = not (mode.failure and mode.failure.kind == NOT_REACHED)
+    return is_tried and mode.status not in (Status.OK, Status.SKIPPED, *UNFINISHED)
+
+
+def _missing(first: ModeSummary | None, second: ModeSummary) -> Verdict:
+    """The verdict without a speedup: failed where the candidate failed and the baseline ran."""
+    ran = first is None or first.status is Status.OK
+    return Verdict.FAILED if ran and _fails(second) else Verdict.NOT_MEASURED
+
+
 def _speedup(
     samples: Sequence[Samples],
     figures: Mapping[Key, Figure],
     first: ModeSummary,
     second: ModeSummary,
-    *,
-    failed: bool,
 ) -> SpeedupColumns:
-    """The second mode, the candidate, against the first; `failed`: one of them gave no number."""
+    """The second mode, the candidate, against the first."""
+    failed = not first.status is second.status is Status.OK
     pair = first.label, second.label
     counted, _ = counting(samples, *pair)
     within = intervals(counted)
@@ -198,7 +224,7 @@ def _speedup(
         value=value,
         percent=None if value is None else 100 * (value - 1),
         absolute_samples_per_s=absolute,
-        verdict=Verdict.FAILED if value is None else Verdict.AMBIGUOUS,
+        verdict=_missing(first, second) if value is None else Verdict.AMBIGUOUS,
         floor=MIN_FLOOR,
         replicates=len(within),
         rounds=sum(map(len, counted)),
@@ -209,7 +235,7 @@ def _speedup(
         **_costs(figures, *pair),
         latency=math.exp(single.mean) if single and value is not None else None,
         peak_memory_ratio=math.exp(memory.mean) if memory else None,
-        host_bound=max(mode.host_bound_index or 0.0 for mode in (first, second)) > HOST_BOUND_INDEX,
+        host_bound=(second.host_bound_index or 0.0) > HOST_BOUND_INDEX,
         raw=None if failed else _raw(samples, *pair),
         sustained=sustained,
         cv_percent=second.cv_percent,
@@ -220,7 +246,7 @@ def _no_speedup(mode: ModeSummary, counted: Sequence[Seconds]) -> SpeedupColumns
     """The columns of a mode that was measured alone."""
     measured = bool(counted) and mode.status is Status.OK
     return SpeedupColumns(
-        verdict=Verdict.NONE if measured else Verdict.FAILED,
+        verdict=Verdict.NONE if measured else _missing(None, mode),
         floor=MIN_FLOOR,
         replicates=len(counted),
         rounds=sum(map(len, counted)),
@@ -326,8 +352,17 @@ def prepare_s(times: ModeSummary | ModeOutcome) -> float | None:
     return None if times.first_call_s is None else (times.trace_s or 0.0) + times.first_call_s
 
 
+def _says_nothing(flagged: Flagged, record: Record) -> bool:
+    """True for flags that other load raises, and for one that an effort always raises."""
+    if flagged.flag in (Flag.INPUTS_DIFFER, Flag.SLOW_ON_NEW_INPUTS):
+        return record.status is Status.CONTAMINATED
+    return flagged.flag == Flag.NOT_CONVERGED and record.trial.effort.hopeless_ends
+
+
 def _flags(records: Sequence[Record]) -> tuple[str, ...]:
-    flags = {str(flag) for record in records for flag in record.flags}
+    flags = {
+        str(flag) for record in records for flag in record.flags if not _says_nothing(flag, record)
+    }
     if any(record.status is Status.CONTAMINATED for record in records):
         flags.add(str(Status.CONTAMINATED))
     return tuple(sorted(flags))

@@ -19,7 +19,7 @@ from xla_sweeps.analysis.estimates import LATENCY, Samples, Seconds, counting, f
 from xla_sweeps.analysis.interval import figure_of, interval_alone
 from xla_sweeps.analysis.judging import judged
 from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Key, Pool
-from xla_sweeps.schema.columns import ModeColumns, Verdict
+from xla_sweeps.schema.columns import ModeColumns
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Round, Status
 from xla_sweeps.schema.modes import Entry, Mode, by_role, comparison_pairs, mode_of
 from xla_sweeps.schema.record import Record, build_of, newest
@@ -333,7 +333,7 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
         ),
         rmse_rel=max(_present(agreement.rmse_rel for agreement in agreements), default=None),
         agreement_ok=all(agreement.ok for agreement in agreements) if agreements else None,
-        host_bound_index=_host_bound_index(outcomes, call_s)
+        host_bound_index=_host_bound_index(outcomes)
         if on_gpu and mode_of(label).entry.queues
         else None,
         rounds=sum(map(len, blocks)),
@@ -351,16 +351,21 @@ def _jit_compile(outcomes: Sequence[ModeOutcome]) -> str:
     return "" if newest is None else str(newest).lower()
 
 
-def _host_bound_index(outcomes: Sequence[ModeOutcome], call_s: float | None) -> float | None:
-    """Time to enqueue a call after a synchronization / time of a call in the blocks, medians.
+def _host_bound_index(outcomes: Sequence[ModeOutcome]) -> float | None:
+    """Median share of a single call's time that passes until it is enqueued.
 
-    Not the time to enqueue a whole block's calls: once the device's launch queue is full (CUDA's
-    holds about 1,000 kernels), enqueuing waits for the device, whatever bounds the mode.
+    Both are of the same call. Not the time to enqueue a whole block's calls: once the device's
+    launch queue is full (CUDA's holds about 1,000 kernels), enqueuing waits for the device,
+    whatever bounds the mode.
     """
-    enqueue_ns = [value for outcome in outcomes for value in outcome.latency_enqueue_ns]
-    if not enqueue_ns or call_s is None:
-        return None
-    return min(1.0, statistics.median(enqueue_ns) / 1e9 / call_s)
+    shares = [
+        enqueue_ns / (1e9 * latency_s)
+        for outcome in outcomes
+        for enqueue_ns, latency_s in zip(
+            outcome.latency_enqueue_ns, outcome.latencies_s, strict=False
+        )
+    ]
+    return min(1.0, statistics.median(shares)) if shares else None
 
 
 def _sustained(records: Sequence[Record], label: str) -> Figure | None:
@@ -442,7 +447,7 @@ def headline_failed(records: Sequence[Record]) -> bool:
     if not any(record.modes for record in records):
         return True
     return any(
-        row.headline and row.speedup.verdict is Verdict.FAILED
+        row.headline and row.speedup.verdict.is_missing
         for row in summarize(records, pool=None).comparisons
     )
 

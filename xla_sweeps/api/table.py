@@ -8,14 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xla_sweeps.schema.row import COLUMNS, precision_words
+
 if TYPE_CHECKING:  # slow to import
     import pyarrow
 
 SHOWN = (
-    *("model", "resolution_px", "batch_size", "candidate", "baseline", "speedup"),
-    *("speedup_low", "speedup_high", "verdict", "status"),
+    *("model", "resolution_px", "batch_size", "scenario", "precision", "tf32"),
+    *("candidate", "baseline", "speedup", "speedup_low", "speedup_high", "verdict", "status"),
 )
 """Columns of rows that are shown; a data frame has all."""
+
+_IF_UNUSUAL = ("scenario", "precision", "tf32")
+"""Columns that are shown where a row has another value than the usual one."""
 
 SHOWN_ROWS = 40
 
@@ -105,6 +110,13 @@ class Table:
     def _cells(self) -> list[list[str]]:
         names = [name for name in self.shown if name in self.columns] or list(self.columns)
         rows = self.arrow.select(names).slice(0, SHOWN_ROWS).to_pylist()
+        usual = {name: asked.usual for name in _IF_UNUSUAL if (asked := COLUMNS[name].asked)}
+        same = [
+            name
+            for name in usual
+            if self.shown and all(str(row.get(name)) == usual[name] for row in rows)
+        ]
+        names = [name for name in names if name not in same]
         return [names, *([text_of(row[name]) for name in names] for row in rows)]
 
     def _footnotes(self) -> list[str]:
@@ -139,7 +151,8 @@ def _mark(row: Mapping[str, Any]) -> Mark:
     """A row of comparisons as a mark; any other row has no value."""
     asked = f"{row.get('model')} {row.get('resolution_px')} px b{row.get('batch_size')}"
     ends = (row.get("speedup_low"), row.get("speedup_high"))
-    name = f"{asked} {row.get('candidate')}"
+    words = precision_words(str(row.get("precision", "")), bool(row.get("tf32")))
+    name = " ".join([asked, str(row.get("candidate")), *words])
     return Mark(name, row.get("speedup"), *ends, str(row.get("verdict")))
 
 

@@ -32,7 +32,7 @@ from xla_sweeps.report.terminal.predict_cost import cost_text, json_of
 from xla_sweeps.results import rows
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import key_of
-from xla_sweeps.schema.trial import Precision
+from xla_sweeps.schema.row import precision_words
 from xla_sweeps.sweep.definition import Parameter, Sweep, load_sweep
 from xla_sweeps.sweep.plan import Plan, final_outcome
 
@@ -182,7 +182,7 @@ def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -
     size = next((summary.model.size for summary in summaries.values() if summary.model.size), "")
     facts = [" ".join(filter(None, (spec.variant, size)))]
     facts += [f"Keras {keras}"] if (keras := spec.keras) else []
-    facts += [precision] if (precision := settings.trial.precision) is not Precision.FLOAT32 else []
+    facts += precision_words(settings.trial.precision, settings.trial.tf32)
     title = " · ".join([*facts, settings.device.name or settings.device.label])
     text = cost_text(sizes, labels, copies, title=title, unit=unit, samples=samples)
     words = busy_words(

@@ -35,7 +35,6 @@ from xla_sweeps.results.claim import remove_left
 from xla_sweeps.results.planned import keep
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store, folder_below
-from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.overrides import key_of, override_value
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep import search
@@ -316,7 +315,7 @@ def _conclude(
     show = partial(
         show_sweep,
         request.sweep.name,
-        rows=[row for row in rows if request.compares or row.speedup.verdict is Verdict.FAILED],
+        rows=[row for row in rows if request.compares or row.speedup.verdict.is_missing],
         counts=outcome.counts,
         gave_up=outcome.gave_up,
         stopped=outcome.broken if outcome.broken or outcome.signal_number else None,

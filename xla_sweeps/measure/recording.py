@@ -24,7 +24,15 @@ from xla_sweeps.measure.replicate import ReplicateResult
 from xla_sweeps.measure.workers import Stop
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.backend import backends_of
-from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Phase, Status
+from xla_sweeps.schema.measurement import (
+    NOT_REACHED,
+    Failure,
+    Flag,
+    Flagged,
+    ModeOutcome,
+    Phase,
+    Status,
+)
 from xla_sweeps.schema.record import ModelFacts, Record, RecordFormatError
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.system import environment
@@ -158,7 +166,7 @@ def _unreached(result: ReplicateResult) -> ModeOutcome:
     status = result.status if result.status is Status.INTERRUPTED else Status.SKIPPED
     return ModeOutcome(
         status=status,
-        failure=Failure(phase=Phase.BUILD, kind="not_reached", message=message, hint=hint),
+        failure=Failure(phase=Phase.BUILD, kind=NOT_REACHED, message=message, hint=hint),
     )
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import gc
 import math
+import random
 import statistics
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -44,8 +46,14 @@ NEW_INPUT_FACTOR = 1.5
 """Factor by which new values take longer where a mode keeps the answers that it has given."""
 UNEQUAL_INPUTS = 0.05
 """Relative distance of the mean of the inputs from the middle one that is still alike."""
+ASSIGNMENTS = 999
+"""Random assignments of calls to inputs with which the measured one is compared."""
+BY_CHANCE = 0.01
+"""Share of healthy modes that a flag may reach."""
+TREND_LEVEL = 0.995
+"""Level of the interval of a trend: a steady speed is rarely called moving."""
 START_FROM = 10
-"""Minimum number of rounds to detect a slow start."""
+"""Minimum number of rounds to tell that the speed was steady."""
 
 Clock = Callable[[], int]
 """Nanoseconds from an arbitrary start, monotonic: `time.perf_counter_ns`."""
@@ -271,13 +279,14 @@ def warm_up(
             )
 
 
-def trend_of(call_s: Sequence[float], *, level: float = 0.95) -> Trend:
+def trend_of(call_s: Sequence[float]) -> Trend:
     """Trend of consecutive seconds a call: a change above 1 %, none, or too noisy to tell."""
     if not call_s:
         return Trend.NOT_ASSESSED
-    change = stats.trend_interval(call_s, level=level)
+    change = stats.trend_interval(call_s, level=TREND_LEVEL)
     if change.low > STATIONARY_TOLERANCE or change.high < -STATIONARY_TOLERANCE:
         return Trend.MOVING
+    change = stats.trend_interval(call_s)
     within = max(-change.low, change.high) <= STATIONARY_TOLERANCE
     return Trend.STEADY if within else Trend.NOT_ASSESSED
 
@@ -285,34 +294,35 @@ def trend_of(call_s: Sequence[float], *, level: float = 0.95) -> Trend:
 def trend(rounds: Sequence[Round], label: str) -> Trend:
     """Change of a mode's speed over its uncontaminated rounds, slow first ones included.
 
-    Two ways to be moving, so the trend has a wider interval than after a warm-up: together they
-    find a steady speed moving in at most 5 %. Steady takes `START_FROM` rounds.
+    Over all rounds where every one is contaminated: a mode that slows down may be the cause. Steady
+    takes `START_FROM` rounds.
     """
-    call_s = [
-        block.call_s
-        for round_ in rounds
-        for block in round_.blocks
-        if block.mode == label and not round_.dirty
-    ]
-    overall = trend_of(call_s, level=0.975)
+    mine = [(one.dirty, block) for one in rounds for block in one.blocks if block.mode == label]
+    clean = [block.call_s for dirty, block in mine if not dirty]
+    call_s = clean or [block.call_s for _, block in mine]
+    overall = trend_of(call_s)
     if len(call_s) >= START_FROM:
         return Trend.MOVING if starts_slowly(call_s) else overall
     return overall if overall is Trend.MOVING else Trend.NOT_ASSESSED
 
 
 def starts_slowly(call_s: Sequence[float]) -> bool:
-    """True if the first times, two to a third of all, are longer than every later one.
+    """True if the first times, at most a third of all, are longer than every later one.
 
     By more than 1 % in median. A trend over all of them does not see that, since most are alike.
-    Times of one distribution are in such an order with a chance of at most the sum of
-    1 / binomial(n, k), 3.1 % for ten and less for more.
+    Times of one distribution are in such an order with a chance of 1 / binomial(n, k); so many
+    first ones are looked at that the sum of these stays below `BY_CHANCE` / 2.
     """
-    return any(
-        min(call_s[:first]) > max(call_s[first:])
-        and statistics.median(call_s[:first])
-        > (1 + STATIONARY_TOLERANCE) * statistics.median(call_s[first:])
-        for first in range(2, len(call_s) // 3 + 1)
-    )
+    chance, most = 0.0, len(call_s) // 3
+    for first in range(most, 1, -1):
+        chance += 1 / math.comb(len(call_s), first)
+        if chance > BY_CHANCE / 2:
+            return False
+        if min(call_s[:first]) > max(call_s[first:]) and statistics.median(call_s[:first]) > (
+            1 + STATIONARY_TOLERANCE
+        ) * statistics.median(call_s[first:]):
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,38 +421,77 @@ def inputs_s(singles: Sequence[Block]) -> tuple[float, ...]:
 
 
 def inputs_differ(singles: Sequence[Block]) -> bool:
-    """True if a call on all inputs takes another time, on average, than one on the middle input."""
+    """True if a call on all inputs takes another time, on average, than one on the middle input.
+
+    By more than `UNEQUAL_INPUTS`, and by more than noise makes it: fewer than one in a hundred
+    assignments of the calls to the inputs separate them as far. Slow phases only make that rarer,
+    since the inputs rotate.
+    """
     seconds = inputs_s(singles)
     if not seconds:
         return False
-    return abs(statistics.fmean(seconds) / statistics.median(seconds) - 1) > UNEQUAL_INPUTS
+    apart = abs(statistics.fmean(seconds) / statistics.median(seconds) - 1)
+    if apart <= UNEQUAL_INPUTS:
+        return False
+    places = [block.input for block in singles if block.input is not None]
+    ranks = _ranks([block.call_s for block in singles if block.input is not None])
+    measured, source = _separation(places, ranks), random.Random(0)
+    as_far = 0
+    for _ in range(ASSIGNMENTS):
+        source.shuffle(places)
+        as_far += _separation(places, ranks) >= measured - 1e-9
+    return (1 + as_far) / (1 + ASSIGNMENTS) < BY_CHANCE
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """The rank of each value; equal ones share theirs."""
+    order = sorted(values)
+    return [(bisect_left(order, value) + bisect_right(order, value)) / 2 for value in values]
+
+
+def _separation(places: Sequence[int], ranks: Sequence[float]) -> float:
+    """The statistic of Kruskal and Wallis, but for constants: squared sums of ranks by group."""
+    sums, sizes = [0.0] * INPUTS, [0] * INPUTS
+    for place, rank in zip(places, ranks, strict=True):
+        sums[place] += rank
+        sizes[place] += 1
+    return sum(total**2 / size for total, size in zip(sums, sizes, strict=True))
 
 
 class Renewable(Executable, Protocol):
     """An executable whose inputs can be replaced."""
 
     def renew(self) -> bool:
-        """Replace the inputs by values that no call has seen; False where there are none."""
+        """Replace the inputs by values that no call has seen; False where there are none.
+
+        Returns once they are on the device.
+        """
 
 
-def slow_on_new_inputs(executable: Renewable, *, seen_s: float, clock: Clock) -> bool:
-    """True if each of three calls on new values takes much longer than calls on seen ones.
+def slow_on_new_inputs(executable: Renewable, *, clock: Clock) -> bool:
+    """True if calls on new values all take much longer than all calls on values just seen.
 
-    The first call that does not ends the test.
+    Three turns of one call each, on values that were uploaded together, after an untimed call: the
+    new one first, or last. A turn after which they are no longer apart ends the test.
 
     Args:
         executable: warm; its inputs are replaced.
-        seen_s: seconds of a single call on the most expensive of the seen inputs.
         clock: nanoseconds.
     """
     executable.prepare()
-    for position in range(INPUTS):
+    new_s, seen_s = list[float](), list[float]()
+    for turn in range(INPUTS):
         if not executable.renew():
             return False
-        executable.position = position
+        executable.position = 0
         with garbage_collection_off():
-            block = measure_block(executable, "", 1, clock=clock)
-        if block.call_s <= NEW_INPUT_FACTOR * seen_s:
+            measure_block(executable, "", 1, clock=clock)
+            for position in (1, 1) if turn % 2 == 0 else (0, 1):
+                executable.position = position
+                block = measure_block(executable, "", 1, clock=clock)
+                is_new = position == 1 and len(new_s) == turn
+                (new_s if is_new else seen_s).append(block.call_s)
+        if min(new_s) <= NEW_INPUT_FACTOR * max(seen_s):
             return False
     return True
 

@@ -16,9 +16,9 @@ from xla_sweeps.schema.backend import Backend, backends_of
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.modes import headline_candidates, headline_of, is_told_by, mode_of
 from xla_sweeps.schema.options import TRACKERS
-from xla_sweeps.schema.overrides import asked_of, data_name, runtime_text
+from xla_sweeps.schema.overrides import asked_of, data_name, inputs_text, runtime_text
 from xla_sweeps.schema.record import GpuSpan, Record
-from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.schema.row import TrialSummary, precision_words
 from xla_sweeps.schema.trial import TrackerSettings, Trial, size_text
 
 
@@ -67,6 +67,7 @@ def run_header(
     size = size_text(model.task, model.resolution_px)
     words = [*([size] if size else []), f"b{trial.batch_size}"]
     words += [] if is_told_by(scenario, candidate) else [str(scenario)]
+    words += precision_words(trial.precision, trial.tf32)
     return RunHeader(
         trial_id=trial_id,
         name=tracker.run_name or " ".join([model.name, *words, candidate, device_name]),
@@ -89,13 +90,13 @@ def run_header(
     )
 
 
-_SCALARS = ("model", "source", "resolution", "batch_size", "batches", "keras", "precision")
+_SCALARS = ("model", "source", "resolution", "batch_size", "batches", "keras", "precision", "tf32")
 
 
 def _trial_scalars(trial: Trial) -> dict[str, Any]:
     """Options of the trial; W&B passes keys that are options back when it resumes a run."""
     asked, model, training = asked_of(trial), trial.model, trial.training
-    data, steps = data_name(trial), trial.steps_per_execution
+    data, steps, inputs = data_name(trial), trial.steps_per_execution, inputs_text(trial)
     return {
         **{name: asked[name] for name in _SCALARS},
         "variant": model.variant,
@@ -104,6 +105,8 @@ def _trial_scalars(trial: Trial) -> dict[str, Any]:
         **({"optimizer": training.optimizer} if training else {}),
         **({"data": data} if data else {}),
         **({"steps_per_execution": steps} if steps > 1 else {}),
+        **({"path": asked["path"]} if asked["path"] else {"weights": asked["weights"]}),
+        **({"inputs": inputs} if inputs else {}),
         "scenario": asked["scenario"],
         "effort": asked["effort"],
         "execution_modes": asked["modes"],

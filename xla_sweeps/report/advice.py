@@ -24,7 +24,7 @@ from xla_sweeps.report.sentences import (
 )
 from xla_sweeps.schema.backend import backend_named
 from xla_sweeps.schema.columns import IMPORTED, Verdict
-from xla_sweeps.schema.measurement import UNFINISHED, Flag, Status
+from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.modes import (
     Execution,
     Mode,
@@ -46,6 +46,7 @@ SYMBOLS = {
     "equivalent": "■",
     "ambiguous": "◆",
     "failed": "✕",
+    "not_measured": "‖",
     "none": "○",
 }
 """Shown before a verdict's word, which is the one that `--where verdict=…` takes."""
@@ -56,14 +57,12 @@ CONTAMINATED = "~ contaminated by other load on the machine: measure it again"
 SAME = 0.005
 """Two figures that differ by less say the same."""
 
-UNFINISHED_SYMBOL = "‖"
-"""Shown where a measurement was stopped before its end: nothing failed."""
-
 FLAG_TEXTS: dict[str, str] = {
     Flag.BUILD_CHANGED: "earlier replicates are left out: they measured another model or other "
     "libraries under the same name",
     Flag.NOT_CONVERGED: "rounds or time ran out before the interval was as narrow as required",
-    Flag.WARMUP_NOT_STATIONARY: "the speed was still changing when warm-up ended",
+    Flag.WARMUP_NOT_STATIONARY: "the speed was still changing when warm-up ended, or, where that "
+    "was too short to tell, over the rounds",
     Flag.HOST_BOUND: "the device waits for the host",
     Flag.SUSTAINED_DIFFERS: "alone and for long, a mode runs at another speed than in turns with "
     "the others, because of power or heat; see speedup_sustained",
@@ -74,7 +73,7 @@ FLAG_TEXTS: dict[str, str] = {
     Flag.INPUTS_DIFFER: "some inputs take much longer than others: the throughput is that over all "
     "of them, more than 5 % from that of the middle one, and depends on which were drawn",
     Flag.SLOW_ON_NEW_INPUTS: "calls on new input values take more than 1.5 times as long as calls "
-    "on values that it has seen: the mode keeps answers or compiles again, and its figures are not "
+    "on values just seen: the mode keeps answers or compiles again, and its figures are not "
     "those of new inputs",
     Flag.OUTPUTS_ELSEWHERE: "some outputs are not on the device, so a part of the model may run on "
     "the CPU",
@@ -101,7 +100,7 @@ def answer(row: ComparisonRow) -> str:
     """A sentence with the speedup, its interval and the replicates, and a sentence of advice."""
     if row.provenance.origin == IMPORTED:
         return _imported(row)
-    if row.speedup.verdict is Verdict.FAILED:
+    if row.speedup.verdict.is_missing:
         return _failed(row)
     if row.speedup.verdict is Verdict.NONE:
         return _alone(row)
@@ -183,7 +182,9 @@ def device_words(devices: Mapping[str, Overview]) -> str:
 def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:
     """The answer's first sentences, without a mean: a word and the counts, or devices' words."""
     if not overview.pairs:
-        return "Nothing was compared yet."
+        left = overview.not_measured
+        more = SENTENCES["not measured in"].format(count=left) if left else ""
+        return f"Nothing was compared yet{more}."
     if apart := device_words(devices or {}):
         return f"{SENTENCES['by device']} {apart}"
     text = SENTENCES["counts"].format(
@@ -192,7 +193,9 @@ def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = 
         faster=overview.faster,
         pairs=counted(overview.pairs, SENTENCES["pair"]),
     )
-    for verdict, count in (("slower", overview.slower), ("failed", overview.failed)):
+    counts = {"slower": overview.slower, "failed": overview.failed}
+    counts["not measured"] = overview.not_measured
+    for verdict, count in counts.items():
         text += SENTENCES[f"{verdict} in"].format(count=count) if count else ""
     told = is_told_by(overview.scenario, overview.candidate)
     return f"{overall_word(overview)} {text}{'' if told else f', in scenario {overview.scenario}'}."
@@ -266,8 +269,6 @@ def _costs(overview: Overview) -> str:
 
 def symbol(row: ComparisonRow) -> str:
     """The symbol of a row's verdict."""
-    if row.status in UNFINISHED:
-        return UNFINISHED_SYMBOL
     return SYMBOLS[str(row.speedup.verdict)]
 
 
@@ -414,7 +415,11 @@ def _failed(row: ComparisonRow) -> str:
     reason, kind = row.failure.message or f"status {row.status}", str(row.status)
     if row.status is Status.WRONG_RESULT and row.failure.refusal:
         reason, kind = row.failure.refusal, "refused"
-    text = FAILURES.get(kind, FAILURES[""]).format(
+    template = FAILURES.get(kind, FAILURES[""])
+    if row.failure.mode == row.baseline.mode != "" and "{failed}" not in template:
+        template = FAILURES["baseline"]
+    text = template.format(
+        candidate=_names(row)[0],
         failed=name_of(row.failure.mode or row.candidate.mode),
         tried=tried,
         reason=reason,
@@ -423,27 +428,54 @@ def _failed(row: ComparisonRow) -> str:
     return _capitalized(text)
 
 
-def _caveats(row: ComparisonRow) -> str:
-    text = ""
+def caveats(row: ComparisonRow) -> list[str]:
+    """Sentences on what limits a row's figures, as terminal, W&B and page say them."""
+    verdict, texts = row.speedup.verdict, list[str]()
+    if row.provenance.origin == IMPORTED or verdict.is_missing:
+        return texts
     if row.status is Status.CONTAMINATED:
         value, raw = row.speedup.value, row.speedup.raw
         apart = value and raw and abs(raw / value - 1) > SAME
         also = f" (all rounds: {raw:.3f}×)" if apart else ""
-        clear = "contaminated but clear" if row.speedup.verdict.is_clear else "contaminated"
-        text += f" {SENTENCES[clear]}{also}."
+        clear = "contaminated but clear" if verdict.is_clear else "contaminated"
+        texts.append(f"{SENTENCES[clear]}{also}.")
     if ratio := disagreement(row):
-        text += f" {SENTENCES['disagree'].format(ratio=times(ratio))}."
+        texts.append(f"{SENTENCES['disagree'].format(ratio=times(ratio))}.")
     if row.speedup.host_bound:
-        text += (
-            " The device waits for the host here: a larger batch_size says more about the device."
-        )
+        texts.append(f"{SENTENCES['host bound']}.")
     baseline = mode_of(row.baseline.mode) if row.baseline.mode else None
     roles = [mode.role for mode in (baseline, mode_of(row.candidate.mode)) if mode]
     if row.trial.eager_is_graph and Mode.EAGER.role in roles:
-        text += " Eager calls of a saved model run its graph."
+        texts.append("Eager calls of a saved model run its graph.")
     if Flag.CONTAINS_XLA in row.flags and baseline and baseline.execution is not Execution.XLA:
-        text += f" Note that {name_of(row.baseline.mode)} contains XLA too, in parts of the model."
-    return text
+        name = name_of(row.baseline.mode)
+        texts.append(f"Note that {name} contains XLA too, in parts of the model.")
+    return texts
+
+
+def _caveats(row: ComparisonRow) -> str:
+    return "".join(f" {text}" for text in caveats(row))
+
+
+def all_caveats(row: ComparisonRow) -> str:
+    """The caveats with a note of the flags, which the terminal lists below the modes."""
+    notes = flag_notes(row) if not row.speedup.verdict.is_missing else []
+    return " ".join([*caveats(row), *([f"Note: {'; '.join(notes)}."] if notes else [])])
+
+
+def flag_notes(row: ComparisonRow) -> list[str]:
+    """The meaning of each flag of the two modes, once, with the modes that have it."""
+    sides = ("", row.candidate.mode, row.baseline.mode)
+    modes: dict[str, list[str]] = {}
+    for flagged in map(Flagged.parse, row.flags):
+        said = flagged.flag in (Flag.CONTAINS_XLA, Flag.EAGER_IS_GRAPH, Status.CONTAMINATED)
+        is_open = flagged.flag == Flag.NOT_CONVERGED and row.speedup.verdict.is_clear
+        if flagged.mode in sides and not said and not is_open:
+            modes.setdefault(flagged.flag, []).extend(filter(None, [flagged.mode]))
+    return [
+        FLAG_TEXTS.get(flag, flag) + (f" ({', '.join(map(name_of, labels))})" if labels else "")
+        for flag, labels in modes.items()
+    ]
 
 
 def _count(number: float) -> str:

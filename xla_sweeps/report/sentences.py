@@ -18,6 +18,7 @@ SENTENCES: Mapping[str, str] = {
     "counts": "{candidate} is faster than {baseline} in {faster} of {pairs}",
     "slower in": ", slower in {count}",
     "failed in": ", failed in {count}",
+    "not measured in": ", {count} not measured",
     "typical": "{candidate} is typically {speedup} as fast as {baseline}",
     "models": " (geometric mean over {count} models)",
     "spread": "8 of 10 between {low} and {high}",
@@ -58,6 +59,9 @@ SENTENCES: Mapping[str, str] = {
     "contaminated but clear": "Measured beside other load: rely on the ratio, not on the times",
     "contaminated": "The measurement is contaminated: repeat it before you rely on it",
     "fastest way": "The fastest way to run it here is {mode}: {speedup} as fast as {baseline}",
+    "host bound": "The device waits for the host here: a larger batch_size says more about the "
+    "device, unless the time of single calls is the question",
+    "waiting": "{count} of {all} {device} rows wait for the host (marked h)",
     "disagree": "The throughputs alone say {ratio}: the speedup compares modes round by round, so "
     "that slow phases of the machine count less. Rely on it",
     "trust": "{all} A/A pairs differ by more than {least} ({within} in the same processes, "
@@ -86,12 +90,14 @@ FAILURES: Mapping[str, str] = {
     str(Status.TIMEOUT): "{tried} timed out: {reason}.",
     str(Status.INTERRUPTED): "{tried} was interrupted before there was enough to compare. Rerun "
     "to resume.",
+    "baseline": "{candidate} could not be compared: {failed} failed: {reason}.",
     "refused": "{failed} cannot be verified, so no speedup is given: {reason}.",
     "": "{tried} could not be measured: {reason}.",
     "keep": "Keep {switch}, or see the hint",
     "hint": "See the hint",
 }
-"""Reasons of no speedup, by status: "refused" for a refused check, "" for any other status."""
+"""Reasons of no speedup, by status: "refused" for a refused check, "baseline" where
+the candidate did not fail, "" for any other status."""
 
 
 class Rule(NamedTuple):

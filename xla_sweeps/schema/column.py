@@ -38,8 +38,8 @@ class Asked:
     many: str = ""
 
     def write(self, value: Any) -> str:
-        """A value in words; "" for an empty one."""
-        return self.words.format(value) if value != "" else ""
+        """A value in words; "" for an empty one, and for a setting that is off."""
+        return self.words.format(value) if value != "" and value is not False else ""
 
 
 class Shown(Flag):

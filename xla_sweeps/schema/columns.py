@@ -26,7 +26,9 @@ class Verdict(StrEnum):
     EQUIVALENT = "equivalent"
     AMBIGUOUS = "ambiguous"
     FAILED = "failed"
-    """The candidate or the baseline gave no number, or its numbers are withheld."""
+    """The candidate gave no number, or its numbers are withheld; the baseline ran."""
+    NOT_MEASURED = "not_measured"
+    """The candidate was not reached or interrupted, or the baseline gave no number."""
     NONE = "none"
     """The trial has one mode alone: nothing to compare it with."""
 
@@ -34,6 +36,11 @@ class Verdict(StrEnum):
     def is_clear(self) -> bool:
         """True if further replicates are not needed to settle it."""
         return self in (Verdict.FASTER, Verdict.SLOWER, Verdict.EQUIVALENT)
+
+    @property
+    def is_missing(self) -> bool:
+        """True if there is no speedup where one was asked for."""
+        return self in (Verdict.FAILED, Verdict.NOT_MEASURED)
 
 
 def _number(meaning: str, *, unit: str, shown: Shown = Shown.NOWHERE, name: str = "") -> Any:
@@ -77,6 +84,12 @@ class TrialColumns:
         "float32, mixed_float16, mixed_bfloat16",
         shown=PAGE | WANDB,
         asked=Asked(title="Precision", usual="float32"),
+    )
+    tf32: bool = as_column(
+        "a GPU multiplies float32 in TensorFloat-32 (`tf32=true`)",
+        shown=PAGE | WANDB,
+        default=False,
+        asked=Asked(title="TF32", words="TF32", usual="False"),
     )
     scenario: str = as_column(
         ", ".join(Scenario), shown=PAGE | WANDB, asked=Asked(usual=str(Scenario.CALL))
@@ -127,6 +140,25 @@ class TrialColumns:
         default="",
         asked=Asked(title="Data", blank="synthetic"),
     )
+    weights: str = as_column(
+        "the weights of a model of the catalog: random, imagenet, the name of a preset, a path; "
+        "empty for a model of your own",
+        shown=PAGE | WANDB,
+        default="random",
+        asked=Asked(title="Weights", words="weights {}", usual="random", blank="its own"),
+    )
+    path: str = as_column(
+        "the file, folder or function of a model of your own; empty for the catalog's",
+        shown=PAGE | WANDB,
+        default="",
+        asked=Asked(title="Path", blank="the catalog's"),
+    )
+    inputs: str = as_column(
+        "shapes and types of the inputs of a model of your own, where `input_spec` gives them",
+        shown=PAGE | WANDB,
+        default="",
+        asked=Asked(title="Inputs", words="inputs {}", blank="the model's"),
+    )
     effort: str = as_column("quick, standard, publish", shown=PAGE)
     modes: str = as_column("all modes of the trial: eager,graph,xla", shown=PAGE, default="")
     runtime: str = as_column(
@@ -150,7 +182,7 @@ class TrialColumns:
     )
     effective_precision: str = as_column(
         "types of the operands that it multiplies, by their share of `macs`, as XLA writes them: "
-        "`f32`, `bf16 98 %, f32 2 %`",
+        "`f32`, `bf16 98 %, f32 2 %`; `tf32` where a GPU multiplies float32 so",
         default="",
     )
     graph_operations: int | None = _number(
@@ -305,7 +337,8 @@ class SpeedupColumns:
         name="speedup_sustained",
     )
     verdict: Verdict = as_column(
-        "faster, slower, equivalent, ambiguous, failed; none where a mode was measured alone",
+        "faster, slower, equivalent, ambiguous; failed: the candidate, where the baseline ran; "
+        "not_measured: no speedup for another reason; none: a mode was measured alone",
         shown=PAGE | WANDB,
     )
     latency: float | None = _number(
@@ -421,7 +454,10 @@ class SpeedupColumns:
     )
     peak_memory_ratio_low: float | None = _number("lower bound of its 95 % interval", unit="ratio")
     peak_memory_ratio_high: float | None = _number("upper bound of its 95 % interval", unit="ratio")
-    host_bound: bool = as_column("the device waits for the host", shown=PAGE)
+    host_bound: bool = as_column(
+        "the device waits for the host: enqueuing takes over 90 % of the candidate's single call",
+        shown=PAGE,
+    )
     cv_percent: float | None = _number(
         "coefficient of variation of the candidate's uncontaminated blocks within a replicate",
         unit="%",

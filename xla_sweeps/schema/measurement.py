@@ -126,6 +126,9 @@ class Flag(StrEnum):
     """Earlier replicates measured another model, or other libraries; they are left out."""
 
 
+NOT_REACHED = "not_reached"
+"""Kind of the failure of a mode that was not tried, since the replicate ended before."""
+
 REFUSED = "refused:"
 """Beginning of the message of a failure where a mode cannot be verified."""
 

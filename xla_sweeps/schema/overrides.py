@@ -245,6 +245,12 @@ def runtime_text(trial: Trial) -> str:
     return " ".join(overrides(dict(sorted(given.items()))))
 
 
+def inputs_text(trial: Trial) -> str:
+    """Shapes and types of the inputs that `input_spec` gives an own model: `3×32×32 float32`."""
+    given = trial.model.inputs if trial.model.source == LOCAL else ()
+    return ", ".join(f"{'×'.join(map(str, one.shape))} {one.dtype}" for one in given)
+
+
 def data_name(trial: Trial) -> str:
     """The name of the pictures that a trial trains on; "" of values that are drawn."""
     if trial.data is None:

@@ -33,6 +33,7 @@ from xla_sweeps.schema.trial import (
     EXAMPLE,
     MAX_ROUNDS,
     ModelSpec,
+    Precision,
     TrackerSettings,
     Trial,
     size_text,
@@ -215,6 +216,19 @@ class Record:
     process: ProcessStart = "unknown"
     tracker: TrackerSettings = field(default_factory=TrackerSettings)
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def uses_tf32(self) -> bool:
+        """True if float32 products were TensorFloat-32: asked for, and the device is a GPU.
+
+        A trial that asks for it on a GPU without it is refused.
+        """
+        return self.trial.tf32 and self.device.get("kind") == "gpu"
+
+    def effective(self, model: ModelFacts) -> str:
+        """`model.precision` as the device multiplied: `tf32` where that was in force."""
+        is_tf32 = self.uses_tf32 and self.trial.precision is Precision.FLOAT32
+        return re.sub(r"\bf32\b", "tf32", model.precision) if is_tf32 else model.precision
 
     def to_json(self) -> bytes:
         """The record as JSON.

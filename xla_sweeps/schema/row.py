@@ -72,8 +72,8 @@ class ModeSummary(ModeState, frozen=True, kw_only=True):
 
     Attributes:
         columns: its columns in comparison rows.
-        host_bound_index: time to enqueue one call after a synchronization / time of a call in the
-            blocks; None on a CPU, where calls do not queue.
+        host_bound_index: share of a single call's time that passes until it is enqueued; None on a
+            CPU, where calls do not queue.
         steady_memory_bytes: the most that the device's allocator had handed out in steady calls,
             weights included; None where it does not count.
         rmse_rel: the worst over replicates.
@@ -162,6 +162,13 @@ _GETTERS = {name: attrgetter(column.path) for name, column in COLUMNS.items()}
 def value_of(row: ComparisonRow, column: str) -> Any:
     """The value of a column."""
     return _GETTERS[column](row)
+
+
+def precision_words(precision: str, tf32: bool) -> list[str]:
+    """The precision as a name has it: `mixed_float16`, `TF32`; nothing for plain float32."""
+    values = {"precision": precision, "tf32": tf32}
+    asked = ((COLUMNS[name].asked, value) for name, value in values.items())
+    return [one.write(value) for one, value in asked if one and str(value) not in ("", one.usual)]
 
 
 def flag_words(flags: Iterable[str]) -> str:

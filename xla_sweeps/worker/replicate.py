@@ -7,11 +7,10 @@ printed or sent inside a timed block.
 from __future__ import annotations
 
 import gc
-import math
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.schema.measurement import (
     REFUSED,
     Agreement,
-    Block,
     Failure,
     Flag,
     Flagged,
@@ -44,13 +42,11 @@ class Prepared:
 
     Attributes:
         traced: how often it had been traced once it was warm.
-        singles: blocks of a single call.
     """
 
     executable: Executable
     outcome: ModeOutcome
     traced: int = 0
-    singles: list[Block] = field(default_factory=list)
 
 
 class Replicate:
@@ -254,7 +250,6 @@ class Replicate:
             clock=CLOCK,
             cpu_clock=time.process_time_ns,
         )
-        entry.singles += timing.singles_of(block, request.first)
         return protocol.Timed(block=block, clock_ns=CLOCK())
 
     def _finish(self, request: protocol.Finish) -> protocol.Finished:
@@ -273,9 +268,8 @@ class Replicate:
     def _flag_slow_on_new_inputs(self, label: str) -> None:
         """Flag a mode that takes longer for values that it has not seen: it may keep answers."""
         entry = self._prepared[label]
-        seen_s = max(timing.inputs_s(entry.singles), default=math.inf)
         try:
-            slow = timing.slow_on_new_inputs(entry.executable, seen_s=seen_s, clock=CLOCK)
+            slow = timing.slow_on_new_inputs(entry.executable, clock=CLOCK)
         except Exception:  # what was measured stays
             traceback.print_exc()
         else:

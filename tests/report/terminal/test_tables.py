@@ -154,8 +154,8 @@ def test_a_verdict_is_shown_in_the_word_that_a_filter_takes(
     row = with_columns(SUMMARY.comparisons[0], verdict=verdict, status=Status.TIMEOUT)
     show_rows([row])
     line = next(line for line in capsys.readouterr().out.splitlines() if "resnet50" in line)
-    assert (f" {verdict} " in line) == (verdict is not Verdict.FAILED)
-    assert (" timeout " in line) == (verdict is Verdict.FAILED)
+    assert (f" {verdict} " in line) == (not verdict.is_missing)
+    assert (" timeout " in line) == verdict.is_missing
 
 
 def test_rows_fit_a_terminal_of_80_columns(
@@ -185,7 +185,8 @@ def test_rows_of_trials_that_differ_do_not_look_alike(capsys: pytest.CaptureFixt
     for changes, words in (
         ({"effort": "standard"}, ("(quick)", "(standard)")),
         ({"modes": "graph,xla"}, ("(eager,graph,xla)", "(graph,xla)")),
-        ({"precision": "mixed_float16", "modes": "x"}, ("(float32)", "(mixed_float16)")),
+        ({"precision": "mixed_float16", "modes": "x"}, ("resnet50  ", "(mixed_float16)")),
+        ({"tf32": True}, ("resnet50  ", "(TF32)")),
         ({}, (f"({first.trial.trial_id[:8]})", "(ffffffff)")),
         ({"resolution_px": 96}, ("resnet50  ", "resnet50  ")),
     ):

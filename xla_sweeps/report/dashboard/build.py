@@ -43,7 +43,6 @@ from xla_sweeps.results.rows import load
 from xla_sweeps.results.table import joined, rows_of
 from xla_sweeps.schema.column import PAGE
 from xla_sweeps.schema.columns import MEASURED
-from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import by_count, by_scenario, is_aa_pair
 from xla_sweeps.schema.row import COLUMNS
 
@@ -59,6 +58,7 @@ DEFAULT_NAME = "dashboard.html"
 CATEGORIES = (
     *(name for name, column in COLUMNS.items() if PAGE in column.shown and column.kind is str),
     "results",
+    "caveats",
 )
 
 NUMBERS = tuple(
@@ -111,6 +111,8 @@ def write_page(
         StoreError: nothing to show, or the file cannot be written.
         ConfigError: more rows than a page can hold.
     """
+    import pyarrow
+
     chosen = parse_filter(where) if where is not None else None
     labels = {folder: _label(folder, results_dirs) for folder in results_dirs}
     loaded = {
@@ -118,7 +120,6 @@ def write_page(
         for place, (folder, label) in enumerate(labels.items())
     }
     table = joined(_labelled(rows.table, label) for label, rows in loaded.items())
-    table, unfinished = _finished(table)
     table = matching(table, chosen)
     if not table.num_rows:
         raise StoreError(_nothing(results_dirs, where))
@@ -129,10 +130,6 @@ def write_page(
             "as in --where 'headline=true', or read `xla-sweeps results --format parquet`"
         )
     problems = tuple(problem for rows in loaded.values() for problem in rows.problems)
-    if unfinished:
-        problems += (
-            f"comparisons left out because they were not measured to their end: {unfinished}",
-        )
     trials = sum(rows.trials for rows in loaded.values())
     missing = [planned.unmeasured(folder) for folder in results_dirs]
     name = title or " · ".join(loaded)
@@ -161,6 +158,8 @@ def write_page(
         "runs": {label: urls for label, urls in runs.items() if urls},
     }
     title = f"{name} — XLA for Keras vision models"
+    caveats = map(advice.all_caveats, rows_of(table))
+    table = table.append_column("caveats", pyarrow.array(caveats, pyarrow.string()))
     page = render(pack(table.select([*CATEGORIES, *NUMBERS]), meta), title=title).encode()
     export.replace(output, page)
     return Written(len(page), table.num_rows, trials, problems, answer(table))
@@ -257,12 +256,6 @@ def answers(table: pyarrow.Table) -> dict[str, list[Any]]:
     return {
         name: table[name].to_pylist() for name in (*overview.SUMMED, "status", "device", "results")
     }
-
-
-def _finished(table: pyarrow.Table) -> tuple[pyarrow.Table, int]:
-    """The rows that were measured to their end, and the number of others."""
-    keep = [status not in UNFINISHED for status in table["status"].to_pylist()]
-    return (table, 0) if all(keep) else (table.filter(keep), keep.count(False))
 
 
 def _labelled(table: pyarrow.Table, label: str) -> pyarrow.Table:

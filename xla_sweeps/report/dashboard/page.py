@@ -40,6 +40,7 @@ from xla_sweeps.schema.row import COLUMNS
 PACKAGE: Mapping[str, Any] = {
     "question": [
         {"column": name, **{key: text for key, text in asdict(column.asked).items() if text}}
+        | ({"isSwitch": True} if column.kind is bool else {})
         for name, column in COLUMNS.items()
         if column.asked
     ],

@@ -30,6 +30,7 @@ COLOURS = {
     "equivalent": "bright_black",
     "ambiguous": "yellow",
     "failed": "magenta",
+    "not_measured": "yellow",
     "none": "default",
 }
 

@@ -15,7 +15,6 @@ from xla_sweeps.analysis.trust import trust
 from xla_sweeps.measure.monitor import WAIT_LIMIT_S
 from xla_sweeps.report.advice import (
     SYMBOLS,
-    UNFINISHED_SYMBOL,
     busy_words,
     spread_words,
     trust_words,
@@ -32,7 +31,7 @@ from xla_sweeps.report.terminal.console import (
 from xla_sweeps.report.terminal.sweep_progress import words_of
 from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.measurement import UNFINISHED, Status
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import by_scenario, is_aa_pair
 from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.system.text import counted, displayable
@@ -185,18 +184,15 @@ def show_verdicts(rows: Sequence[ComparisonRow]) -> None:
         for row in rows
         if row.baseline.mode and not is_aa_pair(row.baseline.mode, row.candidate.mode)
     ]
-    ended = [row for row in apart if row.status not in UNFINISHED]
-    verdicts = Counter(str(row.speedup.verdict) for row in ended)
+    verdicts = Counter(str(row.speedup.verdict) for row in apart)
     words = [
-        (f"{SYMBOLS[verdict]} {verdicts[verdict]} {verdict}   ", COLOURS[verdict])
+        (f"{SYMBOLS[verdict]} {verdicts[verdict]} {verdict.replace('_', ' ')}   ", COLOURS[verdict])
         for verdict in map(str, Verdict)
         if verdicts[verdict]
     ]
-    if unfinished := len(apart) - len(ended):
-        words.append((f"{UNFINISHED_SYMBOL} {unfinished} interrupted   ", COLOURS["ambiguous"]))
     if words:
         results_console().print(Text.assemble(*words))
-    if busy := busy_words(row.status for row in ended):
+    if busy := busy_words(row.status for row in apart):
         say(busy, "yellow")
 
 
@@ -204,7 +200,7 @@ def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) ->
     """Show failures by status, each with a count and an example."""
     classes: dict[str, list[str]] = {}
     for row in rows:
-        if row.speedup.verdict is Verdict.FAILED and row.status is not Status.INTERRUPTED:
+        if row.speedup.verdict.is_missing and row.status is not Status.INTERRUPTED:
             classes.setdefault(str(row.status), []).append(
                 f"{row.trial.model}: {row.failure.message}"
             )

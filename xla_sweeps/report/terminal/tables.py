@@ -25,11 +25,16 @@ from xla_sweeps.report.terminal.console import (
     scenario_groups,
     size,
 )
-from xla_sweeps.schema.columns import IMPORTED, ModeColumns, Verdict
+from xla_sweeps.schema.columns import IMPORTED, ModeColumns
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, by_role, by_scenario, mode_of
-from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, TrialSummary
-from xla_sweeps.schema.trial import Precision
+from xla_sweeps.schema.row import (
+    ComparisonRow,
+    Estimate,
+    ModeSummary,
+    TrialSummary,
+    precision_words,
+)
 from xla_sweeps.system.text import displayable
 
 WIDE = 104
@@ -166,25 +171,29 @@ def show_tables(tables: Sequence[study.Table]) -> None:
 
 def show_reasons(rows: Sequence[ComparisonRow]) -> None:
     """Show why rows have no figures, a line for each reason; only the first of very many."""
-    reasons: dict[str, dict[str, None]] = {}
+    reasons: dict[tuple[str, str], dict[str, None]] = {}
     for row in rows:
-        if row.failure.message and row.speedup.verdict is Verdict.FAILED:
+        if row.failure.message and row.speedup.verdict.is_missing:
             reason = row.failure.message.removeprefix("not reached: ")
-            reasons.setdefault(reason, {})[row.trial.model] = None
-    for reason, (first, *others) in itertools.islice(reasons.items(), MOST_REASONS):
+            key = (str(row.speedup.verdict), reason)
+            reasons.setdefault(key, {})[row.trial.model] = None
+    for (verdict, reason), (first, *others) in itertools.islice(reasons.items(), MOST_REASONS):
         more = f" and {len(others)} more" if others else ""
-        paragraph(f"{advice.SYMBOLS['failed']} {first}{more}: {reason}", COLOURS["failed"])
+        paragraph(f"{advice.SYMBOLS[verdict]} {first}{more}: {reason}", COLOURS[verdict])
 
 
 def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:
     """Each row's model, followed by facts that distinguish it from similar rows."""
     short = short_devices(row.trial.device for row in rows)
-    shown = ("model", "resolution_px", "batch_size", "device", "candidate", "baseline", "origin")
+    shown = (
+        *("model", "resolution_px", "batch_size", "device", "candidate", "baseline", "origin"),
+        *("precision", "tf32"),
+    )
     names = []
     for row, distinction in zip(rows, distinctions(rows, shown), strict=True):
-        facts = " · ".join(
-            filter(None, (distinction, short[row.trial.device] if with_device else ""))
-        )
+        words = precision_words(row.trial.precision, row.trial.tf32)
+        device = short[row.trial.device] if with_device else ""
+        facts = " · ".join(filter(None, (*words, distinction, device)))
         names.append(displayable(f"{row.trial.model} ({facts})" if facts else row.trial.model))
     return names
 
@@ -235,7 +244,7 @@ def _title(summary: TrialSummary) -> Text:
     facts += [f"the last of {trial.samples % trial.batch_size}"] if epoch else []
     facts += [trial.scenario] if trial.scenario not in ("", Scenario.CALL) else []
     facts += [f"Keras {trial.keras}"] if trial.keras else []
-    facts += [trial.precision] if trial.precision not in ("", Precision.FLOAT32) else []
+    facts += precision_words(trial.precision, trial.tf32)
     if model.params:
         facts.append(f"{_scaled(model.params)} params")
     if model.macs:
@@ -387,7 +396,7 @@ def _verdict(row: ComparisonRow) -> Text:
     if row.provenance.origin == IMPORTED:
         return Text("○ imported", style="dim")
     verdict = str(row.speedup.verdict)
-    word = verdict if row.speedup.verdict is not Verdict.FAILED else row.status
+    word = row.status if row.speedup.verdict.is_missing else verdict
     return Text(f"{advice.symbol(row)} {word}", style=COLOURS[verdict])
 
 

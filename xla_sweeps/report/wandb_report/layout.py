@@ -31,7 +31,7 @@ ROW_PX = 30
 """Height of one row of W&B's grid, about."""
 
 TRIALS = 'Metric("JobType") == "trial"'
-COMPARED = 'Summary("verdict") != "failed"'
+COMPARED = 'Summary("verdict") != "failed" and Summary("verdict") != "not_measured"'
 """Filters, in wandb-workspaces' language: its objects do not escape the values in them."""
 
 KEYS = {"device": "accelerator", "resolution_px": "resolution"}
@@ -178,18 +178,21 @@ def at(setting: Setting, varied: str = "") -> list[str]:
     """The filters of a setting's runs; none for a field that is varied or not set.
 
     Nor for `batches` where calls take one, usual `copies` and one step an execution: runs of
-    earlier versions lack them.
+    earlier versions lack them. TF32 and pretrained weights that are off are excluded instead.
     """
     fields = {name: value for name, value in (setting or {}).items() if value}
     absent = {"title", "scenario", varied}
     absent |= set() if facts_of(fields.get("scenario", "")).takes_batches else {"batches"}
     absent |= {"copies"} if fields.get("copies") == "together" else set()
     absent |= {"steps_per_execution"} if fields.get("steps_per_execution") == 1 else set()
+    is_random = fields.get("weights") == "random"
+    absent |= {"weights"} if is_random else set()
+    off = {"tf32": bool(setting) and "tf32" not in fields, "pretrained": is_random}
     return [
         f'Config("{KEYS.get(column, column)}.value") == {_literal(value)}'
         for column, value in fields.items()
         if column not in absent
-    ]
+    ] + [f'Config("{name}.value") != True' for name, is_off in off.items() if is_off]
 
 
 def _literal(value: Any) -> str:
@@ -279,7 +282,8 @@ def _scatter(x: str, y: str, title: str, *, log_y: bool = True) -> wr.ScatterPlo
 def _parallel() -> wr.ParallelCoordinatesPlot:
     column = wr.ParallelCoordinatesPlotColumn
     chosen = [
-        column(metric=wr.Config(name)) for name in ("family", "accelerator", "precision", "xla")
+        column(metric=wr.Config(name))
+        for name in ("family", "accelerator", "precision", "tf32", "xla")
     ]
     chosen += [column(metric=wr.Config(name), log=True) for name in ("resolution", "batch_size")]
     chosen += [

@@ -1,13 +1,14 @@
 /** "Should I turn XLA on?": the answer in a sentence, and the figures behind it. */
 
 import { allOf, capitalized, count, fillIn, getOrMake, percent, plural, present, range, rate, say, seconds, share, times } from "./numbers.js";
-import { byId, el, fill, flagMeaning, folded, linkButton, ownOf, phrase, plainTable } from "./dom.js";
+import { byId, el, fill, folded, linkButton, ownOf, phrase, plainTable } from "./dom.js";
 import { modeOf, pairFor, scenariosOf } from "./data.js";
 import { cut, floorOf, shortDevice, shortMode } from "./marks.js";
 import { addPanel } from "./panels.js";
 import { sortedChart } from "./pairs.js";
 import { configurationCards, deviceSums, deviceTable, overallWord } from "./devices.js";
 import { statusWords } from "./broke.js";
+import { waitingOf } from "./trust.js";
 
 /** The whole section. */
 export function answerSection() {
@@ -39,13 +40,7 @@ const isOneModel = (view) =>
 function answerTo(view) {
   const { overview: o, state } = view;
   const [candidate, baseline] = [state.candidate, state.baseline].map(shortMode);
-  if (!o.pairs)
-    return {
-      yes: "No matching configuration was measured.",
-      text: "",
-      more: "This selection has no comparison of the two modes.",
-      command: measureCommand(state),
-    };
+  if (!o.pairs) return nothingMeasured(view, candidate, baseline);
   if (o.pairs === 1) return answerToOne(view, view.counted[0], candidate, baseline);
   const counts = countsIn(view);
   if (counts.published === o.pairs)
@@ -138,6 +133,8 @@ function caveatsOfMany(view, { contaminated, published: others, saved }, every) 
     folders.length > 1 && `${say("folders", { folders: allOf(folders.map(from)) })}.`,
     tested?.untrusted && capitalized(tested.text),
     contaminated && `~ ${say("busy", { count: count(contaminated), all: count(pairs) })}.${every ? " Measure again." : ""}`,
+    missingWords(view.unmeasured.length),
+    ...waitingOf(view),
     others && `${count(others)} are published single measurements without an interval, hence “ambiguous”.`,
     view.state.baseline === "eager" && saved && `In ${count(saved)} the model is a saved graph, whose eager calls run that graph.`,
     failed === pairs
@@ -203,7 +200,7 @@ function answerToOne(view, place, candidate, baseline) {
   return {
     yes: `${YES[verdict] ?? ""}${contaminated ? ", but contaminated" : ""}.`,
     text: `${where}: ${verdictSentence(view, row, candidate, baseline)}`,
-    more: phrase([contaminated && `${say("contaminated")}.`, ...caveats(row)]),
+    more: phrase(caveats(row)),
   };
 }
 
@@ -224,18 +221,38 @@ function verdictSentence(view, row, candidate, baseline) {
   });
 }
 
+/** The answer without a comparison: why there is none, or how many there are not. @param {View} view */
+function nothingMeasured(view, candidate, baseline) {
+  const n = view.unmeasured.length;
+  if (n !== 1)
+    return {
+      yes: n ? "Not measured." : "No matching configuration was measured.",
+      text: n ? missingWords(n) : "",
+      more: n ? "" : "This selection has no comparison of the two modes.",
+      command: measureCommand(view.state),
+    };
+  const row = view.at(view.unmeasured[0]);
+  return { ...failedAnswer(view, row, `${row.model} on ${row.device}`, candidate, baseline), yes: "Not measured." };
+}
+
+/** "3 configurations could not be compared: see “What broke” below." */
+const missingWords = (n) => n > 0 && `${plural(n, "configuration")} could not be compared: see “What broke” below.`;
+
 /** Why a pair failed, as the terminal says it. @param {View} view @param {Row} row */
 function failedAnswer({ state, overview }, row, where, candidate, baseline) {
   const failed = shortMode(row.failed_mode || candidate);
   const [message, status] = [row.failure_message || statusWords(row.status), row.status];
   const refused = status === "wrong_result" && message.startsWith(PACKAGE.refused);
-  const text = fillIn(ownOf(PACKAGE.failures, refused ? "refused" : status) ?? PACKAGE.failures[""], {
+  const usual = ownOf(PACKAGE.failures, refused ? "refused" : status) ?? PACKAGE.failures[""];
+  const template = failed === baseline && !usual.includes("{failed}") ? PACKAGE.failures.baseline : usual;
+  const text = fillIn(template, {
+    candidate,
     failed,
     tried: `${candidate} against ${baseline}`,
     reason: cut(refused ? message.slice(PACKAGE.refused.length).trim() : message, 200),
     keep: fillIn(PACKAGE.failures.keep, { switch: switchOf(state.baseline) ?? baseline }),
   });
-  return { yes: failed === baseline ? "No answer." : overallWord(overview), text: `${where}: ${text}`, more: row.failure_hint };
+  return { yes: overallWord(overview), text: `${where}: ${text}`, more: row.failure_hint };
 }
 
 /** When a pair's compiling pays back, as far as it is known. @param {Row} row */
@@ -258,25 +275,17 @@ function openOf({ excluded_above: bound, replicates_to_settle: more, replicate_s
   return say("open", { excluded, replicates, floor: `${percent(100 * floor)} %` });
 }
 
-/** The caveats of a pair's figures. @param {Row} row */
-function caveats(row) {
-  const isOpen = row.verdict === "ambiguous";
-  const flags = row.flags.split(" ").filter((flag) => flag && (isOpen || flag !== "not_converged"));
-  const waiting = row.input_share;
-  const ratio = row.throughput_samples_per_s / row.baseline_throughput_samples_per_s;
-  const excluded = ratio < row.speedup_low / (1 + row.floor) || ratio > row.speedup_high * (1 + row.floor);
-  return [
-    excluded && `${say("disagree", { ratio: times(ratio) })}.`,
-    present(waiting) && `The input pipeline alone takes ${percent(100 * waiting)} % of an epoch's time.`,
-    flags.length && `Note: ${flags.map(flagMeaning).join("; ")}.`,
-  ];
+/** The caveats of a pair's figures, as the package says them. @param {Row} row */
+function caveats({ caveats: said, input_share: waiting }) {
+  return [said, present(waiting) && `The input pipeline alone takes ${percent(100 * waiting)} % of an epoch's time.`];
 }
 
 /** The command that measures the selection. Values come from the address: only plain words go into a command. @param {State} state */
 function measureCommand(state) {
   const part = (key, value) => (/^[\w.-]+$/.test(value) ? `${key}=${value}` : "");
   const one = (name, key = name) => state[name].size === 1 && part(key, [...state[name]][0]);
-  const settings = [one("resolution_px", "resolution"), one("batch_size"), one("precision"), one("source")];
+  const has = (name, value) => state[name].has(value);
+  const settings = [one("resolution_px", "resolution"), one("batch_size"), one("precision"), one("source"), has("tf32", "1") && "tf32=true"];
   const scenario = state.scenario !== "call" && part("scenario", state.scenario);
   return phrase(["python -m xla_sweeps", part("model", state.model) || "model=NAME", scenario, ...settings]);
 }

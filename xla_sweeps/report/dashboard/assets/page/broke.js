@@ -20,9 +20,12 @@ export function brokeSection() {
   addPanel(byId("broke-list"), () => {}, { worth });
 }
 
-/** The rows that failed, of every pair of modes. @param {View} view */
-const failedRows = ({ base, rows, state: { verdict } }) =>
-  verdict.size && !verdict.has("failed") ? [] : base.filter(rows.is("verdict", "failed"));
+/** The rows that failed or were not measured, of every pair of modes. @param {View} view */
+const failedRows = ({ base, rows, state: { verdict } }) => {
+  const kinds = ["failed", "not_measured"].filter((kind) => !verdict.size || verdict.has(kind));
+  const tests = kinds.map((kind) => rows.is("verdict", kind));
+  return base.filter((row) => tests.some((test) => test(row)));
+};
 
 export const statusWords = (status) => status.replaceAll("_", " ");
 

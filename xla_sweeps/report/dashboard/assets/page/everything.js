@@ -4,7 +4,7 @@
 import { allOf, count, date, digits, extent, NONE, plural, present, seconds, short, times } from "./numbers.js";
 import { button, copyButton, copyLink, download, el, fill, folded, linksOf, phrase, plainTable, scrollBox, selectOf, verdictMark } from "./dom.js";
 import { AXES, parallelAxis } from "./view.js";
-import { chartText, cutMiddle, logTicks, margins, markOf, measuredOr, pairTip, speedupOf, verdictColour, verdictLegend, WORDS } from "./marks.js";
+import { chartText, cutMiddle, logTicks, margins, markOf, measuredOr, pairTip, precisionOf, speedupOf, verdictColour, verdictLegend, WORDS } from "./marks.js";
 import { addPanel, chart, currentView, sampled } from "./panels.js";
 
 const ROW_HEIGHT = 30; // pixels, as in the style sheet
@@ -25,7 +25,7 @@ const GRID = /** @type {any[][]} */ ([
   ["device", "Device", 150],
   ["resolution_px", "px", 60, whole],
   ["batch_size", "Batch", 70, whole],
-  ["precision", "Precision", 110],
+  ["precision", "Precision", 110, { cell: (view, row) => precisionOf(view.at(row)) }],
   ["throughput_samples_per_s", "img/s", 84, short],
   ["baseline_throughput_samples_per_s", "Baseline img/s", 118, short],
   ["latency_p50_ms", "p50 (ms)", 82, short],

@@ -3,7 +3,7 @@
 import { count, getOrMake, NONE, percent, range, rate, short, signed } from "./numbers.js";
 import { button, byId, el, emptyState, fill, linkButton, phrase, plainTable, selectOf, strip } from "./dom.js";
 import { naturally } from "./data.js";
-import { rowSettings, shortMode, versus } from "./marks.js";
+import { precisionOf, rowSettings, shortMode, versus } from "./marks.js";
 import { addPanel } from "./panels.js";
 import { isBounded } from "./pairs.js";
 
@@ -74,7 +74,7 @@ export function studySection({ study = [] }) {
   addPanel(box, (view) => fill(box, own(view).map(partOf)), { worth: (view) => own(view).length > 0 });
 }
 
-/** The best pairs of each device, at one resolution and batch size: by default at the commonest. @param {View} view */
+/** The best pairs of each device, at one resolution, batch size and precision: by default at the commonest. @param {View} view */
 function drawPodium(view, panel, podium) {
   const devices = view.distinct("device");
   const shown = devices.slice(0, PODIUM_DEVICES);
@@ -97,15 +97,17 @@ function drawPodium(view, panel, podium) {
   );
 }
 
-/** The rows of every name by resolution and batch size, under "224x8", where the chosen names are among them. @param {View} view */
+/** The rows of every name by resolution, batch size and precision, under "224x8 float32", where the chosen names are among them. @param {View} view */
 function podiumPlaces(view) {
   return view.once("podium places", () => {
     const [resolution, batch] = view.rows.numbers("resolution_px", "batch_size");
     const places = new Map();
     for (const row of view.ranked) {
       const [px, size] = [resolution[row], batch[row]];
-      const key = `${px}x${size}`;
-      const place = getOrMake(places, key, () => ({ key, text: `${px} px, batch ${size}`, rows: [], named: 0 }));
+      const precision = precisionOf(view.at(row));
+      const key = `${px}x${size} ${precision}`;
+      const text = `${px} px, batch ${size}, ${precision}`;
+      const place = getOrMake(places, key, () => ({ key, text, rows: [], named: 0 }));
       place.rows.push(row);
       place.named += view.isNamed(row);
     }
@@ -113,7 +115,7 @@ function podiumPlaces(view) {
   });
 }
 
-/** The chosen resolution and batch size, by default the commonest. @param {View} view */
+/** The chosen resolution, batch size and precision, by default the commonest. @param {View} view */
 export function placeOf(view) {
   const places = podiumPlaces(view);
   return places.get(view.state.place) ?? [...places.values()].reduce((a, b) => (b.named > a.named ? b : a));

@@ -104,7 +104,7 @@ function verdictChips(state) {
   const update = (view) => {
     const { data, values } = view.rows.column("verdict");
     const counts = new Uint32Array(values.length);
-    for (const row of view.counted) counts[data[row]] += 1;
+    for (const row of [...view.counted, ...view.unmeasured]) counts[data[row]] += 1;
     for (const chip of chips) {
       const { verdict } = chip.dataset;
       numbers.get(verdict).textContent = count(counts[values.indexOf(verdict)] ?? 0);

@@ -10,14 +10,14 @@ type Mean = import("./numbers.js").GeometricMean;
 type Choice = "model" | "scenario" | "baseline" | "candidate" | "origin" | "price";
 type Look = "sort" | "tab" | "place" | "named" | "images" | "theme";
 type State = import("./state.js").State & Record<Choice | Look, string> & { verdict: Set<string>; brush: Map<string, [number, number]> };
-type Facet = Partial<Record<"unit" | "before" | "any" | "blank" | "many", string>> & { column: TextColumn | NumberColumn; title: string };
+type Facet = Partial<Record<"unit" | "before" | "any" | "blank" | "many" | "words", string>> & { isSwitch?: boolean } & { column: TextColumn | NumberColumn; title: string };
 type Axis = Omit<Facet, "column"> & { name: any; write?: (value: number) => string; outcome?: boolean };
 
 /** A row's columns; a number that is missing is NaN. */
 type Row = Record<TextColumn, string> & Record<NumberColumn, number> & { place: number };
 type Column = { data: Uint32Array | Float32Array; values?: string[] };
 type Codes = { data: Uint32Array; values: string[] };
-type Verdict = "faster" | "equivalent" | "ambiguous" | "slower" | "failed";
+type Verdict = "faster" | "equivalent" | "ambiguous" | "slower" | "failed" | "not_measured";
 type Theme = Record<"text" | "quiet" | "line" | "panel" | "band" | "middle" | Verdict, string>;
 
 type Tag<T> = T extends keyof HTMLElementTagNameMap ? HTMLElementTagNameMap[T] : HTMLElement;

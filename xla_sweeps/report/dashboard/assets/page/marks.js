@@ -49,12 +49,16 @@ export const shortDevice = ({ rows }, device) => ownOf(rows.meta.short, device) 
 export const someOf = (names, most, between = ", ") =>
   names.slice(0, most).join(between) + (names.length > most ? ` and ${names.length - most} more` : "");
 
+/** "float32 · TF32". @param {Row} row */
+export const precisionOf = ({ precision, tf32 }) => dotted(precision, tf32 && "TF32");
+
 /** The settings in a row's name: column, and how its value is written. */
 /** @type {[TextColumn | NumberColumn, (value: string) => string][]} */
 const SETTINGS = [
   ["resolution_px", (value) => `${value} px`],
   ["batch_size", (value) => `batch ${value}`],
   ["precision", String],
+  ["tf32", (value) => (value === "1" ? "TF32" : "")],
   ["device", String],
 ];
 
@@ -85,7 +89,7 @@ export function rowLabel(view, row, { without = "" } = {}) {
     const value = view.index.facetText(column, row);
     return column === "device" ? shortDevice(view, value) : write(value);
   });
-  const name = [view.at(row).model, ...written].join(" · ");
+  const name = dotted(view.at(row).model, ...written);
   return without ? name : name + view.at(row).suffix_asked;
 }
 
@@ -95,8 +99,8 @@ export function markOf(view, row) {
   return { row, value, low, high, verdict, device, doubt: view.doubt(row) };
 }
 
-/** "1.32×~": a row's speedup with its mark of doubt. @param {View} view @param {number} row */
-export const speedupOf = (view, row) => `${times(view.at(row).speedup)}${view.doubt(row)}`;
+/** "1.32×~ h": a row's speedup with its marks. @param {View} view @param {number} row */
+export const speedupOf = (view, row) => `${times(view.at(row).speedup)}${view.marks(row)}`;
 
 /** "1.30–1.34": the interval of a row's speedup. @param {View} view @param {number} row */
 export function intervalOf(view, row) {

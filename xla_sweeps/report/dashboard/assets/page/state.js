@@ -3,10 +3,13 @@
 
 import { digits, present } from "./numbers.js";
 
-export const VERDICTS = /** @type {Record<string, { symbol: string, word: Verdict }>} */ ({
+export const VERDICTS = /** @type {Record<string, { symbol: string, word: string }>} */ ({
   __proto__: null, // names come from the URL too
   ...Object.fromEntries(
-    ["faster", "equivalent", "ambiguous", "slower", "failed"].map((word) => [word, { symbol: PACKAGE.symbols[word], word }]),
+    ["faster", "equivalent", "ambiguous", "slower", "failed", "not_measured"].map((verdict) => [
+      verdict,
+      { symbol: PACKAGE.symbols[verdict], word: verdict.replace("_", " ") },
+    ]),
   ),
 });
 

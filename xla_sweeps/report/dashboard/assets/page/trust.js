@@ -1,8 +1,8 @@
 /** "Can I trust it?": A/A pairs, flags, noise, clocks. */
 
-import { count, digits, extent, median, NONE, percent, plural, present, share } from "./numbers.js";
+import { count, digits, extent, median, NONE, percent, plural, present, say, share } from "./numbers.js";
 import { byId, dotted, el, fill, flagMeaning, ownOf, plainTable } from "./dom.js";
-import { daysOf, doubtLegend, figured, hollowIf, intervalOf, margins, markOf, named, rowName, someOf, speedupOf, speedupScale, unityMarks } from "./marks.js";
+import { daysOf, doubtLegend, figured, hollowIf, intervalOf, margins, markOf, named, rowName, shortDevice, someOf, speedupOf, speedupScale, unityMarks } from "./marks.js";
 import { addPanel, chart, sampled, sampleNote } from "./panels.js";
 import { endsOf, isBounded } from "./pairs.js";
 
@@ -83,8 +83,19 @@ function twinPlot(/** @type {View} */ view, /** @type {Theme} */ theme, /** @typ
 const twinTable = (/** @type {View} */ view) =>
   plainTable("A/A pairs", twins(view), [named(view), ["Modes", (row) => sidesOf(view, row)], ...figured(view, "Ratio")]);
 
+/** "3 of 10 H100 rows wait for the host.", of each device that has some. @param {View} view */
+export function waitingOf(view) {
+  const waits = view.rows.is("host_bound", 1);
+  return view.distinct("device").flatMap((device) => {
+    const own = view.counted.filter(view.rows.is("device", device));
+    const n = own.filter(waits).length;
+    return n ? [`${say("waiting", { count: count(n), all: count(own.length), device: shortDevice(view, device) })}.`] : [];
+  });
+}
+
 /** Noise, replicates and clocks of the selection, a sentence each. @param {View} view */
-function trustLines(/** @type {View} */ { rows, pairs }) {
+function trustLines(/** @type {View} */ view) {
+  const { rows, pairs } = view;
   const positiveFigures = (...names) => {
     const figures = rows.numbers(...names);
     return Array.from(pairs, (row) => figures.map((data) => data[row])).filter((own) => own.every((one) => one > 0));
@@ -100,6 +111,7 @@ function trustLines(/** @type {View} */ { rows, pairs }) {
   const [mhz, heat] = [0, 1].map((place) => extent(clocks.map((pair) => pair[place]))?.map(count).join(" to "));
   return [
     `${contaminated} of ${plural(pairs.length, "measurement")} are contaminated: other load affected more than a fifth of their rounds. In ${busy}, other processes used half a core or more.`,
+    ...waitingOf(view),
     noise.length &&
       `Blocks of calls vary by ${digits(median(noise), 2)} % (median coefficient of variation, the noisiest replicate of each measurement); by more than 5 % in ${count(loud)} of ${plural(noise.length, "measurement")}.`,
     spreads.length &&

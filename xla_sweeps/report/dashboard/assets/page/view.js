@@ -46,7 +46,7 @@ export class Index {
 }
 
 /** @type {(TextColumn | NumberColumn)[]} */
-export const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "device", "candidate", "baseline"];
+export const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "tf32", "device", "candidate", "baseline"];
 
 /** For each code of a column's values 1 or 0. */
 const flagsOf = (values, inside) => Uint8Array.from(values, (value) => Number(inside(value)));
@@ -56,6 +56,7 @@ export class View {
   #memory = new Map();
   #mask; // of each row the filters that let it through
   #contaminated;
+  #waiting;
 
   /** @param {Index} index @param {State} state */
   constructor(index, state) {
@@ -64,6 +65,7 @@ export class View {
     this.state = state;
     this.rows.setPrice(Number(state.price));
     this.#contaminated = this.rows.is("status", "contaminated");
+    this.#waiting = this.rows.is("host_bound", 1);
     this.#mask = new Uint8Array(this.rows.count).fill(IN_ALL);
     this.#facets(this.#mask);
     this.#model(this.#mask);
@@ -83,9 +85,13 @@ export class View {
     this.best = bestOf(this.rows, anyModel);
     const isBest = (row) => this.best[row];
     /** The rows that answer, whatever their verdict and figures; of every name, which ranks need; and those shown. */
-    this.counted = this.#where(ANY_OUTCOME).filter(isBest);
-    this.ranked = anyModel.filter(isBest);
-    this.shown = this.pairs.filter(isBest);
+    const answering = this.#where(ANY_OUTCOME).filter(isBest);
+    const isMissing = this.rows.is("verdict", "not_measured");
+    this.counted = answering.filter((row) => !isMissing(row));
+    /** Questions of which nothing is known: outside every answer and sum. */
+    this.unmeasured = answering.filter(isMissing);
+    this.ranked = anyModel.filter((row) => isBest(row) && !isMissing(row));
+    this.shown = this.pairs.filter((row) => isBest(row) && !isMissing(row));
     this.overview = overviewOf(this.rows, this.counted);
   }
 
@@ -196,6 +202,11 @@ export class View {
     return this.#contaminated(row) ? "~" : "";
   }
 
+  /** All marks of a row's figures: doubt, and `h` where the device waits for the host. */
+  marks(row) {
+    return this.doubt(row) + (this.#waiting(row) ? " h" : "");
+  }
+
   /** The mark that all these rows share. */
   doubtOfAll(rows) {
     return rows.length && rows.every(this.#contaminated) ? "~" : "";
@@ -265,8 +276,9 @@ function overviewOf(rows, pairs) {
   };
 }
 
-/** How a facet's value is written. */
-export const wordOf = ({ unit = "", blank = "" }, value) => `${value || blank}${unit}`;
+/** How a facet's value is written; of a switch what is on or off. @param {Partial<Facet>} facet */
+export const wordOf = ({ unit = "", blank = "", words = "", isSwitch = false }, value) =>
+  isSwitch ? `${value === "1" ? "" : "no "}${words}` : `${value || blank}${unit}`;
 
 /** Facets are evenly spaced in their order, the rest is logarithmic and has a `write`. */
 export const AXES = /** @type {Axis[]} */ ([
