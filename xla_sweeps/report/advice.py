@@ -123,9 +123,9 @@ def answer(row: ComparisonRow) -> str:
 
 
 def _latency(row: ComparisonRow) -> str:
-    """A sentence on single calls; "" where there is no figure."""
+    """A sentence on single calls; "" without them, and where the blocks were such calls."""
     value, low, high = row.speedup.latency, row.speedup.latency_low, row.speedup.latency_high
-    if not (value and low and high):
+    if not (value and low and high) or value == row.speedup.value:
         return ""
     direction = "faster"
     if value < 1:
