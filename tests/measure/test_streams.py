@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from launch_queues import LaunchQueue, network
+from timed_devices import EFFORT
 
-from xla_sweeps.measure import timing
+from xla_sweeps.measure import protocol, timing
+from xla_sweeps.measure.conductor import plan_blocks
+from xla_sweeps.schema.measurement import ModeOutcome, Status
 
 PAIRS = 120
 STREAM = 100
@@ -78,3 +83,37 @@ def test_a_block_is_no_longer_than_it_may_be_to_hide_the_filling_of_the_queue() 
     assert calls == 6
     assert timing.is_too_short(pace, calls)
     assert not timing.is_too_short(timing.Pace(call_s=0.3, fill_s=0.001), 3)
+
+
+class Unsteady(LaunchQueue):
+    """A host that launches some calls more slowly than others."""
+
+    def step(self) -> None:
+        steady_s = self.launch_s
+        self.launch_s = steady_s * next(self.factors)
+        super().step()
+        self.launch_s = steady_s
+
+
+def test_a_host_that_is_unsteady_fills_no_queue() -> None:
+    device = Unsteady(np.full(100, 1e-3), np.full(100, 1e-5))
+    device.factors = itertools.cycle([1.0, 1.6, 0.7, 1.1, 0.8, 1.3, 0.9])
+    pace, calls = planned(device)
+    assert pace.fill_s <= 1.1e-5, "the last kernel of a call, and nothing of the host's scatter"
+    assert calls == 3
+
+
+def test_copies_of_a_mode_share_their_number_of_calls() -> None:
+    def warmed(call_s: float, fill_s: float | None) -> protocol.Warmed:
+        outcome = ModeOutcome(status=Status.OK)
+        return protocol.Warmed(outcome=outcome, call_s=call_s, sync_s=0.0, fill_s=fill_s)
+
+    queued = {"xla": warmed(0.028, 0.0003), "xla_2": warmed(0.031, 0.0012), "graph": warmed(0.1, 0)}
+    paces, calls = plan_blocks(queued, EFFORT)
+    assert calls == {"xla": 6, "xla_2": 6, "graph": 3}
+    assert paces["xla"] == paces["xla_2"]
+    assert paces["xla"].call_s == pytest.approx(0.0295)
+    assert paces["xla"].fill_s == pytest.approx(0.00075)
+    waited = {"xla": warmed(0.09, None), "xla_2": warmed(0.12, None)}
+    _, calls = plan_blocks(waited, EFFORT)
+    assert calls == {"xla": 1, "xla_2": 1}, "on a CPU, where one would have three calls alone"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +27,13 @@ class LaunchQueue:
         seed: of the noise.
     """
 
+    factors: Iterator[float]
+
     def __init__(
         self, launch_s: Seconds, kernel_s: Seconds, *, noise: float = 0.0, seed: int = 0
     ) -> None:
         self.position = 0
-        self._launch_s, self._kernel_s, self.noise = launch_s, kernel_s, noise
+        self.launch_s, self._kernel_s, self.noise = launch_s, kernel_s, noise
         self._rng = np.random.default_rng(seed)
         self._ends = np.zeros(DEPTH)
         self._now_s = 0.0
@@ -43,8 +46,8 @@ class LaunchQueue:
     def step(self) -> None:
         """Launch a call's kernels; wait for room where the queue is full."""
         factor = 1 + self.noise * self._rng.standard_normal()
-        for start in range(0, len(self._launch_s), DEPTH):
-            launch_s = self._launch_s[start : start + DEPTH]
+        for start in range(0, len(self.launch_s), DEPTH):
+            launch_s = self.launch_s[start : start + DEPTH]
             kernel_s = self._kernel_s[start : start + DEPTH] * factor
             count = len(launch_s)
             spent = np.cumsum(launch_s)

@@ -351,21 +351,26 @@ class Pace:
 def pace_of(executable: Executable, *, call_s: float, clock: Clock) -> Pace:
     """The pace of a mode, from blocks of one call and of several in turns.
 
+    A call takes at least as long as its launch, so filling and draining take no longer than what a
+    single call is waited for: that bounds the noise of a mode that waits for the host.
+
     Args:
         executable: warm.
         call_s: seconds of a call, about.
         clock: nanoseconds.
     """
     several = SEVERAL_CALLS if SEVERAL_CALLS * call_s < LONGEST_BLOCK_S else 2
-    ones, more = list[float](), list[float]()
+    ones, more = list[Block](), list[Block]()
     executable.prepare()
     with garbage_collection_off():
         for _ in range(PACE_BLOCKS):
-            ones.append(measure_block(executable, "", 1, clock=clock).elapsed_ns / 1e9)
-            more.append(measure_block(executable, "", several, clock=clock).elapsed_ns / 1e9)
-    one_s, several_s = statistics.median(ones), statistics.median(more)
-    steady_s = min(one_s, max((several_s - one_s) / (several - 1), several_s / several / 2))
-    return Pace(call_s=steady_s, fill_s=one_s - steady_s)
+            ones.append(measure_block(executable, "", 1, clock=clock))
+            more.append(measure_block(executable, "", several, clock=clock))
+    one_s = statistics.median(block.call_s for block in ones)
+    several_s = statistics.median(several * block.call_s for block in more)
+    waited_s = statistics.median(block.elapsed_ns - block.enqueue_ns for block in ones) / 1e9
+    fill_s = min(max(0.0, one_s - (several_s - one_s) / (several - 1)), waited_s, one_s / 2)
+    return Pace(call_s=one_s - fill_s, fill_s=fill_s)
 
 
 def calls_per_block(
