@@ -69,6 +69,8 @@ def result_of(backend: str, scenario: Scenario) -> ReplicateResult:
         result, log = measured(trial, Path(folder))
     assert result.finished, (result.failure, log)
     assert backend != "jax" or "Traceback" not in log, "the statistics come from one program"
+    assert result.model is not None
+    assert result.model.macs, result.model.macs_note
     return result
 
 

@@ -64,6 +64,8 @@ FLAG_TEXTS: dict[str, str] = {
     Flag.WARMUP_NOT_STATIONARY: "the speed was still changing when warm-up ended, or, where that "
     "was too short to tell, over the rounds",
     Flag.HOST_BOUND: "the device waits for the host",
+    Flag.QUEUE_FILL: "filling the device's queue and draining it takes more than 1 % of a block: "
+    "calls are so long that a block has few",
     Flag.SUSTAINED_DIFFERS: "alone and for long, a mode runs at another speed than in turns with "
     "the others, because of power or heat; see speedup_sustained",
     Flag.CONTAINS_XLA: "parts of the model are compiled by XLA in every mode (such as Keras's "

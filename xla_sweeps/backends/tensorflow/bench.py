@@ -134,7 +134,7 @@ class Bench(KerasBench[modes.ModeExecutable]):
         begun = time.perf_counter()
         try:
             if xla is None:
-                count = models.macs(self.built)
+                count = models.macs(self.built, self.device)
             else:
                 module = lowered(xla.function, xla.inputs[0])
                 count = count_macs(module).of_each(self.trial.batch_size)

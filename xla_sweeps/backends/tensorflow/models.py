@@ -67,15 +67,20 @@ def float64_reference(spec: ModelSpec, built: BuiltModel, batch: Any) -> list[np
     return [np.asarray(output, dtype=np.float64) for output in outputs]
 
 
-def macs(built: BuiltModel) -> MacCount:
-    """Multiply-accumulates of one sample, from the HLO for a batch of one on the CPU."""
+def macs(built: BuiltModel, device: str = "/device:CPU:0") -> MacCount:
+    """Multiply-accumulates of one sample, from the HLO for a batch of one.
+
+    Args:
+        built: the model.
+        device: where its variables are; an operation elsewhere cannot be lowered with them.
+    """
     batch = built.loaded.batch or 1
     signature = [tf.TensorSpec((batch, *given.shape), given.dtype) for given in built.inputs]
 
     def forward(*tensors: Any) -> Any:
         return built.call(tensors[0] if len(tensors) == 1 else tensors)
 
-    with tf.device("/device:CPU:0"):
+    with tf.device(device):
         function = tf.function(forward, jit_compile=True, autograph=False)
         count = count_macs(lowered(function, *signature))
     return count.of_each(batch)
