@@ -287,7 +287,7 @@ def test_a_baseline_that_failed_is_no_failure_of_the_candidate() -> None:
         failed_mode="graph",
         failure_message="R",
     )
-    assert answer(row) == "JAX with XLA could not be compared: TensorFlow's graph failed: R."
+    assert answer(row) == "JAX with XLA could not be compared: graph failed: R."
 
 
 def test_the_flags_of_both_modes_are_said_once_with_their_modes() -> None:

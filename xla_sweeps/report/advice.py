@@ -424,7 +424,7 @@ def _failed(row: ComparisonRow) -> str:
         candidate=_names(row)[0],
         failed=name_of(row.failure.mode or row.candidate.mode),
         tried=tried,
-        reason=reason,
+        reason=reason.removesuffix("."),
         keep=keep,
     )
     return _capitalized(text)

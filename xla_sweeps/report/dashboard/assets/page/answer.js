@@ -249,7 +249,7 @@ function failedAnswer({ state, overview }, row, where, candidate, baseline) {
     candidate,
     failed,
     tried: `${candidate} against ${baseline}`,
-    reason: cut(refused ? message.slice(PACKAGE.refused.length).trim() : message, 200),
+    reason: cut(refused ? message.slice(PACKAGE.refused.length).trim() : message, 200).replace(/\.$/, ""),
     keep: fillIn(PACKAGE.failures.keep, { switch: switchOf(state.baseline) ?? baseline }),
   });
   return { yes: overallWord(overview), text: `${where}: ${text}`, more: row.failure_hint };
