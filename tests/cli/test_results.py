@@ -59,7 +59,7 @@ def test_a_row_without_figures_says_why_below_the_table(results: Path) -> None:
         modes = {"graph": failed, "xla": failed}
         Store(results / "results").save(make_record(trial_id=f"{number}" * 16, modes=modes))
     lines = command("results", cwd=results).stdout.splitlines()
-    assert [line for line in lines if line.startswith("✕")] == ["✕ resnet50: no 'nope'"]
+    assert [line for line in lines if line.startswith("‖")] == ["‖ resnet50: no 'nope'"]
 
 
 def test_results_export_the_same_rows_as_json_csv_and_parquet(results: Path) -> None:

@@ -165,7 +165,7 @@ def test_and_binds_closer_than_or_and_not_closest(batch: int) -> None:
         (
             "verdict=sloww",
             "where, character 9: unknown verdict 'sloww'. Did you mean 'slower'? Allowed: faster, "
-            "slower, equivalent, ambiguous, failed, none.",
+            "slower, equivalent, ambiguous, failed, not_measured, none.",
         ),
         ("not (status!=okk)", "where, character 14: unknown status 'okk'. Did you mean 'ok'?"),
         ("headline=maybe", "where, character 10: headline is true or false"),

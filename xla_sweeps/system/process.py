@@ -18,6 +18,9 @@ from typing import IO, Any
 
 import msgspec
 
+PYTHON = (sys.executable, "-P")
+"""This interpreter; it looks for no module in the current folder, which may be somebody else's."""
+
 JOB_VARIABLE = "XLA_SWEEPS_JOB"
 
 STOP_SIGNALS = (
@@ -204,11 +207,8 @@ class StopSignals:
 
 
 def python_command(module: str, *words: str) -> tuple[str, ...]:
-    """The command line of a Python process that runs a module.
-
-    It does not look for modules in the current folder, which may be somebody else's.
-    """
-    return (sys.executable, "-P", "-m", module, *words)
+    """The command line of a Python process that runs a module."""
+    return (*PYTHON, "-m", module, *words)
 
 
 def start_process(

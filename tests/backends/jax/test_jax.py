@@ -140,7 +140,7 @@ def test_a_gpu_that_jax_does_not_see_is_one_line_with_what_to_do(python: Path) -
         "from types import SimpleNamespace\n"
         "from xla_sweeps.backends.jax.backend import _device\n"
         "from xla_sweeps.errors import DeviceError\n"
-        "try:\n    print(_device(SimpleNamespace(device='gpu:0')))\n"
+        "try:\n    print(_device(SimpleNamespace(device='gpu:0', on_accelerator=True)))\n"
         "except DeviceError as error:\n    print(error)\n"
     )
     done = subprocess.run(

@@ -37,12 +37,13 @@ def shown(rows: Sequence[ComparisonRow], capsys: pytest.CaptureFixture[str]) -> 
 
 def test_interrupted_trials_are_not_failed(capsys: pytest.CaptureFixture[str]) -> None:
     stopped = with_columns(
-        ROW, verdict=Verdict.FAILED, status=Status.INTERRUPTED, failure_message="interrupted"
+        ROW, verdict=Verdict.NOT_MEASURED, status=Status.INTERRUPTED, failure_message="interrupted"
     )
     out = shown([ROW, stopped], capsys)
-    assert "▲ 1 faster   ‖ 1 interrupted" in out
+    assert "▲ 1 faster   ‖ 1 not measured" in out
     assert "✕" not in out
-    assert "✕ 1 failed" in shown([with_columns(stopped, status=Status.TIMEOUT)], capsys)
+    failed = with_columns(stopped, status=Status.TIMEOUT, verdict=Verdict.FAILED)
+    assert "✕ 1 failed" in shown([failed], capsys)
 
 
 def test_a_sweep_whose_aa_pairs_differ_too_often_is_untrusted(

@@ -73,6 +73,8 @@ def test_an_offline_run_contains_config_history_and_summary(
         "batches": 1,
         "keras": None,
         "precision": "float32",
+        "tf32": False,
+        "weights": "random",
         "scenario": "call",
         "effort": "quick",
         "execution_modes": ["eager", "graph", "xla"],

@@ -193,8 +193,15 @@ def test_panels_with_means_show_runs_of_one_setting(publish_once: PublishOnce) -
         for each in filters
         if each["key"]["section"] == "config"
     }
-    assert set(setting) == {"accelerator", "resolution", "batch_size", "precision", "scenario"}
-    assert setting == {name: run.config[name] for name in setting}
+    names = {"accelerator", "resolution", "batch_size", "precision", "scenario"}
+    assert set(setting) == names | {"tf32", "pretrained"}
+    assert {name: setting[name] for name in names} == {name: run.config[name] for name in names}
+    for name in (
+        "tf32",
+        "pretrained",
+    ):  # which earlier runs lack, so those that have it are left out
+        assert (setting[name], run.config[name]) == (True, False)
+    assert {each["op"] for each in filters if each["value"] is True} == {"!="}
     summary = {i["key"]["name"]: i["value"] for i in filters if i["key"]["section"] == "summary"}
     assert (summary["baseline"], summary["candidate"]) == ("graph", "xla")
     assert run.summary["baseline"] == "graph"
@@ -240,7 +247,7 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
             for condition in filters
             if condition["key"]["section"] == "config"
         }
-        columns = {"accelerator", "resolution", "batch_size", "precision", "scenario"}
+        columns = {"accelerator", "resolution", "batch_size", "precision", "scenario", "tf32"}
         assert held == {f"{name}.value" for name in columns - {varied}}
         (panel,) = other["metadata"]["panelBankSectionConfig"]["panels"]
         assert panel["config"]["groupBy"] == f"{varied}.value"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow.libraries import loaded_libraries
 from xla_sweeps.errors import DeviceError, how_to_install
+from xla_sweeps.system.process import PYTHON
 from xla_sweeps.worker.stand_in import stands_in
 
 
@@ -50,7 +50,7 @@ def _why_no_gpu() -> str:
         return f"is built without CUDA: {how_to_install('gpu')}"
     program = "import tensorflow as tf; tf.config.list_physical_devices('GPU')"
     told = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "dso_loader=1"}
-    asked = [sys.executable, "-P", "-c", program]
+    asked = [*PYTHON, "-c", program]
     done = subprocess.run(asked, env={**os.environ, **told}, capture_output=True, check=False)
     log = done.stderr.decode(errors="replace")
     missing = list(dict.fromkeys(_NOT_LOADED.findall(log)))
