@@ -199,7 +199,7 @@ def test_panels_with_means_show_runs_of_one_setting(publish_once: PublishOnce) -
     for name in (
         "tf32",
         "pretrained",
-    ):  # which earlier runs lack, so those that have it are left out
+    ):  # which earlier runs lack
         assert (setting[name], run.config[name]) == (True, False)
     assert {each["op"] for each in filters if each["value"] is True} == {"!="}
     summary = {i["key"]["name"]: i["value"] for i in filters if i["key"]["section"] == "summary"}
