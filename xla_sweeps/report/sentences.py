@@ -61,7 +61,8 @@ SENTENCES: Mapping[str, str] = {
     "fastest way": "The fastest way to run it here is {mode}: {speedup} as fast as {baseline}",
     "host bound": "The device waits for the host here: a larger batch_size says more about the "
     "device, unless the time of single calls is the question",
-    "waiting": "{count} of {all} {device} rows wait for the host (marked h)",
+    "waiting rows": "{count} of {all} {device} rows",
+    "waiting": "{rows} wait for the host (marked h)",
     "disagree": "The throughputs alone say {ratio}: the speedup compares modes round by round, so "
     "that slow phases of the machine count less. Rely on it",
     "trust": "{all} A/A pairs differ by more than {least} ({within} in the same processes, "

@@ -23,7 +23,7 @@ from dashboard_page import (
 from synthetic_rows import DEVICES, base_row, compared
 
 from xla_sweeps.analysis.overview import overview_of
-from xla_sweeps.report.advice import overall_word, typically
+from xla_sweeps.report.advice import FLAG_TEXTS, overall_word, typically
 from xla_sweeps.report.dashboard import build
 
 pytestmark = pytest.mark.browser
@@ -162,6 +162,7 @@ def test_only_an_open_verdict_says_what_would_settle_it(
 ) -> None:
     row = base_row(flags="not_converged") | compared(100.0, rate, 0.04)
     row |= {"excluded_above": 0.054, "replicates_to_settle": 39, "replicate_s": 40.0}
+    row["caveats"] = f"Note: {FLAG_TEXTS['not_converged']}." if is_open else ""
     visit(browser, write_page(tmp_path / "page.html", [row]))
     said = browser.evaluate("document.getElementById('answer-sentence').innerText")
     advice = (

@@ -8,7 +8,6 @@ import { addPanel } from "./panels.js";
 import { sortedChart } from "./pairs.js";
 import { configurationCards, deviceSums, deviceTable, overallWord } from "./devices.js";
 import { statusWords } from "./broke.js";
-import { waitingOf } from "./trust.js";
 
 /** The whole section. */
 export function answerSection() {
@@ -134,7 +133,6 @@ function caveatsOfMany(view, { contaminated, published: others, saved }, every) 
     tested?.untrusted && capitalized(tested.text),
     contaminated && `~ ${say("busy", { count: count(contaminated), all: count(pairs) })}.${every ? " Measure again." : ""}`,
     missingWords(view.unmeasured.length),
-    ...waitingOf(view),
     others && `${count(others)} are published single measurements without an interval, hence “ambiguous”.`,
     view.state.baseline === "eager" && saved && `In ${count(saved)} the model is a saved graph, whose eager calls run that graph.`,
     failed === pairs

@@ -83,14 +83,15 @@ function twinPlot(/** @type {View} */ view, /** @type {Theme} */ theme, /** @typ
 const twinTable = (/** @type {View} */ view) =>
   plainTable("A/A pairs", twins(view), [named(view), ["Modes", (row) => sidesOf(view, row)], ...figured(view, "Ratio")]);
 
-/** "3 of 10 H100 rows wait for the host.", of each device that has some. @param {View} view */
-export function waitingOf(view) {
+/** "3 of 10 H100 rows, 1 of 8 T4 rows wait for the host.", of the devices that have some. @param {View} view */
+function waitingOf(view) {
   const waits = view.rows.is("host_bound", 1);
-  return view.distinct("device").flatMap((device) => {
+  const parts = view.distinct("device").flatMap((device) => {
     const own = view.counted.filter(view.rows.is("device", device));
     const n = own.filter(waits).length;
-    return n ? [`${say("waiting", { count: count(n), all: count(own.length), device: shortDevice(view, device) })}.`] : [];
+    return n ? [say("waiting rows", { count: count(n), all: count(own.length), device: shortDevice(view, device) })] : [];
   });
+  return parts.length ? [`${say("waiting", { rows: parts.join(", ") })}.`] : [];
 }
 
 /** Noise, replicates and clocks of the selection, a sentence each. @param {View} view */
