@@ -98,7 +98,7 @@ def test_outputs_that_are_not_finite_do_not_agree(bad: float) -> None:
     output[1, 2] = bad
     result = gate(output)
     assert not result.ok
-    assert result.reason == "1 of 4000 outputs are not finite"
+    assert result.reason == "1 of 4000 outputs are not finite, where eager's are"
 
 
 def test_a_single_number_is_no_constant() -> None:
@@ -116,6 +116,57 @@ def test_a_constant_or_vanishing_output_refuses_the_check_instead_of_passing_it(
     result = gate(eager, eager=eager, reference=None)
     assert not result.ok
     assert result.refused
+
+
+def with_special(outputs: np.ndarray, special: float, count: int = 3) -> np.ndarray:
+    outputs = outputs.copy()
+    outputs[1, :count] = special
+    return outputs
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_nan_and_infinity_in_equal_places_agree_as_the_other_values_do(special: float) -> None:
+    eager = with_special(EAGER, special)
+    result = gate(with_special(EAGER + 1e-9, special), eager=eager, classes=False)
+    assert result.ok
+    assert result.rmse_rel == pytest.approx(0, abs=1e-8)
+    assert deterministic([eager], [eager.copy()])
+    assert not gate(with_special(EAGER + 0.01, special), eager=eager, classes=False).ok
+
+
+@pytest.mark.parametrize("other", [0.0, -np.inf])
+def test_a_number_where_eager_has_none_does_not_agree(other: float) -> None:
+    eager, output = with_special(EAGER, np.nan), with_special(EAGER, other)
+    result = gate(output, eager=eager, reference=with_special(REFERENCE, np.nan), classes=False)
+    assert not result.ok
+    assert not result.refused
+    assert result.reason == "3 of 4000 outputs are not NaN or infinite, where eager's are"
+
+
+def test_an_eager_output_that_overflows_blames_no_mode() -> None:
+    result = gate(EAGER, eager=with_special(EAGER, np.inf), classes=False)
+    assert result.refused
+    assert result.reason == "eager's own output overflows: in float64 it is finite"
+
+
+def test_what_differs_from_a_constant_or_nowhere_finite_output_is_wrong() -> None:
+    for eager in (np.full((4, 1000), 0.5), np.full((4, 1000), np.nan)):
+        result = gate(EAGER, eager=eager, reference=None, classes=False)
+        assert (result.ok, result.refused) == (False, False)
+        assert gate(eager, eager=eager, reference=None, classes=False).refused
+
+
+def test_an_output_that_shows_nothing_does_not_hide_what_the_others_show() -> None:
+    constant = np.ones((4, 3))
+
+    def compared(first: np.ndarray, second: np.ndarray) -> Agreement:
+        return compare(
+            [first, second], [EAGER, constant], precision=Precision.FLOAT32, classes=False
+        )
+
+    assert compared(EAGER, constant).ok
+    assert not compared(EAGER + 0.01, constant).ok
+    assert not compared(EAGER, constant + 0.01).ok
 
 
 def test_tiny_logits_are_judged_by_their_own_size() -> None:

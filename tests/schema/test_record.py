@@ -14,7 +14,7 @@ from factories import make_outcome, make_record
 from paths import DATA
 
 from xla_sweeps.schema import record as record_
-from xla_sweeps.schema.measurement import Flag, Flagged
+from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import (
     SCHEMA_VERSION,
     GpuSpan,
@@ -100,14 +100,14 @@ def test_upgrades_are_applied_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     def noting(word: str) -> Any:
         return lambda document: document | {"log": document["log"] + word}
 
-    monkeypatch.setattr(record_, "SCHEMA_VERSION", 5)
+    monkeypatch.setattr(record_, "SCHEMA_VERSION", 6)
     monkeypatch.setattr(
-        record_, "UPGRADES", {number: noting(f" {number}") for number in range(1, 5)}
+        record_, "UPGRADES", {number: noting(f" {number}") for number in range(1, 6)}
     )
     document = json.loads(make_record(log="made").to_json())
-    for version, log in ((1, "made 1 2 3 4"), (4, "made 4"), (5, "made")):
+    for version, log in ((1, "made 1 2 3 4 5"), (5, "made 5"), (6, "made")):
         record = Record.from_json(sealed(document | {"schema_version": version}))
-        assert (record.log, record.schema_version) == (log, 5)
+        assert (record.log, record.schema_version) == (log, 6)
 
 
 def test_each_of_hundreds_of_flipped_bits_is_found() -> None:
@@ -187,4 +187,21 @@ def test_a_refusal_of_an_earlier_schema_is_upgraded(reason: str, refused: bool) 
     agreement = Record.from_json(sealed(document)).modes[label].agreement
     assert agreement is not None
     assert (agreement.reason, agreement.refused) == ("why", refused)
-    assert agreement.message == reason
+
+
+@pytest.mark.parametrize(
+    ("label", "message", "expected"),
+    [
+        ("graph", "refused: why", (Status.UNVERIFIABLE, "why")),
+        ("graph", "why", (Status.WRONG_RESULT, "why")),
+        ("eager", "refused: why", (Status.OK, "")),
+    ],
+)
+def test_a_mode_that_could_not_be_verified_is_no_wrong_result(
+    label: str, message: str, expected: tuple[Status, str]
+) -> None:
+    document = json.loads((DATA / "records" / "schema_4.json").read_bytes())
+    failure = {"phase": "verify", "kind": "disagreement", "message": message}
+    document["modes"][label] |= {"status": "wrong_result", "failure": failure}
+    outcome = Record.from_json(sealed(document)).modes[label]
+    assert (outcome.status, outcome.failure.message if outcome.failure else "") == expected

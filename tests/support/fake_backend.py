@@ -95,7 +95,7 @@ def _own(name: str, default: str) -> str:
 class FakeExecutable:
     """A product of matrices."""
 
-    mode: str
+    mode: Mode
     weights: np.ndarray
     inputs: np.ndarray
     trace_s: float | None = 0.01
@@ -179,7 +179,7 @@ class FakeModel:
         return False
 
     def bind(self, mode: str) -> FakeExecutable:
-        return FakeExecutable(mode, self.weights, self.inputs)
+        return FakeExecutable(modes.mode_of(mode), self.weights, self.inputs)
 
     def prove(self, executable: FakeExecutable) -> Mapping[str, Any]:
         absent = executable.is_to("absent")

@@ -20,7 +20,15 @@ from xla_sweeps.analysis.interval import figure_of, interval_alone
 from xla_sweeps.analysis.judging import judged
 from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Key, Pool
 from xla_sweeps.schema.columns import ModeColumns
-from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Round, Status
+from xla_sweeps.schema.measurement import (
+    Agreement,
+    Failure,
+    Flag,
+    Flagged,
+    ModeOutcome,
+    Round,
+    Status,
+)
 from xla_sweeps.schema.modes import Entry, Mode, by_role, comparison_pairs, mode_of
 from xla_sweeps.schema.record import Record, build_of, newest
 from xla_sweeps.schema.row import (
@@ -45,6 +53,7 @@ PASS_GROUP = 5
 
 WITHHELD = (
     Status.WRONG_RESULT,
+    Status.UNVERIFIABLE,
     Status.NONDETERMINISTIC,
     Status.RETRACED,
     Status.MODE_NOT_EFFECTIVE,
@@ -332,7 +341,7 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
             _present(outcome.steady_memory_bytes or None for outcome in outcomes), default=None
         ),
         rmse_rel=max(_present(agreement.rmse_rel for agreement in agreements), default=None),
-        agreement_ok=all(agreement.ok for agreement in agreements) if agreements else None,
+        agreement_ok=_agrees(agreements),
         host_bound_index=_host_bound_index(outcomes)
         if on_gpu and mode_of(label).entry.queues
         else None,
@@ -349,6 +358,13 @@ def _jit_compile(outcomes: Sequence[ModeOutcome]) -> str:
     values = [outcome.effective.get("jit_compile") for outcome in outcomes]
     newest = next((value for value in reversed(values) if isinstance(value, bool)), None)
     return "" if newest is None else str(newest).lower()
+
+
+def _agrees(agreements: Sequence[Agreement]) -> bool | None:
+    """The verdict on a mode's outputs; None where nothing can be told."""
+    if any(not agreement.ok and not agreement.refused for agreement in agreements):
+        return False
+    return None if any(one.refused for one in agreements) or not agreements else True
 
 
 def _host_bound_index(outcomes: Sequence[ModeOutcome]) -> float | None:

@@ -47,6 +47,12 @@ Not all: where confidences or overlaps are equal to within rounding, non-max sup
 either box.
 """
 
+SILENT = (
+    "eager's output is constant, vanishes or is nowhere finite, so any output would agree with it"
+)
+
+SILENT_HINT = "give inputs of the range that the model expects: low and high in input_spec"
+
 SLACK = 0.05
 """A mode may find this share fewer than eager itself finds on inputs that differ by rounding."""
 
@@ -67,11 +73,12 @@ def compare(
 ) -> Agreement:
     """Compare a mode's outputs with eager's, and both with a float64 reference where there is one.
 
-    Shapes are checked first, then that all values are finite. A constant or vanishingly small eager
-    output is refused, because any output would agree with it. A mode agrees if it is close to
-    eager, or as close to float64 as eager is, and if it predicts the same classes, except where
-    eager itself cannot tell two classes apart. Where eager is so far from float64 that a constant
-    or random numbers would be as close, a mode that is not close to eager is refused.
+    Shapes are checked first, then that NaN and infinities are in eager's places; the other values
+    are compared. Outputs that show nothing, because eager's are constant, vanishingly small or
+    nowhere finite, do not count; without others the comparison is refused. A mode agrees if it is
+    close to eager, or as close to float64 as eager is, and if it predicts the same classes, except
+    where eager itself cannot tell two classes apart. Where eager is so far from float64 that a
+    constant or random numbers would be as close, a mode that is not close to eager is refused.
 
     Args:
         outputs: the mode's outputs, one array per head, shape (batch, ...).
@@ -97,7 +104,12 @@ def compare(
         )
         for index, output in enumerate(outputs)
     ]
-    return worst(heads)
+    return worst(filter(None, heads)) if any(heads) else _refused(SILENT)
+
+
+def shows_nothing(outputs: Outputs) -> bool:
+    """True if any output would agree with these: constant, vanishing or nowhere finite."""
+    return all(_is_silent(output) for output in outputs)
 
 
 def worst(agreements: Iterable[Agreement]) -> Agreement:
@@ -167,13 +179,25 @@ def _compare_head(
     tolerance: float,
     *,
     classes: bool,
-) -> Agreement:
-    if (refusal := _not_comparable(output, eager)) is not None:
-        return refusal
+) -> Agreement | None:
+    """The agreement of one output; None where it is eager's and shows nothing."""
+    if reference is not None and reference.shape[1:] != eager.shape[1:]:
+        reference = None
+    if (answer := _not_finite_elsewhere(output, eager, reference)) is not None:
+        return answer
+    silent, finite = _is_silent(eager), np.isfinite(eager)
+    output, eager = np.where(finite, output, 0.0), np.where(finite, eager, 0.0)
     scale = _scale(eager)
+    if scale < SMALLEST_OUTPUT:
+        vanishes = _scale(output) < SMALLEST_OUTPUT
+        return None if vanishes else _refused("eager's output vanishes, and this mode's does not")
+    close = float(np.abs(output - eager).max()) <= tolerance * scale
+    if silent and close:
+        return None
     agreement = Agreement(rmse_rel=_rmse(output, eager) / scale, top1_match=None, ok=True)
     spread, margin = 0.0, tolerance * scale
-    if reference is not None and reference.shape[1:] == eager.shape[1:]:
+    if reference is not None:
+        reference = np.where(finite[: len(reference)], reference, 0.0)
         size, images = _scale(reference), len(reference)
         spread = float(reference.std()) / size
         agreement = replace(
@@ -184,7 +208,6 @@ def _compare_head(
         margin = max(margin, float(np.abs(eager[:images] - reference).max()))
     matches, clear_mismatch = _top1(output, eager, margin) if classes else (None, False)
     agreement = replace(agreement, top1_match=matches)
-    close = float(np.abs(output - eager).max()) <= tolerance * scale
     if not close:
         agreement = _judged(agreement, REFERENCE_FACTOR[precision], tolerance, spread)
     if agreement.ok and clear_mismatch and matches is not None:
@@ -193,19 +216,31 @@ def _compare_head(
     return agreement
 
 
-def _not_comparable(output: np.ndarray, eager: np.ndarray) -> Agreement | None:
-    """The verdict where there is nothing to compare: values not finite, or eager's all alike."""
-    if not np.isfinite(eager).all():
-        return _refused("eager's own output is not finite")
-    scale = _scale(eager)
-    constant = eager.size > 1 and float(np.ptp(eager)) <= 1e-6 * scale
-    if scale < SMALLEST_OUTPUT or constant:
-        return _refused("eager's output is constant or vanishes, so any output would agree with it")
-    if not np.isfinite(output).all():
-        count = int((~np.isfinite(output)).sum())
-        reason = f"{count} of {output.size} outputs are not finite"
-        return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason)
-    return None
+def _is_silent(eager: np.ndarray) -> bool:
+    """True if any output would agree with this one of eager's."""
+    finite = eager[np.isfinite(eager)]
+    scale = _scale(finite)
+    constant = eager.size > 1 and float(np.ptp(finite)) <= 1e-6 * scale if finite.size else True
+    return scale < SMALLEST_OUTPUT or constant
+
+
+def _not_finite_elsewhere(
+    output: np.ndarray, eager: np.ndarray, reference: np.ndarray | None
+) -> Agreement | None:
+    """The verdict where NaN and infinities are not where eager has them; None where they are."""
+    finite = np.isfinite(eager)
+    lost = int((~np.isfinite(output[finite])).sum())
+    same = (output == eager) | (np.isnan(output) & np.isnan(eager))
+    other = int((~finite & ~same).sum())
+    if lost:
+        reason = f"{lost} of {output.size} outputs are not finite, where eager's are"
+    elif other:
+        reason = f"{other} of {output.size} outputs are not NaN or infinite, where eager's are"
+    else:
+        return None
+    if reference is not None and np.isfinite(reference[~finite[: len(reference)]]).any():
+        return _refused("eager's own output overflows: in float64 it is finite")
+    return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason)
 
 
 def _judged(agreement: Agreement, factor: float, tolerance: float, spread: float) -> Agreement:
@@ -300,4 +335,5 @@ def _rmse(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _scale(values: np.ndarray) -> float:
-    return float(np.abs(values).max(initial=0.0))
+    """The largest absolute value that is finite."""
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))

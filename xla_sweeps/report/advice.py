@@ -414,10 +414,8 @@ def _failed(row: ComparisonRow) -> str:
     if row.baseline.mode:
         tried += f" against {baseline}"
         keep = FAILURES["keep"].format(switch=mode_of(row.baseline.mode).switch)
-    reason, kind = row.failure.message or f"status {row.status}", str(row.status)
-    if row.status is Status.WRONG_RESULT and row.failure.refusal:
-        reason, kind = row.failure.refusal, "refused"
-    template = FAILURES.get(kind, FAILURES[""])
+    reason = row.failure.message or f"status {row.status}"
+    template = FAILURES.get(str(row.status), FAILURES[""])
     if row.failure.mode == row.baseline.mode != "" and "{failed}" not in template:
         template = FAILURES["baseline"]
     text = template.format(

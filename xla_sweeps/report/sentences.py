@@ -79,6 +79,7 @@ _NO_MEMORY = "{tried} ran out of memory: {reason}. Try batch_size=1 or a smaller
 FAILURES: Mapping[str, str] = {
     str(Status.WRONG_RESULT): "{failed} does not compute what eager execution computes, so its "
     "speed is meaningless: {reason}.",
+    str(Status.UNVERIFIABLE): "{failed} cannot be verified, so no speedup is given: {reason}.",
     str(Status.NONDETERMINISTIC): "no mode can be verified, because the model is not "
     "deterministic: {reason}.",
     str(Status.MODE_NOT_EFFECTIVE): "{failed} was not in force, so there is no result: {reason}.",
@@ -92,13 +93,12 @@ FAILURES: Mapping[str, str] = {
     str(Status.INTERRUPTED): "{tried} was interrupted before there was enough to compare. Rerun "
     "to resume.",
     "baseline": "{candidate} could not be compared: {failed} failed: {reason}.",
-    "refused": "{failed} cannot be verified, so no speedup is given: {reason}.",
     "": "{tried} could not be measured: {reason}.",
     "keep": "Keep {switch}, or see the hint",
     "hint": "See the hint",
 }
-"""Reasons of no speedup, by status: "refused" for a refused check, "baseline" where
-the candidate did not fail, "" for any other status."""
+"""Reasons of no speedup, by status: "baseline" where the candidate did not fail, "" for any other
+status."""
 
 
 class Rule(NamedTuple):

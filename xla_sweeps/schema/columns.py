@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any
 
 from xla_sweeps.schema.column import PAGE, WANDB, Asked, Part, Shown, as_column
-from xla_sweeps.schema.measurement import REFUSED
 from xla_sweeps.schema.modes import TAKING_BATCHES, Scenario
 
 STATISTICS_VERSION = 7
@@ -476,11 +475,6 @@ class FailureColumns:
     hint: str = as_column(
         "what to do about the failure", shown=PAGE, default="", name="failure_hint"
     )
-
-    @property
-    def refusal(self) -> str:
-        """Reason why the mode cannot be verified; "" where something else failed."""
-        return self.message.removeprefix(REFUSED).strip() * self.message.startswith(REFUSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ class Status(StrEnum):
     OK = "ok"
     CONTAMINATED = "contaminated"
     WRONG_RESULT = "wrong_result"
+    UNVERIFIABLE = "unverifiable"
     NONDETERMINISTIC = "nondeterministic"
     MODE_NOT_EFFECTIVE = "mode_not_effective"
     RETRACED = "retraced"
@@ -128,9 +129,6 @@ class Flag(StrEnum):
 
 NOT_REACHED = "not_reached"
 """Kind of the failure of a mode that was not tried, since the replicate ended before."""
-
-REFUSED = "refused:"
-"""Beginning of the message of a failure where a mode cannot be verified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,11 +313,6 @@ class Agreement:
     refused: bool = False
     rmse_ref_rel: float | None = None
     eager_rmse_ref_rel: float | None = None
-
-    @property
-    def message(self) -> str:
-        """The reason as a failure's message; `FailureColumns.refusal` reads it."""
-        return f"{REFUSED} {self.reason}" if self.refused else self.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from typing import Annotated, Any, get_args
 
 import msgspec
 
-from xla_sweeps.schema.measurement import REFUSED, Flagged
-from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.measurement import Flagged, Status
+from xla_sweeps.schema.modes import Mode, Scenario
 from xla_sweeps.schema.options import LOCAL, name_of
 from xla_sweeps.schema.trial import (
     Effort,
@@ -24,6 +24,9 @@ from xla_sweeps.schema.trial import (
     TrackerSettings,
     Training,
 )
+
+_REFUSED = "refused:"
+"""How the reason began where a mode could not be verified, up to schema 4."""
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 
@@ -83,16 +86,35 @@ def _mode(outcome: Any) -> Any:
     """A mode's outcome; `refused` was how the reason of its agreement began."""
     agreement = _mapping(_mapping(outcome).get("agreement"))
     reason = _text(agreement.get("reason"))
-    if not reason.startswith(REFUSED):
+    if not reason.startswith(_REFUSED):
         return outcome
-    reason = reason.removeprefix(REFUSED).strip()
+    reason = reason.removeprefix(_REFUSED).strip()
     return {**outcome, "agreement": {**agreement, "reason": reason, "refused": True}}
+
+
+def unverifiable(document: dict[str, Any]) -> dict[str, Any]:
+    """Schema 5 has a status of its own for a mode that cannot be verified, and none for eager."""
+    modes = {label: _unverifiable(label, outcome) for label, outcome in document["modes"].items()}
+    return document | {"modes": modes}
+
+
+def _unverifiable(label: str, outcome: Any) -> Any:
+    failure = _mapping(_mapping(outcome).get("failure"))
+    message = _text(failure.get("message"))
+    if not message.startswith(_REFUSED) or outcome["status"] != Status.WRONG_RESULT:
+        return outcome
+    if label == Mode.EAGER:
+        return {**outcome, "status": str(Status.OK), "failure": None}
+    message = message.removeprefix(_REFUSED).strip()
+    status = str(Status.UNVERIFIABLE)
+    return {**outcome, "status": status, "failure": {**failure, "message": message}}
 
 
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: lambda document: document,  # 2 has the digest, and the same members
     2: lambda document: document,  # 3 has modes whose names an earlier version takes for copies
     3: typed_trial,
+    4: unverifiable,
 }
 """The function that turns a document of each earlier schema into the next one."""
 

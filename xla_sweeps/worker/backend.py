@@ -10,6 +10,7 @@ import numpy as np
 
 from xla_sweeps.measure import protocol, timing
 from xla_sweeps.schema.measurement import Agreement
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 from xla_sweeps.worker.sharing import Shared
@@ -24,6 +25,7 @@ Explain = Callable[[protocol.Explain, Tell], None]
 class Executable(timing.Renewable, Protocol):
     """A model in one mode, its inputs on the device."""
 
+    mode: Mode
     trace_s: float | None
 
     def first_call_s(self) -> float:

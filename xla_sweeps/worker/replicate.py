@@ -16,7 +16,6 @@ from pathlib import Path
 
 from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.schema.measurement import (
-    REFUSED,
     Agreement,
     Failure,
     Flag,
@@ -195,7 +194,11 @@ class Replicate:
             if agreed.refused and agreed.rmse_rel is None:
                 return outcome
             agreed = agreement.worst((outcome.agreement, agreement.on_input(agreed, position)))
-        status, failure = _gate(agreed, deterministic=self._model.deterministic)
+        status, failure = _gate(
+            agreed,
+            deterministic=self._model.deterministic,
+            is_reference=self._is_reference(executable.mode),
+        )
         return replace(outcome, status=status, agreement=agreed, failure=failure)
 
     def _verify_later(self, entry: Prepared, position: int) -> None:
@@ -284,13 +287,17 @@ class Replicate:
             message = f"traced again while it was measured ({retraced} times)"
             failure = Failure(phase=Phase.MEASURE, kind="retraced", message=message)
             return Status.RETRACED, failure
-        if entry.outcome.status is not Status.OK:
+        if entry.outcome.status is not Status.OK or self._is_reference(entry.executable.mode):
             return None
         reason = self._model.runs_away(entry.executable, calls)
         if not reason:
             return None
-        failure = Failure(phase=Phase.MEASURE, kind="not_finite", message=f"{REFUSED} {reason}")
-        return Status.WRONG_RESULT, failure
+        failure = Failure(phase=Phase.MEASURE, kind="not_finite", message=reason)
+        return Status.UNVERIFIABLE, failure
+
+    def _is_reference(self, mode: Mode) -> bool:
+        """True for the eager execution by which the other modes are judged."""
+        return mode.execution is Execution.EAGER and not self._job.adopts
 
 
 def _compiles(warm: timing.WarmUp, outcome: ModeOutcome) -> bool:
@@ -302,17 +309,20 @@ def _compiles(warm: timing.WarmUp, outcome: ModeOutcome) -> bool:
     return new_s >= COMPILING_SHARE * (outcome.first_call_s or 0.0)
 
 
-def _gate(agreed: Agreement, *, deterministic: bool) -> tuple[Status, Failure | None]:
-    if agreed.ok:
+def _gate(
+    agreed: Agreement, *, deterministic: bool, is_reference: bool
+) -> tuple[Status, Failure | None]:
+    if agreed.ok or (is_reference and deterministic and agreed.refused):
         return Status.OK, None
-    if not deterministic:
+    if is_reference or not deterministic:
         message = "two eager runs on the same input differ, so no mode can be verified"
         return Status.NONDETERMINISTIC, Failure(
             phase=Phase.VERIFY, kind="nondeterministic", message=message
         )
-    return Status.WRONG_RESULT, Failure(
-        phase=Phase.VERIFY, kind="disagreement", message=agreed.message
-    )
+    status = Status.UNVERIFIABLE if agreed.refused else Status.WRONG_RESULT
+    kind = "unverifiable" if agreed.refused else "disagreement"
+    hint = agreement.SILENT_HINT * agreed.reason.endswith(agreement.SILENT)
+    return status, Failure(phase=Phase.VERIFY, kind=kind, message=agreed.reason, hint=hint)
 
 
 def _shown(spec: ModelSpec) -> str:

@@ -33,7 +33,6 @@ from xla_sweeps.report.sentences import (
     UNCLEAR,
     USUALLY,
 )
-from xla_sweeps.schema.measurement import REFUSED
 from xla_sweeps.schema.modes import MODES, SCENARIOS, Execution, headline_of
 from xla_sweeps.schema.row import COLUMNS
 
@@ -46,7 +45,6 @@ PACKAGE: Mapping[str, Any] = {
     ],
     "sentences": SENTENCES,
     "failures": FAILURES,
-    "refused": REFUSED,
     "rules": [rule._asdict() for rule in RULES],
     "otherwise": OTHERWISE,
     "unclear": UNCLEAR,

@@ -240,14 +240,13 @@ const missingWords = (n) => n > 0 && `${plural(n, "configuration")} could not be
 function failedAnswer({ state, overview }, row, where, candidate, baseline) {
   const failed = shortMode(row.failed_mode || candidate);
   const [message, status] = [row.failure_message || statusWords(row.status), row.status];
-  const refused = status === "wrong_result" && message.startsWith(PACKAGE.refused);
-  const usual = ownOf(PACKAGE.failures, refused ? "refused" : status) ?? PACKAGE.failures[""];
+  const usual = ownOf(PACKAGE.failures, status) ?? PACKAGE.failures[""];
   const template = failed === baseline && !usual.includes("{failed}") ? PACKAGE.failures.baseline : usual;
   const text = fillIn(template, {
     candidate,
     failed,
     tried: `${candidate} against ${baseline}`,
-    reason: cut(refused ? message.slice(PACKAGE.refused.length).trim() : message, 200).replace(/\.$/, ""),
+    reason: cut(message, 200).replace(/\.$/, ""),
     keep: fillIn(PACKAGE.failures.keep, { switch: switchOf(state.baseline) ?? baseline }),
   });
   return { yes: overallWord(overview), text: `${where}: ${text}`, more: row.failure_hint };
