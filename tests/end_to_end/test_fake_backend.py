@@ -92,6 +92,30 @@ def test_what_goes_wrong_in_a_mode_of_another_backend_is_its_outcome(
     assert record["modes"]["fake_graph"]["status"] == Status.OK
 
 
+def test_a_mode_that_goes_wrong_while_it_is_measured_is_found_at_the_end(tmp_path: Path) -> None:
+    done, record = measured(tmp_path, fault="fake_xla:wrong_late")
+    assert done.returncode == 1, done.stderr
+    outcome = record["modes"]["fake_xla"]
+    assert outcome["status"] == Status.WRONG_RESULT
+    assert outcome["agreement"]["ok"], "its first calls were right"
+    assert outcome["failure"]["message"].startswith("after it was measured, on input 1: outputs")
+    assert " NO " in done.stdout
+
+
+def test_a_mode_that_was_still_warming_up_is_measured_again(tmp_path: Path) -> None:
+    done, record = measured(tmp_path, fault="fake_xla:slow_start")
+    assert done.returncode == 0, done.stderr
+    outcome = record["modes"]["fake_xla"]
+    assert sum(span > 19e6 for span in outcome["warmup_block_ns"]) > 12
+    slow_ns = [
+        block["elapsed_ns"] / block["calls"]
+        for round_ in record["rounds"]
+        for block in round_["blocks"]
+        if block["mode"] == "fake_xla"
+    ]
+    assert max(slow_ns) < 10e6, "no round holds a call of the slow start"
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

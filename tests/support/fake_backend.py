@@ -27,7 +27,7 @@ import numpy as np
 from xla_sweeps.measure import agreement
 from xla_sweeps.schema import modes
 from xla_sweeps.schema.backend import BACKENDS, Backend, KnownFailure
-from xla_sweeps.schema.measurement import Agreement, Status
+from xla_sweeps.schema.measurement import INPUTS, Agreement, Status
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import Precision, ReplicateJob, Trial
@@ -102,6 +102,7 @@ class FakeExecutable:
     position: int = 0
     repeat: int = field(default_factory=lambda: int(_own("repeat", "1")))
     result: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    calls: int = 0
 
     def is_to(self, fault: str) -> bool:
         return f"{self.mode}:{fault}" in (os.environ.get("FAKE_FAULT"), _own("fault", ""))
@@ -109,8 +110,13 @@ class FakeExecutable:
     def prepare(self) -> None: ...
 
     def step(self) -> None:
+        self.calls += 1
+        if self.is_to("slow_start") and self.calls <= 60:
+            time.sleep(0.02)
         for _ in range(self.repeat):
             self.result = self.inputs @ self.weights
+        if self.is_to("wrong_late") and self.calls > 60:
+            self.result = self.result * 1.5
 
     def synchronize(self) -> None: ...
 
@@ -149,7 +155,7 @@ class FakeModel:
     """Random weights, other ones in each backend."""
 
     deterministic = True
-    compared_inputs = 1
+    compared_inputs = INPUTS
     starts_up = False
 
     def __init__(self, job: ReplicateJob, backend: str) -> None:

@@ -61,9 +61,12 @@ def counting(
     return every, bool(every)
 
 
-def intervals(call_s: Iterable[Seconds]) -> list[Interval]:
+def intervals(call_s: Sequence[Seconds]) -> list[Interval]:
     """The 95 % interval of each replicate, from its rounds: of what `logs` gives."""
-    return list(map(stats.signed_rank_interval, logs(call_s)))
+    return [
+        (stats.signed_rank_interval if one.shape[1] == 1 else stats.ratio_interval)(values)
+        for one, values in zip(call_s, logs(call_s), strict=True)
+    ]
 
 
 def logs(call_s: Iterable[Seconds]) -> list[Seconds]:

@@ -23,6 +23,11 @@ MAX_PAIRED = 2000
 
 FALSE_DISCOVERY_RATE = 0.05
 
+DRIFT = 0.1
+"""Relative change of a ratio from which it is no steady state's."""
+
+_DRIFT_PARTS = 100
+
 _EXACT_UP_TO = 50
 
 _Numbers = npt.NDArray[np.float64]
@@ -171,6 +176,24 @@ def trend_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
     low, high = (float(slopes[skip - 1]), float(slopes[-skip])) if skip else (-math.inf, math.inf)
     estimate = float(np.median(slopes)) if slopes.size else 0.0
     return Interval(estimate=estimate, low=low, high=high)
+
+
+def drifts(log_ratios: Sequence[float] | _Numbers) -> bool:
+    """True if a ratio surely changes over the rounds by more than `DRIFT`."""
+    parts = np.array_split(np.exp(log_ratios), min(len(log_ratios), _DRIFT_PARTS))
+    change = trend_interval([float(part.mean()) for part in parts], level=0.995)
+    return change.low > DRIFT or change.high < -DRIFT
+
+
+def ratio_interval(log_ratios: Sequence[float] | _Numbers) -> Interval:
+    """`signed_rank_interval` of a ratio; of one that drifts also its first and its last third."""
+    interval = signed_rank_interval(log_ratios)
+    if not drifts(log_ratios):
+        return interval
+    third = len(log_ratios) // 3
+    ends = [float(np.median(part)) for part in (log_ratios[:third], log_ratios[-third:])]
+    low, high = min(interval.low, *ends), max(interval.high, *ends)
+    return Interval(estimate=interval.estimate, low=low, high=high)
 
 
 def _slopes(values: Sequence[float]) -> _Numbers:

@@ -341,7 +341,7 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
             _present(outcome.steady_memory_bytes or None for outcome in outcomes), default=None
         ),
         rmse_rel=max(_present(agreement.rmse_rel for agreement in agreements), default=None),
-        agreement_ok=_agrees(agreements),
+        agreement_ok=_agrees(agreements) and status is not Status.WRONG_RESULT,
         host_bound_index=_host_bound_index(outcomes)
         if on_gpu and mode_of(label).entry.queues
         else None,

@@ -18,6 +18,7 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from xla_sweeps.analysis import stats
 from xla_sweeps.measure import idle, protocol, rounds, timing, workers
 from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.measure.metering import measure_energy
@@ -50,6 +51,11 @@ enough before: noise that no round averages out is worth some more of them."""
 
 ALONE_S = 5.0
 """Time for each mode alone where power limits a GPU, which averages its power over less."""
+
+WARM_CALLS = 100
+WARM_S = 1.0
+"""A mode whose warm-up was too short to assess makes so many calls, or calls for so long, before
+its rounds count: it may have become faster."""
 
 WAIT_SAY_S = 10.0
 """Between two reports of what disturbs."""
@@ -323,12 +329,33 @@ class _Conductor:
         return WorkerLost(self.job.modes, status=Status.INTERRUPTED, failure=failure)
 
     def _measure(self) -> None:
-        """Measure rounds, latencies, and each mode alone where the effort says so."""
-        trial, warm = self.job.trial, self.warm
+        """Measure rounds, and each mode alone where the effort says so."""
+        effort = self.job.trial.effort
+        self.result.sync["empty_s"] = next(iter(self.warm.values())).sync_s
+        self.until = time.monotonic() + self.job.trial.timeouts.measure_s
+        ended = self._measure_rounds()
+        if self.warm and (
+            rounds.drifts(ended.rounds, ended.headline) or self._is_still_warming_up(ended)
+        ):
+            self._take_as_warm_up(ended.rounds)
+            ended = self._measure_rounds()
+        self.result.rounds = list(ended.rounds)
+        self.result.contaminated = rounds.is_contaminated(ended.rounds)
+        if not self.warm:
+            return
+        if not ended.converged:
+            self.result.flag(Flagged(Flag.NOT_CONVERGED))
+        self._note_singles()
+        if seconds := self._alone_s():
+            self._measure_alone(seconds)
+        if self.warm and effort.energy_s:
+            self._measure_energy(effort.energy_s)
+
+    def _measure_rounds(self) -> rounds.Interleaving:
+        """Measure rounds of the modes that are warm."""
+        trial = self.job.trial
         self._show(Phase.MEASURE)
-        self.result.sync["empty_s"] = next(iter(warm.values())).sync_s
-        self.until = time.monotonic() + trial.timeouts.measure_s
-        self.paces, self.calls = plan_blocks(warm, trial.effort)
+        self.paces, self.calls = plan_blocks(self.warm, trial.effort)
         ended = rounds.Interleaving(
             self._time_block,
             self.calls,
@@ -346,19 +373,54 @@ class _Conductor:
             },
             least_s=TIMED_SHARE * (time.perf_counter() - self.began - self.waited_s),
         ).measure()
-        self.result.rounds = list(ended.rounds)
-        self.result.contaminated = rounds.is_contaminated(ended.rounds)
         for lost in ended.lost:
             self._drop_worker(lost)
-        if not self.warm:
-            return
-        if not ended.converged:
-            self.result.flag(Flagged(Flag.NOT_CONVERGED))
-        self._note_singles()
-        if seconds := self._alone_s():
-            self._measure_alone(seconds)
-        if self.warm and trial.effort.energy_s:
-            self._measure_energy(trial.effort.energy_s)
+        return ended
+
+    def _is_still_warming_up(self, ended: rounds.Interleaving) -> bool:
+        """True if a mode of a short warm-up is, after more calls, faster than in every round."""
+        faster = False
+        for label in sorted(ended.decisive & set(self.warm)):
+            blocks = [one for each in ended.rounds for one in each.blocks if one.mode == label]
+            call_s = [block.call_s for block in blocks]
+            made = sum(block.calls + len(block.single_ns) for block in blocks)
+            if not blocks or made >= WARM_CALLS or self.result.modes[label].warmup_trend:
+                continue
+            more = min(WARM_CALLS - made, math.ceil(WARM_S / min(call_s)))
+            try:
+                _, *last = [
+                    self._time_block(label, calls, settle=False, first=0).call_s
+                    for calls in (more, self.calls[label], self.calls[label])
+                ]
+            except WorkerLost as lost:
+                self._drop_worker(lost)
+            else:
+                faster |= max(last) < (1 - stats.DRIFT) * min(call_s)
+        return faster and bool(self.warm)
+
+    def _take_as_warm_up(self, measured: Sequence[Round]) -> None:
+        """Take rounds in which a speedup changed as warm-up, and warm up once more."""
+        before = {label: self.result.modes[label] for label in self.warm}
+        self.warm.clear()
+        for index in list(self.alive):
+            self._warm_up(index)
+        for label in self.warm:
+            blocks = [one for each in measured for one in each.blocks if one.mode == label]
+            singles = [span for block in blocks for span in block.single_ns]
+            earlier, outcome = before[label], self.result.modes[label]
+            self.result.modes[label] = replace(
+                outcome,
+                warmup_calls=earlier.warmup_calls
+                + sum(block.calls for block in blocks)
+                + len(singles)
+                + outcome.warmup_calls,
+                warmup_block_calls=earlier.warmup_block_calls
+                + tuple(block.calls for block in blocks)
+                + outcome.warmup_block_calls,
+                warmup_block_ns=earlier.warmup_block_ns
+                + tuple(block.elapsed_ns for block in blocks)
+                + outcome.warmup_block_ns,
+            )
 
     def _time_block(
         self, label: str, calls: int, settle: bool, first: int, singles: int = 0

@@ -315,6 +315,11 @@ def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]
     return max(widths, default=None)
 
 
+def drifts(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> bool:
+    """True if the ratio of a pair surely changes over the rounds, by more than `stats.DRIFT`."""
+    return any(stats.drifts(log_ratios(rounds, *pair)) for pair in pairs)
+
+
 def log_ratios(rounds: Sequence[Round], baseline: str, candidate: str) -> list[float]:
     """log(baseline call time / candidate call time) of each round that holds both modes.
 

@@ -287,13 +287,31 @@ class Replicate:
             message = f"traced again while it was measured ({retraced} times)"
             failure = Failure(phase=Phase.MEASURE, kind="retraced", message=message)
             return Status.RETRACED, failure
-        if entry.outcome.status is not Status.OK or self._is_reference(entry.executable.mode):
+        if entry.outcome.status is not Status.OK:
+            return None
+        if self._model.compared_inputs > 1 and (late := self._went_wrong(entry)):
+            return late
+        if self._is_reference(entry.executable.mode):
             return None
         reason = self._model.runs_away(entry.executable, calls)
         if not reason:
             return None
         failure = Failure(phase=Phase.MEASURE, kind="not_finite", message=reason)
         return Status.UNVERIFIABLE, failure
+
+    def _went_wrong(self, entry: Prepared) -> tuple[Status, Failure] | None:
+        """The failure of a mode that no longer computes what eager computed, on any input."""
+        executable, outcome = entry.executable, entry.outcome
+        for position in range(self._model.compared_inputs):
+            executable.prepare()
+            executable.position = position
+            executable.step()
+            executable.synchronize()
+            outcome = self._verify(executable, outcome, position)
+        if not outcome.failure:
+            return None
+        message = f"after it was measured, {outcome.failure.message}"
+        return outcome.status, replace(outcome.failure, phase=Phase.MEASURE, message=message)
 
     def _is_reference(self, mode: Mode) -> bool:
         """True for the eager execution by which the other modes are judged."""

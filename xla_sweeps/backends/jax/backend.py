@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -77,8 +76,7 @@ class Jax:
         count = INPUT_BATCHES + trial.batches - 1
         bench.inputs = [draw(built.inputs, trial.batch_size, rng) for _ in range(count)]
         if spec.weights == "random" and not job.adopts:
-            more = draw(built.inputs, max(4, trial.batch_size), rng)
-            building.calibrate(built, more, train=_train)
+            bench.calibrate(rng)
         bench.begin()
         _start_compiler()
         return bench
@@ -87,31 +85,6 @@ class Jax:
 def _start_compiler() -> None:
     """Pay what the first convolution of a process pays, before any mode."""
     jax.lax.conv(jnp.ones((1, 8, 8, 8)), jnp.ones((8, 8, 3, 3)), (1, 1), "SAME").block_until_ready()
-
-
-def _train(model: Any, batch: Any) -> None:
-    """Call a model as in training, which changes its statistics, in one compiled program.
-
-    Not op by op: JAX would compile each operation and shape. Kernels are not tuned, since nothing
-    of it is timed.
-    """
-    variables, changed = model.variables, model.non_trainable_variables
-
-    def forward(values: Sequence[Any], batch: Any) -> Sequence[Any]:
-        mapping = list(zip(variables, values, strict=True))
-        with keras.StatelessScope(state_mapping=mapping) as scope:
-            model(batch, training=True)
-        return [scope.get_current_value(each) for each in changed]
-
-    program = jax.jit(forward, compiler_options={"xla_gpu_autotune_level": 0})
-    try:
-        values = program([each.value for each in variables], batch)
-    except Exception:  # it decides by computed values
-        traceback.print_exc()
-        model(batch, training=True)
-        return
-    for variable, value in zip(changed, values, strict=True):
-        variable.assign(value)
 
 
 def _device(trial: Trial) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import keras
 import numpy as np
 
 from xla_sweeps.backends.jax.macs import count_macs
@@ -17,6 +18,7 @@ from xla_sweeps.backends.jax.modes import JaxExecutable, runs_in_order
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import KerasBench, busy_side, waits
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE
+from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.sources.inputs import drawn
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure import protocol
@@ -75,6 +77,11 @@ class JaxBench(KerasBench[JaxExecutable]):
                 )
             return [np.asarray(each, dtype=np.float64) for each in outputs]
 
+    def calibrate(self, rng: np.random.Generator) -> None:
+        """Give the model activations of order 1, by a batch that is not timed."""
+        more = draw(self.built.inputs, max(4, self.trial.batch_size), rng)
+        building.calibrate(self.built, more, call=_call)
+
     def bind(self, mode: str) -> JaxExecutable:
         """The model in a mode."""
         return JaxExecutable.bind(
@@ -119,6 +126,32 @@ class JaxBench(KerasBench[JaxExecutable]):
     def steady_memory_bytes(self, executable: JaxExecutable, *, call_s: float) -> int | None:
         """Memory of the compiled program, weights included; unknown of eager execution."""
         return executable.memory_bytes()
+
+
+def _call(loaded: LoadedModel, batch: Any) -> None:
+    """Call a model in one compiled program, and keep what that changes.
+
+    Not op by op: JAX would compile each operation and shape. Kernels are not tuned, since nothing
+    of it is timed.
+    """
+    model = loaded.keras_model
+    variables, changed = model.variables, model.non_trainable_variables
+
+    def forward(values: Sequence[Any], batch: Any) -> Sequence[Any]:
+        mapping = list(zip(variables, values, strict=True))
+        with keras.StatelessScope(state_mapping=mapping) as scope:
+            loaded.forward(batch)
+        return [scope.get_current_value(each) for each in changed]
+
+    program = jax.jit(forward, compiler_options={"xla_gpu_autotune_level": 0})
+    try:
+        values = program([each.value for each in variables], batch)
+    except Exception:  # it decides by computed values
+        traceback.print_exc()
+        loaded.forward(batch)
+        return
+    for variable, value in zip(changed, values, strict=True):
+        variable.assign(value)
 
 
 def draw(inputs: Sequence[InputSpec], count: int, rng: np.random.Generator) -> Any:

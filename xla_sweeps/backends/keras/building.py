@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -92,22 +94,22 @@ def build(
     )
 
 
-def train(model: Any, batch: Any) -> None:
-    """Call a model as in training, which changes its statistics."""
-    model(batch, training=True)
-
-
-def calibrate(built: BuiltModel, batch: Any, *, train: Callable[[Any, Any], None] = train) -> None:
+def calibrate(
+    built: BuiltModel,
+    batch: Any,
+    *,
+    call: Callable[[LoadedModel, Any], object] = lambda loaded, batch: loaded.forward(batch),
+) -> None:
     """Give an untrained Keras model activations of order 1, so that its outputs can be compared.
 
     Untrained models give logits from 1e-10 to 3e3, or exactly 0 if a library initializes heads with
     zeros. Matrices of zeros are drawn again, and batch-normalization statistics are set from one
-    batch. Speed depends on neither.
+    batch, those of frozen layers too. Speed depends on neither.
 
     Args:
         built: a model with random weights.
         batch: more than one sample, from `draw`.
-        train: calls a model as in training.
+        call: calls the model, and keeps what that changes.
     """
     model = built.loaded.keras_model
     if model is None:
@@ -120,20 +122,39 @@ def calibrate(built: BuiltModel, batch: Any, *, train: Callable[[Any, Any], None
     ]
     if not layers:
         return
-    momenta = [layer.momentum for layer in layers]
-    try:
-        for layer in layers:
-            layer.momentum = 0.0
-        train(model, batch)
-    finally:
-        for layer, momentum in zip(layers, momenta, strict=True):
-            layer.momentum = momentum
+    with _taking_statistics(layers):
+        call(built.loaded, batch)
     for layer in layers:
         # 1 / sqrt(epsilon) would blow up a channel that is constant over the batch.
         variance = np.asarray(layer.moving_variance, dtype=np.float64)
         layer.moving_variance.assign(
             np.maximum(variance, 1e-2 * max(variance.mean(), 1e-12)).astype(np.float32)
         )
+
+
+@contextmanager
+def _taking_statistics(layers: Sequence[Any]) -> Iterator[None]:
+    """Let batch normalization keep the statistics of its batch, whatever it is told."""
+
+    def taking(usual: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(usual)
+        def call(layer: Any, inputs: Any, training: Any = None, **named: Any) -> Any:
+            del training
+            return usual(layer, inputs, training=True, **named)
+
+        return call
+
+    settings = [(layer, layer.momentum, layer.trainable) for layer in layers]
+    try:
+        with ExitStack() as stack:
+            for kind in {type(layer) for layer in layers}:
+                stack.enter_context(mock.patch.object(kind, "call", taking(kind.call)))
+            for layer in layers:
+                layer.momentum, layer.trainable = 0.0, True
+            yield
+    finally:
+        for layer, momentum, trainable in settings:
+            layer.momentum, layer.trainable = momentum, trainable
 
 
 def all_layers(model: Any) -> list[Any]:

@@ -75,6 +75,11 @@ class Bench(KerasBench[modes.ModeExecutable]):
             lambda tensor: models.placed(tensor, self.device), batches
         )
 
+    def calibrate(self, rng: np.random.Generator) -> None:
+        """Give the model activations of order 1, by a batch that is not timed."""
+        count = max(4, self.trial.batch_size)
+        building.calibrate(self.built, models.draw(self.built.inputs, count, rng))
+
     def synchronization(self) -> Mapping[str, Any]:
         """The self-test of the synchronization; not needed on a CPU, where calls do not queue."""
         if not self.trial.on_accelerator:
@@ -211,7 +216,7 @@ def build(job: ReplicateJob, kind: type[Bench]) -> Bench:
     )
     bench.place(bench.drawn(rng))
     if spec.weights == "random" and not job.adopts:
-        building.calibrate(built, models.draw(built.inputs, max(4, trial.batch_size), rng))
+        bench.calibrate(rng)
     bench.begin()
     bench.note_kept()
     return bench

@@ -69,9 +69,7 @@ class Torch:
         count = INPUT_BATCHES + trial.batches - 1
         bench.inputs = [draw(built.inputs, trial.batch_size, rng, device) for _ in range(count)]
         if spec.weights == "random" and not job.adopts:
-            with torch.no_grad():
-                more = draw(built.inputs, max(4, trial.batch_size), rng, device)
-                building.calibrate(built, more)
+            bench.calibrate(rng)
         bench.begin()
         if any(mode_of(mode).execution is not Execution.EAGER for mode in job.modes):
             _start_compiler(device)

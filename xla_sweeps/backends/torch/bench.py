@@ -64,6 +64,12 @@ class TorchBench(KerasBench[TorchExecutable]):
             raise XlaSweepsError("the model sets its own dtypes, so it cannot be built in float64")
         return read(outputs)
 
+    def calibrate(self, rng: np.random.Generator) -> None:
+        """Give the model activations of order 1, by a batch that is not timed."""
+        count = max(4, self.trial.batch_size)
+        with torch.no_grad():
+            building.calibrate(self.built, draw(self.built.inputs, count, rng, self.device))
+
     def bind(self, mode: str) -> TorchExecutable:
         """The model in a mode."""
         loaded = self.built.loaded

@@ -117,7 +117,7 @@ def other_values(
     result = agreement.compare(compiled, plain, precision=precision, classes=False)
     if result.ok:
         return none(name)
-    if result.rmse_rel is None and not _differ(plain, compiled):
+    if result.refused:
         return unknown(name, result.reason)
     moved = nudged()
     if isinstance(moved, Exception) or _moves(moved, plain, precision):
@@ -168,7 +168,3 @@ def each_place(places: Iterable[Place]) -> tuple[Place, ...]:
 def _moves(outputs: Sequence[Any], plain: Sequence[Any], precision: Precision) -> bool:
     result = agreement.compare(outputs, plain, precision=precision, classes=False)
     return not result.ok and result.rmse_rel is not None
-
-
-def _differ(plain: Sequence[Any], compiled: Sequence[Any]) -> bool:
-    return any((one != two).any() for one, two in zip(plain, compiled, strict=True))
