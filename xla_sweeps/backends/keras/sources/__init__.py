@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -84,13 +85,21 @@ class LoadedModel:
 def trains_always(model: Any) -> bool:
     """True if a layer of a functional model was called with `training=True`.
 
-    Uses private attributes of Keras 3, tried on 3.15.1. In tf_keras such a call wins anyway.
+    Keras records a default of the layer's `call` like an argument, so a layer whose default it is,
+    as of those that augment images, does not count. Uses private attributes of Keras 3, tried on
+    3.15.1. In tf_keras such a call wins anyway.
     """
     return any(
         getattr(getattr(node, "arguments", None), "kwargs", {}).get("training") is True
         for layer in model._flatten_layers(include_self=False, recursive=True)
+        if not _trains_by_default(layer)
         for node in getattr(layer, "_inbound_nodes", ())
     )
+
+
+def _trains_by_default(layer: Any) -> bool:
+    training = inspect.signature(layer.call).parameters.get("training")
+    return training is not None and training.default is True
 
 
 def not_loaded(
