@@ -10,19 +10,21 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import keras
 import numpy as np
 
-from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.backends.keras.sources import OWN
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.measure.failures import error_line
-from xla_sweeps.schema.measurement import INPUTS, Agreement, Flag, Flagged, Phase
+from xla_sweeps.schema.measurement import INPUTS, Agreement, Failure, Flag, Flagged, Phase
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import InputSpec, Trial
 from xla_sweeps.worker.backend import Executable, Tell
@@ -193,6 +195,59 @@ class KerasBench(ABC, Generic[E]):
             gpu=self.trial.on_accelerator,
         )
 
+    def unread_weights(self, executable: E) -> Failure | None:
+        """The failure of a mode that never reads weights of an own model; None if it reads them.
+
+        A mode is compared with eager: if eager does not read them, no mode can be right.
+        """
+        if self.trial.model.library != OWN or not self.deterministic:
+            return None
+        try:
+            names = self._unread_eagerly or self._weights.unread_by(
+                lambda: self.outputs_now(executable)
+            )
+        except Exception:  # a check that fails says nothing of the model
+            traceback.print_exc()
+            return None
+        return unread(names) if names else None
+
+    @cached_property
+    def _unread_eagerly(self) -> list[str]:
+        return self._weights.unread_by(self._eagerly_now)
+
+    @cached_property
+    def _weights(self) -> weights.Weights:
+        return weights.Weights(self.built.loaded.variables, self._plainly_now, self._agree)
+
+    def outputs_now(self, executable: E) -> list[np.ndarray]:
+        """Outputs of a mode for the first inputs, with the weights as they are now."""
+        return executable.outputs()
+
+    def _eagerly_now(self) -> list[np.ndarray]:
+        return self.eager_outputs(self.inputs[: self.trial.batches])
+
+    def _plainly_now(self) -> list[np.ndarray]:
+        try:
+            with self.op_by_op():
+                return self._eagerly_now()
+        except Exception:  # code that runs in a function only
+            traceback.print_exc()
+            return self._eagerly_now()
+
+    def op_by_op(self) -> AbstractContextManager[object]:
+        """Within it, code of the model that is a compiled or traced function runs as it stands."""
+        return nullcontext()
+
+    def _agree(self, outputs: weights.Outputs, expected: weights.Outputs) -> bool:
+        agreed = agreement.compare(
+            outputs,
+            expected,
+            precision=self.trial.precision,
+            classes=False,
+            gpu=self.trial.on_accelerator,
+        )
+        return agreed.ok or agreed.refused
+
     def runs_away(self, executable: E, calls: int) -> str:
         """Reason why calls in a row are no steady state; "" where they are."""
         return ""
@@ -231,6 +286,17 @@ def sync_record(tests: Mapping[str, timing.SyncTest]) -> dict[str, Any]:
         "note": "",
         "modes": {label: asdict(test) for label, test in tests.items()},
     }
+
+
+def unread(names: Sequence[str]) -> Failure:
+    """The failure of a call that does not read these weights."""
+    return Failure(
+        phase=Phase.VERIFY,
+        kind="weights_not_read",
+        message=f"the call never reads {weights.named(names)}: a function in it holds values from "
+        "when it was traced, so training or loading weights changes nothing",
+        hint=weights.FIX,
+    )
 
 
 def nudged(batch: Any) -> Any:

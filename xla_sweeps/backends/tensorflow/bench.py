@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -95,6 +96,16 @@ class Bench(KerasBench[modes.ModeExecutable]):
     def float64_outputs(self, few: Any) -> list[np.ndarray]:
         """Outputs of the same weights in float64."""
         return models.float64_reference(self.trial.model, self.built, few)
+
+    @contextmanager
+    def op_by_op(self) -> Iterator[None]:
+        """Within it, each `tf.function` in the model runs as the Python that it is."""
+        earlier = tf.config.functions_run_eagerly()
+        tf.config.run_functions_eagerly(True)
+        try:
+            yield
+        finally:
+            tf.config.run_functions_eagerly(earlier)
 
     def bind(self, mode: str) -> modes.ModeExecutable:
         """The model in a mode, as its scenario calls it."""
@@ -199,7 +210,13 @@ def build(job: ReplicateJob, kind: type[Bench]) -> Bench:
         kind: the bench of its scenario.
     """
     trial, spec = job.trial, job.trial.model
-    built = models.build(spec, precision=trial.precision, seed=trial.seed, step=kind.step)
+    built = models.build(
+        spec,
+        precision=trial.precision,
+        seed=trial.seed,
+        step=kind.step,
+        batch_size=trial.batch_size,
+    )
     check_batch(built, trial)
     rng = np.random.default_rng(trial.seed)
     bench = kind(

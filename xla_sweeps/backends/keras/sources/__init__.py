@@ -12,6 +12,9 @@ from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
+OWN = "local"
+"""The library of a user's own models."""
+
 _LOADERS = {
     "keras": "applications",
     "tf_keras": "applications",
@@ -19,7 +22,7 @@ _LOADERS = {
     "keras_hub": "recipes",
     "tensorflow_hub": "xla_sweeps.backends.tensorflow.sources.hub",
     "examples": "examples",
-    "local": "local",
+    OWN: "local",
 }
 """The module that loads each library's models: one of these, or an engine's own."""
 
@@ -112,8 +115,12 @@ def not_loaded(
     )
 
 
-def load(spec: ModelSpec) -> LoadedModel:
+def load(spec: ModelSpec, *, batch_size: int = 1) -> LoadedModel:
     """Load a model from its source, with the weights of its spec.
+
+    Args:
+        spec: which model.
+        batch_size: samples of the first call of an own model, if that creates its variables.
 
     Raises:
         XlaSweepsError: it cannot be loaded; the message is one line.
@@ -127,6 +134,7 @@ def load(spec: ModelSpec) -> LoadedModel:
         raise XlaSweepsError(
             f"source={spec.source}: {spec.library} cannot be imported: {error_line(error)}"
         ) from error
-    loaded = loader.load(spec)
+    more = {"batch_size": batch_size} if spec.library == OWN else {}
+    loaded = loader.load(spec, **more)
     assert isinstance(loaded, LoadedModel)
     return loaded

@@ -63,6 +63,7 @@ def explain(request: protocol.Explain, tell: Tell) -> None:
             precision=trial.precision,
             seed=trial.seed,
             step=scenarios.BENCHES[trial.scenario].step,
+            batch_size=trial.batch_size,
         )
         rng = np.random.default_rng(trial.seed)
         size = built.loaded.batch or trial.batch_size
