@@ -6,8 +6,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-
-layers = keras.layers
+from keras import layers
 
 
 class Decorated(keras.Model):

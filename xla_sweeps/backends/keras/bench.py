@@ -203,13 +203,19 @@ class KerasBench(ABC, Generic[E]):
         if self.trial.model.library != OWN or not self.deterministic:
             return None
         try:
-            names = self._unread_eagerly or self._weights.unread_by(
-                lambda: self.outputs_now(executable)
-            )
+            names = self.unread_names(executable)
         except Exception:  # a check that fails says nothing of the model
             traceback.print_exc()
             return None
-        return unread(names) if names else None
+        message, hint = weights.described(names), weights.FIX
+        kind = "weights_not_read"
+        return Failure(phase=Phase.VERIFY, kind=kind, message=message, hint=hint) if names else None
+
+    def unread_names(self, executable: E) -> list[str]:
+        """Names of the weights that eager execution or a mode never reads."""
+        return self._unread_eagerly or self._weights.unread_by(
+            partial(self.outputs_now, executable)
+        )
 
     @cached_property
     def _unread_eagerly(self) -> list[str]:
@@ -217,7 +223,12 @@ class KerasBench(ABC, Generic[E]):
 
     @cached_property
     def _weights(self) -> weights.Weights:
-        return weights.Weights(self.built.loaded.variables, self._plainly_now, self._agree)
+        return weights.Weights(
+            self.built.loaded.variables,
+            weights.plainly(self._eagerly_now, self.op_by_op),
+            self.trial.precision,
+            gpu=self.trial.on_accelerator,
+        )
 
     def outputs_now(self, executable: E) -> list[np.ndarray]:
         """Outputs of a mode for the first inputs, with the weights as they are now."""
@@ -226,27 +237,9 @@ class KerasBench(ABC, Generic[E]):
     def _eagerly_now(self) -> list[np.ndarray]:
         return self.eager_outputs(self.inputs[: self.trial.batches])
 
-    def _plainly_now(self) -> list[np.ndarray]:
-        try:
-            with self.op_by_op():
-                return self._eagerly_now()
-        except Exception:  # code that runs in a function only
-            traceback.print_exc()
-            return self._eagerly_now()
-
     def op_by_op(self) -> AbstractContextManager[object]:
         """Within it, code of the model that is a compiled or traced function runs as it stands."""
         return nullcontext()
-
-    def _agree(self, outputs: weights.Outputs, expected: weights.Outputs) -> bool:
-        agreed = agreement.compare(
-            outputs,
-            expected,
-            precision=self.trial.precision,
-            classes=False,
-            gpu=self.trial.on_accelerator,
-        )
-        return agreed.ok or agreed.refused
 
     def runs_away(self, executable: E, calls: int) -> str:
         """Reason why calls in a row are no steady state; "" where they are."""
@@ -286,17 +279,6 @@ def sync_record(tests: Mapping[str, timing.SyncTest]) -> dict[str, Any]:
         "note": "",
         "modes": {label: asdict(test) for label, test in tests.items()},
     }
-
-
-def unread(names: Sequence[str]) -> Failure:
-    """The failure of a call that does not read these weights."""
-    return Failure(
-        phase=Phase.VERIFY,
-        kind="weights_not_read",
-        message=f"the call never reads {weights.named(names)}: a function in it holds values from "
-        "when it was traced, so training or loading weights changes nothing",
-        hint=weights.FIX,
-    )
 
 
 def nudged(batch: Any) -> Any:

@@ -6,14 +6,18 @@ operation by operation.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import keras
 import numpy as np
+
+from xla_sweeps.measure import agreement
+from xla_sweeps.schema.trial import Precision
 
 Outputs = Sequence[np.ndarray]
 
@@ -28,6 +32,9 @@ FROM_ZERO = 0.1
 STILL = 1e-3
 """Below this share of the change that a weight should make, a call does not read it."""
 
+MOST = 2
+"""Weights that are named."""
+
 FIX = (
     "remove the decorator (@tf.function, @jax.jit) from `call`, and compile the whole model "
     "instead; or create the weights in build()"
@@ -41,12 +48,14 @@ class Weights:
     Attributes:
         variables: of the model.
         plainly: computes the outputs operation by operation, with no function in between.
-        agree: true if outputs are these, or if that cannot be told.
+        precision: of the model; it sets the tolerance.
+        gpu: whether a GPU computes.
     """
 
     variables: Sequence[Any]
     plainly: Call
-    agree: Callable[[Outputs, Outputs], bool]
+    precision: Precision
+    gpu: bool
 
     def unread_by(self, call: Call) -> list[str]:
         """Names of the weights that a call does not read, although the model's code does."""
@@ -55,7 +64,7 @@ class Weights:
         expected = self._expected
         with changed(self._floating):
             outputs = call()
-        if self.agree(outputs, expected):
+        if self._agree(outputs, expected):
             return []
         outputs, plain = call(), self.plainly()
         return [_name(each) for each in self._floating if self._misses(each, call, outputs, plain)]
@@ -69,15 +78,36 @@ class Weights:
         with changed(self._floating):
             return self.plainly()
 
+    def _agree(self, outputs: Outputs, expected: Outputs) -> bool:
+        """True if outputs are these, or if that cannot be told."""
+        agreed = agreement.compare(
+            outputs, expected, precision=self.precision, classes=False, gpu=self.gpu
+        )
+        return agreed.ok or agreed.refused
+
     def _misses(self, variable: Any, call: Call, outputs: Outputs, plain: Outputs) -> bool:
         with changed([variable]):
             moved = call()
-            if not self.agree(moved, outputs):
+            if not self._agree(moved, outputs):
                 return False
             expected = self.plainly()
-        return not self.agree(expected, plain) and (
+        return not self._agree(expected, plain) and (
             _distance(moved, outputs) <= STILL * _distance(expected, plain)
         )
+
+
+def plainly(eagerly: Call, op_by_op: Callable[[], AbstractContextManager[object]]) -> Call:
+    """An eager call in which functions of the model run operation by operation, where they can."""
+
+    def call() -> Outputs:
+        try:
+            with op_by_op():
+                return eagerly()
+        except Exception:
+            traceback.print_exc()
+            return eagerly()
+
+    return call
 
 
 @contextmanager
@@ -94,10 +124,13 @@ def changed(variables: Sequence[Any]) -> Iterator[None]:
             variable.assign(values)
 
 
-def named(names: Sequence[str], *, most: int = 4) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
+def described(names: Sequence[str]) -> str:
+    """A line about weights that a call does not read."""
+    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+    return (
+        f"the call never reads {', '.join(names[:MOST])}{more}: a function in it holds values from "
+        "when it was traced, so training or loading weights changes nothing"
+    )
 
 
 def _shifted(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -105,7 +138,8 @@ def _shifted(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     shift = rng.random(values.shape, np.float32)
     if not values.any():
         return (FROM_ZERO * shift).astype(values.dtype)
-    return (values * (1 + SHIFT * (2 * shift - 1))).astype(values.dtype)
+    moved: np.ndarray = values * (1 + SHIFT * (2 * shift - 1))
+    return moved.astype(values.dtype)
 
 
 def _distance(one: Outputs, other: Outputs) -> float:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,15 +97,9 @@ class Bench(KerasBench[modes.ModeExecutable]):
         """Outputs of the same weights in float64."""
         return models.float64_reference(self.trial.model, self.built, few)
 
-    @contextmanager
-    def op_by_op(self) -> Iterator[None]:
+    def op_by_op(self) -> AbstractContextManager[None]:
         """Within it, each `tf.function` in the model runs as the Python that it is."""
-        earlier = tf.config.functions_run_eagerly()
-        tf.config.run_functions_eagerly(True)
-        try:
-            yield
-        finally:
-            tf.config.run_functions_eagerly(earlier)
+        return modes.op_by_op()
 
     def bind(self, mode: str) -> modes.ModeExecutable:
         """The model in a mode, as its scenario calls it."""
