@@ -200,6 +200,8 @@ class FakeModel:
 
     def count_macs(self, tell: Tell) -> None: ...
 
+    def unread_weights(self, executable: FakeExecutable) -> None: ...
+
     def runs_away(self, executable: FakeExecutable, calls: int) -> str:
         return ""
 

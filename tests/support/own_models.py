@@ -25,6 +25,53 @@ def dropping() -> keras.Model:
     return keras.Model(outer, keras.layers.Dense(4)(inner(outer)))
 
 
+def _augmenting() -> list[keras.layers.Layer]:
+    layers = keras.layers
+    return [
+        layers.RandomFlip("horizontal"),
+        layers.RandomRotation(0.1),
+        layers.RandomZoom(0.1),
+        layers.RandomTranslation(0.1, 0.1),
+        layers.RandomBrightness(0.2),
+        layers.RandomContrast(0.2),
+        layers.RandomCrop(12, 12),
+        layers.Resizing(16, 16),
+        layers.Rescaling(1 / 255),
+        layers.GaussianNoise(0.1),
+    ]
+
+
+def _classifying() -> list[keras.layers.Layer]:
+    layers = keras.layers
+    normalized = layers.Normalization(mean=0.4, variance=0.1)
+    return [normalized, layers.Conv2D(4, 3), layers.Flatten(), layers.Dropout(0.5), layers.Dense(4)]
+
+
+def augmented() -> keras.Model:
+    """Preprocessing and augmentation in the model, as Keras's tutorials have them."""
+    outputs = inputs = keras.Input((16, 16, 3))
+    for layer in [*_augmenting(), *_classifying()]:
+        outputs = layer(outputs)
+    return keras.Model(inputs, outputs)
+
+
+def augmented_by_a_sequential() -> keras.Model:
+    outputs = inputs = keras.Input((16, 16, 3))
+    for layer in [keras.Sequential(_augmenting()), *_classifying()]:
+        outputs = layer(outputs)
+    return keras.Model(inputs, outputs)
+
+
+def augmented_in_sequentials() -> keras.Model:
+    inputs = keras.Input((16, 16, 3))
+    return keras.Sequential([inputs, keras.Sequential(_augmenting()), *_classifying()])
+
+
+def augmented_by_a_pipeline() -> keras.Model:
+    inputs = keras.Input((16, 16, 3))
+    return keras.Sequential([inputs, keras.layers.Pipeline(_augmenting()), *_classifying()])
+
+
 def of_float32() -> keras.Model:
     inputs = keras.Input((8,), dtype="float32")
     return keras.Model(inputs, keras.layers.Dense(2, dtype="float32")(inputs))

@@ -22,6 +22,7 @@ class TrapName(StrEnum):
     OTHER_SHAPE = "other_shape"
     OTHER_RANDOM_NUMBERS = "other_random_numbers"
     OTHER_VALUES = "other_values"
+    WEIGHTS_NOT_READ = "weights_not_read"
     JIT_COMPILE_IGNORED = "jit_compile_ignored"
     XLA_IN_EVERY_MODE = "xla_in_every_mode"
     LITTLE_CLUSTERED = "little_clustered"

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from xla_sweeps.measure import protocol, timing
-from xla_sweeps.schema.measurement import Agreement
+from xla_sweeps.schema.measurement import Agreement, Failure
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob, Trial
@@ -90,6 +90,9 @@ class Model(Shared, Protocol):
 
     def count_macs(self, tell: Tell) -> None:
         """Count multiply-accumulates, unless they are known."""
+
+    def unread_weights(self, executable: Any) -> Failure | None:
+        """The failure of a mode that never reads weights that it should; None if it reads them."""
 
     def runs_away(self, executable: Any, calls: int) -> str:
         """Reason why calls in a row are not steady, such as a loss that is not finite; or ""."""

@@ -179,7 +179,12 @@ class Replicate:
             return replace(
                 outcome, status=Status.MODE_NOT_EFFECTIVE, effective=evidence, failure=absent
             )
-        return self._verify(executable, replace(outcome, effective=evidence), 0)
+        outcome = self._verify(executable, replace(outcome, effective=evidence), 0)
+        unread = self._model.unread_weights(executable)
+        if unread is None or outcome.agreement is None:
+            return outcome
+        agreed = replace(outcome.agreement, ok=False, reason=unread.message)
+        return replace(outcome, status=Status.WRONG_RESULT, agreement=agreed, failure=unread)
 
     def _verify(self, executable: Executable, outcome: ModeOutcome, position: int) -> ModeOutcome:
         """Check that a mode computes what eager computes on an input; the worst agreement counts.

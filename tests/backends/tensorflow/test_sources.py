@@ -542,6 +542,38 @@ def test_a_layer_that_was_called_with_training_stays_as_it_was_written() -> None
     assert not trains_always(plain.loaded.keras_model)
 
 
+@pytest.mark.parametrize("in_file", [False, True])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "augmented",
+        "augmented_by_a_sequential",
+        "augmented_in_sequentials",
+        "augmented_by_a_pipeline",
+    ],
+)
+def test_layers_that_augment_do_nothing_in_inference(
+    form: str, in_file: bool, tmp_path: Path
+) -> None:
+    import own_models
+
+    path = f"own_models:{form}"
+    if in_file:
+        path = str(tmp_path / "net.keras")
+        getattr(own_models, form)().save(path)
+    built = build(own(path))
+    images = models.draw(built.inputs, 2, np.random.default_rng(0))
+    eager, again, compiled = (
+        np.asarray(call(images))
+        for call in (built.call, built.call, tf.function(built.call, jit_compile=True))
+    )
+    assert np.array_equal(eager, again)
+    assert np.allclose(eager, built.loaded.keras_model.predict(images, verbose=0), atol=1e-5)
+    assert np.allclose(eager, compiled, atol=1e-5)
+    concrete = tf.function(built.call).get_concrete_function(images)
+    assert random_numbers(traced_ops(concrete, {})).state is State.NONE
+
+
 LAYERS = """
 import keras
 

@@ -63,7 +63,13 @@ class Jax:
     def build(self, job: ReplicateJob) -> JaxBench:
         """Build the model and place it and its inputs on the device."""
         trial, spec = job.trial, job.trial.model
-        built = building.build(spec, precision=trial.precision, seed=trial.seed, narrowed=narrowed)
+        built = building.build(
+            spec,
+            precision=trial.precision,
+            seed=trial.seed,
+            batch_size=trial.batch_size,
+            narrowed=narrowed,
+        )
         check_batch(built, trial)
         rng = np.random.default_rng(trial.seed)
         bench = BENCHES[trial.scenario](

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -87,6 +88,15 @@ class JaxBench(KerasBench[JaxExecutable]):
         return JaxExecutable.bind(
             self.built.call, mode_of(mode), self.inputs, variables=self.built.loaded.variables
         )
+
+    def op_by_op(self) -> AbstractContextManager[object]:
+        """Within it, what `jax.jit` compiles in the model runs operation by operation."""
+        off: AbstractContextManager[object] = jax.disable_jit()
+        return off
+
+    def outputs_now(self, executable: JaxExecutable) -> list[np.ndarray]:
+        """Outputs of a mode for the first inputs, with the weights as they are now."""
+        return executable.with_variables(self.built.loaded.variables).outputs()
 
     def prove(self, executable: JaxExecutable) -> Mapping[str, Any]:
         """Evidence of what is in force of a mode."""

@@ -182,10 +182,18 @@ class JaxFindings(Findings):
                 lambda: _outputs(partial(bench.eagerly, nudged(batch))),
                 precision=bench.trial.precision,
             ),
+            self._weights_read(compiled),
             traps.jit_compile_ignored(self._model, self._layers),
             traps.unknown(TrapName.LITTLE_CLUSTERED, LACKS["clustering"]),
             *(traps.unknown(name, "not looked for on JAX") for name in NOT_LOOKED_FOR),
         )
+
+    def _weights_read(self, compiled: JaxExecutable) -> Trap:
+        try:
+            return traps.weights_not_read(self._bench.unread_names(compiled))
+        except Exception as error:
+            traceback.print_exc()
+            return traps.unknown(TrapName.WEIGHTS_NOT_READ, error_line(error))
 
     def _trace_calls(self, compiled: JaxExecutable) -> None:
         """Trace a few calls op by op, each operation a program of its own, and of `jax.jit`."""

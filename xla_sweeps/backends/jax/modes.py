@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import jax
@@ -120,6 +120,11 @@ class JaxExecutable:
             trace_s=trace_s,
             **more,
         )
+
+    def with_variables(self, variables: Sequence[Any]) -> Self:
+        """The same program on the values that variables have now; eager code reads them itself."""
+        program, state = self.compiled, [variable.value for variable in variables]
+        return replace(self, run=lambda batch: program(state, batch)) if program else self
 
     def prepare(self) -> None:
         """Nothing: a mode of JAX is another function, and no switch."""

@@ -10,19 +10,21 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import keras
 import numpy as np
 
-from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.backends.keras.sources import OWN
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.measure.failures import error_line
-from xla_sweeps.schema.measurement import INPUTS, Agreement, Flag, Flagged, Phase
+from xla_sweeps.schema.measurement import INPUTS, Agreement, Failure, Flag, Flagged, Phase
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import InputSpec, Trial
 from xla_sweeps.worker.backend import Executable, Tell
@@ -203,6 +205,52 @@ class KerasBench(ABC, Generic[E]):
             classes=self.trial.model.task == "classification",
             gpu=self.trial.on_accelerator,
         )
+
+    def unread_weights(self, executable: E) -> Failure | None:
+        """The failure of a mode that never reads weights of an own model; None if it reads them.
+
+        A mode is compared with eager: if eager does not read them, no mode can be right.
+        """
+        if self.trial.model.library != OWN or not self.deterministic:
+            return None
+        try:
+            names = self.unread_names(executable)
+        except Exception:  # a check that fails says nothing of the model
+            traceback.print_exc()
+            return None
+        message, hint = weights.described(names), weights.FIX
+        kind = "weights_not_read"
+        return Failure(phase=Phase.VERIFY, kind=kind, message=message, hint=hint) if names else None
+
+    def unread_names(self, executable: E) -> list[str]:
+        """Names of the weights that eager execution or a mode never reads."""
+        return self._unread_eagerly or self._weights.unread_by(
+            partial(self.outputs_now, executable)
+        )
+
+    @cached_property
+    def _unread_eagerly(self) -> list[str]:
+        return self._weights.unread_by(self._eagerly_now)
+
+    @cached_property
+    def _weights(self) -> weights.Weights:
+        return weights.Weights(
+            self.built.loaded.variables,
+            weights.plainly(self._eagerly_now, self.op_by_op),
+            self.trial.precision,
+            gpu=self.trial.on_accelerator,
+        )
+
+    def outputs_now(self, executable: E) -> list[np.ndarray]:
+        """Outputs of a mode for the first inputs, with the weights as they are now."""
+        return executable.outputs()
+
+    def _eagerly_now(self) -> list[np.ndarray]:
+        return self.eager_outputs(self.inputs[: self.trial.batches])
+
+    def op_by_op(self) -> AbstractContextManager[object]:
+        """Within it, code of the model that is a compiled or traced function runs as it stands."""
+        return nullcontext()
 
     def runs_away(self, executable: E, calls: int) -> str:
         """Reason why calls in a row are no steady state; "" where they are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
@@ -59,15 +59,20 @@ def build(
     precision: str,
     seed: int,
     step: Step = forward_of,
+    batch_size: int = 1,
     narrowed: Callable[[Any], Any],
 ) -> BuiltModel:
     """Build a model.
+
+    A user's own is built as his program builds it: with Keras's initializers, and first called on a
+    batch of the size that is measured. What is traced in that call may hold both for good.
 
     Args:
         spec: which model, on which inputs.
         precision: Keras dtype policy; floating outputs are float32, but for `float64`.
         seed: seed of the random weights.
         step: makes what one call does.
+        batch_size: samples of the first call of an own model.
         narrowed: gives outputs of a call with the floating ones in float32.
 
     Raises:
@@ -76,8 +81,9 @@ def build(
     """
     library = applications.library_of(spec)
     library.utils.set_random_seed(seed)
-    with _dtype_policy(library, str(precision)), drawn_by_numpy():  # Keras refuses an enum
-        loaded = sources.load(spec)
+    drawn = nullcontext() if spec.library == sources.OWN else drawn_by_numpy()
+    with _dtype_policy(library, str(precision)), drawn:  # Keras refuses an enum
+        loaded = sources.load(spec, batch_size=batch_size)
     forward = step(loaded, spec)
 
     def call(batch: Any) -> Any:

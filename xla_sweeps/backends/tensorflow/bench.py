@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,6 +101,10 @@ class Bench(KerasBench[modes.ModeExecutable]):
     def float64_outputs(self, few: Any) -> list[np.ndarray]:
         """Outputs of the same weights in float64."""
         return models.float64_reference(self.trial.model, self.built, few)
+
+    def op_by_op(self) -> AbstractContextManager[None]:
+        """Within it, each `tf.function` in the model runs as the Python that it is."""
+        return modes.op_by_op()
 
     def bind(self, mode: str) -> modes.ModeExecutable:
         """The model in a mode, as its scenario calls it."""
@@ -204,7 +209,13 @@ def build(job: ReplicateJob, kind: type[Bench]) -> Bench:
         kind: the bench of its scenario.
     """
     trial, spec = job.trial, job.trial.model
-    built = models.build(spec, precision=trial.precision, seed=trial.seed, step=kind.step)
+    built = models.build(
+        spec,
+        precision=trial.precision,
+        seed=trial.seed,
+        step=kind.step,
+        batch_size=trial.batch_size,
+    )
     check_batch(built, trial)
     rng = np.random.default_rng(trial.seed)
     bench = kind(

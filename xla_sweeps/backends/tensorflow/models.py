@@ -18,10 +18,17 @@ from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
 
 def build(
-    spec: ModelSpec, *, precision: str, seed: int, step: Step = building.forward_of
+    spec: ModelSpec,
+    *,
+    precision: str,
+    seed: int,
+    step: Step = building.forward_of,
+    batch_size: int = 1,
 ) -> BuiltModel:
     """Build a model; see `building.build`."""
-    return building.build(spec, precision=precision, seed=seed, step=step, narrowed=_narrowed)
+    return building.build(
+        spec, precision=precision, seed=seed, step=step, batch_size=batch_size, narrowed=_narrowed
+    )
 
 
 def _narrowed(outputs: Any) -> Any:

@@ -249,6 +249,17 @@ def activate(execution: Execution) -> None:
 
 
 @contextmanager
+def op_by_op() -> Iterator[None]:
+    """Within it, each `tf.function` runs as the Python that it is."""
+    earlier = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(earlier)
+
+
+@contextmanager
 def collected_graphs() -> Iterator[list[Any]]:
     """Collect the graphs that TensorFlow partitions for the devices; the list is filled at the end.
 

@@ -56,7 +56,13 @@ class Torch:
     def build(self, job: ReplicateJob) -> TorchBench:
         """Build the model and place it and its inputs on the device."""
         trial, spec, device = job.trial, job.trial.model, _device(job.trial)
-        built = building.build(spec, precision=trial.precision, seed=trial.seed, narrowed=narrowed)
+        built = building.build(
+            spec,
+            precision=trial.precision,
+            seed=trial.seed,
+            batch_size=trial.batch_size,
+            narrowed=narrowed,
+        )
         check_batch(built, trial)
         rng = np.random.default_rng(trial.seed)
         bench = BENCHES[trial.scenario](

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.measure import agreement
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.explanation import Place, State, Trap, TrapName
@@ -129,6 +129,12 @@ def other_values(
         "keep numbers within the range of their type before a cast, and finite",
         places,
     )
+
+
+def weights_not_read(names: Sequence[str]) -> Trap:
+    """Weights that a call never reads, if there are such."""
+    name = TrapName.WEIGHTS_NOT_READ
+    return found(name, weights.described(names), weights.FIX) if names else none(name)
 
 
 def jit_compile_ignored(model: Any, layers: Sequence[Any]) -> Trap:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,6 +12,9 @@ from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
+OWN = "local"
+"""The library of a user's own models."""
+
 _LOADERS = {
     "keras": "applications",
     "tf_keras": "applications",
@@ -18,7 +22,7 @@ _LOADERS = {
     "keras_hub": "recipes",
     "tensorflow_hub": "xla_sweeps.backends.tensorflow.sources.hub",
     "examples": "examples",
-    "local": "local",
+    OWN: "local",
 }
 """The module that loads each library's models: one of these, or an engine's own."""
 
@@ -84,13 +88,21 @@ class LoadedModel:
 def trains_always(model: Any) -> bool:
     """True if a layer of a functional model was called with `training=True`.
 
-    Uses private attributes of Keras 3, tried on 3.15.1. In tf_keras such a call wins anyway.
+    Keras records a default of the layer's `call` like an argument, so a layer whose default it is,
+    as of those that augment images, does not count. Uses private attributes of Keras 3, tried on
+    3.15.1. In tf_keras such a call wins anyway.
     """
     return any(
         getattr(getattr(node, "arguments", None), "kwargs", {}).get("training") is True
         for layer in model._flatten_layers(include_self=False, recursive=True)
+        if not _trains_by_default(layer)
         for node in getattr(layer, "_inbound_nodes", ())
     )
+
+
+def _trains_by_default(layer: Any) -> bool:
+    training = inspect.signature(layer.call).parameters.get("training")
+    return training is not None and training.default is True
 
 
 def not_loaded(
@@ -103,8 +115,12 @@ def not_loaded(
     )
 
 
-def load(spec: ModelSpec) -> LoadedModel:
+def load(spec: ModelSpec, *, batch_size: int = 1) -> LoadedModel:
     """Load a model from its source, with the weights of its spec.
+
+    Args:
+        spec: which model.
+        batch_size: samples of the first call of an own model, if that creates its variables.
 
     Raises:
         XlaSweepsError: it cannot be loaded; the message is one line.
@@ -118,6 +134,7 @@ def load(spec: ModelSpec) -> LoadedModel:
         raise XlaSweepsError(
             f"source={spec.source}: {spec.library} cannot be imported: {error_line(error)}"
         ) from error
-    loaded = loader.load(spec)
+    more = {"batch_size": batch_size} if spec.library == OWN else {}
+    loaded = loader.load(spec, **more)
     assert isinstance(loaded, LoadedModel)
     return loaded

@@ -23,8 +23,12 @@ _SAVED_MODEL = "xla_sweeps.backends.tensorflow.sources.saved_model"
 """Loads a SavedModel, which is TensorFlow's own."""
 
 
-def load(spec: ModelSpec) -> LoadedModel:
+def load(spec: ModelSpec, *, batch_size: int) -> LoadedModel:
     """Load or build the model; its weights stay as they are.
+
+    Args:
+        spec: which model.
+        batch_size: samples of its first call, if that creates its variables.
 
     Raises:
         XlaSweepsError: it cannot be loaded or cannot be called.
@@ -34,15 +38,15 @@ def load(spec: ModelSpec) -> LoadedModel:
         return cast(LoadedModel, importlib.import_module(_SAVED_MODEL).load(spec))
     if spec.recipe["kind"] == "keras":
         model = _load_keras(path, spec.recipe.get("import"))
-        return _from_keras(model, spec, rebuildable=False)
+        return _from_keras(model, spec, batch_size, rebuildable=False)
     built = _call_function(path, spec)
     if _is_keras_model(built):
-        return _from_keras(built, spec, rebuildable=True)
+        return _from_keras(built, spec, batch_size, rebuildable=True)
     if not callable(built):
         raise XlaSweepsError(
             f"path={path} returned a {type(built).__name__}, which cannot be called on a batch"
         )
-    return _from_callable(built, spec)
+    return _from_callable(built, spec, batch_size)
 
 
 _MISSING_CLASS = re.compile(r"Could not locate (?:class|function) '(?P<name>[^']+)'")
@@ -113,7 +117,7 @@ def _is_keras_model(built: Any) -> bool:
     )
 
 
-def _from_keras(model: Any, spec: ModelSpec, *, rebuildable: bool) -> LoadedModel:
+def _from_keras(model: Any, spec: ModelSpec, batch_size: int, *, rebuildable: bool) -> LoadedModel:
     declared = getattr(model, "inputs", None) or []
     structure = _nesting(model, declared)
     inputs = spec.inputs
@@ -126,10 +130,10 @@ def _from_keras(model: Any, spec: ModelSpec, *, rebuildable: bool) -> LoadedMode
         inputs = from_specs(by_name, resolution=spec.resolution_px, where=_where(spec))
     inputs = inputs or _one_image(spec)
     pack = _packer(inputs, structure if declared else None)
+    batch = declared[0].shape[0] if declared else None
     if not getattr(model, "built", True) or not declared:
         # A subclassed model creates its variables in its first call.
-        model(pack(tuple(_zeros(given) for given in inputs)), training=False)
-    batch = declared[0].shape[0] if declared else None
+        model(pack(_zeros(inputs, batch or batch_size)), training=False)
     return LoadedModel.of_keras(model, inputs, pack=pack, rebuildable=rebuildable, batch=batch)
 
 
@@ -145,7 +149,7 @@ def _nesting(model: Any, declared: Sequence[Any]) -> Any:
     return structure
 
 
-def _from_callable(built: Callable[..., Any], spec: ModelSpec) -> LoadedModel:
+def _from_callable(built: Callable[..., Any], spec: ModelSpec, batch_size: int) -> LoadedModel:
     inputs = spec.inputs or _one_image(spec)
     named = all(given.name for given in inputs)
 
@@ -158,7 +162,7 @@ def _from_callable(built: Callable[..., Any], spec: ModelSpec) -> LoadedModel:
         return built(*tensors)
 
     # Variables that the first call creates must exist before anything is traced.
-    forward(tuple(_zeros(given) for given in inputs))
+    forward(_zeros(inputs, batch_size))
     graph = hasattr(built, "get_concrete_function") or hasattr(
         type(built).__call__, "get_concrete_function"
     )
@@ -192,8 +196,8 @@ def _packer(inputs: tuple[InputSpec, ...], structure: Any) -> Callable[[Any], An
     return lambda batch: dict(zip(names, keras.tree.flatten(batch), strict=True))
 
 
-def _zeros(given: InputSpec) -> Any:
-    return keras.ops.zeros((1, *given.shape), dtype=given.dtype)
+def _zeros(inputs: Sequence[InputSpec], size: int) -> tuple[Any, ...]:
+    return tuple(keras.ops.zeros((size, *given.shape), dtype=given.dtype) for given in inputs)
 
 
 def _where(spec: ModelSpec) -> str:

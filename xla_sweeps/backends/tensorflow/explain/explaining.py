@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.backends.keras.bench import nudged
 from xla_sweeps.backends.keras.explain import program, roofline
 from xla_sweeps.backends.keras.explain.findings import Findings, inputs_of, refusal_of
@@ -25,6 +25,7 @@ from xla_sweeps.backends.keras.explain.traps import (
     other_values,
     recompiles_per_shape,
     unknown,
+    weights_not_read,
 )
 from xla_sweeps.backends.keras.hlo import Module
 from xla_sweeps.backends.tensorflow import devices, models, modes, profiler, scenarios
@@ -39,9 +40,9 @@ from xla_sweeps.backends.tensorflow.explain.graph import (
 )
 from xla_sweeps.backends.tensorflow.explain.nodes import graph_work
 from xla_sweeps.backends.tensorflow.operations import computing, lowered
-from xla_sweeps.measure import protocol
+from xla_sweeps.measure import agreement, protocol
 from xla_sweeps.measure.failures import error_line
-from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, State, TrapName
+from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, State, Trap, TrapName
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.schema.trial import Precision
@@ -63,6 +64,7 @@ def explain(request: protocol.Explain, tell: Tell) -> None:
             precision=trial.precision,
             seed=trial.seed,
             step=scenarios.BENCHES[trial.scenario].step,
+            batch_size=trial.batch_size,
         )
         rng = np.random.default_rng(trial.seed)
         size = built.loaded.batch or trial.batch_size
@@ -119,6 +121,7 @@ class Explaining(Findings):
         self._model = built.loaded.keras_model
         self._layers = [] if self._model is None else building.all_layers(self._model)
         self._precision, self._tf32, self._device = precision, tf32, device
+        self._variables = built.loaded.variables
         self._ops: Sequence[TracedOp] = ()
         """Operations of the traced graph."""
         self._graphs: Sequence[Any] = ()
@@ -239,6 +242,7 @@ class Explaining(Findings):
         self.note(
             *traps.vanished_errors(ops, vanished, device=self._device),
             other_shape(first, compiled, traps.changed_sizes(ops)),
+            self._weights_read(first, again),
             unknown(TrapName.OTHER_VALUES, RANDOM)
             if traps.random_numbers(ops).state is State.FOUND
             else other_values(
@@ -250,6 +254,24 @@ class Explaining(Findings):
                 places=traps.narrowing(ops),
             ),
         )
+
+    def _weights_read(self, first: Ran, again: Ran) -> Trap:
+        """Find out if the traced call reads all weights that the model's code reads."""
+        name = TrapName.WEIGHTS_NOT_READ
+        if isinstance(first, Exception) or isinstance(again, Exception):
+            return unknown(name, "graph mode failed")
+        if not agreement.deterministic(first, again):
+            return unknown(name, "two runs differ")
+        eager = modes.ModeExecutable.bind(self._call, Mode.EAGER, self._batches)
+        precision, gpu = self._precision, "GPU" in self._device
+        try:
+            read = weights.Weights(
+                self._variables, weights.plainly(eager.outputs, modes.op_by_op), precision, gpu=gpu
+            )
+            return weights_not_read(read.unread_by(self._graph.outputs))
+        except Exception as error:
+            traceback.print_exc()
+            return unknown(name, error_line(error))
 
     def _read_program(self, *, trace: bool) -> None:
         """Read what XLA makes of the model, and from a trace where the time of both modes goes."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_sweeps.backends.keras import weights
 from xla_sweeps.errors import XlaSweepsError
 
 TOLERANCE = 1e-3
@@ -40,8 +41,25 @@ def load(folder: Path) -> Any:
         model = library.models.load_model(
             folder / "model.keras", custom_objects=custom, compile=False, safe_mode=False
         )
-    _compare(model(code["example"], training=False), code["outputs"])
+    _compare(model(code["example"], training=False), code["outputs"], advice=_advice(model))
     return model
+
+
+def _advice(model: Any) -> str:
+    """What to do if the model computes something else than it did."""
+    classes = {type(layer) for layer in model._flatten_layers(recursive=True)}
+    functions = sorted(
+        f"{kind.__name__}.{name}"
+        for kind in classes
+        for name, value in vars(kind).items()
+        if callable(value) and (hasattr(value, "get_concrete_function") or hasattr(value, "lower"))
+    )
+    if not functions:
+        return "give a function that builds it: measure(lambda: MyModel(...), inputs)"
+    return (
+        f"{functions[0]} is a function that was traced, so it may hold other values than the "
+        f"weights: {weights.FIX}"
+    )
 
 
 def _code(folder: Path) -> Any:
@@ -87,7 +105,7 @@ def _lambdas_of(layer: Any, functions: Mapping[str, Any]) -> Iterator[None]:
         layer.from_config = earlier
 
 
-def _compare(outputs: Any, expected: list[Any]) -> None:
+def _compare(outputs: Any, expected: list[Any], *, advice: str) -> None:
     """Raise where the outputs are not those that the caller's process had."""
     computed = [np.asarray(each) for each in flat(outputs)]
     if [each.shape for each in computed] != [each.shape for each in expected]:
@@ -102,8 +120,7 @@ def _compare(outputs: Any, expected: list[Any]) -> None:
         limit = (TOLERANCE_HALF if half else TOLERANCE) * max(1e-6, float(np.abs(there).max()))
         if not float(np.abs(here - there).max()) <= limit:
             raise XlaSweepsError(
-                "the shipped model computes something else than in your process; give a function "
-                "that builds it: measure(lambda: MyModel(...), inputs)"
+                f"the shipped model computes something else than in your process; {advice}"
             )
 
 

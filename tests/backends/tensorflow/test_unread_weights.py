@@ -1,0 +1,191 @@
+"""Calls that a function answers which was traced before the weights existed, and healthy ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from desk import prepare_modes, set_up
+from factories import TRIAL
+from paths import SUPPORT
+
+from xla_sweeps.api import shipping
+from xla_sweeps.backends.tensorflow import models
+from xla_sweeps.backends.tensorflow.explain.explaining import Explaining
+from xla_sweeps.backends.tensorflow.sources import shipped
+from xla_sweeps.config import local_model
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.schema.explanation import State, TrapName
+from xla_sweeps.schema.measurement import ModeOutcome, Status
+from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.trial import ModelSpec, Precision, ReplicateJob
+
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+
+SIZE = 4
+
+MODES = ("eager", "graph", "xla")
+
+FILE: dict[str, Any] = {"path": "net.keras", "import": "decorated_models"}
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(SUPPORT))
+    yield
+    keras.backend.clear_session()
+
+
+def own(name: str, **given: Any) -> ModelSpec:
+    asked = {
+        "model": {"name": "local"},
+        "path": f"{SUPPORT / 'decorated_models.py'}:{name}",
+        "trust_code": True,
+        "input_spec": [{"shape": [16], "low": -1, "high": 1}],
+    }
+    return local_model.user_model_spec({**asked, **given})
+
+
+def outcomes(
+    name: str, *, modes: tuple[str, ...] = MODES, scenario: str = "call", **given: Any
+) -> dict[str, ModeOutcome]:
+    """What a trial of an own model says of its modes."""
+    trial = replace(
+        TRIAL,
+        model=own(name, **given),
+        batch_size=SIZE,
+        modes=modes,
+        scenario=Scenario(scenario),
+    )
+    job = ReplicateJob(trial=trial, replicate=1, modes=modes, order_seed=0)
+    prepared = prepare_modes(job, set_up(job))
+    return {label: ready.outcome for label, ready in prepared.items()}
+
+
+def kinds(outcomes: dict[str, ModeOutcome]) -> dict[str, str]:
+    """Of each mode why it does not count, or its status."""
+    return {
+        label: outcome.failure.kind if outcome.failure else outcome.status.value
+        for label, outcome in outcomes.items()
+    }
+
+
+INNER = ["inner/kernel", "inner/bias"]
+
+
+@pytest.mark.parametrize(
+    ("name", "unread"),
+    [
+        ("Decorated", INNER),
+        ("Compiled", INNER),
+        ("OneOfTwo", INNER),
+        ("InALayer", INNER),
+        ("in_a_functional", INNER),
+        ("in_a_sequential", INNER),
+        ("Baked", ["Variable:0"]),
+    ],
+)
+def test_weights_that_a_call_does_not_read_are_named_in_every_mode(
+    name: str, unread: list[str]
+) -> None:
+    found = outcomes(name)
+    assert kinds(found) == dict.fromkeys(MODES, "weights_not_read")
+    for outcome in found.values():
+        assert outcome.status is Status.WRONG_RESULT
+        assert outcome.agreement is not None
+        assert not outcome.agreement.ok
+        assert outcome.failure is not None
+        names = outcome.failure.message.removeprefix("the call never reads ").partition(": ")[0]
+        listed = names.partition(" and ")[0].split(", ")
+        assert ["/".join(each.split("/")[-2:]) for each in listed] == unread
+        assert names.endswith("and 2 more") == (name in ("Decorated", "Compiled"))
+        assert "remove the decorator" in outcome.failure.hint
+
+
+@pytest.mark.parametrize("name", ["Decorated", "Compiled", "in_a_functional"])
+def test_predict_of_such_a_model_is_named_too(name: str) -> None:
+    modes = ("call_host", "graph_host", "xla_host", "predict", "predict_xla")
+    found = outcomes(name, modes=modes, scenario="predict")
+    assert kinds(found) == dict.fromkeys(modes, "weights_not_read")
+
+
+def test_a_file_whose_class_has_such_a_call_is_named() -> None:
+    import decorated_models
+
+    inputs = keras.Input((16,))
+    keras.Model(inputs, keras.layers.Dense(8)(decorated_models.Block()(inputs))).save("net.keras")
+    found = outcomes("", input_spec=None, **FILE)
+    assert kinds(found) == dict.fromkeys(MODES, "weights_not_read")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Plain", "BuiltBefore", "Lazy", "Unread", "Constant", "function", "of_keras_2"],
+)
+def test_a_call_that_reads_its_weights_agrees(name: str) -> None:
+    found = outcomes(name)
+    assert kinds(found) == dict.fromkeys(MODES, "ok")
+
+
+def test_a_file_whose_class_builds_its_layers_before_reads_its_weights() -> None:
+    import decorated_models
+
+    model = decorated_models.BuiltBefore()
+    model(np.ones((SIZE, 16), "float32"))
+    model.save("net.keras")
+    assert kinds(outcomes("", **FILE)) == dict.fromkeys(MODES, "ok")
+
+
+def test_weights_that_were_changed_for_the_check_are_as_they_were() -> None:
+    trial = replace(TRIAL, model=own("Unread"), batch_size=SIZE, modes=MODES)
+    job = ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0)
+    bench = set_up(job)
+    before = [np.array(variable) for variable in bench.built.loaded.variables]
+    prepare_modes(job, bench)
+    for variable, values in zip(bench.built.loaded.variables, before, strict=True):
+        assert np.array_equal(variable, values)
+    assert not tf.config.functions_run_eagerly()
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        ("Decorated", State.FOUND),
+        ("in_a_functional", State.FOUND),
+        ("Unread", State.NONE),
+        ("BuiltBefore", State.NONE),
+        ("Constant", State.NONE),
+    ],
+)
+def test_explain_names_weights_that_are_not_read(name: str, state: State) -> None:
+    built = models.build(own(name), precision=Precision.FLOAT32, seed=0, batch_size=SIZE)
+    rng = np.random.default_rng(0)
+    batches = [models.draw(built.inputs, SIZE, rng) for _ in range(2)]
+    explaining = Explaining(built, batches, lambda event: None, name=name)
+    traps = {trap.name: trap for trap in explaining.explain(trace=False).traps}
+    trap = traps[TrapName.WEIGHTS_NOT_READ]
+    assert trap.state is state
+    assert ("remove the decorator" in trap.fix) == (state is State.FOUND)
+
+
+def test_a_shipped_model_that_ignores_its_weights_is_refused_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    import decorated_models
+
+    model, batch = decorated_models.Decorated(), np.ones((SIZE, 16), "float32")
+    model(batch)
+    words = shipping.asked(model, batch, None, results_dir=tmp_path)
+    with pytest.raises(XlaSweepsError, match=r"Decorated\.call is a function that was traced"):
+        shipped.load(Path(words["path"]).parent)
