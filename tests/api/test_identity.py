@@ -371,6 +371,32 @@ def test_a_folder_of_other_bytes_is_never_overwritten_nor_used() -> None:
     assert (other / "model.py").read_bytes() == (folder / "model.py").read_bytes(), "one trial"
 
 
+def test_no_link_in_a_results_folder_is_followed(tmp_path: Path) -> None:
+    victim, elsewhere = tmp_path / "victim", tmp_path / "elsewhere"
+    victim.write_text("kept")
+    elsewhere.mkdir()
+    builder = functools.partial(make, [8])
+    own = folder_of(builder)
+    other = Path("planted", "models", own.name)
+    other.mkdir(parents=True)
+    for name in ("model.py", "code.pickle", "path.json"):
+        (other / name).symlink_to(victim)
+        (other / f".{name}.part").symlink_to(victim)
+    shipped = folder_of(builder, Path("planted"))
+    assert (shipped / "code.pickle").read_bytes() == (own / "code.pickle").read_bytes()
+    assert not any(file.is_symlink() for file in (shipped, *shipped.iterdir()))
+    Path("linked", "models").mkdir(parents=True)
+    Path("linked", "models", own.name).symlink_to(elsewhere)
+    assert not folder_of(builder, Path("linked")).is_symlink()
+    Path("whole").mkdir()
+    Path("whole", "models").symlink_to(elsewhere)
+    with pytest.raises(xs.XlaSweepsError, match="models is a link") as error:
+        folder_of(builder, Path("whole"))
+    assert "\n" not in str(error.value)
+    assert victim.read_text() == "kept"
+    assert not list(elsewhere.iterdir())
+
+
 def test_threads_ship_their_own_models() -> None:
     folders: dict[int, set[Path]] = {}
 
