@@ -21,8 +21,7 @@ from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
-FOREIGN = (Exception, SystemExit)
-"""Whatever the user's own code may raise, beside an interrupt."""
+from xla_sweeps.api.border import FOREIGN
 
 _ATOMS: Mapping[type, Callable[[Any], bytes]] = {
     type(None): lambda value: b"",

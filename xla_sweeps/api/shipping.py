@@ -13,7 +13,6 @@ import itertools
 import json
 import math
 import os
-import pickle
 import re
 import shutil
 import stat
@@ -25,8 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.api import identity
+from xla_sweeps.api.border import refusing
 from xla_sweeps.config.catalog import names
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.config.local_model import DTYPES, LARGEST
+from xla_sweeps.config.values import path_of
+from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, LOCAL
 from xla_sweeps.system import files
 
@@ -42,6 +44,8 @@ def build():
 
 _BUILDER = "give a function that builds it instead: measure(lambda: MyModel(...), inputs)"
 
+_INSIDE = "make what it holds inside the function"
+
 
 def asked(model: Any, inputs: Any, batch_size: int | None, *, results_dir: Path) -> dict[str, Any]:
     """Options that ask for a model and its inputs.
@@ -49,6 +53,11 @@ def asked(model: Any, inputs: Any, batch_size: int | None, *, results_dir: Path)
     Raises:
         ConfigError: it cannot be shipped; the message says what to do instead.
     """
+    with refusing("model and inputs: cannot be used"):
+        return _asked(model, inputs, batch_size, results_dir)
+
+
+def _asked(model: Any, inputs: Any, batch_size: int | None, results_dir: Path) -> dict[str, Any]:
     arrays = _arrays(inputs)
     if isinstance(model, (str, Path)):
         named = _named(model)
@@ -87,12 +96,16 @@ class _Array:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """Shape without the batch, dtype and range."""
-        low, high = float(self.values.min()), float(self.values.max())
+        """Shape without the batch, dtype and range: of the finite values, since they are drawn."""
+        import numpy as np
+
+        finite = self.values[np.isfinite(self.values)]
+        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
         if self.values.dtype.kind in "iub":  # drawn below `high`
             high += 1
         else:  # another batch of the same data asks for the same trial
-            low, high = -_rounded_up(-low), _rounded_up(high)
+            most = min(LARGEST, float(np.finfo(self.values.dtype).max))
+            low, high = -_rounded_up(-low, most), _rounded_up(high, most)
         spec: dict[str, Any] = {
             "shape": list(self.values.shape[1:]),
             "dtype": str(self.values.dtype),
@@ -113,32 +126,33 @@ def _arrays(inputs: Any) -> list[_Array]:
     arrays = []
     for name, part in parts:
         where = f"inputs {name}".rstrip()
-        try:
+        with refusing(f"{where}: not an array"):
             values = np.asarray(part)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"{where}: not an array: {error}") from error
         if values.dtype == np.float64 and not hasattr(part, "dtype"):
-            values = values.astype(np.float32)
+            with np.errstate(over="ignore"):
+                values = values.astype(np.float32)
         if values.dtype.kind not in "fiub" or not values.size or not values.ndim:
             raise ConfigError(
                 f"{where}: expected numbers with the batch as first dimension, not "
                 f"{values.dtype} of shape {values.shape}"
             )
+        if str(values.dtype) not in DTYPES:
+            raise unknown_name(f"dtype in {where}", str(values.dtype), DTYPES, listed=len(DTYPES))
         arrays.append(_Array(values, str(name)))
     return arrays
 
 
-def _rounded_up(bound: float) -> float:
-    """Zero, 255, or else the power of two at or above."""
-    if bound <= 0:
-        return 0.0
-    return 255.0 if 128 < bound <= 255 else 2.0 ** math.ceil(math.log2(bound))
+def _rounded_up(bound: float, most: float) -> float:
+    """Zero, 255, the power of two at or above, or the most that is allowed."""
+    if bound <= 0 or bound >= most:
+        return most if bound > 0 else 0.0
+    return 255.0 if 128 < bound <= 255 else min(most, 2.0 ** math.ceil(math.log2(bound)))
 
 
 def _named(model: str | Path) -> dict[str, Any]:
     text = str(model)
     is_path = isinstance(model, Path) or re.search(r"[/:]|\.(keras|h5|hdf5|py)$", text)
-    if text not in names() and (is_path or Path(text).expanduser().exists()):
+    if text not in names() and (is_path or path_of(text or " ").exists()):
         return {"model": LOCAL, "path": text}
     return {"model": text}
 
@@ -153,7 +167,7 @@ def _is_keras(model: Any) -> bool:
 def _built(builder: Callable[[], Any], results_dir: Path) -> dict[str, Any]:
     """Ship a function that builds the model."""
     label = str(getattr(builder, "__name__", type(builder).__name__))
-    content = {"code.pickle": _pickled({"builder": builder}, label)}
+    content = {"code.pickle": _pickled({"builder": builder}, label, _INSIDE)}
     label = "model" if label == "<lambda>" else label
     return _written(results_dir, identity.digest_of(builder), content, label)
 
@@ -167,11 +181,13 @@ def _saved(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> 
     example = _example(model) if inputs is None else inputs
     outputs = _outputs(model, example)  # creates the variables of a subclass
     with _new_folder(results_dir) as folder:
-        try:
-            model.save(folder / "model.keras")
-        except Exception as error:
-            line = str(error).strip().partition("\n")[0][:200]
-            raise ConfigError(f"model: Keras cannot save it ({line}); {_BUILDER}") from error
+        with refusing("model: Keras cannot save it", _BUILDER):
+            try:
+                model.save(folder / "model.keras")
+            except Exception as error:
+                if full := [words for words in _FULL if words in str(error)]:
+                    raise _unwritten(results_dir, full[0]) from error
+                raise
         saved = (folder / "model.keras").read_bytes()
     code = {
         "objects": dict(identity.objects_of(model)),
@@ -179,17 +195,14 @@ def _saved(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> 
         "example": _plain_arrays(example),
         "outputs": [np.asarray(output) for output in outputs],
     }
-    content = {"model.keras": saved, "code.pickle": _pickled(code, type(model).__name__)}
+    content = {"model.keras": saved, "code.pickle": _pickled(code, type(model).__name__, _BUILDER)}
     digest = identity.digest_of(model)
     return _written(results_dir, digest, content, identity.stable(model.name))
 
 
 def _outputs(model: Any, example: Any) -> list[Any]:
-    try:
+    with refusing("model: it cannot be called on these inputs"):
         return _flat(model(example, training=False))
-    except Exception as error:
-        line = str(error).strip().partition("\n")[0][:300]
-        raise ConfigError(f"model: it cannot be called on these inputs ({line})") from error
 
 
 def _example(model: Any) -> Any:
@@ -227,16 +240,11 @@ def _flat(outputs: Any) -> list[Any]:
     return [outputs]
 
 
-def _pickled(content: Mapping[str, Any], label: str) -> bytes:
+def _pickled(content: Mapping[str, Any], label: str, hint: str) -> bytes:
     import cloudpickle
 
-    try:
+    with refusing(f"model {label}: its code cannot be shipped", hint):
         packed: bytes = cloudpickle.dumps(content, protocol=5)
-    except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
-        line = str(error).partition("\n")[0][:200]
-        raise ConfigError(
-            f"model {label}: its code cannot be shipped ({line}); {_BUILDER}"
-        ) from error
     return packed
 
 
@@ -276,11 +284,18 @@ def _new_folder(results_dir: Path) -> Iterator[Path]:
         made.mkdir()
         yield made
     except OSError as error:
-        reason = error.strerror or error
-        raise ConfigError(f"results_dir={results_dir}: cannot save the model: {reason}") from error
+        raise _unwritten(results_dir, error.strerror or error) from error
     finally:
         if made:
             shutil.rmtree(made, ignore_errors=True)
+
+
+_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+"""What a full disk says, in whatever error a library puts it."""
+
+
+def _unwritten(results_dir: Path, reason: object) -> ConfigError:
+    return ConfigError(f"results_dir={results_dir}: cannot save the model: {reason}")
 
 
 _OURS: dict[Path, Mapping[str, str]] = {}
