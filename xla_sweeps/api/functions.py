@@ -109,18 +109,19 @@ def _unrecorded(code: int) -> XlaSweepsError:
 def results(
     results_dir: str | Path = "results", where: str | None = None, *, baselines: str = "headline"
 ) -> Table:
-    """Comparison rows of a results folder.
+    """Comparison rows of a results folder, without the A/A pairs and anchors of its sweeps.
 
     Args:
         results_dir: the folder.
-        where: only these rows, as in `results --where`: `verdict=faster and resolution>=224`.
+        where: only these rows, as in `results --where`: `verdict=faster and resolution>=224`;
+            `purpose=aa` has the A/A pairs.
         baselines: `headline` for the main comparison of each trial, or `all`.
 
     Raises:
         ConfigError: the filter is wrong.
         StoreError: there is nothing in the folder.
     """
-    from xla_sweeps.results.filter import matching, parse_filter
+    from xla_sweeps.results.filter import matching, parse_filter, results_alone
     from xla_sweeps.results.rows import load, require
 
     if not isinstance(baselines, str) or baselines not in ("headline", "all"):
@@ -131,7 +132,7 @@ def results(
     rows = load(folder)
     require(folder, rows)
     table = rows.table if baselines == "all" else rows.table.filter(rows.table["headline"])
-    return Table(matching(table, chosen), SHOWN, rows.problems)
+    return Table(matching(results_alone(table, where), chosen), SHOWN, rows.problems)
 
 
 def compare(a: str | Path, b: str | Path, *, where: str | None = None) -> Table:
@@ -174,6 +175,7 @@ def sweep(
         KeyboardInterrupt: after what was measured is saved; the same call resumes it.
     """
     from xla_sweeps.results.derive import only
+    from xla_sweeps.results.filter import results_alone
     from xla_sweeps.results.rows import load
 
     show = follower(progress)
@@ -190,7 +192,8 @@ def sweep(
         words = ["sweep", file_word("definition", definition), *_words(given), "ui=json"]
         end, warnings = _followed(words, show)
     rows = load(own)
-    table = only(rows.table.filter(rows.table["headline"]), end["trials"])
+    headlines = results_alone(rows.table.filter(rows.table["headline"]), None)
+    table = only(headlines, end["trials"])
     counts = "trials: " + ", ".join(f"{count} {word}" for word, count in end["counts"].items())
     left = ["call it again to measure what is left"] if end["exit_code"] else []
     return Table(table, SHOWN, (counts, *end["reasons"], *warnings, *left))

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _Made = TypeVar("_Made")
 
-VERSION = 23
+VERSION = 24
 
 _LIMIT_BYTES = 2**30
 
