@@ -80,7 +80,7 @@ def unknown_name(
         listed: the most names to list; above it the message holds only their number.
         lister: the command that lists them.
     """
-    names = list(allowed)
+    names, given = list(allowed), " ".join(str(given).split())[:200]
     folded = {name.lower(): name for name in names}
     near = difflib.get_close_matches(given.lower(), list(folded), n=3, cutoff=0.5)
     near.sort(key=lambda name: sorted(name) != sorted(given.lower()))  # swapped letters first

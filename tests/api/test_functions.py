@@ -208,6 +208,20 @@ def test_a_sweep_gives_the_rows_of_its_own_trials(monkeypatch: pytest.MonkeyPatc
     assert len(xs.results()) == 4
 
 
+def test_a_sweep_s_own_twin_is_in_no_table_unless_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run_by("fake_sweep.py", monkeypatch)
+    monkeypatch.setenv("FAKE_WORKER", "")
+    grid = {"model": "mobilenet_v2", "modes": [["graph", "xla"]], "effort.duplicates": 0}
+    table = xs.sweep({**grid, "batch_size": list(range(1, 9))}, effort="quick", device="cpu")
+    for each in (table, xs.results()):
+        assert sorted(row["batch_size"] for row in each) == list(range(1, 9))
+        assert {row["candidate"] for row in each} == {"xla"}
+    (twin,) = xs.results(where="purpose=aa")
+    assert twin["candidate"] == "graph_2"
+
+
 def test_a_sweep_that_cannot_be_carried_out_raises() -> None:
     with pytest.raises(xs.ConfigError, match="Did you mean 'mobilenet_v2'"):
         xs.sweep({"model": "mobilenet_v22"})

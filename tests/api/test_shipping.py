@@ -86,6 +86,36 @@ twin = functional(layers.Dense(3))
 twin.set_weights(CASES["functional"][0].get_weights())
 same = shipping.asked(twin, None, None, results_dir=Path("results"))["path"]
 assert same == folders["functional"], "another name of the session"
+def held(value):
+    return lambda: value
+def stacked(function, activation, weight):
+    given = keras.Input((4,))
+    scaled = layers.Lambda(function)(given)
+    dense = layers.Dense(2, activation=activation, kernel_initializer=kernel(weight))(scaled)
+    last = layers.Dense(2, activation=lambda x: x, kernel_initializer="ones")
+    return keras.Model(given, last(dense))
+kernel = keras.initializers.Constant
+times = lambda factor: lambda x: x * factor
+PAIRS = {
+    "function of a Lambda": lambda n: stacked(times(n), times(2), 2.0),
+    "function of another layer": lambda n: stacked(times(2), times(n), 2.0),
+    "weights": lambda n: stacked(times(2), times(2), float(n)),
+    "held initializer": lambda n: held(kernel(n)),
+    "held loss": lambda n: held(keras.losses.Huber(delta=n)),
+    "held layer": lambda n: held(layers.Dense(n)),
+    "held layer of its own": lambda n: held(Scale(n)),
+    "held model": lambda n: held(keras.Sequential([keras.Input((2,)), layers.LeakyReLU(n)])),
+    "held variable": lambda n: held(keras.Variable([n])),
+    "held optimizer": lambda n: held(keras.optimizers.Adam(n / 10)),
+    "held tensor": lambda n: held(keras.ops.convert_to_tensor([n])),
+}
+for name, maker in PAIRS.items():
+    two, three, again = (
+        shipping.asked(maker(n), None, None, results_dir=Path("results"))["path"]
+        for n in (2, 3, 2)
+    )
+    assert two != three, name
+    assert two == again, name
 from tensorflow.python.eager import context
 from xla_sweeps.api.kernel import gpus_held
 assert context.context_safe()._initialized and gpus_held() == []

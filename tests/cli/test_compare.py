@@ -14,8 +14,8 @@ from commands import command, fresh_command
 from comparisons import trial
 from factories import CONFIG, MODEL, failed_outcome, make_outcome, make_record
 
-from xla_sweeps.analysis.noise import ANCHOR_TAG
 from xla_sweeps.results.store import Store
+from xla_sweeps.schema.columns import ANCHOR_TAG
 from xla_sweeps.schema.measurement import Status
 
 

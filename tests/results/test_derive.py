@@ -21,18 +21,19 @@ from factories import (
     make_rounds,
 )
 
-from xla_sweeps.analysis import estimates, noise, stats
+from xla_sweeps.analysis import estimates, stats
 from xla_sweeps.analysis.pool import Pool, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results import derive, table
 from xla_sweeps.results.store import Store
+from xla_sweeps.schema.columns import ANCHOR_TAG
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Phase, Status
 from xla_sweeps.schema.overrides import runtime_text
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow
 
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.19}
-ANCHOR = {**CONFIG, "tracker": {"name": "none", "tags": [noise.ANCHOR_TAG]}}
+ANCHOR = {**CONFIG, "tracker": {"name": "none", "tags": [ANCHOR_TAG]}}
 DEAD = Failure(phase=Phase.MEASURE, kind="SIGKILL", message="killed")
 
 

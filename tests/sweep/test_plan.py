@@ -13,11 +13,11 @@ from factories import MODEL, make_contaminated, make_record
 from xla_sweeps.results.derive import record_facts
 from xla_sweeps.results.rows import Runs, load_runs
 from xla_sweeps.results.store import Store
+from xla_sweeps.schema.columns import AA_TAG
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.plan import (
-    AA_TAG,
     add_duplicates,
     assign_records,
     costs_of,

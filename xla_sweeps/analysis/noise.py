@@ -18,10 +18,9 @@ from xla_sweeps.analysis.interval import (
 )
 from xla_sweeps.analysis.pool import NOTHING, Pool
 from xla_sweeps.analysis.summary import samples_of
+from xla_sweeps.schema.columns import ANCHOR_TAG
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import Figure
-
-ANCHOR_TAG = "anchor"
 
 DRIFT = 0.02
 """Relative change of an anchor's call; where its whole interval is past it, trials are flagged."""

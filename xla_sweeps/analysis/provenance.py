@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xla_sweeps.schema.backend import backends, backends_of, is_harmless
+from xla_sweeps.schema.columns import AA_TAG, ANCHOR_TAG, RESULT
 from xla_sweeps.schema.options import BY_NAME
 from xla_sweeps.schema.overrides import agree, repeats, words_of
 from xla_sweeps.schema.record import Record
@@ -26,6 +27,12 @@ _LOADS = re.compile(r"DEST|DIR(?![A-Z])|DUMP|FILE|INJECTION|LIBRARIES|PATH|PLUGI
 """Parts of names of variables that load a library or write a file, as CUDA_INJECTION64_PATH."""
 
 _GPU = {"cuda": "CUDA", "cudnn": "cuDNN"}
+
+
+def purpose_of(records: Sequence[Record]) -> str:
+    """`aa` or `anchor` for a trial that only sweeps asked for, to test themselves."""
+    own = [[tag for tag in (AA_TAG, ANCHOR_TAG) if tag in one.tracker.tags] for one in records]
+    return own[0][0] if records and all(own) else RESULT
 
 
 def software_of(record: Record) -> str:

@@ -27,6 +27,7 @@ from xla_sweeps.analysis.provenance import (
     driver_of,
     flags_of,
     process_of,
+    purpose_of,
     software_of,
     telemetry_of,
 )
@@ -127,6 +128,7 @@ def shared_of(
         ),
         provenance=ProvenanceColumns(
             **telemetry_of(records),
+            purpose=purpose_of(records),
             energy=source_of(records),
             idle_watts=math.exp(idle.mean) if (idle := idle_power_of(records)) else None,
             measured_at=last.started_at,

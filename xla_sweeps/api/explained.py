@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import msgspec
 
 from xla_sweeps.api import supervisor
@@ -23,5 +21,5 @@ class Explained(Explanation):
 
 def explanation_of(words: tuple[str, ...]) -> Explained:
     """The explanation of a trial with these overrides."""
-    document = json.loads(supervisor.run(["explain", "--format", "json", *words])[1])
+    document = supervisor.document(["explain", "--format", "json", *words])
     return msgspec.convert(document, Explained)

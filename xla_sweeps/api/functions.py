@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xla_sweeps.api import shipping, supervisor
+from xla_sweeps.api.border import file_word, folder_given, refusing
 from xla_sweeps.api.kernel import require_free_gpus
 from xla_sweeps.api.progress import follower
 from xla_sweeps.api.table import SHOWN, Table, of_rows
@@ -32,7 +33,7 @@ def measure(
     batch_size: int | None = None,
     effort: str = "quick",
     results_dir: str | Path = "results",
-    progress: str = "auto",
+    progress: str | bool = "auto",
     **options: Any,
 ) -> Trial:
     """Measure a model in several modes, in a process of its own.
@@ -48,7 +49,7 @@ def measure(
         batch_size: default: that of `inputs`, else 4.
         effort: `quick`, `standard` or `publish`.
         results_dir: the folder of all records.
-        progress: `auto` or `none`.
+        progress: `auto` or `none`; or True or False.
         options: the command line's, by name; `**{"effort.replicates": 3}` where a name has a dot.
 
     Raises:
@@ -57,13 +58,15 @@ def measure(
         KeyboardInterrupt: after what was measured is saved.
     """
     show = follower(progress)
+    folder = folder_given("results_dir", results_dir)
     given = _given(options, scenario=scenario, effort=effort, results_dir=str(results_dir))
     given.setdefault("tracker", "none")
     require_free_gpus(given.get("device"))
     if modes is not None:
-        given["modes"] = [modes] if isinstance(modes, str) else list(modes)
-    given |= shipping.asked(model, inputs, batch_size, results_dir=Path(results_dir))
-    words = tuple(overrides(given))
+        with refusing("modes: expected a list of names"):
+            given["modes"] = [modes] if isinstance(modes, str) else list(modes)
+    given |= shipping.asked(model, inputs, batch_size, results_dir=folder)
+    words = _words(given)
     end, warnings = _followed((*words, "ui=json"), show)
     if end["summary"] is None:
         raise _unrecorded(end["exit_code"])
@@ -106,28 +109,30 @@ def _unrecorded(code: int) -> XlaSweepsError:
 def results(
     results_dir: str | Path = "results", where: str | None = None, *, baselines: str = "headline"
 ) -> Table:
-    """Comparison rows of a results folder.
+    """Comparison rows of a results folder, without the A/A pairs and anchors of its sweeps.
 
     Args:
         results_dir: the folder.
-        where: only these rows, as in `results --where`: `verdict=faster and resolution>=224`.
+        where: only these rows, as in `results --where`: `verdict=faster and resolution>=224`;
+            `purpose=aa` has the A/A pairs.
         baselines: `headline` for the main comparison of each trial, or `all`.
 
     Raises:
         ConfigError: the filter is wrong.
         StoreError: there is nothing in the folder.
     """
-    from xla_sweeps.results.filter import matching, parse_filter
+    from xla_sweeps.results.filter import matching, parse_filter, results_alone
     from xla_sweeps.results.rows import load, require
 
-    if baselines not in ("headline", "all"):
-        raise unknown_name("baselines", baselines, ("headline", "all"))
-    chosen = parse_filter(where) if where is not None else None
-    folder = Path(results_dir).expanduser()
+    if not isinstance(baselines, str) or baselines not in ("headline", "all"):
+        with refusing("baselines: cannot be read"):
+            raise unknown_name("baselines", str(baselines), ("headline", "all"))
+    chosen = parse_filter(_filter(where)) if where is not None else None
+    folder = folder_given("results_dir", results_dir)
     rows = load(folder)
     require(folder, rows)
     table = rows.table if baselines == "all" else rows.table.filter(rows.table["headline"])
-    return Table(matching(table, chosen), SHOWN, rows.problems)
+    return Table(matching(results_alone(table, where), chosen), SHOWN, rows.problems)
 
 
 def compare(a: str | Path, b: str | Path, *, where: str | None = None) -> Table:
@@ -141,9 +146,9 @@ def compare(a: str | Path, b: str | Path, *, where: str | None = None) -> Table:
     Raises:
         XlaSweepsError: a folder has no records, or none match.
     """
-    chosen = ["--where", where] if where is not None else []
-    command = ["compare", str(a), str(b), "--format", "json", *chosen]
-    document = json.loads(supervisor.run(command)[1])
+    chosen = [f"--where={_filter(where)}"] if where is not None else []
+    sides = [file_word(name, folder_given(name, side)) for name, side in (("a", a), ("b", b))]
+    document = supervisor.document(["compare", *sides, "--format", "json", *chosen])
     return of_rows(document["rows"], document["notes"])
 
 
@@ -151,7 +156,7 @@ def sweep(
     definition: Mapping[str, Any] | str | Path,
     *,
     results_dir: str | Path = "results",
-    progress: str = "auto",
+    progress: str | bool = "auto",
     **options: Any,
 ) -> Table:
     """Run or resume a sweep on this machine; returns the main comparison of each of its trials.
@@ -162,7 +167,7 @@ def sweep(
         definition: a file, a shipped sweep's name, or what such a file holds; a mapping of options
             to lists of values is a grid over them.
         results_dir: the folder of all records.
-        progress: `auto` or `none`.
+        progress: `auto` or `none`; or True or False.
         options: further options of every trial.
 
     Raises:
@@ -170,21 +175,25 @@ def sweep(
         KeyboardInterrupt: after what was measured is saved; the same call resumes it.
     """
     from xla_sweeps.results.derive import only
+    from xla_sweeps.results.filter import results_alone
     from xla_sweeps.results.rows import load
 
     show = follower(progress)
+    own = folder_given("results_dir", results_dir)
     given = _given(options, results_dir=str(results_dir))
     given.setdefault("tracker", "none")
     require_free_gpus(given.get("device"))
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
         if isinstance(definition, Mapping):
-            file = Path(folder, "sweep.yaml")
-            file.write_text(json.dumps(_grid(definition)), encoding="utf-8")
-            definition = file
-        words = ["sweep", str(definition), *overrides(given), "ui=json"]
+            with refusing("definition: cannot be written as JSON"):
+                text = json.dumps(_grid(definition))
+            definition = Path(folder, "sweep.yaml")
+            definition.write_text(text, encoding="utf-8")
+        words = ["sweep", file_word("definition", definition), *_words(given), "ui=json"]
         end, warnings = _followed(words, show)
-    rows = load(Path(results_dir).expanduser())
-    table = only(rows.table.filter(rows.table["headline"]), end["trials"])
+    rows = load(own)
+    headlines = results_alone(rows.table.filter(rows.table["headline"]), None)
+    table = only(headlines, end["trials"])
     counts = "trials: " + ", ".join(f"{count} {word}" for word, count in end["counts"].items())
     left = ["call it again to measure what is left"] if end["exit_code"] else []
     return Table(table, SHOWN, (counts, *end["reasons"], *warnings, *left))
@@ -205,9 +214,9 @@ def explain(model: Any, inputs: Any = None, **options: Any) -> Explained:
 
     given = _given(options)
     require_free_gpus(given.get("device"))
-    folder = Path(given.get("results_dir", "results"))
+    folder = folder_given("results_dir", given.get("results_dir", "results"))
     given |= shipping.asked(model, inputs, given.pop("batch_size", None), results_dir=folder)
-    return explanation_of(tuple(overrides(given)))
+    return explanation_of(_words(given))
 
 
 def _given(options: Mapping[str, Any], **named: Any) -> dict[str, Any]:
@@ -225,10 +234,24 @@ def _given(options: Mapping[str, Any], **named: Any) -> dict[str, Any]:
     return {name: list(one) if isinstance(one, tuple) else one for name, one in flat.items()}
 
 
+def _words(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Words of the command line that ask for these options."""
+    with refusing("options: cannot be written as words"):
+        return tuple(overrides(given))
+
+
+def _filter(where: object) -> str:
+    if not isinstance(where, str):
+        raise ConfigError(f"where: expected a filter as text, not {type(where).__name__}")
+    return where
+
+
 def _grid(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     """A definition; of options alone, the grid over their values."""
+    if wrong := [name for name in definition if not isinstance(name, str)]:
+        raise ConfigError(f"definition: expected names of options, not {repr(wrong[0])[:60]}")
     if "parameters" in definition:
-        return definition
+        return dict(definition)
     models = _values(definition.get("model", ""))
     if LOCAL in models or not all(isinstance(model, str) for model in models):
         raise ConfigError("model: a sweep names models of the catalog; call measure() for your own")

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from xla_sweeps.api.border import refusing
 from xla_sweeps.errors import unknown_name
 
 PAUSE_S = 0.5
@@ -21,17 +22,21 @@ SHOWN = ("start", "stage", "running", "saved", "end")
 """Events that are drawn: none that come between timed blocks."""
 
 
-def follower(progress: str) -> Callable[[Mapping[str, Any]], None]:
+def follower(progress: str | bool) -> Callable[[Mapping[str, Any]], None]:
     """A function that shows events of `ui=json`.
 
     Args:
         progress: one of `CHOICES`; `auto` is a line in a notebook, and else stages on a terminal.
+            True is `auto`, and False `none`.
 
     Raises:
         ConfigError: it is none of them.
     """
-    if progress not in CHOICES:
-        raise unknown_name("progress", progress, CHOICES)
+    if isinstance(progress, bool):
+        progress = "auto" if progress else "none"
+    if not isinstance(progress, str) or progress not in CHOICES:
+        with refusing("progress: cannot be read"):
+            raise unknown_name("progress", str(progress), CHOICES)
     if progress == "none":
         return lambda event: None
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None

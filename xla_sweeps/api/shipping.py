@@ -7,21 +7,30 @@ something else there (`backends.tensorflow.sources.shipped`).
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import inspect
+import itertools
 import json
 import math
-import pickle
+import os
 import re
+import shutil
+import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from xla_sweeps.api import identity
+from xla_sweeps.api.border import refusing
 from xla_sweeps.config.catalog import names
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.config.local_model import DTYPES, LARGEST
+from xla_sweeps.config.values import path_of
+from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, LOCAL
+from xla_sweeps.system import files
 
 SOURCE = '''"""A model that xla_sweeps.measure saved here; content {digest}."""
 from pathlib import Path
@@ -35,7 +44,7 @@ def build():
 
 _BUILDER = "give a function that builds it instead: measure(lambda: MyModel(...), inputs)"
 
-_PLAIN = (int, float, complex, str, bytes, bool, type(None))
+_INSIDE = "make what it holds inside the function"
 
 
 def asked(model: Any, inputs: Any, batch_size: int | None, *, results_dir: Path) -> dict[str, Any]:
@@ -44,6 +53,11 @@ def asked(model: Any, inputs: Any, batch_size: int | None, *, results_dir: Path)
     Raises:
         ConfigError: it cannot be shipped; the message says what to do instead.
     """
+    with refusing("model and inputs: cannot be used"):
+        return _asked(model, inputs, batch_size, results_dir)
+
+
+def _asked(model: Any, inputs: Any, batch_size: int | None, results_dir: Path) -> dict[str, Any]:
     arrays = _arrays(inputs)
     if isinstance(model, (str, Path)):
         named = _named(model)
@@ -82,12 +96,16 @@ class _Array:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """Shape without the batch, dtype and range."""
-        low, high = float(self.values.min()), float(self.values.max())
+        """Shape without the batch, dtype and range: of the finite values, since they are drawn."""
+        import numpy as np
+
+        finite = self.values[np.isfinite(self.values)]
+        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
         if self.values.dtype.kind in "iub":  # drawn below `high`
             high += 1
         else:  # another batch of the same data asks for the same trial
-            low, high = -_rounded_up(-low), _rounded_up(high)
+            most = min(LARGEST, float(np.finfo(self.values.dtype).max))
+            low, high = -_rounded_up(-low, most), _rounded_up(high, most)
         spec: dict[str, Any] = {
             "shape": list(self.values.shape[1:]),
             "dtype": str(self.values.dtype),
@@ -108,32 +126,33 @@ def _arrays(inputs: Any) -> list[_Array]:
     arrays = []
     for name, part in parts:
         where = f"inputs {name}".rstrip()
-        try:
+        with refusing(f"{where}: not an array"):
             values = np.asarray(part)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"{where}: not an array: {error}") from error
         if values.dtype == np.float64 and not hasattr(part, "dtype"):
-            values = values.astype(np.float32)
+            with np.errstate(over="ignore"):
+                values = values.astype(np.float32)
         if values.dtype.kind not in "fiub" or not values.size or not values.ndim:
             raise ConfigError(
                 f"{where}: expected numbers with the batch as first dimension, not "
                 f"{values.dtype} of shape {values.shape}"
             )
+        if str(values.dtype) not in DTYPES:
+            raise unknown_name(f"dtype in {where}", str(values.dtype), DTYPES, listed=len(DTYPES))
         arrays.append(_Array(values, str(name)))
     return arrays
 
 
-def _rounded_up(bound: float) -> float:
-    """Zero, 255, or else the power of two at or above."""
-    if bound <= 0:
-        return 0.0
-    return 255.0 if 128 < bound <= 255 else 2.0 ** math.ceil(math.log2(bound))
+def _rounded_up(bound: float, most: float) -> float:
+    """Zero, 255, the power of two at or above, or the most that is allowed."""
+    if bound <= 0 or bound >= most:
+        return most if bound > 0 else 0.0
+    return 255.0 if 128 < bound <= 255 else min(most, 2.0 ** math.ceil(math.log2(bound)))
 
 
 def _named(model: str | Path) -> dict[str, Any]:
     text = str(model)
     is_path = isinstance(model, Path) or re.search(r"[/:]|\.(keras|h5|hdf5|py)$", text)
-    if text not in names() and (is_path or Path(text).expanduser().exists()):
+    if text not in names() and (is_path or path_of(text or " ").exists()):
         return {"model": LOCAL, "path": text}
     return {"model": text}
 
@@ -148,9 +167,9 @@ def _is_keras(model: Any) -> bool:
 def _built(builder: Callable[[], Any], results_dir: Path) -> dict[str, Any]:
     """Ship a function that builds the model."""
     label = str(getattr(builder, "__name__", type(builder).__name__))
-    digest = _digest([_text_of(builder)])
-    files = {"code.pickle": _pickled({"builder": builder}, label)}
-    return _written(results_dir, digest, files, "model" if label == "<lambda>" else label)
+    content = {"code.pickle": _pickled({"builder": builder}, label, _INSIDE)}
+    label = "model" if label == "<lambda>" else label
+    return _written(results_dir, identity.digest_of(builder), content, label)
 
 
 def _saved(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> dict[str, Any]:
@@ -161,36 +180,29 @@ def _saved(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> 
         raise ConfigError("model: its inputs are unknown; give a batch: measure(model, inputs)")
     example = _example(model) if inputs is None else inputs
     outputs = _outputs(model, example)  # creates the variables of a subclass
-    objects = dict(_objects(model))
-    path = results_dir.expanduser() / "models" / f".{id(model):x}.keras"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        model.save(path)
-        saved = path.read_bytes()
-        config = json.dumps(_canonical(model.get_config()), sort_keys=True, default=str)
-    except Exception as error:
-        line = str(error).strip().partition("\n")[0][:200]
-        raise ConfigError(f"model: Keras cannot save it ({line}); {_BUILDER}") from error
-    finally:
-        path.unlink(missing_ok=True)
-    weights = [np.ascontiguousarray(weight).tobytes() for weight in model.get_weights()]
-    content = [config, *map(_text_of, objects.values()), *weights, type(model).__name__]
+    with _new_folder(results_dir) as folder:
+        with refusing("model: Keras cannot save it", _BUILDER):
+            try:
+                model.save(folder / "model.keras")
+            except Exception as error:
+                if full := [words for words in _FULL if words in str(error)]:
+                    raise _unwritten(results_dir, full[0]) from error
+                raise
+        saved = (folder / "model.keras").read_bytes()
     code = {
-        "objects": objects,
+        "objects": dict(identity.objects_of(model)),
         "legacy": any(base.__module__.startswith("tf_keras") for base in type(model).__mro__),
         "example": _plain_arrays(example),
         "outputs": [np.asarray(output) for output in outputs],
     }
-    files = {"model.keras": saved, "code.pickle": _pickled(code, type(model).__name__)}
-    return _written(results_dir, _digest(content), files, _stable(model.name))
+    content = {"model.keras": saved, "code.pickle": _pickled(code, type(model).__name__, _BUILDER)}
+    digest = identity.digest_of(model)
+    return _written(results_dir, digest, content, identity.stable(model.name))
 
 
 def _outputs(model: Any, example: Any) -> list[Any]:
-    try:
+    with refusing("model: it cannot be called on these inputs"):
         return _flat(model(example, training=False))
-    except Exception as error:
-        line = str(error).strip().partition("\n")[0][:300]
-        raise ConfigError(f"model: it cannot be called on these inputs ({line})") from error
 
 
 def _example(model: Any) -> Any:
@@ -228,119 +240,96 @@ def _flat(outputs: Any) -> list[Any]:
     return [outputs]
 
 
-def _objects(model: Any) -> Iterator[tuple[str, Any]]:
-    """Classes of the model and its layers that are not Keras's, and functions that they hold."""
-    layers = [model, *model._flatten_layers(include_self=False, recursive=True)]
-    for layer in layers:
-        for base in type(layer).__mro__:
-            if base is not object and base.__module__.partition(".")[0] not in _LIBRARIES:
-                yield base.__name__, base
-        for value in list(vars(layer).values()):
-            if inspect.isfunction(value) and not hasattr(value, "__wrapped__"):
-                library = (value.__module__ or "").partition(".")[0]
-                if library not in _LIBRARIES:
-                    lambda_of = type(layer).__name__ == "Lambda"
-                    yield (f"Lambda:{layer.name}" if lambda_of else value.__name__), value
-
-
-_LIBRARIES = (
-    "keras",
-    "tf_keras",
-    "tensorflow",
-    "builtins",
-    "abc",
-    "typing",
-    "keras_hub",
-    "keras_cv",
-)
-
-
-def _canonical(config: Any) -> Any:
-    """A configuration without names and numbers that a session counts."""
-    renamed: dict[str, str] = {}
-    counts: dict[str, int] = {}
-
-    def collect(part: Any) -> None:
-        if isinstance(part, Mapping):
-            name = part.get("name")
-            if isinstance(name, str) and name not in renamed:
-                stem = _stable(name)
-                counts[stem] = counts.get(stem, 0) + 1
-                renamed[name] = f"{stem}#{counts[stem]}"
-        for each in part.values() if isinstance(part, Mapping) else part:
-            if isinstance(each, (Mapping, list, tuple)):
-                collect(each)
-
-    def replaced(part: Any) -> Any:
-        if isinstance(part, Mapping):
-            kept = (key for key in part if key not in ("shared_object_id", "date_saved"))
-            return {str(key): replaced(part[key]) for key in kept}
-        if isinstance(part, (list, tuple)):
-            return [replaced(each) for each in part]
-        return renamed.get(part, part) if isinstance(part, str) else part
-
-    collect(config)
-    return replaced(config)
-
-
-def _stable(name: str) -> str:
-    """A name without the number that a session gave it."""
-    return re.sub(r"_\d+$", "", name)
-
-
-def _text_of(code: Any) -> str:
-    """The source of a class or function, with the plain values that it reads."""
-    try:
-        text = inspect.getsource(code)
-    except (OSError, TypeError):
-        compiled = getattr(code, "__code__", None)
-        text = f"{compiled.co_code!r}{compiled.co_names}" if compiled else repr(type(code))
-    functions = vars(code).values() if inspect.isclass(code) else [code]
-    for function in filter(inspect.isfunction, functions):
-        reads = inspect.getclosurevars(function)
-        values = {**reads.globals, **reads.nonlocals}.items()
-        text += repr(sorted((name, one) for name, one in values if isinstance(one, _PLAIN)))
-        text += repr([one for one in (function.__defaults__ or ()) if isinstance(one, _PLAIN)])
-    return text
-
-
-def _pickled(content: Mapping[str, Any], label: str) -> bytes:
+def _pickled(content: Mapping[str, Any], label: str, hint: str) -> bytes:
     import cloudpickle
 
-    try:
+    with refusing(f"model {label}: its code cannot be shipped", hint):
         packed: bytes = cloudpickle.dumps(content, protocol=5)
-    except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
-        line = str(error).partition("\n")[0][:200]
-        raise ConfigError(
-            f"model {label}: its code cannot be shipped ({line}); {_BUILDER}"
-        ) from error
     return packed
 
 
-def _digest(parts: list[Any]) -> str:
-    digest = hashlib.sha256(f"{sys.version_info[:2]}".encode())
-    for part in parts:
-        data = part if isinstance(part, bytes) else str(part).encode()
-        digest.update(len(data).to_bytes(8, "big") + data)
-    return digest.hexdigest()[:16]
-
-
 def _written(
-    results_dir: Path, digest: str, files: Mapping[str, bytes], label: str
+    results_dir: Path, digest: str, content: Mapping[str, bytes], label: str
 ) -> dict[str, Any]:
-    """Keep the files at `models/DIGEST`, so that the trial's command works later."""
-    folder = results_dir.expanduser() / "models" / digest
-    folder.mkdir(parents=True, exist_ok=True)
+    """Keep the files at `models/DIGEST`, so that the trial's command works later.
+
+    A folder of other bytes, such as another process's pickle of the same model, stays as it is:
+    `models/DIGEST-2` is made.
+    """
     places = json.dumps([place or str(Path.cwd()) for place in sys.path])
-    source = SOURCE.format(digest=digest)
-    own = {"path.json": places.encode(), "model.py": source.encode()}
-    for name, data in {**files, **own}.items():
-        part = folder / f".{name}.part"
-        part.write_bytes(data)
-        part.replace(folder / name)
+    own = {"path.json": places.encode(), "model.py": SOURCE.format(digest=digest).encode()}
+    with _new_folder(results_dir) as made:
+        for name, data in {**content, **own}.items():
+            (made / name).write_bytes(data)
+        folder = _kept(made, digest)
     return {
         "model": LOCAL,
         "path": f"{folder / 'model.py'}:build",
         "trust_code": True,
         "model.variant": re.sub(r"\W", "_", label),
     }
+
+
+@contextlib.contextmanager
+def _new_folder(results_dir: Path) -> Iterator[Path]:
+    """A folder below `models` that is removed at the end, unless it was renamed.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    made = None
+    try:
+        models = files.folder_in(results_dir.expanduser(), "models")
+        made = models / f".{uuid.uuid4().hex}.tmp"
+        made.mkdir()
+        yield made
+    except OSError as error:
+        raise _unwritten(results_dir, error.strerror or error) from error
+    finally:
+        if made:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+"""What a full disk says, in whatever error a library puts it."""
+
+
+def _unwritten(results_dir: Path, reason: object) -> ConfigError:
+    return ConfigError(f"results_dir={results_dir}: cannot save the model: {reason}")
+
+
+_OURS: dict[Path, Mapping[str, str]] = {}
+"""Hashes of the files in each folder that this process wrote: the same model, once more pickled."""
+
+
+def _kept(made: Path, digest: str) -> Path:
+    """The folder of these files: one that holds them, or this one under a free name."""
+    new = _hashes(made, sorted(file.name for file in made.iterdir()))
+    for number in itertools.count(1):
+        folder = made.with_name(digest if number == 1 else f"{digest}-{number}")
+        try:
+            made.rename(folder)
+        except OSError:
+            if not os.path.lexists(folder):
+                raise
+        else:
+            _OURS[folder.absolute()] = new
+            return folder
+        ours = _OURS.get(folder.absolute(), new)
+        if _hashes(folder, [*new]) in (new, ours) and ours.get("path.json") == new["path.json"]:
+            return folder
+    raise AssertionError("numbers end")
+
+
+def _hashes(folder: Path, names: Sequence[str]) -> Mapping[str, str]:
+    """Hashes of files in a folder; none where it is a link, or one of them cannot be read."""
+    with contextlib.suppress(OSError):
+        if stat.S_ISDIR(folder.lstat().st_mode):
+            paths = {name: folder / name for name in names}
+            return {
+                name: hashlib.sha256(
+                    files.read_regular(path, limit=path.lstat().st_size)
+                ).hexdigest()
+                for name, path in paths.items()
+            }
+    return {}

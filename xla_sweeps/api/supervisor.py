@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xla_sweeps.api.border import refusing
 from xla_sweeps.errors import BUG_CODE, LOCKED_CODE, ConfigError, LockedError, XlaSweepsError
 from xla_sweeps.system.process import Assignment, kill_tree, python_command, signal_group
 
@@ -48,14 +49,15 @@ def run(
     environment |= {"COLUMNS": _COLUMNS, **Assignment(parent=os.getpid()).environment()}
     output: list[str] = []
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            python_command("xla_sweeps", *words),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env=environment,
-            start_new_session=True,  # a notebook interrupts its whole process group
-        )
+        with refusing("the command cannot be started"):
+            process = subprocess.Popen(
+                python_command("xla_sweeps", *words),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=environment,
+                start_new_session=True,  # a notebook interrupts its whole process group
+            )
 
         def take(line: str) -> None:
             if follow is None:
@@ -76,6 +78,19 @@ def run(
         kind = ConfigError if code == ConfigError.exit_code else XlaSweepsError
         raise kind(_message(complaint) or f"the command ended with code {code}")
     return code, "".join(output)
+
+
+def document(words: Sequence[str]) -> Any:
+    """The JSON that a command writes.
+
+    Raises:
+        XlaSweepsError: the request cannot be carried out, or there is none.
+    """
+    code, text = run(words)
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise XlaSweepsError(f"no answer; the command ended with code {code}") from error
 
 
 def _read(process: subprocess.Popen[bytes], take: Callable[[str], None]) -> None:

@@ -24,7 +24,7 @@ from xla_sweeps.report import study
 from xla_sweeps.report.export import csv_text, write_json, write_parquet, write_text
 from xla_sweeps.report.terminal.console import progress_bar, warn
 from xla_sweeps.report.terminal.tables import show_reasons, show_rows, show_tables
-from xla_sweeps.results.filter import matching, no_match, parse_filter
+from xla_sweeps.results.filter import matching, no_match, parse_filter, results_alone
 from xla_sweeps.results.rows import load, require
 from xla_sweeps.results.store import guarded
 from xla_sweeps.results.table import priced, rows_of
@@ -90,6 +90,7 @@ def results_command(arguments: Sequence[str]) -> int:
         if options.all or options.show != "rows"
         else rows.table.filter(rows.table["headline"])
     )
+    table = results_alone(table, options.where)
     table = matching(table if price is None else priced(table, price), chosen)
     if chosen is not None and not table.num_rows:
         print(no_match(options.where), file=sys.stderr)

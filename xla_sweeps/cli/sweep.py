@@ -35,6 +35,7 @@ from xla_sweeps.results.claim import remove_left
 from xla_sweeps.results.planned import keep
 from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store, folder_below
+from xla_sweeps.schema.columns import AA_TAG
 from xla_sweeps.schema.overrides import key_of, override_value
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep import search
@@ -47,7 +48,6 @@ from xla_sweeps.sweep.launchers import Launcher, LauncherRequest, Screen, wandb_
 from xla_sweeps.sweep.launchers.slots import Slot, slots_for
 from xla_sweeps.sweep.outcomes import Outcome
 from xla_sweeps.sweep.plan import (
-    AA_TAG,
     DEVICE_RULE,
     INCONCLUSIVE,
     Plan,

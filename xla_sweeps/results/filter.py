@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from xla_sweeps.analysis.cost import COST_COLUMNS
 from xla_sweeps.errors import ConfigError, unknown_name
-from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.columns import RESULT, Verdict
 from xla_sweeps.schema.measurement import Flagged, Status
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.row import COLUMNS
@@ -114,6 +114,20 @@ class _Token(NamedTuple):
 def matching(table: pyarrow.Table, chosen: Filter | None) -> pyarrow.Table:
     """The rows of a table that match a filter; all of them for None."""
     return table if chosen is None else table.filter(chosen(table))
+
+
+def results_alone(table: pyarrow.Table, where: str | None) -> pyarrow.Table:
+    """The table without what sweeps measured to test themselves.
+
+    Where a filter names `purpose` these rows stay, and are no headlines.
+    """
+    import pyarrow.compute as compute
+
+    is_result = compute.equal(table["purpose"], RESULT)
+    if not any(token.text.lower() == "purpose" for token in _tokens(where or "")):
+        return table.filter(is_result)
+    headline = compute.and_(table["headline"], is_result)
+    return table.set_column(table.column_names.index("headline"), "headline", headline)
 
 
 def no_match(text: str | None) -> str:

@@ -42,13 +42,14 @@ from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record
 from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 from xla_sweeps.system import files
+from xla_sweeps.system.text import displayable
 
 if TYPE_CHECKING:
     import pyarrow
 
 _Made = TypeVar("_Made")
 
-VERSION = 23
+VERSION = 24
 
 _LIMIT_BYTES = 2**30
 
@@ -167,11 +168,12 @@ def require(results_dir: Path, rows: Rows) -> None:
     """
     if rows.records or rows.table.num_rows:
         return
+    shown = displayable(results_dir)
     if not (results_dir / "records").is_dir():
         raise StoreError(
-            f"{results_dir} holds no records; measure first: python -m xla_sweeps model=NAME"
+            f"{shown} holds no records; measure first: python -m xla_sweeps model=NAME"
         )
-    raise StoreError(f"{results_dir} holds no readable record")
+    raise StoreError(f"{shown} holds no readable record")
 
 
 def summaries(

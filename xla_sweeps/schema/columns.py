@@ -16,6 +16,9 @@ STATISTICS_VERSION = 7
 MEASURED, IMPORTED = "measured", "imported"
 """Origins of a row; the second is a flag too."""
 
+RESULT, AA_TAG, ANCHOR_TAG = "result", "aa", "anchor"
+"""Purposes of a trial; the last two are tags of those by which a sweep tests itself."""
+
 
 class Verdict(StrEnum):
     """The result of a comparison."""
@@ -486,6 +489,11 @@ class ProvenanceColumns:
         shown=PAGE,
         default=MEASURED,
         asked=Asked(part=Part.SIDES),
+    )
+    purpose: str = as_column(
+        "why it was measured: result; or aa or anchor, by which a sweep tests itself: `results` "
+        "has those rows only where its filter names this column, and never as a headline",
+        default=RESULT,
     )
     note: str = as_column("caveats of an imported figure", shown=PAGE, default="")
     measured_at: str = as_column(

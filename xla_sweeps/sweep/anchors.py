@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from xla_sweeps.analysis import noise
-from xla_sweeps.analysis.noise import ANCHOR_TAG
 from xla_sweeps.results.store import Store
+from xla_sweeps.schema.columns import ANCHOR_TAG
 from xla_sweeps.schema.row import Figure
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.launchers import Launcher

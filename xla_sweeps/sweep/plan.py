@@ -14,6 +14,7 @@ from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.results import rows, table
 from xla_sweeps.results.derive import RecordFacts
 from xla_sweeps.results.rows import Runs
+from xla_sweeps.schema.columns import AA_TAG
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.overrides import flattened, key_of
 from xla_sweeps.schema.record import newest
@@ -101,8 +102,6 @@ def costs_of(runs: Runs) -> dict[str, float]:
             costs.setdefault(run.model, []).append(run.cost_s)
     return {model: statistics.median(seconds) for model, seconds in costs.items()}
 
-
-AA_TAG = "aa"
 
 AA_EVERY = 32
 """Trials of one effort per A/A twin: 6 % of the cost above effort quick, 3 % at quick."""

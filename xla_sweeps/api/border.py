@@ -1,0 +1,67 @@
+"""Border to the caller's own objects: whatever they raise there becomes one line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from xla_sweeps.config.values import folder_of
+from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.system.text import displayable
+
+FOREIGN = (Exception, SystemExit)
+"""Whatever code of the caller's may raise, beside an interrupt."""
+
+
+@contextlib.contextmanager
+def refusing(what: str, hint: str = "") -> Iterator[None]:
+    """Turn what is raised in a `with` block into an error of ours, which names the reason.
+
+    Raises:
+        ConfigError: one line: what cannot be done, why, and what to do instead.
+    """
+    try:
+        yield
+    except XlaSweepsError:
+        raise
+    except FOREIGN as error:
+        raise ConfigError(f"{what} ({reason_of(error)}){hint and f'; {hint}'}") from error
+
+
+def reason_of(error: BaseException) -> str:
+    """The kind of an error and the first line of its text, where it has one."""
+    try:
+        lines = str(error).strip().splitlines()
+    except FOREIGN:
+        lines = []
+    kind = type(error).__name__
+    return displayable(f"{kind}: {lines[0][:300]}" if lines else kind)
+
+
+def folder_given(name: str, given: object) -> Path:
+    """A folder that an argument names, there or not.
+
+    Raises:
+        ConfigError: it is no path, or names something else.
+    """
+    with refusing(f"{name}: not a path"):
+        return folder_of(_path(name, given))
+
+
+def file_word(name: str, given: object) -> str:
+    """A path as a word of a command, which reads one that begins with `-` as an option.
+
+    Raises:
+        ConfigError: it is no path.
+    """
+    with refusing(f"{name}: not a path"):
+        word = _path(name, given)
+    return f"./{word}" if word.startswith("-") else word
+
+
+def _path(name: str, given: object) -> str:
+    if not isinstance(given, (str, os.PathLike)):
+        raise ConfigError(f"{name}: expected a path, not {type(given).__name__}")
+    return str(os.fspath(given))

@@ -1,0 +1,387 @@
+"""Identity of a model in memory: a digest of its code, and of every value that the code reads.
+
+Content counts, not the place in memory: a cell that is run again gives the same digest. What comes
+from a library counts by its name. A module of the user's own counts by its file too, since the
+measuring process imports it from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import re
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from inspect import isfunction
+from pathlib import Path
+from typing import Any
+
+from xla_sweeps.api.border import FOREIGN
+
+_ATOMS: Mapping[type, Callable[[Any], bytes]] = {
+    type(None): lambda value: b"",
+    bool: lambda value: b"%d" % value,
+    int: lambda value: b"%x" % value,
+    float: lambda value: repr(value).encode(),
+    complex: lambda value: repr(value).encode(),
+    str: lambda value: bytes(value.encode("utf-8", "surrogatepass")),
+    bytes: bytes,
+    bytearray: bytes,
+}
+
+_READS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
+
+_MEMBERS = {"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"}
+
+_CODE = (
+    *("co_code", "co_exceptiontable", "co_consts", "co_names", "co_varnames", "co_freevars"),
+    *("co_cellvars", "co_flags", "co_argcount", "co_kwonlyargcount", "co_posonlyargcount"),
+)
+"""Parts of code that say what it does; the others say where it stands."""
+
+_OF_PYTHON = {
+    *("__dict__", "__weakref__", "__module__", "__doc__", "__slotnames__", "_abc_impl"),
+    *("__firstlineno__", "__static_attributes__", "__builtins__", "__spec__", "__loader__"),
+}
+"""Names in classes and modules that Python keeps there for itself."""
+
+_TABLES = ("pandas", "polars")
+"""Libraries whose arrays have more than values: an index, names."""
+
+KERAS = (
+    *("keras", "tf_keras", "tensorflow", "builtins", "abc", "typing", "keras_hub", "keras_cv"),
+)
+"""Packages whose classes every measuring process has."""
+
+
+def digest_of(*content: Any) -> str:
+    """Sixteen hex digits of what these are made of.
+
+    Raises:
+        RecursionError: something is nested too deeply.
+    """
+    return _Walk().digest([tuple(sys.version_info[:2]), *content]).hex()[:16]
+
+
+class _Walk:
+    """Digests of objects, each computed once."""
+
+    def __init__(self) -> None:
+        self._done: dict[int, tuple[Any, bytes]] = {}
+        self._open: dict[int, int] = {}
+        self._contents: dict[str, bytes] = {}
+
+    def digest(self, value: Any) -> bytes:
+        """The digest of a value; inside itself, its place on the way there."""
+        kind, key = type(value), id(value)
+        if kind in _ATOMS:
+            return _hash([kind.__name__.encode(), _ATOMS[kind](value)])
+        if key in self._done:
+            return self._done[key][1]
+        if key in self._open:
+            return b"open %d" % self._open[key]
+        self._open[key] = len(self._open)
+        try:
+            digest = _hash([kind.__qualname__.encode(), *self._parts(value)])
+        finally:
+            del self._open[key]
+        self._done[key] = value, digest  # the value is kept, so that no other gets its id
+        return digest
+
+    def _parts(self, value: Any) -> Iterable[bytes]:
+        kind = type(value)
+        if kind in (list, tuple):
+            return map(self.digest, value)
+        if kind is dict:
+            return [self.digest(each) for pair in value.items() for each in pair]
+        if isinstance(value, (set, frozenset)):
+            own = [] if kind in (set, frozenset) else [self.digest(kind)]
+            return [*own, *sorted(map(self.digest, value))]
+        try:
+            return [self.digest(each) for each in self._content(value)]
+        except RecursionError:
+            raise
+        except FOREIGN:  # a lock, say, that an imported function reads: it is not shipped
+            return [b"opaque"]
+
+    def _content(self, value: Any) -> Iterable[Any]:
+        """What an object is made of."""
+        if isinstance(value, types.ModuleType):
+            return self._module(value, frozenset())
+        if isinstance(value, types.FunctionType):
+            return self._function(value)
+        if isinstance(value, type):
+            return self._class(value)
+        if isinstance(value, types.CodeType):
+            return [getattr(value, name) for name in _CODE]
+        if isinstance(value, types.CellType):
+            return _cell(value)
+        if isinstance(value, types.MethodType):
+            return value.__func__, value.__self__
+        if _has_config(value):
+            with contextlib.suppress(*FOREIGN):
+                return [*_keras_content(value)]
+        array = _array(value)
+        return [type(value), *(array or _reduced(value))]
+
+    def _function(self, function: types.FunctionType) -> Iterator[Any]:
+        names = function.__globals__
+        module = sys.modules.get(function.__module__ or "")
+        of_library = module is not None and vars(module) is names and _is_library(module.__name__)
+        yield from self._place(function)
+        if of_library and _is_importable(function):
+            return
+        if not of_library:
+            reads, members, imports = _names_in(function.__code__)
+            for name in sorted(reads & names.keys()):
+                read = names[name]
+                is_module = isinstance(read, types.ModuleType)
+                yield name, (self._module(read, members) if is_module else read)
+            for name in _absolute(imports, str(names.get("__package__") or "")):
+                yield self._module(name, members)
+        yield function.__code__, function.__defaults__, function.__kwdefaults__
+        yield function.__closure__, sorted(vars(function).items())
+
+    def _class(self, given: type) -> Iterator[Any]:
+        yield from self._place(given)
+        if not (_is_library(given.__module__) and _is_importable(given)):
+            yield type(given), given.__bases__
+            yield [(name, one) for name, one in sorted(vars(given).items()) if _is_own(name)]
+
+    def _place(self, code: Any) -> Iterator[Any]:
+        """The name of a function or class, and the file that it is imported from."""
+        yield code.__qualname__
+        if _is_importable(code):
+            yield code.__module__, self._file(code.__module__)
+
+    def _module(
+        self,
+        given: types.ModuleType | str,
+        members: frozenset[str],
+        seen: frozenset[str] = frozenset(),
+    ) -> list[Any]:
+        """A module as code reads these members of it; a library's is its name."""
+        module = sys.modules.get(given) if isinstance(given, str) else given
+        name = given if isinstance(given, str) else given.__name__
+        if name in seen or _is_library(name):
+            return [name]
+        if module is None:
+            return [name, self._files_from(name, set())]
+        held = vars(module)
+        in_memory = name != "__main__" and _file_of(name) is None
+        read = [one for one in sorted(held) if one in members or (in_memory and _is_own(one))]
+        parts = [
+            (one, self._module(part, members, seen | {name}))
+            if isinstance(part := held[one], types.ModuleType)
+            else (one, part)
+            for one in read
+        ]
+        return [name, self._file(name), parts]
+
+    def _file(self, module: str) -> bytes:
+        """The content of the file of a module of the user's own; nothing for a library's."""
+        if module not in self._contents:
+            file = None if _is_library(module) else _file_of(module)
+            self._contents[module] = b""
+            with contextlib.suppress(OSError):
+                self._contents[module] = file.read_bytes() if file else b""
+        return self._contents[module]
+
+    def _files_from(self, module: str, seen: set[str]) -> list[Any]:
+        """The files of a module that is not loaded, and of those of the user's that it imports."""
+        if module in seen or _is_library(module):
+            return []
+        seen.add(module)
+        content = self._file(module)
+        try:
+            imports = _names_in(compile(content, module, "exec", dont_inherit=True))[2]
+        except FOREIGN:
+            return [content]
+        further = _absolute(imports, module.rpartition(".")[0])
+        return [content, *(self._files_from(name, seen) for name in further)]
+
+
+def _hash(parts: Iterable[bytes]) -> bytes:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.digest()
+
+
+def _cell(cell: types.CellType) -> list[Any]:
+    try:
+        return [cell.cell_contents]
+    except ValueError:  # not filled yet
+        return []
+
+
+def _reduced(value: Any) -> Iterator[Any]:
+    """What an object is pickled as."""
+    import cloudpickle
+
+    known = cloudpickle.CloudPickler.dispatch_table.get(type(value))
+    reduced = known(value) if known else value.__reduce_ex__(4)
+    if isinstance(reduced, str):  # a name of a module; what it wraps is in its attributes
+        reduced = (str(getattr(value, "__module__", "")), reduced, getattr(value, "__dict__", {}))
+    make, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+    if type(state) is dict:
+        state = sorted(state.items(), key=lambda pair: str(pair[0]))
+    yield from (make, arguments, state, list(items or ()), list(pairs or ()))
+
+
+def _array(value: Any) -> list[Any] | None:
+    """Type, shape and content of an array or a tensor; None for anything else."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not hasattr(type(value), "__array__") or is_from(_TABLES, type(value)):
+        return None
+    if isinstance(value, numpy.ndarray) and type(value) is not numpy.ndarray:
+        return None
+    try:
+        array = numpy.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    except FOREIGN:
+        return None
+    content = array.tolist() if array.dtype.hasobject else array.tobytes()
+    return [str(array.dtype), array.shape, content]
+
+
+def _has_config(value: Any) -> bool:
+    """True for a layer or model, and for another object of Keras's own."""
+    if not hasattr(value, "get_config") or not is_from(KERAS, type(value)):
+        return False
+    return hasattr(value, "_flatten_layers") or is_from(KERAS, type(value), inherited=False)
+
+
+def _keras_content(value: Any) -> Iterator[Any]:
+    """Class, configuration and weights; a loss keeps some of its arguments elsewhere."""
+    yield type(value)
+    yield canonical(value.get_config())
+    yield [getattr(value, name, None) for name in ("fn", "_fn", "_fn_kwargs")]
+    yield value.get_weights() if hasattr(value, "get_weights") else []
+    if hasattr(value, "_flatten_layers"):
+        yield [one for _, one in objects_of(value)]
+
+
+def objects_of(model: Any) -> Iterator[tuple[str, Any]]:
+    """Classes of the model and its layers that are not Keras's, and functions that they hold."""
+    for layer in [model, *model._flatten_layers(include_self=False, recursive=True)]:
+        for base in type(layer).__mro__:
+            if base is not object and not is_from(KERAS, base, inherited=False):
+                yield base.__name__, base
+        for value in list(vars(layer).values()):
+            if not isfunction(value) or hasattr(value, "__wrapped__"):
+                continue
+            if (value.__module__ or "").partition(".")[0] not in KERAS:
+                lambda_of = type(layer).__name__ == "Lambda"
+                yield (f"Lambda:{layer.name}" if lambda_of else value.__name__), value
+
+
+def is_from(packages: Iterable[str], kind: type, *, inherited: bool = True) -> bool:
+    """True if a class, or one that it inherits from, comes from one of these packages."""
+    bases = [base for base in kind.__mro__ if base is not object] if inherited else [kind]
+    return any(base.__module__.partition(".")[0] in packages for base in bases)
+
+
+def canonical(config: Any) -> Any:
+    """A configuration without names and numbers that a session counts."""
+    renamed: dict[str, str] = {}
+    counts: dict[str, int] = {}
+
+    def collect(part: Any) -> None:
+        if isinstance(part, Mapping):
+            name = part.get("name")
+            if isinstance(name, str) and name not in renamed:
+                stem = stable(name)
+                counts[stem] = counts.get(stem, 0) + 1
+                renamed[name] = f"{stem}#{counts[stem]}"
+        for each in part.values() if isinstance(part, Mapping) else part:
+            if isinstance(each, (Mapping, list, tuple)):
+                collect(each)
+
+    def replaced(part: Any) -> Any:
+        if isinstance(part, Mapping):
+            if part.get("class_name") == "__lambda__":  # its function is among the objects
+                return "__lambda__"
+            kept = (key for key in part if key not in ("shared_object_id", "date_saved"))
+            return {str(key): replaced(part[key]) for key in sorted(kept, key=str)}
+        if isinstance(part, (list, tuple)):
+            return [replaced(each) for each in part]
+        return renamed.get(part, part) if isinstance(part, str) else part
+
+    collect(config)
+    return replaced(config)
+
+
+def stable(name: str) -> str:
+    """A name without the number that a session gave it."""
+    return re.sub(r"_\d+$", "", name)
+
+
+def _names_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Globals that code reads, members of objects that it names, and modules that it imports."""
+    reads, members, imports = set[str](), set[str](), set[str]()
+    for step in dis.get_instructions(code):
+        if step.opname in _READS:
+            reads.add(step.argval)
+        elif step.opname in _MEMBERS:
+            members.add(step.argval)
+        elif step.opname == "IMPORT_NAME":
+            imports.add(step.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, str):  # as of getattr
+            members.add(constant)
+        elif isinstance(constant, types.CodeType):
+            inner = _names_in(constant)
+            reads, members, imports = reads | inner[0], members | inner[1], imports | inner[2]
+    return frozenset(reads), frozenset(members), frozenset(imports)
+
+
+def _absolute(imports: Iterable[str], package: str) -> list[str]:
+    """Names of imported modules, of which some may be relative to a package."""
+    within = [f"{package}.{name}".rstrip(".") for name in imports if package]
+    return sorted({name for name in [*imports, *within] if name and _file_of(name)})
+
+
+def _is_own(name: str) -> bool:
+    return name not in _OF_PYTHON
+
+
+def _is_importable(code: Any) -> bool:
+    """True if a process that imports its module finds a function or class there."""
+    found: Any = sys.modules.get(code.__module__ or "")
+    if found is None or found.__name__ == "__main__":
+        return False
+    for part in code.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is code
+
+
+_PYTHON_FILES = Path(os.__file__).parent
+
+
+def _is_library(module: str) -> bool:
+    """True for a module of Python's own, and for an installed one."""
+    file = _file_of(module)
+    if file is None:
+        return module.partition(".")[0] in sys.stdlib_module_names
+    installed = {"site-packages", "dist-packages"} & set(file.parts)
+    return bool(installed) or file.is_relative_to(_PYTHON_FILES)
+
+
+def _file_of(module: str) -> Path | None:
+    """The file of a module, loaded or not; None where it has none."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if module not in sys.modules:
+        with contextlib.suppress(*FOREIGN):
+            first, *others = module.split(".")
+            spec = importlib.util.find_spec(first)
+            for number in range(1, len(others) + 1):
+                name = ".".join([first, *others[:number]])
+                places = spec.submodule_search_locations if spec else []
+                spec = importlib.machinery.PathFinder.find_spec(name, list(places or []))
+            file = spec.origin if spec else None
+    return Path(file) if isinstance(file, str) and file not in ("built-in", "frozen") else None
