@@ -14,9 +14,8 @@ from factories import failed_outcome, make_record
 
 import xla_sweeps as xs
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.api.identity import canonical
 from xla_sweeps.api.progress import Line
-from xla_sweeps.api.shipping import _arrays
+from xla_sweeps.api.shipping import _arrays, _canonical
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
@@ -119,8 +118,8 @@ def test_the_session_s_numbers_do_not_count_in_a_configuration() -> None:
         layer = {"name": f"dense_{number}", "shared_object_id": number}
         return {"layers": [layer, {"name": "head"}], "inputs": [[f"dense_{number}", 0, 0]]}
 
-    assert canonical(config(3)) == canonical(config(7))
-    assert canonical(config(3)) != canonical({**config(3), "inputs": [["head", 0, 0]]})
+    assert _canonical(config(3)) == _canonical(config(7))
+    assert _canonical(config(3)) != _canonical({**config(3), "inputs": [["head", 0, 0]]})
 
 
 def test_inputs_give_shapes_dtypes_and_ranges() -> None:

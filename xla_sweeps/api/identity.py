@@ -13,11 +13,9 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import os
-import re
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -53,25 +51,25 @@ _OF_PYTHON = {
 _TABLES = ("pandas", "polars")
 """Libraries whose arrays have more than values: an index, names."""
 
-KERAS = (
-    *("keras", "tf_keras", "tensorflow", "builtins", "abc", "typing", "keras_hub", "keras_cv"),
-)
-"""Packages whose classes every measuring process has."""
 
+def digest_of(content: Any, known: Callable[[Any], Iterable[Any] | None]) -> str:
+    """Sixteen hex digits of what an object is made of.
 
-def digest_of(*content: Any) -> str:
-    """Sixteen hex digits of what these are made of.
+    Args:
+        content: the object.
+        known: what an object is made of where a library keeps more or less in it; None elsewhere.
 
     Raises:
         RecursionError: something is nested too deeply.
     """
-    return _Walk().digest([tuple(sys.version_info[:2]), *content]).hex()[:16]
+    return _Walk(known).digest([tuple(sys.version_info[:2]), content]).hex()[:16]
 
 
 class _Walk:
     """Digests of objects, each computed once."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Callable[[Any], Iterable[Any] | None]) -> None:
+        self._known = known
         self._done: dict[int, tuple[Any, bytes]] = {}
         self._open: dict[int, int] = {}
         self._contents: dict[str, bytes] = {}
@@ -123,11 +121,7 @@ class _Walk:
             return _cell(value)
         if isinstance(value, types.MethodType):
             return value.__func__, value.__self__
-        if _has_config(value):
-            with contextlib.suppress(*FOREIGN):
-                return [*_keras_content(value)]
-        array = _array(value)
-        return [type(value), *(array or _reduced(value))]
+        return [type(value), *(self._known(value) or _array(value) or _reduced(value))]
 
     def _function(self, function: types.FunctionType) -> Iterator[Any]:
         names = function.__globals__
@@ -237,7 +231,9 @@ def _reduced(value: Any) -> Iterator[Any]:
 def _array(value: Any) -> list[Any] | None:
     """Type, shape and content of an array or a tensor; None for anything else."""
     numpy = sys.modules.get("numpy")
-    if numpy is None or not hasattr(type(value), "__array__") or is_from(_TABLES, type(value)):
+    if numpy is None or not hasattr(type(value), "__array__"):
+        return None
+    if type(value).__module__.partition(".")[0] in _TABLES:
         return None
     if isinstance(value, numpy.ndarray) and type(value) is not numpy.ndarray:
         return None
@@ -247,78 +243,6 @@ def _array(value: Any) -> list[Any] | None:
         return None
     content = array.tolist() if array.dtype.hasobject else array.tobytes()
     return [str(array.dtype), array.shape, content]
-
-
-def _has_config(value: Any) -> bool:
-    """True for a layer or model, and for another object of Keras's own."""
-    if not hasattr(value, "get_config") or not is_from(KERAS, type(value)):
-        return False
-    return hasattr(value, "_flatten_layers") or is_from(KERAS, type(value), inherited=False)
-
-
-def _keras_content(value: Any) -> Iterator[Any]:
-    """Class, configuration and weights; a loss keeps some of its arguments elsewhere."""
-    yield type(value)
-    yield canonical(value.get_config())
-    yield [getattr(value, name, None) for name in ("fn", "_fn", "_fn_kwargs")]
-    yield value.get_weights() if hasattr(value, "get_weights") else []
-    if hasattr(value, "_flatten_layers"):
-        yield [one for _, one in objects_of(value)]
-
-
-def objects_of(model: Any) -> Iterator[tuple[str, Any]]:
-    """Classes of the model and its layers that are not Keras's, and functions that they hold."""
-    for layer in [model, *model._flatten_layers(include_self=False, recursive=True)]:
-        for base in type(layer).__mro__:
-            if base is not object and not is_from(KERAS, base, inherited=False):
-                yield base.__name__, base
-        for value in list(vars(layer).values()):
-            if not isfunction(value) or hasattr(value, "__wrapped__"):
-                continue
-            if (value.__module__ or "").partition(".")[0] not in KERAS:
-                lambda_of = type(layer).__name__ == "Lambda"
-                yield (f"Lambda:{layer.name}" if lambda_of else value.__name__), value
-
-
-def is_from(packages: Iterable[str], kind: type, *, inherited: bool = True) -> bool:
-    """True if a class, or one that it inherits from, comes from one of these packages."""
-    bases = [base for base in kind.__mro__ if base is not object] if inherited else [kind]
-    return any(base.__module__.partition(".")[0] in packages for base in bases)
-
-
-def canonical(config: Any) -> Any:
-    """A configuration without names and numbers that a session counts."""
-    renamed: dict[str, str] = {}
-    counts: dict[str, int] = {}
-
-    def collect(part: Any) -> None:
-        if isinstance(part, Mapping):
-            name = part.get("name")
-            if isinstance(name, str) and name not in renamed:
-                stem = stable(name)
-                counts[stem] = counts.get(stem, 0) + 1
-                renamed[name] = f"{stem}#{counts[stem]}"
-        for each in part.values() if isinstance(part, Mapping) else part:
-            if isinstance(each, (Mapping, list, tuple)):
-                collect(each)
-
-    def replaced(part: Any) -> Any:
-        if isinstance(part, Mapping):
-            if part.get("class_name") == "__lambda__":  # its function is among the objects
-                return "__lambda__"
-            kept = (key for key in part if key not in ("shared_object_id", "date_saved"))
-            return {str(key): replaced(part[key]) for key in sorted(kept, key=str)}
-        if isinstance(part, (list, tuple)):
-            return [replaced(each) for each in part]
-        return renamed.get(part, part) if isinstance(part, str) else part
-
-    collect(config)
-    return replaced(config)
-
-
-def stable(name: str) -> str:
-    """A name without the number that a session gave it."""
-    return re.sub(r"_\d+$", "", name)
 
 
 def _names_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:

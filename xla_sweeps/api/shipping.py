@@ -8,29 +8,24 @@ something else there (`backends.tensorflow.sources.shipped`).
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import itertools
+import inspect
 import json
 import math
-import os
 import re
-import shutil
-import stat
 import sys
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.api import identity
-from xla_sweeps.api.border import refusing
+from xla_sweeps.api.border import FOREIGN, refusing
+from xla_sweeps.api.folders import keep, new_folder, unwritten
+from xla_sweeps.api.identity import digest_of
 from xla_sweeps.config.catalog import names
 from xla_sweeps.config.local_model import DTYPES, LARGEST
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, LOCAL
-from xla_sweeps.system import files
 
 SOURCE = '''"""A model that xla_sweeps.measure saved here; content {digest}."""
 from pathlib import Path
@@ -41,6 +36,9 @@ from xla_sweeps.backends.tensorflow.sources import shipped
 def build():
     return shipped.load(Path(__file__).parent)
 '''
+
+_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+"""What a full disk says, in whatever error a library puts it."""
 
 _BUILDER = "give a function that builds it instead: measure(lambda: MyModel(...), inputs)"
 
@@ -169,7 +167,7 @@ def _built(builder: Callable[[], Any], results_dir: Path) -> dict[str, Any]:
     label = str(getattr(builder, "__name__", type(builder).__name__))
     content = {"code.pickle": _pickled({"builder": builder}, label, _INSIDE)}
     label = "model" if label == "<lambda>" else label
-    return _written(results_dir, identity.digest_of(builder), content, label)
+    return _written(results_dir, digest_of(builder, _configured), content, label)
 
 
 def _saved(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> dict[str, Any]:
@@ -180,24 +178,25 @@ def _saved(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> 
         raise ConfigError("model: its inputs are unknown; give a batch: measure(model, inputs)")
     example = _example(model) if inputs is None else inputs
     outputs = _outputs(model, example)  # creates the variables of a subclass
-    with _new_folder(results_dir) as folder:
+    with new_folder(results_dir) as folder:
+        path = folder / f"{id(model):x}.keras"
         with refusing("model: Keras cannot save it", _BUILDER):
             try:
-                model.save(folder / "model.keras")
+                model.save(path)
             except Exception as error:
                 if full := [words for words in _FULL if words in str(error)]:
-                    raise _unwritten(results_dir, full[0]) from error
+                    raise unwritten(results_dir, full[0]) from error
                 raise
-        saved = (folder / "model.keras").read_bytes()
+        saved = path.read_bytes()
     code = {
-        "objects": dict(identity.objects_of(model)),
+        "objects": dict(_objects(model)),
         "legacy": any(base.__module__.startswith("tf_keras") for base in type(model).__mro__),
         "example": _plain_arrays(example),
         "outputs": [np.asarray(output) for output in outputs],
     }
     content = {"model.keras": saved, "code.pickle": _pickled(code, type(model).__name__, _BUILDER)}
-    digest = identity.digest_of(model)
-    return _written(results_dir, digest, content, identity.stable(model.name))
+    digest = digest_of(model, _configured)
+    return _written(results_dir, digest, content, _stable(model.name))
 
 
 def _outputs(model: Any, example: Any) -> list[Any]:
@@ -240,6 +239,84 @@ def _flat(outputs: Any) -> list[Any]:
     return [outputs]
 
 
+def _configured(value: Any) -> list[Any] | None:
+    """Configuration and weights of a layer, a model, or another object of Keras's own; or None.
+
+    A loss keeps some of its arguments elsewhere.
+    """
+    is_layer = hasattr(value, "_flatten_layers")
+    kinds = type(value).__mro__[:-1] if is_layer else (type(value),)
+    if not hasattr(value, "get_config") or not any(map(_is_of_library, kinds)):
+        return None
+    with contextlib.suppress(*FOREIGN):
+        return [
+            _canonical(value.get_config()),
+            [getattr(value, name, None) for name in ("fn", "_fn", "_fn_kwargs")],
+            value.get_weights() if hasattr(value, "get_weights") else [],
+            [one for _, one in _objects(value)] if is_layer else [],
+        ]
+    return None
+
+
+def _objects(model: Any) -> Iterator[tuple[str, Any]]:
+    """Classes of the model and its layers that are not Keras's, and functions that they hold."""
+    for layer in [model, *model._flatten_layers(include_self=False, recursive=True)]:
+        for base in type(layer).__mro__:
+            if not _is_of_library(base):
+                yield base.__name__, base
+        for value in list(vars(layer).values()):
+            if inspect.isfunction(value) and not (
+                hasattr(value, "__wrapped__") or _is_of_library(value)
+            ):
+                lambda_of = type(layer).__name__ == "Lambda"
+                yield (f"Lambda:{layer.name}" if lambda_of else value.__name__), value
+
+
+def _is_of_library(code: Any) -> bool:
+    """True for a class or function that every measuring process has."""
+    return (code.__module__ or "").partition(".")[0] in _LIBRARIES
+
+
+_LIBRARIES = (
+    *("keras", "tf_keras", "tensorflow", "builtins", "abc", "typing", "keras_hub", "keras_cv"),
+)
+
+
+def _canonical(config: Any) -> Any:
+    """A configuration without names and numbers that a session counts."""
+    renamed: dict[str, str] = {}
+    counts: dict[str, int] = {}
+
+    def collect(part: Any) -> None:
+        if isinstance(part, Mapping):
+            name = part.get("name")
+            if isinstance(name, str) and name not in renamed:
+                stem = _stable(name)
+                counts[stem] = counts.get(stem, 0) + 1
+                renamed[name] = f"{stem}#{counts[stem]}"
+        for each in part.values() if isinstance(part, Mapping) else part:
+            if isinstance(each, (Mapping, list, tuple)):
+                collect(each)
+
+    def replaced(part: Any) -> Any:
+        if isinstance(part, Mapping):
+            if part.get("class_name") == "__lambda__":  # its function is among the objects
+                return "__lambda__"
+            kept = (key for key in part if key not in ("shared_object_id", "date_saved"))
+            return {str(key): replaced(part[key]) for key in sorted(kept, key=str)}
+        if isinstance(part, (list, tuple)):
+            return [replaced(each) for each in part]
+        return renamed.get(part, part) if isinstance(part, str) else part
+
+    collect(config)
+    return replaced(config)
+
+
+def _stable(name: str) -> str:
+    """A name without the number that a session gave it."""
+    return re.sub(r"_\d+$", "", name)
+
+
 def _pickled(content: Mapping[str, Any], label: str, hint: str) -> bytes:
     import cloudpickle
 
@@ -258,78 +335,13 @@ def _written(
     """
     places = json.dumps([place or str(Path.cwd()) for place in sys.path])
     own = {"path.json": places.encode(), "model.py": SOURCE.format(digest=digest).encode()}
-    with _new_folder(results_dir) as made:
+    with new_folder(results_dir) as made:
         for name, data in {**content, **own}.items():
             (made / name).write_bytes(data)
-        folder = _kept(made, digest)
+        folder = keep(made, digest)
     return {
         "model": LOCAL,
         "path": f"{folder / 'model.py'}:build",
         "trust_code": True,
         "model.variant": re.sub(r"\W", "_", label),
     }
-
-
-@contextlib.contextmanager
-def _new_folder(results_dir: Path) -> Iterator[Path]:
-    """A folder below `models` that is removed at the end, unless it was renamed.
-
-    Raises:
-        ConfigError: it cannot be written.
-    """
-    made = None
-    try:
-        models = files.folder_in(results_dir.expanduser(), "models")
-        made = models / f".{uuid.uuid4().hex}.tmp"
-        made.mkdir()
-        yield made
-    except OSError as error:
-        raise _unwritten(results_dir, error.strerror or error) from error
-    finally:
-        if made:
-            shutil.rmtree(made, ignore_errors=True)
-
-
-_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
-"""What a full disk says, in whatever error a library puts it."""
-
-
-def _unwritten(results_dir: Path, reason: object) -> ConfigError:
-    return ConfigError(f"results_dir={results_dir}: cannot save the model: {reason}")
-
-
-_OURS: dict[Path, Mapping[str, str]] = {}
-"""Hashes of the files in each folder that this process wrote: the same model, once more pickled."""
-
-
-def _kept(made: Path, digest: str) -> Path:
-    """The folder of these files: one that holds them, or this one under a free name."""
-    new = _hashes(made, sorted(file.name for file in made.iterdir()))
-    for number in itertools.count(1):
-        folder = made.with_name(digest if number == 1 else f"{digest}-{number}")
-        try:
-            made.rename(folder)
-        except OSError:
-            if not os.path.lexists(folder):
-                raise
-        else:
-            _OURS[folder.absolute()] = new
-            return folder
-        ours = _OURS.get(folder.absolute(), new)
-        if _hashes(folder, [*new]) in (new, ours) and ours.get("path.json") == new["path.json"]:
-            return folder
-    raise AssertionError("numbers end")
-
-
-def _hashes(folder: Path, names: Sequence[str]) -> Mapping[str, str]:
-    """Hashes of files in a folder; none where it is a link, or one of them cannot be read."""
-    with contextlib.suppress(OSError):
-        if stat.S_ISDIR(folder.lstat().st_mode):
-            paths = {name: folder / name for name in names}
-            return {
-                name: hashlib.sha256(
-                    files.read_regular(path, limit=path.lstat().st_size)
-                ).hexdigest()
-                for name, path in paths.items()
-            }
-    return {}
