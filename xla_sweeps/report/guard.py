@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from xla_sweeps.analysis.guard import LOOK, Change
+from xla_sweeps.analysis.guard import LOOK
 from xla_sweeps.measure.guard import NO_TURNS, GuardResult
 from xla_sweeps.measure.sides import Side, differences
 from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.system.text import counted
 
 MARKER = "<!-- xla-sweeps-guard verdict={verdict} -->"
 """First line of the Markdown, by which the action finds verdict and earlier comment."""
@@ -19,11 +21,11 @@ MOST_CHARACTERS = 60_000
 UNJUDGED, BROKE = "unjudged", "broke"
 
 _WORST = (
-    *(BROKE, Verdict.SLOWER, Verdict.AMBIGUOUS, UNJUDGED, Verdict.FASTER, Verdict.EQUIVALENT),
+    *(BROKE, Verdict.SLOWER, UNJUDGED, Verdict.AMBIGUOUS, Verdict.FASTER, Verdict.EQUIVALENT),
 )
 
 ANSWERS = {
-    BROKE: "After no longer runs in every mode.",
+    BROKE: "After fails in a mode that runs before.",
     Verdict.SLOWER: "After is slower.",
     Verdict.FASTER: "After is faster.",
     Verdict.EQUIVALENT: "After is as fast as before, to within {detect}.",
@@ -32,13 +34,13 @@ ANSWERS = {
 }
 
 
-def verdict_of(result: GuardResult) -> str:
-    """The worst verdict of the modes."""
-    verdicts: list[str] = [str(change.verdict) for change in result.changes]
-    verdicts += [BROKE] * bool(result.broken)
-    missing = {*result.plan.modes} - {change.mode for change in result.changes}
-    verdicts += [UNJUDGED] * bool(missing - {*result.broken})
-    return min(verdicts, key=[*map(str, _WORST)].index)
+def verdicts_of(result: GuardResult) -> dict[str, str]:
+    """The verdict on each mode."""
+    changed = {change.mode: str(change.verdict) for change in result.changes}
+    return {
+        mode: BROKE if mode in result.broken else changed.get(mode, UNJUDGED)
+        for mode in result.plan.modes
+    }
 
 
 def document_of(result: GuardResult, command: str) -> dict[str, Any]:
@@ -49,13 +51,13 @@ def document_of(result: GuardResult, command: str) -> dict[str, Any]:
         command: the command that repeats it.
     """
     plan = result.plan
-    changes = {change.mode: change for change in result.changes}
+    verdicts = verdicts_of(result)
     return {
-        "verdict": verdict_of(result),
+        "verdict": min(verdicts.values(), key=[*map(str, _WORST)].index),
         "detect": plan.detect,
         "model": plan.before.settings.trial.model.name,
         "device": plan.before.settings.device.name,
-        "modes": [_mode(mode, changes.get(mode), result) for mode in plan.modes],
+        "modes": [_mode(mode, verdict, result) for mode, verdict in verdicts.items()],
         "before": _side(plan.before),
         "after": _side(plan.after),
         "differences": differences(plan.before, plan.after, result.models),
@@ -71,17 +73,20 @@ def document_of(result: GuardResult, command: str) -> dict[str, Any]:
     }
 
 
-def _mode(mode: str, change: Change | None, result: GuardResult) -> dict[str, Any]:
-    if change is None:
-        verdict = BROKE if mode in result.broken else UNJUDGED
-        return {"mode": mode, "verdict": verdict, "failures": result.failures.get(mode, {})}
+def _mode(mode: str, verdict: str, result: GuardResult) -> dict[str, Any]:
+    """A mode's verdict and figures; failures of every pair that tried it, if there are any."""
+    figures = ("change", "low", "high", "missed", "confidence", "spread", "pairs")
+    failures = result.failures.get(mode, [])
     return {
         "mode": mode,
-        "verdict": str(change.verdict),
+        "verdict": verdict,
         **{
             name: round(getattr(change, name), 5)
-            for name in ("change", "low", "high", "missed", "confidence", "spread", "pairs")
+            for change in result.changes
+            if change.mode == mode
+            for name in figures
         },
+        **({"failures": failures} if any(failures) else {}),
     }
 
 
@@ -123,8 +128,15 @@ def markdown_of(document: dict[str, Any]) -> str:
 
 
 def answer_of(document: dict[str, Any]) -> str:
-    """One sentence."""
-    return ANSWERS[document["verdict"]].format(detect=f"{100 * document['detect']:g} %")
+    """What the guard says, in a sentence, and the modes on which it says nothing."""
+    open_ = [mode["mode"] for mode in document["modes"] if mode["verdict"] == UNJUDGED]
+    if len(open_) == len(document["modes"]):
+        return ANSWERS[UNJUDGED]
+    rest = f"Not every mode could be judged: {', '.join(open_)}." if open_ else ""
+    if document["verdict"] == UNJUDGED:
+        return rest
+    answer = ANSWERS[document["verdict"]].format(detect=f"{100 * document['detect']:g} %")
+    return f"{answer} {rest}".rstrip()
 
 
 def _table(heads: Sequence[str], rows: Any) -> list[str]:
@@ -149,11 +161,23 @@ def _percent(change: float) -> str:
 
 
 def _failures(document: dict[str, Any]) -> list[str]:
-    return [
-        f"{mode['mode']}: {side} fails: {' '.join(message.split())}"
-        for mode in document["modes"]
-        for side, message in mode.get("failures", {}).items()
-    ]
+    """In how many pairs each side of a mode failed, by the message; what a verdict lacks."""
+    lines = []
+    for mode in document["modes"]:
+        pairs = mode.get("failures", [])
+        counts = Counter(one for failed in pairs for one in failed.items())
+        tried = counted(len(pairs), "pair")
+        lines += [
+            f"{mode['mode']}: {side} fails in {count} of {tried}: {' '.join(message.split())}"
+            for (side, message), count in counts.items()
+        ]
+        if mode["verdict"] == UNJUDGED:
+            kept = sum(mode["mode"] in pair["log_ratios"] for pair in document["pairs"])
+            lines.append(
+                f"{mode['mode']}: {counted(kept, 'pair')} gave a time on both sides; {LOOK} in "
+                "both orders are needed"
+            )
+    return lines
 
 
 def _notes(document: dict[str, Any]) -> list[str]:
