@@ -20,6 +20,7 @@ from xla_sweeps.report.terminal.console import duration, progress_console, say, 
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.overrides import keys_of
+from xla_sweeps.system.text import displayable
 
 FAIL_ON = ("slower", "faster", "broke", "unjudged")
 
@@ -86,7 +87,8 @@ def _announce(plan: Plan) -> None:
     console = progress_console()
     for side in (plan.before, plan.after):
         own = f"  {' '.join(side.own)}" if side.own else ""
-        say(f"{side.name:6}  {side.python}  in {side.folder}{own}", console=console)
+        text = f"{side.name:6}  {side.python}  in {side.folder}{own}"
+        say(displayable(text), console=console)
     say(
         f"modes   {', '.join(plan.modes)}; one pair of processes that does not count, then {LOOK} "
         f"to {MAX_PAIRS} pairs, at most {duration(plan.budget_s)} in all",

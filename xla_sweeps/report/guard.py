@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from xla_sweeps.analysis.guard import LOOK
 from xla_sweeps.measure.guard import NO_TURNS, GuardResult
 from xla_sweeps.measure.sides import Side, differences
+from xla_sweeps.report.markdown import CHARACTERS, code, escape, table
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.system.text import counted
+from xla_sweeps.system.text import counted, displayable
 
 MARKER = "<!-- xla-sweeps-guard verdict={verdict} -->"
 """First line of the Markdown, by which the action finds verdict and earlier comment."""
 
 MOST_CHARACTERS = 60_000
 """Of the Markdown: a comment on GitHub takes 65,536."""
+
+MESSAGE_CHARACTERS = 1000
 
 UNJUDGED, BROKE = "unjudged", "broke"
 
@@ -102,29 +105,30 @@ def text_of(document: dict[str, Any]) -> str:
     lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     lines += ["", *_failures(document)]
     lines += [f"{name}: {old} -> {new}" for name, (old, new) in document["differences"].items()]
-    return "\n".join([*lines, *_notes(document), f"again: {document['command']}", ""])
+    lines += [*_notes(document), f"again: {document['command']}"]
+    return "".join(f"{displayable(line)}\n" for line in lines)
 
 
 def markdown_of(document: dict[str, Any]) -> str:
     """The report as Markdown, for a job's summary or a comment."""
-    title = f"### `{document['model']}` on {document['device']}"
     lines = [
         MARKER.format(verdict=document["verdict"]),
-        title,
+        f"### {code(document['model'], CHARACTERS)} on {escape(document['device'])}",
         "",
-        f"**{answer_of(document)}**",
+        f"**{escape(answer_of(document))}**",
+        "",
+        *table(("mode", "verdict", "time per call", "interval"), map(_cells, document["modes"])),
+        "",
+        *(f"- {escape(line, MESSAGE_CHARACTERS)}" for line in _failures(document)),
         "",
     ]
-    lines += _table(
-        ("mode", "verdict", "time per call", "interval"), map(_cells, document["modes"])
-    )
-    lines += ["", *(f"- {line}" for line in _failures(document)), ""]
     if document["differences"]:
-        rows = ((name, *map(_code, pair)) for name, pair in document["differences"].items())
-        lines += [*_table(("differs", "before", "after"), rows), ""]
-    lines += [*(f"- {line}" for line in _notes(document)), "", _code(document["command"]), ""]
-    text = "\n".join(lines)
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}\n…\n"
+        rows = ((name, *pair) for name, pair in document["differences"].items())
+        lines += [*table(("differs", "before", "after"), rows), ""]
+    lines += [*(f"- {escape(line)}" for line in _notes(document)), "", code(document["command"])]
+    sizes = accumulate(len(line) + 1 for line in lines)
+    kept = [line for line, size in zip(lines, sizes, strict=True) if size <= MOST_CHARACTERS]
+    return "\n".join([*kept, "…"] if len(kept) < len(lines) else kept) + "\n"
 
 
 def answer_of(document: dict[str, Any]) -> str:
@@ -137,15 +141,6 @@ def answer_of(document: dict[str, Any]) -> str:
         return rest
     answer = ANSWERS[document["verdict"]].format(detect=f"{100 * document['detect']:g} %")
     return f"{answer} {rest}".rstrip()
-
-
-def _table(heads: Sequence[str], rows: Any) -> list[str]:
-    lines = (heads, ["---"] * len(heads), *rows)
-    return [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in lines]
-
-
-def _code(text: str) -> str:
-    return f"`{text.replace('`', chr(39))}`"
 
 
 def _cells(mode: dict[str, Any]) -> tuple[str, str, str, str]:
