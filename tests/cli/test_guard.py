@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from paths import ROOT, SUPPORT
 
 from xla_sweeps import __version__
+from xla_sweeps.analysis.guard import LOOK
 from xla_sweeps.cli.guard import guard_command
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.guard import MARKER, MOST_CHARACTERS, markdown_of
@@ -145,17 +147,39 @@ def test_a_mode_that_breaks_fails_the_guard_and_the_others_are_judged(folders: P
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith(MARKER.format(verdict="broke"))
     assert "| fake_xla | broke | — | — |" in done.stdout
-    assert "fake_xla: after fails: " in done.stdout
+    assert "fake_xla: after fails in 1 of 1 pair: " in done.stdout
     assert "| fake_graph | broke" not in done.stdout
     assert "nothing known differs" in done.stdout
 
 
-def test_a_side_that_never_ran_leaves_nothing_to_judge(folders: Path) -> None:
+@pytest.mark.parametrize(("fail_on", "code"), [("broke", 3), ("unjudged", 1)])
+def test_a_side_that_never_ran_leaves_nothing_to_judge(
+    folders: Path, fail_on: str, code: int
+) -> None:
     (folders / "a" / "fault").write_text("fake_xla:crash")
-    done = guard(folders, "--fail-on=slower", "--fail-on=broke", modes="fake_xla")
-    assert done.returncode == 3, done.stderr
+    done = guard(folders, "--fail-on=slower", f"--fail-on={fail_on}", modes="fake_xla")
+    assert done.returncode == code, done.stderr
     assert "Nothing could be judged." in done.stdout
     assert "fake_xla: before fails" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("side", "fail_on", "code", "says"),
+    [
+        ("b", "slower,broke", 1, r"fake_xla: after fails in (\d+) of \d+ pairs: FakeWork has"),
+        ("a", "slower,broke", 3, r"fake_xla: before fails in (\d+) of \d+ pairs: FakeWork has"),
+    ],
+)
+def test_a_mode_that_fails_after_the_first_pair_never_passes_in_silence(
+    folders: Path, side: str, fail_on: str, code: int, says: str
+) -> None:
+    (folders / side / "fault").write_text("fake_xla:later")
+    done = guard(folders, "--fail-on", fail_on, "--detect", "100%")
+    assert done.returncode == code, done.stderr
+    failed = re.search(says, done.stdout)
+    assert failed, done.stdout
+    assert int(failed[1]) >= LOOK
+    assert "Nothing could be judged" not in done.stdout
 
 
 def test_a_budget_below_one_look_is_refused_with_what_is_needed(folders: Path) -> None:
@@ -173,7 +197,7 @@ def test_modes_of_two_frameworks_are_refused(folders: Path) -> None:
 def test_a_report_fits_a_comment() -> None:
     document = {
         **{"model": "m", "device": "d", "verdict": "broke", "detect": 0.05, "differences": {}},
-        "modes": [{"mode": "xla", "verdict": "broke", "failures": {"after": "x|" * 50_000}}],
+        "modes": [{"mode": "xla", "verdict": "broke", "failures": [{"after": "x|" * 50_000}]}],
         **{"pairs": [], "contaminated_pairs": 0, "took_turns": True, "command": "c"},
     }
     assert len(markdown_of(document)) < MOST_CHARACTERS + 10

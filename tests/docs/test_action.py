@@ -176,11 +176,17 @@ def test_without_report_verdict_or_pull_request_there_is_no_comment(
     assert "--method" not in "".join(calls)
 
 
-def test_a_long_report_is_cut(home: Path) -> None:
-    report = MARKER.format(verdict="faster") + "\n" + "x" * 200_000
+@pytest.mark.parametrize("text", ["x", "&", "é<", "\n"])
+def test_a_long_report_is_cut_after_it_is_escaped(home: Path, text: str) -> None:
+    report = MARKER.format(verdict="faster") + "\n" + text * 200_000
     _, comment = commented(home, report, NUMBER="3")
-    assert 29_000 < len(comment) < 31_000
+    assert 29_000 < len(comment.encode()) < 31_000
     assert comment.endswith("</pre>\n")
+
+
+def test_a_verdict_of_many_letters_is_none(home: Path) -> None:
+    _, comment = commented(home, MARKER.format(verdict="a" * 70_000), NUMBER="3")
+    assert comment == ""
 
 
 def test_workflows_fit_together_and_run_nothing_of_a_fork_with_rights() -> None:

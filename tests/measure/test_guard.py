@@ -21,6 +21,7 @@ from xla_sweeps.measure import guard
 from xla_sweeps.measure.guard import GuardResult, Plan, run_guard
 from xla_sweeps.measure.replicate import ReplicateResult
 from xla_sweeps.measure.sides import Side, differences
+from xla_sweeps.report.guard import document_of, text_of, verdicts_of
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
 from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import ReplicateJob, TrackerSettings
@@ -116,7 +117,7 @@ def test_sides_that_do_not_fit_into_memory_together_run_one_after_the_other(
     )
     result = guarded(machine, monkeypatch)
     assert not result.together
-    assert not result.failures
+    assert not any(any(pairs) for pairs in result.failures.values())
     alone = [("before",), ("after",), ("after",), ("before",)]
     assert machine.sides == [("before", "after"), *alone[:2], *alone, *alone]
     assert [str(change.verdict) for change in result.changes] == ["slower", "slower"]
@@ -134,24 +135,72 @@ def test_a_mode_that_breaks_is_measured_no_more(monkeypatch: pytest.MonkeyPatch)
         monkeypatch,
     )
     assert result.broken == ["xla"]
-    assert result.failures == {"xla": {"after": "it crashed"}}
+    assert result.failures["xla"] == [{"after": "it crashed"}]
     assert [change.mode for change in result.changes] == ["graph"]
     assert result.changes[0].confidence == pytest.approx(1 - 0.0116)
 
 
-def test_a_pair_that_fails_now_and_then_does_not_count_and_ends_nothing(
+def failing(places: str, *replicates: int) -> Callable[..., ModeOutcome | None]:
+    """XLA that fails on these sides in these replicates, of which 1 does not count."""
+    crash = failed_outcome(Status.CRASHED, "it crashed")
+    return lambda place, mode, n, alive: (
+        crash if mode == "xla" and place in places.split() and n in replicates else None
+    )
+
+
+@pytest.mark.parametrize("replicates", [(2, 3, 4, 5), (3,), (2, 4, 6, 8), (1,)])
+def test_a_mode_that_fails_after_in_any_pair_is_broken_and_each_failure_is_kept(
+    replicates: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = guarded(
+        Machine({"before": 1.0, "after": 1.0}, fails=failing("after", *replicates)), monkeypatch
+    )
+    assert result.broken == ["xla"]
+    assert verdicts_of(result) == {"graph": "equivalent", "xla": "broke"}
+    assert len(result.pairs) == LOOK
+    tried = 1 if replicates == (1,) else 1 + LOOK
+    expected = [{"after": "it crashed"} if n in replicates else {} for n in range(1, 1 + tried)]
+    assert result.failures["xla"] == expected
+    count = sum(map(bool, expected))
+    text = text_of(document_of(result, "again"))
+    assert f"xla: after fails in {count} of {tried} pair" in text
+    assert "it crashed" in text
+    assert text.startswith("After fails in a mode that runs before.")
+
+
+@pytest.mark.parametrize(("places", "judged"), [("before", 7), ("before after", 7)])
+def test_a_failure_of_the_baseline_breaks_nothing_and_is_told(
+    places: str, judged: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = guarded(Machine({"before": 1.0, "after": 1.2}, fails=failing(places, 3)), monkeypatch)
+    assert verdicts_of(result) == {"graph": "slower", "xla": "slower"}
+    assert [change.pairs for change in result.changes] == [8, judged]
+    text = text_of(document_of(result, "again"))
+    for name in places.split():
+        assert f"xla: {name} fails in 1 of 9 pairs: it crashed" in text
+
+
+@pytest.mark.parametrize("places", ["before", "before after"])
+def test_what_could_not_be_judged_is_named_and_what_was_is_not_denied(
+    places: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = failing(places, *range(2, 99))
+    result = guarded(Machine({"before": 1.0, "after": 1.0}, fails=fails), monkeypatch)
+    assert verdicts_of(result) == {"graph": "equivalent", "xla": "unjudged"}
+    document = document_of(result, "again")
+    assert document["verdict"] == "unjudged"
+    text = text_of(document)
+    assert text.startswith("Not every mode could be judged: xla.")
+    assert "Nothing could be judged" not in text
+    assert f"xla: 0 pairs gave a time on both sides; {LOOK} in both orders are needed" in text
+
+
+def test_pairs_of_one_order_only_are_no_ground_for_a_verdict(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    crash = failed_outcome(Status.CRASHED)
-    result = guarded(
-        Machine(
-            {"before": 1.0, "after": 1.2},
-            fails=lambda place, mode, n, alive: crash if n == 3 and place == "after" else None,
-        ),
-        monkeypatch,
-    )
-    assert [len(pair.ratios) for pair in result.pairs] == [2, 0, 2, 2, 2, 2, 2, 2]
-    assert [change.pairs for change in result.changes] == [7, 7]
+    machine = Machine({"before": 1.0, "after": 1.2}, fails=failing("before", *range(2, 99, 2)))
+    result = guarded(machine, monkeypatch)
+    assert verdicts_of(result) == {"graph": "slower", "xla": "unjudged"}
 
 
 def test_nothing_is_judged_after_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,9 @@
 
 Started as `python fake_backend.py ARGUMENTS`, it is xla-sweeps with two backends more, each of six
 modes: `fake_xla`, `other_xla`. $FAKE_FAULT, or a file `fault` of the current folder, is what goes
-wrong in a mode: `fake_xla:wrong`, `fake_xla:absent` or `fake_xla:crash`. A file `repeat` says how
-often a call computes. `fake:build` is a fault of a backend, `adopt` of both.
+wrong in a mode: `fake_xla:wrong`, `fake_xla:absent`, `fake_xla:crash`, or `fake_xla:later` from its
+second start in the folder on. A file `repeat` says how often a call computes. `fake:build` is a
+fault of a backend, `adopt` of both.
 """
 
 from __future__ import annotations
@@ -91,6 +92,14 @@ def _own(name: str, default: str) -> str:
     return file.read_text().strip() if file.is_file() else default
 
 
+def _has_started() -> bool:
+    """True from the second call in the current folder on."""
+    started = Path("started")
+    known = started.exists()
+    started.touch()
+    return known
+
+
 @dataclass
 class FakeExecutable:
     """A product of matrices."""
@@ -126,7 +135,7 @@ class FakeExecutable:
     def first_call_s(self) -> float:
         if self.is_to("crash"):
             os.kill(os.getpid(), signal.SIGSEGV)
-        if self.is_to("unknown"):
+        if self.is_to("unknown") or (self.is_to("later") and _has_started()):
             raise ValueError("no fake kernel for MatMul")
         begun = time.perf_counter()
         self.step()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -328,15 +329,77 @@ def test_the_power_limit_that_was_set_is_part_of_a_gpus_identity() -> None:
     assert one == other, "what a site's power manager enforces for a while splits no trial"
 
 
+GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always", "-C")
+
+
+def checkout(folder: Path) -> Path:
+    """A checkout of one commit with one file."""
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    (folder / "model.py").write_text("one")
+    for words in (["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*GIT, folder, *words], check=True)
+    return folder
+
+
+def plant(folder: Path, proof: Path) -> None:
+    """Name a program in every place of a checkout's configuration where Git may run one."""
+    program = proof.with_suffix(".sh")
+    program.write_text(f"#!/bin/sh\necho $0 $* >> {proof}\ncat\n")
+    program.chmod(0o755)
+    git = Path(
+        subprocess.run(
+            [*GIT, folder, "rev-parse", "--absolute-git-dir"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+    )
+    (git / "info").mkdir(exist_ok=True)
+    (git / "info" / "attributes").write_text("* filter=evil diff=evil merge=evil\n")
+    (git / "hooks").mkdir(exist_ok=True)
+    for hook in ("post-index-change", "fsmonitor-watchman", "reference-transaction"):
+        (git / "hooks" / hook).symlink_to(program)
+    for name in (
+        *("filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "diff.evil.textconv"),
+        *("diff.evil.command", "diff.external", "core.fsmonitor", "core.pager", "pager.status"),
+        *("core.sshCommand", "core.editor", "merge.evil.driver", "alias.rev-parse", "gpg.program"),
+    ):
+        subprocess.run([*GIT, folder, "config", name, str(program)], check=True)
+
+
+@pytest.mark.parametrize("kind", ["plain", "worktree", "submodule"])
+def test_the_commit_of_a_folder_is_told_without_a_program_that_the_folder_names(
+    tmp_path: Path, kind: str
+) -> None:
+    proof = tmp_path / "proof"
+    folder = checkout(tmp_path / "own")
+    planted = folder
+    if kind == "worktree":
+        subprocess.run([*GIT, folder, "worktree", "add", "-q", tmp_path / "two"], check=True)
+        folder = planted = tmp_path / "two"
+    elif kind == "submodule":
+        other = checkout(tmp_path / "other")
+        subprocess.run([*GIT, folder, "submodule", "--quiet", "add", other, "sub"], check=True)
+        subprocess.run([*GIT, folder, "commit", "-qm", "second"], check=True)
+        planted = folder / "sub"
+    clean = commit_of(folder)
+    assert re.fullmatch(r"[0-9a-f]{12}", clean)
+    plant(planted, proof)
+    os.utime(planted / "model.py", (1, 1))
+    assert commit_of(folder) == clean
+    (planted / "model.py").write_text("two")
+    assert commit_of(folder) == (clean if kind == "submodule" else f"{clean}+dirty")
+    assert not proof.exists(), proof.read_text()
+    (folder / "sub.d").mkdir()
+    assert commit_of(folder / "sub.d").startswith(clean)
+    assert commit_of(tmp_path) == ""
+
+
 def test_a_hooks_variables_do_not_name_another_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C"]
-    for name in ("own", "other"):
-        subprocess.run(["git", "init", "-q", tmp_path / name], check=True)
-        commit = [*made, tmp_path / name, "commit", "-q", "--allow-empty", "-m", name]
-        subprocess.run(commit, check=True)
-    own = commit_of(tmp_path / "own")
+    own = commit_of(checkout(tmp_path / "own"))
     assert own
+    checkout(tmp_path / "other")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
     assert commit_of(tmp_path / "own") == own

@@ -79,6 +79,12 @@ def looks_within(pairs: float) -> int:
     return max(0, min(len(LEVELS), int(pairs // LOOK)))
 
 
+def is_enough(pairs: Sequence[Pair], mode: str) -> bool:
+    """True if a verdict on a mode can be given: a look's pairs measured it, in both orders."""
+    orders = [pair.before_first for pair in pairs if mode in pair.ratios]
+    return len(orders) >= LOOK and len(set(orders)) == 2
+
+
 def is_settled(changes: Sequence[Change]) -> bool:
     """True if no further pair is needed: every mode has a verdict."""
     return all(change.verdict is not Verdict.AMBIGUOUS for change in changes)
@@ -91,7 +97,7 @@ def judge(pairs: Sequence[Pair], mode: str, *, looks: int, modes: int, detect: f
     slower where the interval has one sign.
 
     Args:
-        pairs: at least three that measured the mode, in both orders.
+        pairs: enough for a verdict.
         mode: its label.
         looks: how many looks were planned.
         modes: how many modes are judged, which share the level.

@@ -15,19 +15,20 @@ from xla_sweeps.errors import LEFT_CODE, unknown_name
 from xla_sweeps.measure.guard import GuardResult, Plan, judged_modes, run_guard
 from xla_sweeps.measure.sides import Side, require_comparable, side_of
 from xla_sweeps.report import export
-from xla_sweeps.report.guard import document_of, markdown_of, text_of
+from xla_sweeps.report.guard import UNJUDGED, document_of, markdown_of, text_of, verdicts_of
 from xla_sweeps.report.terminal.console import duration, progress_console, say, warn
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.overrides import keys_of
+from xla_sweeps.system.text import displayable
 
-FAIL_ON = ("slower", "faster", "broke")
+FAIL_ON = ("slower", "faster", "broke", "unjudged")
 
 _UNITS = {"s": 1, "min": 60, "h": 3600}
 
 
 def guard_command(arguments: Sequence[str]) -> int:
-    """Measure both sides in turns; exit code 1 if --fail-on is met, 3 if nothing was judged."""
+    """Measure both sides in turns; exit code 1 if --fail-on is met, 3 if a mode is unjudged."""
     options = _parser().parse_intermixed_args(list(arguments))
     conditions = [word for text in options.fail_on for word in text.split(",") if word]
     for condition in conditions:
@@ -61,9 +62,9 @@ def guard_command(arguments: Sequence[str]) -> int:
 
 
 def _exit_code(result: GuardResult, conditions: Sequence[str]) -> int:
-    verdicts = {str(change.verdict) for change in result.changes}
-    met = verdicts & {*conditions} or ("broke" in conditions and result.broken)
-    return 1 if met else 0 if result.changes or result.broken else LEFT_CODE
+    """1 where a mode meets a condition, also one that broke with a clear change; else 3 or 0."""
+    verdicts = {*verdicts_of(result).values(), *(str(one.verdict) for one in result.changes)}
+    return 1 if verdicts & {*conditions} else LEFT_CODE if UNJUDGED in verdicts else 0
 
 
 def _plan(before: Side, after: Side, options: argparse.Namespace) -> Plan:
@@ -86,7 +87,8 @@ def _announce(plan: Plan) -> None:
     console = progress_console()
     for side in (plan.before, plan.after):
         own = f"  {' '.join(side.own)}" if side.own else ""
-        say(f"{side.name:6}  {side.python}  in {side.folder}{own}", console=console)
+        text = f"{side.name:6}  {side.python}  in {side.folder}{own}"
+        say(displayable(text), console=console)
     say(
         f"modes   {', '.join(plan.modes)}; one pair of processes that does not count, then {LOOK} "
         f"to {MAX_PAIRS} pairs, at most {duration(plan.budget_s)} in all",
@@ -101,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         "guard",
         "Measures two environments in pairs of fresh processes that take turns block by block. "
         "Exit code 0 if no condition of --fail-on is met, 1 if one is, 2 if the request cannot be "
-        "carried out, 3 if nothing could be judged.",
+        "carried out, 3 if a mode could not be judged.",
     )
     parser.add_argument(
         "overrides", nargs="*", metavar="KEY=VALUE", help="options of a trial, of both sides"

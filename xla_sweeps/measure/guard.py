@@ -64,7 +64,8 @@ class GuardResult:
         looks: how many were planned; 0 before that.
         pairs: those that count.
         changes: at the last look, of the modes that both sides measured.
-        failures: of modes in the first pair: the message of each side that failed, by its name.
+        failures: of each mode, for each pair that tried it, the one that does not count first: the
+            message of each side that failed, by its name.
         models: as built, by the name of the side.
         together: whether the sides took turns block by block.
         contaminated: pairs that other load contaminated.
@@ -76,7 +77,7 @@ class GuardResult:
     looks: int = 0
     pairs: list[Pair] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
-    failures: dict[str, dict[str, str]] = field(default_factory=dict)
+    failures: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     models: dict[str, ModelFacts] = field(default_factory=dict)
     together: bool = True
     contaminated: int = 0
@@ -85,8 +86,19 @@ class GuardResult:
 
     @property
     def broken(self) -> list[str]:
-        """Modes that run before and fail after."""
-        return [mode for mode, failed in self.failures.items() if [*failed] == ["after"]]
+        """Modes that fail after where they run before, more often than the other way round."""
+        return [
+            mode
+            for mode, pairs in self.failures.items()
+            if sum([*failed] == ["after"] for failed in pairs)
+            > sum([*failed] == ["before"] for failed in pairs)
+        ]
+
+    @property
+    def judged(self) -> list[str]:
+        """Modes with a change, or broken: all others could not be judged so far."""
+        changed = {change.mode for change in self.changes}
+        return [mode for mode in self.plan.modes if mode in changed or mode in self.broken]
 
 
 def judged_modes(trial: Trial, *, chosen: bool) -> tuple[str, ...]:
@@ -206,10 +218,9 @@ class Pairs:
         if first.interrupted:
             return
         result.models = first.models
-        failed = {mode: first.failures(mode) for mode in self.plan.modes}
-        result.failures = {mode: sides for mode, sides in failed.items() if sides}
+        result.failures = {mode: [first.failures(mode)] for mode in self.plan.modes}
         result.pair_s = time.monotonic() - began
-        modes = [mode for mode in self.plan.modes if mode not in result.failures]
+        modes = [mode for mode, (failed,) in result.failures.items() if not failed]
         if not modes:
             return
         self._keep_only(modes)
@@ -261,6 +272,8 @@ class Pairs:
             kept = {mode: ratio for mode, ratio in ratios.items() if ratio is not None}
             result.pairs.append(Pair(before_first, kept))
             result.contaminated += measured.contaminated
+            for mode in modes:
+                result.failures[mode].append(measured.failures(mode))
             self._say(measured, kept)
             if len(result.pairs) % LOOK == 0:
                 result.changes = [
@@ -268,9 +281,10 @@ class Pairs:
                         result.pairs, mode, looks=result.looks, modes=len(modes), detect=plan.detect
                     )
                     for mode in modes
-                    if sum(mode in pair.ratios for pair in result.pairs) >= LOOK
+                    if guard.is_enough(result.pairs, mode)
                 ]
-                if len(result.changes) == len(modes) and guard.is_settled(result.changes):
+                open_ = [one for one in result.changes if one.mode not in result.broken]
+                if {*modes} <= {*result.judged} and guard.is_settled(open_):
                     return
 
     def _say(self, measured: MeasuredPair, ratios: Mapping[str, float]) -> None:

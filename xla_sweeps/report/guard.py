@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from itertools import accumulate
 from typing import Any
 
-from xla_sweeps.analysis.guard import LOOK, Change
+from xla_sweeps.analysis.guard import LOOK
 from xla_sweeps.measure.guard import NO_TURNS, GuardResult
 from xla_sweeps.measure.sides import Side, differences
+from xla_sweeps.report.markdown import CHARACTERS, code, escape, table
 from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.system.text import counted, displayable
 
 MARKER = "<!-- xla-sweeps-guard verdict={verdict} -->"
 """First line of the Markdown, by which the action finds verdict and earlier comment."""
@@ -16,14 +19,16 @@ MARKER = "<!-- xla-sweeps-guard verdict={verdict} -->"
 MOST_CHARACTERS = 60_000
 """Of the Markdown: a comment on GitHub takes 65,536."""
 
+MESSAGE_CHARACTERS = 1000
+
 UNJUDGED, BROKE = "unjudged", "broke"
 
 _WORST = (
-    *(BROKE, Verdict.SLOWER, Verdict.AMBIGUOUS, UNJUDGED, Verdict.FASTER, Verdict.EQUIVALENT),
+    *(BROKE, Verdict.SLOWER, UNJUDGED, Verdict.AMBIGUOUS, Verdict.FASTER, Verdict.EQUIVALENT),
 )
 
 ANSWERS = {
-    BROKE: "After no longer runs in every mode.",
+    BROKE: "After fails in a mode that runs before.",
     Verdict.SLOWER: "After is slower.",
     Verdict.FASTER: "After is faster.",
     Verdict.EQUIVALENT: "After is as fast as before, to within {detect}.",
@@ -32,13 +37,13 @@ ANSWERS = {
 }
 
 
-def verdict_of(result: GuardResult) -> str:
-    """The worst verdict of the modes."""
-    verdicts: list[str] = [str(change.verdict) for change in result.changes]
-    verdicts += [BROKE] * bool(result.broken)
-    missing = {*result.plan.modes} - {change.mode for change in result.changes}
-    verdicts += [UNJUDGED] * bool(missing - {*result.broken})
-    return min(verdicts, key=[*map(str, _WORST)].index)
+def verdicts_of(result: GuardResult) -> dict[str, str]:
+    """The verdict on each mode."""
+    changed = {change.mode: str(change.verdict) for change in result.changes}
+    return {
+        mode: BROKE if mode in result.broken else changed.get(mode, UNJUDGED)
+        for mode in result.plan.modes
+    }
 
 
 def document_of(result: GuardResult, command: str) -> dict[str, Any]:
@@ -49,13 +54,13 @@ def document_of(result: GuardResult, command: str) -> dict[str, Any]:
         command: the command that repeats it.
     """
     plan = result.plan
-    changes = {change.mode: change for change in result.changes}
+    verdicts = verdicts_of(result)
     return {
-        "verdict": verdict_of(result),
+        "verdict": min(verdicts.values(), key=[*map(str, _WORST)].index),
         "detect": plan.detect,
         "model": plan.before.settings.trial.model.name,
         "device": plan.before.settings.device.name,
-        "modes": [_mode(mode, changes.get(mode), result) for mode in plan.modes],
+        "modes": [_mode(mode, verdict, result) for mode, verdict in verdicts.items()],
         "before": _side(plan.before),
         "after": _side(plan.after),
         "differences": differences(plan.before, plan.after, result.models),
@@ -71,17 +76,20 @@ def document_of(result: GuardResult, command: str) -> dict[str, Any]:
     }
 
 
-def _mode(mode: str, change: Change | None, result: GuardResult) -> dict[str, Any]:
-    if change is None:
-        verdict = BROKE if mode in result.broken else UNJUDGED
-        return {"mode": mode, "verdict": verdict, "failures": result.failures.get(mode, {})}
+def _mode(mode: str, verdict: str, result: GuardResult) -> dict[str, Any]:
+    """A mode's verdict and figures; failures of every pair that tried it, if there are any."""
+    figures = ("change", "low", "high", "missed", "confidence", "spread", "pairs")
+    failures = result.failures.get(mode, [])
     return {
         "mode": mode,
-        "verdict": str(change.verdict),
+        "verdict": verdict,
         **{
             name: round(getattr(change, name), 5)
-            for name in ("change", "low", "high", "missed", "confidence", "spread", "pairs")
+            for change in result.changes
+            if change.mode == mode
+            for name in figures
         },
+        **({"failures": failures} if any(failures) else {}),
     }
 
 
@@ -97,43 +105,42 @@ def text_of(document: dict[str, Any]) -> str:
     lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     lines += ["", *_failures(document)]
     lines += [f"{name}: {old} -> {new}" for name, (old, new) in document["differences"].items()]
-    return "\n".join([*lines, *_notes(document), f"again: {document['command']}", ""])
+    lines += [*_notes(document), f"again: {document['command']}"]
+    return "".join(f"{displayable(line)}\n" for line in lines)
 
 
 def markdown_of(document: dict[str, Any]) -> str:
     """The report as Markdown, for a job's summary or a comment."""
-    title = f"### `{document['model']}` on {document['device']}"
     lines = [
         MARKER.format(verdict=document["verdict"]),
-        title,
+        f"### {code(document['model'], CHARACTERS)} on {escape(document['device'])}",
         "",
-        f"**{answer_of(document)}**",
+        f"**{escape(answer_of(document))}**",
+        "",
+        *table(("mode", "verdict", "time per call", "interval"), map(_cells, document["modes"])),
+        "",
+        *(f"- {escape(line, MESSAGE_CHARACTERS)}" for line in _failures(document)),
         "",
     ]
-    lines += _table(
-        ("mode", "verdict", "time per call", "interval"), map(_cells, document["modes"])
-    )
-    lines += ["", *(f"- {line}" for line in _failures(document)), ""]
     if document["differences"]:
-        rows = ((name, *map(_code, pair)) for name, pair in document["differences"].items())
-        lines += [*_table(("differs", "before", "after"), rows), ""]
-    lines += [*(f"- {line}" for line in _notes(document)), "", _code(document["command"]), ""]
-    text = "\n".join(lines)
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}\n…\n"
+        rows = ((name, *pair) for name, pair in document["differences"].items())
+        lines += [*table(("differs", "before", "after"), rows), ""]
+    lines += [*(f"- {escape(line)}" for line in _notes(document)), "", code(document["command"])]
+    sizes = accumulate(len(line) + 1 for line in lines)
+    kept = [line for line, size in zip(lines, sizes, strict=True) if size <= MOST_CHARACTERS]
+    return "\n".join([*kept, "…"] if len(kept) < len(lines) else kept) + "\n"
 
 
 def answer_of(document: dict[str, Any]) -> str:
-    """One sentence."""
-    return ANSWERS[document["verdict"]].format(detect=f"{100 * document['detect']:g} %")
-
-
-def _table(heads: Sequence[str], rows: Any) -> list[str]:
-    lines = (heads, ["---"] * len(heads), *rows)
-    return [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in lines]
-
-
-def _code(text: str) -> str:
-    return f"`{text.replace('`', chr(39))}`"
+    """What the guard says, in a sentence, and the modes on which it says nothing."""
+    open_ = [mode["mode"] for mode in document["modes"] if mode["verdict"] == UNJUDGED]
+    if len(open_) == len(document["modes"]):
+        return ANSWERS[UNJUDGED]
+    rest = f"Not every mode could be judged: {', '.join(open_)}." if open_ else ""
+    if document["verdict"] == UNJUDGED:
+        return rest
+    answer = ANSWERS[document["verdict"]].format(detect=f"{100 * document['detect']:g} %")
+    return f"{answer} {rest}".rstrip()
 
 
 def _cells(mode: dict[str, Any]) -> tuple[str, str, str, str]:
@@ -149,11 +156,23 @@ def _percent(change: float) -> str:
 
 
 def _failures(document: dict[str, Any]) -> list[str]:
-    return [
-        f"{mode['mode']}: {side} fails: {' '.join(message.split())}"
-        for mode in document["modes"]
-        for side, message in mode.get("failures", {}).items()
-    ]
+    """In how many pairs each side of a mode failed, by the message; what a verdict lacks."""
+    lines = []
+    for mode in document["modes"]:
+        pairs = mode.get("failures", [])
+        counts = Counter(one for failed in pairs for one in failed.items())
+        tried = counted(len(pairs), "pair")
+        lines += [
+            f"{mode['mode']}: {side} fails in {count} of {tried}: {' '.join(message.split())}"
+            for (side, message), count in counts.items()
+        ]
+        if mode["verdict"] == UNJUDGED:
+            kept = sum(mode["mode"] in pair["log_ratios"] for pair in document["pairs"])
+            lines.append(
+                f"{mode['mode']}: {counted(kept, 'pair')} gave a time on both sides; {LOOK} in "
+                "both orders are needed"
+            )
+    return lines
 
 
 def _notes(document: dict[str, Any]) -> list[str]:

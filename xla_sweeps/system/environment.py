@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -330,17 +331,42 @@ def git_state() -> str:
 def commit_of(folder: Path) -> str:
     """Commit of the checkout that a folder is in, `+dirty` where it has changes.
 
-    "" outside one. It runs no program that the checkout names.
+    "" outside one. It runs no program that the checkout names: Git would run filters, hooks and
+    monitors of its configuration while it looks for changes, so it looks from a folder without one.
+    Changes within submodules do not count.
     """
-    outside = ["env", "-u", "GIT_DIR", "-u", "GIT_WORK_TREE", "-u", "GIT_INDEX_FILE"]  # a hook's
-    git = [*outside, "git", "-c", "core.fsmonitor=false", "-C", str(folder)]
-    describe = [*git, "describe", "--always", "--exclude=*", "--abbrev=12"]
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(
-            [*describe, "--dirty=+dirty"], capture_output=True, text=True, check=True, timeout=5
-        )
-        return done.stdout.strip()
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("GIT_CONFIG") or not name.startswith("GIT_")  # a hook's
+    }
+    asked = ("--show-toplevel", "--git-path", "objects", "--git-path", "index", "HEAD")
+    words = ["-C", str(folder), "rev-parse", "--path-format=absolute", *asked]
+    with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
+        top, objects, index, commit = _git_says(words, kept).splitlines()
+        return f"{commit[:12]}{'+dirty' if _has_changes(top, objects, index, commit) else ''}"
     return ""
+
+
+def _has_changes(top: str, objects: str, index: str, commit: str) -> bool:
+    """True if files of a checkout differ from its commit, to a Git that reads no more of it."""
+    words = ["-C", top, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"]
+    with tempfile.TemporaryDirectory(prefix="xla-sweeps-git-") as scratch:
+        for name in ("objects", "refs"):
+            Path(scratch, name).mkdir()
+        Path(scratch, "HEAD").write_text(f"{commit}\n")
+        places = {
+            **{"GIT_DIR": scratch, "GIT_WORK_TREE": top, "GIT_INDEX_FILE": index},
+            **{"GIT_OBJECT_DIRECTORY": objects, "GIT_OPTIONAL_LOCKS": "0"},
+            **{"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"},
+        }
+        return bool(_git_says(words, {"PATH": os.environ.get("PATH", os.defpath), **places}))
+
+
+def _git_says(words: Sequence[str], variables: Mapping[str, str]) -> str:
+    return subprocess.run(
+        ["git", *words], env=variables, capture_output=True, text=True, check=True, timeout=5
+    ).stdout
 
 
 def _driver() -> dict[str, str]:

@@ -163,7 +163,7 @@ def test_somebodys_own_notes_stay(server: WandbServer, tmp_path: Path) -> None:
 def test_names_are_shown_as_they_are_in_notes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wandb_tracker, "answer", lambda row: "![x](http://e.x/y) <b>a_b</b>")
     told = wandb_tracker.run_notes(SUMMARY)
-    assert told.startswith("\\!\\[x\\](http://e.x/y) \\<b\\>a\\_b\\</b\\>")
+    assert told.startswith("\\!\\[x\\](http:\u2060//e.x/y) &lt;b&gt;a_b&lt;/b&gt;")
 
 
 def test_a_stopped_run_is_marked_as_preempting(server: WandbServer, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from urllib.parse import urlparse
 
 from xla_sweeps.measure.tracking import RunHeader, TrackerReport
 from xla_sweeps.report.advice import answer
+from xla_sweeps.report.markdown import escape
 from xla_sweeps.report.wandb.client import CLOSE_GRACE_S, REPAIR, Helper
 from xla_sweeps.report.wandb.credentials import base_url
 from xla_sweeps.report.wandb.payload import (
@@ -42,6 +43,8 @@ from xla_sweeps.system.text import displayable, redacted
 ACK_S = 0.5
 
 LOG_CHARACTERS = 256 * 1024
+
+NOTES_CHARACTERS = 4000
 
 STOPPED_CODES = 128
 STOPPED_S = 15.0
@@ -196,8 +199,8 @@ def run_notes(summary: TrialSummary | None) -> str:
     rows = [row for row in summary.comparisons if row.headline] if summary else []
     if not rows:
         return ""
-    told = re.sub(r"([\\`*_{}\[\]<>#|~!&])", r"\\\1", " ".join(map(answer, rows)))
-    command = rows[0].provenance.command.replace("\n", "\n    ")
+    told = escape(" ".join(map(answer, rows)), NOTES_CHARACTERS)
+    command = "\n    ".join(map(displayable, rows[0].provenance.command.splitlines()))
     return f"{told}\n\n{COMMAND_MARK}{command}" if command else told
 
 

@@ -5,7 +5,6 @@ W&B's panels show no intervals; the local page has them.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
@@ -16,19 +15,21 @@ from xla_sweeps.analysis.overview import answers, by_device, geometric_mean, ove
 from xla_sweeps.report import changes, study
 from xla_sweeps.report.advice import busy_words, overall_answer, overall_counts, typically
 from xla_sweeps.report.labels import NONE, times
+from xla_sweeps.report.markdown import escape, table
 from xla_sweeps.schema.column import Part
 from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import Scenario, by_scenario, headline_of, mode_of
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
-from xla_sweeps.system.text import counted, displayable
+from xla_sweeps.system.text import counted
 
 VIEW_RUNS = 1000
 """Maximum number of runs that a W&B view shows."""
 
 DEVICES = 4
 
-CHARACTERS = 200
+FINDING = 1000
+"""Maximum length of a table's finding, which names devices."""
 
 WORDS = (
     "XLA compiles the operations of a model into fewer, larger kernels. *Graph mode* is "
@@ -86,13 +87,6 @@ Pairs = list[ComparisonRow]
 Facts = Mapping[str, int]
 """Numbers beside the rows: `trials`; `unsent`, those of them that may not be on the server;
 `table_rows` of the summary run, and `headline_rows`, which that would have without a limit."""
-
-_SPECIAL = re.compile(r"[\\`*_{}\[\]#!|~$^]")
-_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_LINK_PARTS = re.compile(r"(?i)(://|www\.|mailto:|@)")
-
-_BREAK = "\u2060"
-"""An invisible word joiner, which keeps a bare address from becoming a link."""
 
 
 def scenarios(rows: Iterable[ComparisonRow]) -> dict[str, Pairs]:
@@ -205,18 +199,6 @@ def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
     return "\n".join(f"- {name}: {escape(text)}" for name, text in described.items() if text)
 
 
-def escape(text: object) -> str:
-    """One line of untrusted text that Markdown shows unchanged: no markup, link, HTML or formula.
-
-    A text of more than `CHARACTERS` is cut and ends in an ellipsis.
-    """
-    line = " ".join(displayable(text).split())
-    line = line if len(line) <= CHARACTERS else f"{line[: CHARACTERS - 1]}…"
-    line = _LINK_PARTS.sub(lambda match: match[0][0] + _BREAK + match[0][1:], line)
-    line = "".join(_HTML.get(character, character) for character in line)
-    return _SPECIAL.sub(lambda match: "\\" + match[0], line)
-
-
 def _answer(scenario: str, pairs: Sequence[ComparisonRow]) -> str:
     if not pairs:
         return "No pair with and without XLA was measured."
@@ -273,10 +255,10 @@ def _families(rows: Sequence[ComparisonRow]) -> str:
 def _study(rows: Sequence[ComparisonRow]) -> str:
     """The study's tables: the fastest models, agreement of devices, podiums, inversions."""
     parts = []
-    for table in study.of_rows(rows):
-        lines, note = study.limited(table)
-        grid = [_table(table.columns, lines)] * bool(lines)
-        shown = [f"**{table.title}.** {table.finding}", *grid, note]
+    for one in study.of_rows(rows):
+        lines, note = study.limited(one)
+        grid = ["\n".join(table(one.columns, lines))] * bool(lines)
+        shown = [f"**{one.title}.** {escape(one.finding, FINDING)}", *grid, note]
         parts.append("\n\n".join(shown))
     return "\n\n".join(parts) or "Nothing was compared yet."
 
@@ -290,7 +272,7 @@ def _changed(difference: Difference) -> str:
     groups = by_scenario(changes.listed(difference), key=lambda change: change.scenario)
     for scenario, group in groups.items():
         parts += [f"scenario={escape(scenario)}"] * (len(groups) > 1)
-        parts.append(_table(changes.COLUMNS, changes.cells(group)))
+        parts.append("\n".join(table(changes.COLUMNS, changes.cells(group))))
     parts += map(escape, changes.remarks(difference))
     for heading, names in changes.one_sided(difference).items():
         parts.append(
@@ -298,14 +280,8 @@ def _changed(difference: Difference) -> str:
         )
     apart = changes.apart(difference)
     columns = ("differs", difference.title_a, difference.title_b)
-    parts.append(_table(columns, apart) if apart else f"{changes.ALIKE.capitalize()}.")
+    parts.append("\n".join(table(columns, apart)) if apart else f"{changes.ALIKE.capitalize()}.")
     return "\n\n".join([*parts, *map(escape, difference.notes)])
-
-
-def _table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    head, *cells = (f"| {' | '.join(map(escape, line))} |" for line in (columns, *lines))
-    return "\n".join([head, "| --- " * len(columns) + "|", *cells])
 
 
 def _everything(facts: Facts) -> str:
