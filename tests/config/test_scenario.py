@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from commands import command
 from composed import complaint, settings
+from keras_files import write_keras_file
 
+from xla_sweeps.config.catalog import CatalogEntry, load_catalog
 from xla_sweeps.schema.overrides import asked_of, data_name
 from xla_sweeps.schema.trial import Training
 
@@ -18,6 +21,10 @@ def test_only_what_trains_has_an_optimizer() -> None:
     assert call.trial.training is None
     asked = asked_of(call.trial)
     assert asked["optimizer"] is asked["learning_rate"] is None
+
+
+def takes_pictures(entry: CatalogEntry) -> bool:
+    return entry.frames is None and "examples" not in entry.sources
 
 
 @pytest.fixture
@@ -54,6 +61,67 @@ def test_an_epoch_over_pictures_is_all_of_them_or_as_many_batches_as_asked(
     assert composed.trial.training is not None
     assert composed.trial.training.data is not None
     assert composed.trial.training.data.path == str(pictures)
+
+
+def own_file(folder: Path, *shapes: list[int | None]) -> tuple[str, ...]:
+    """A Keras file in the current folder with inputs of these shapes."""
+    names = [f"x{number}" for number in range(len(shapes))]
+    layers = [
+        {
+            "class_name": "InputLayer",
+            "config": {"name": name, "batch_shape": [None, *shape], "dtype": "float32"},
+        }
+        for name, shape in zip(names, shapes, strict=True)
+    ]
+    inside = {"layers": layers, "input_layers": [[name, 0, 0] for name in names]}
+    write_keras_file(folder / "m.keras", config={"class_name": "Functional", "config": inside})
+    return "model=local", "trust_code=true", "path=m.keras"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "more", "found"),
+    [
+        ([[32, 32, 3]], (), None),
+        ([[None, None, 3]], ("resolution=48",), None),
+        ([[16]], (), "[16]"),
+        ([[32, 48, 3]], (), "[32, 48, 3]"),
+        ([[32, 32, 1]], (), "[32, 32, 1]"),
+        ([[32, 32, 3], [4]], (), "[32, 32, 3], [4]"),
+        ([[16]], ("input_spec=[{shape:[8,8,3]}]",), None),
+        ([[8, 8, 3]], ("input_spec=[{shape:[16]}]",), "[16]"),
+    ],
+)
+@pytest.mark.usefixtures("pictures")
+def test_a_model_of_ones_own_takes_pictures_if_its_file_says_so(
+    tmp_path: Path, shapes: list[list[int | None]], more: tuple[str, ...], found: str | None
+) -> None:
+    words = (*own_file(tmp_path, *shapes), *more, *FIT)
+    if found is None:
+        assert settings(*words).trial.data is not None
+    else:
+        assert complaint(*words).startswith(
+            "data=pics: m does not take pictures: expected one input [side, side, 3], "
+            f"found {found}; use another model"
+        )
+
+
+@pytest.mark.usefixtures("pictures")
+@pytest.mark.parametrize(
+    "name", [entry.name for entry in load_catalog().values() if not takes_pictures(entry)]
+)
+def test_a_model_of_the_catalog_that_takes_no_pictures_is_refused(name: str) -> None:
+    said = complaint(f"model={name}", *FIT)
+    assert said.startswith(f"data=pics: {name} does not take pictures: ") or "no loss" in said
+
+
+def test_a_refused_request_for_pictures_leaves_nothing(pictures: Path) -> None:
+    words = ("model=mnist_mlp", *FIT, "device=cpu", "tracker=wandb_offline")
+    done = command(*words, cwd=pictures.parent)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert "data=pics: mnist_mlp does not take pictures" in line
+    assert {path.name for path in pictures.parent.iterdir()} == {"pics"}
 
 
 def test_a_trial_without_pictures_says_so() -> None:

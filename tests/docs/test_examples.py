@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -12,15 +13,19 @@ from pathlib import Path
 import pytest
 import yaml
 from commands import forked
+from keras_files import write_keras_file
 from paths import ROOT
 
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.config import catalog
+from xla_sweeps.config.combinations import choices
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.sweep.definition import load_sweep
+from xla_sweeps.system import environment
 
 
 @pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/models.md"])
@@ -92,19 +97,80 @@ def test_the_recipe_for_ci_passes_and_fails_as_described(tmp_path: Path) -> None
     assert "--fail-on broke: 2, as " in said
 
 
-def test_every_command_of_the_tutorial_can_be_typed(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
-    commands = [shlex.split(line) for line in re.findall(r"(?m)^(?:\$ )?xla-sweeps (.*)$", text)]
-    assert len(commands) >= 7
-    definition = re.findall(r"```yaml\n(.*?)```", text, flags=re.S)
-    (tmp_path / "three.yaml").write_text(definition[0])
-    for first, *words in commands:
-        if "=" not in first:
-            assert first in COMMANDS
-        if first == "sweep":
-            assert list(load_sweep(tmp_path / words[0]).parameters)
-        elif first.startswith("model=") and first != "model=local":
-            settings_of(compose_config([first, *words, "device=cpu"]))
+COMMAND = re.compile(r"(?:^|`|\$ )((?:python -m xla_sweeps|xla-sweeps) (?:\\\n|[^`\n])+)", re.M)
+
+WORDS = re.compile(r"`((?:[\w.]+=[^`\s]+ )+data=[^`\s]+)`")
+"""Arguments that a text names by themselves."""
+
+MORE = re.compile(r"`([\w.]+=[^`\s]+)`")
+"""An argument that a row of a table names beside its command."""
+
+PLACEHOLDER = re.compile(r"…|\[[A-Z]+|<TAB>|\b[A-Z]{4,}\b(?!_)|key=value|=$|path=pkg|parquet$")
+
+
+def typed(document: str) -> list[list[str]]:
+    """The commands of a document with all their arguments, without those that stand for others."""
+    text = (ROOT / document).read_text("utf-8")
+    lines = [*COMMAND.findall(text), *(f"xla-sweeps {words}" for words in WORDS.findall(text))]
+    for row in re.findall(r"(?m)^\| `.*", text):
+        lines += [f"{one} {more}" for one in COMMAND.findall(row) for more in MORE.findall(row)]
+    found = [
+        shlex.split(line.replace("\\\n", " "), comments=True)
+        for line in lines
+        if not PLACEHOLDER.search(line.partition("  # ")[0])
+    ]
+    return [words[3:] if words[0] == "python" else words[1:] for words in found]
+
+
+def make_own(folder: Path) -> None:
+    """Everything of the reader's own that commands name."""
+    for name in ("my_pictures", "pictures"):
+        for number in range(64):
+            path = folder / name / f"class{number % 2}" / f"{number}.jpg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"\xff\xd8\xff\xda" + b"x" * number + b"\xff\xd9")
+    for name in ("my_model.keras", "trained.keras"):
+        write_keras_file(folder / name)
+    for name in ("my_model", "my_models", "models", "mine"):
+        names = ("build", "detector", "classifier", "gated")
+        (folder / f"{name}.py").write_text("".join(f"def {one}(): ...\n" for one in names))
+    (folder / "exported").mkdir()
+    (folder / "exported" / "saved_model.pb").touch()
+
+
+DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_command_of_a_document_can_be_typed(
+    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_own(tmp_path)
+    definitions = re.findall(r"```yaml\n(.*?)```", (ROOT / document).read_text(), flags=re.S)
+    for name in ("three.yaml", "ci.yaml"):
+        (tmp_path / name).write_text(next((one for one in definitions if "method:" in one), ""))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(environment, "is_installed", lambda module: True)  # of the extras
+    for first, *words in typed(document):
+        options = [word for word in words if "=" in word and not word.startswith("-")]
+        if first in COMMANDS:
+            if first == "sweep" and not words[0].startswith("-"):
+                shipped = catalog.shipped_sweeps().get(words[0], Path(words[0]))
+                assert list(load_sweep(shipped).parameters)
+            if first not in ("explain", "predict-cost"):
+                continue
+        else:
+            options = [word for word in (first, *words) if word not in ("-m", "-sc")]
+        if not any(word.startswith("model=") for word in options):
+            options.append("model=mobilenet_v2")
+        for each in itertools.product(*choices(options, None)):
+            settings_of(compose_config([*each, "device=cpu"]), explicit=keys_of(each))
+
+
+def test_the_commands_of_the_documents_are_found() -> None:
+    own = ["model=mobilenet_v2", "resolution=96", "scenario=fit", "data=my_pictures"]
+    assert own in typed("README.md")
+    assert sum(len(typed(document)) for document in DOCUMENTS) > 80
 
 
 def test_the_glossary_has_every_verdict_and_status() -> None:

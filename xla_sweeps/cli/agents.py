@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from xla_sweeps.cli.arguments import add_config_dir, add_results_dir, command_parser
+from xla_sweeps.cli.arguments import RESULTS, add_config_dir, add_results_dir, command_parser
 from xla_sweeps.config.values import integer_from
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
@@ -14,6 +15,7 @@ from xla_sweeps.results import rows, table
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.launchers import wandb_agents
 from xla_sweeps.sweep.launchers.slots import slots_for
+from xla_sweeps.system.process import Assignment
 
 
 def agents_command(arguments: Sequence[str]) -> int:
@@ -30,6 +32,7 @@ def agents_command(arguments: Sequence[str]) -> int:
         help="gpu:0,gpu:1 or cpu:0,cpu:1 (default: every GPU, else the CPU)",
     )
     add_results_dir(parser, "--results-dir")
+    parser.set_defaults(results_dir=None)  # the sweep's, else the usual one
     add_config_dir(parser)
     parser.add_argument(
         "--max-failed",
@@ -44,20 +47,24 @@ def agents_command(arguments: Sequence[str]) -> int:
         )
     require_login()
     slots = slots_for(options.devices)
-    store = Store(options.results_dir)
+    results_dir = options.results_dir or Path(RESULTS)
+    own, configured = (
+        str(place.resolve()) if place else "" for place in (options.results_dir, options.config_dir)
+    )
+    store = Store(results_dir)
     before = _records_of(store)
     with SweepProgress(f"agents of {options.sweep}", [slot.name for slot in slots]) as board:
         code = wandb_agents.run(
             options.sweep,
             slots=slots,
-            results_dir=options.results_dir,
-            config_dir=options.config_dir,
+            results_dir=results_dir,
             screen=board,
+            places=Assignment(results_dir=own, config_dir=configured),
             max_failed=options.max_failed,
         )
     measured = {trial for trial, _ in _records_of(store) - before}
-    headlines = table.headlines(rows.load(options.results_dir).table, measured)
-    show_headlines(headlines, options.results_dir)
+    headlines = table.headlines(rows.load(results_dir).table, measured)
+    show_headlines(headlines, results_dir)
     return code
 
 

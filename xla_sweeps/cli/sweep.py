@@ -359,13 +359,11 @@ def _launch_agents(options: Options) -> int:
     plan_of(request)  # checks every trial that is known beforehand
     results_dir = request.store.results_dir
     path = wandb_agents.create(options.file, override_values(options.overrides), results_dir)
-    print(
-        f"created {path}; to join from another machine: xla-sweeps agents {path}", file=sys.stderr
-    )
-    words = [path, f"--results-dir={results_dir}"]
+    words = [path, *([f"--config-dir={options.config_dir}"] if options.config_dir else [])]
+    join = shlex.join(["xla-sweeps", "agents", *words])
+    print(f"created {path}; to join from another machine: {join}", file=sys.stderr)
     words += [f"--devices={options.devices}"] if options.devices else []
-    words += [f"--config-dir={options.config_dir}"] if options.config_dir else []
-    return agents_command(words)
+    return agents_command([*words, f"--results-dir={results_dir}"])
 
 
 def _trial_overrides(options: Options) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ from xla_sweeps.report.terminal.console import complain, warn
 from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.options import BY_NAME, LOGGED, RETIRED
-from xla_sweeps.schema.overrides import flattened, keys_of, overrides, repeating
+from xla_sweeps.schema.overrides import flattened, key_of, keys_of, overrides, repeating
 from xla_sweeps.system.environment import dropped_flags
 from xla_sweeps.system.leases import without_leases
 from xla_sweeps.system.process import Assignment
@@ -160,8 +160,11 @@ def trial_command(arguments: list[str]) -> int:
     """Validate the whole request, so that a mistake writes nothing; then let Hydra run it."""
     assignment = Assignment.take(os.environ)
     asked = _parsed(expand_json(arguments))
-    if assignment.config_dir and asked.config_dir is None:
+    if assignment.config_dir:
         asked.config_dir = Path(assignment.config_dir)
+    if place := assignment.results_dir:
+        others = (word for word in asked.overrides if key_of(word) != "results_dir")
+        asked.overrides = [*others, *overrides({"results_dir": place})]
     if asked.hydra_help or asked.shell_completion:
         check_overrides(asked.overrides)
         return _show(asked)

@@ -20,6 +20,7 @@ from xla_sweeps.config.own_files import (
     check_model_file,
     check_sizes,
     config_of,
+    declared_sizes,
     function_hint,
     own_model_hint,
 )
@@ -82,6 +83,14 @@ def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
         inputs=inputs,
         weights="own",
     )
+
+
+def declared_shapes(spec: ModelSpec) -> list[list[int]] | None:
+    """Shapes of the inputs that an own model's file declares; None where it does not say."""
+    if spec.recipe.get("kind") != "keras":
+        return None
+    path = spec.recipe["path"]
+    return declared_sizes(config_of(Path(path), f"path={path}"), spec.resolution_px)
 
 
 def _recipe(path: str) -> dict[str, Any]:

@@ -102,14 +102,10 @@ def check_sizes(config: Any, resolution: int | None, where: str) -> None:
     Raises:
         ConfigError: with the inputs to paste.
     """
-    try:
-        inputs = _inputs_of(config)
-    except (AttributeError, KeyError, TypeError):
-        return
-    for name, (_, *sizes), _ in inputs:
+    sizes_of_each = declared_sizes(config, resolution) or []
+    inputs = _inputs_of(config) if sizes_of_each else []
+    for (name, *_), sizes in zip(inputs, sizes_of_each, strict=True):
         is_image = len(sizes) == _IMAGE_SIZES
-        if is_image and resolution is not None:
-            sizes[:2] = resolution, resolution
         if None in sizes:
             shown = ", ".join("free" if size is None else str(size) for size in sizes)
             raise ConfigError(
@@ -117,6 +113,23 @@ def check_sizes(config: Any, resolution: int | None, where: str) -> None:
                 f"{'resolution=224, or ' if is_image else ''}every input, with your sizes: "
                 f"'input_spec=[{','.join(map(_written, inputs))}]'"
             )
+
+
+def declared_sizes(config: Any, resolution: int | None) -> list[list[Any]] | None:
+    """Sizes of each input that a Keras file declares, without the batch; None if it does not.
+
+    Args:
+        config: of the file.
+        resolution: px, for the sides of a picture.
+    """
+    try:
+        every = [sizes for _, (_, *sizes), _ in _inputs_of(config)]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    for sizes in every:
+        if len(sizes) == _IMAGE_SIZES and resolution is not None:
+            sizes[:2] = resolution, resolution
+    return every or None
 
 
 def _inputs_of(config: Any) -> list[tuple[str, list[Any], str]]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
-from xla_sweeps.config import catalog, values
+from xla_sweeps.config import catalog, local_model, values
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.backend import backend_named
 from xla_sweeps.schema.modes import (
@@ -288,6 +288,19 @@ def check_fit(modes: Sequence[str], data: Data | None) -> None:
                 f"modes: {mode} trains on arrays in memory, not on the files of data; use "
                 f"{instead}, or remove data"
             )
+
+
+def check_pictures(spec: ModelSpec, data: Data | None, given: Any) -> None:
+    """Refuse pictures for a model that takes none, as far as that is known before it is built.
+
+    Raises:
+        ConfigError: with the inputs that it has.
+    """
+    shapes = [each.shape for each in spec.inputs] or local_model.declared_shapes(spec)
+    if data and spec.source == "examples":  # none of them takes a picture
+        shapes = []
+    if data and shapes is not None:
+        pictures.check_taken(spec.name, shapes, path=given)
 
 
 def check_predict(

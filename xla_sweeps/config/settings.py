@@ -19,6 +19,7 @@ from xla_sweeps.config.scenario import (
     LEGACY,
     batches_of,
     check_fit,
+    check_pictures,
     check_predict,
     copies_of,
     modes_of,
@@ -163,6 +164,7 @@ def _to_trial(
     steps = steps_per_execution_of(document, scenario, modes, batches=batches)
     check_predict(spec, scenario, modes, batches=batches)
     check_fit(modes, data)
+    check_pictures(spec, data, document["data"])
     runtime, *_ = [  # all backends must have what is asked of one
         check_runtime(document, environ, backend_named(name)) for name in by_backend(modes)
     ]

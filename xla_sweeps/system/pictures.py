@@ -30,12 +30,35 @@ _FRAME_HEADERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SCAN, _END = 0xDA, b"\xff\xd9"
 _TAIL_BYTES = 4096
 
+_SIZES, CHANNELS = 3, 3
+"""Of the shape of a picture: height, width and channels."""
+
 _NAMED = 5
 """Files that a line names."""
 
 _HEADER = struct.Struct("<QI")
 _FOOTER_BYTES = 4
 _COMPRESSED = (b"\x1f\x8b", b"\x78\x9c", b"\x78\x01", b"\x78\xda")
+
+
+def check_taken(model: str, shapes: Sequence[Sequence[int]], *, path: str) -> None:
+    """Refuse pictures for a model whose inputs are not one picture.
+
+    Args:
+        model: its name.
+        shapes: of its inputs, without the batch; empty if none of them is a picture.
+        path: of the pictures, as it was given.
+
+    Raises:
+        ConfigError: with the shapes.
+    """
+    sides = [list(shape[:2]) for shape in shapes if len(shape) == _SIZES and shape[2] == CHANNELS]
+    if len(shapes) != 1 or not sides or sides[0][0] != sides[0][1]:
+        found = f", found {', '.join(map(str, map(list, shapes)))}" if shapes else ""
+        raise ConfigError(
+            f"data={path}: {model} does not take pictures: expected one input [side, side, 3]"
+            f"{found}; use another model, as model=mobilenet_v2, or leave data out"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,7 +65,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         recorded: file to which the path of each new record is appended, or "".
         together: leases to hold, besides the device's own, while a process measures: of all
             devices that would slow each other down.
-        config_dir: a further folder of configuration files, or "".
+        config_dir: a further folder of configuration files, in place of the command's, or "".
+        results_dir: the results folder, in place of the command's, or "".
     """
 
     parent: int = 0
@@ -73,6 +74,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recorded: str = ""
     together: tuple[str, ...] = ()
     config_dir: str = ""
+    results_dir: str = ""
 
     def environment(self) -> dict[str, str]:
         """The variable that carries it."""

@@ -9,12 +9,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from commands import own_model
-from paths import SUPPORT
+from paths import ROOT, SUPPORT
 from wandb_graphql import StoredSweep
 from wandb_server import WandbServer, log_in, wait_until, wandb_server
 
@@ -69,7 +69,11 @@ def environment(server: WandbServer, folder: Path, worker: str = "") -> dict[str
     }
 
 
-def definition(folder: Path, *, ours: object = False, **parameters: object) -> Path:
+def definition(
+    folder: Path, words: Sequence[str] | None = None, *, ours: bool = False, **parameters: object
+) -> Path:
+    """A definition whose trials have `words`, by default the folder `results`."""
+    words = [f"results_dir={folder / 'results'}"] if words is None else words
     chosen = {
         "model": {"values": ["mobilenet_v2", "resnet50"]},
         "batch_size": {"values": [1, 2]},
@@ -84,16 +88,18 @@ def definition(folder: Path, *, ours: object = False, **parameters: object) -> P
                 "method": "grid",
                 "metric": {"name": "speedup", "goal": "maximize"},
                 "parameters": chosen,
-                **({} if ours else {"command": [*AGENTS, f"results_dir={folder / 'results'}"]}),
+                **({} if ours else {"command": [*AGENTS, *words]}),
             }
         )
     )
     return path
 
 
-def create(server: WandbServer, folder: Path, **parameters: object) -> StoredSweep:
+def create(
+    server: WandbServer, folder: Path, words: Sequence[str] | None = None, **parameters: object
+) -> StoredSweep:
     """A sweep as `wandb sweep` makes it."""
-    path = definition(folder, **parameters)
+    path = definition(folder, words, ours=False, **parameters)
     done = subprocess.run(
         [sys.executable, "-m", "wandb", "sweep", "--project", "p", str(path)],
         capture_output=True,
@@ -182,6 +188,78 @@ def test_two_agents_share_a_grid_that_our_command_created(
     assert {group[0].environment["cpu"]["cores"] for group in records.values()} == {1}, (
         "each agent had its own core"
     )
+
+
+def starting(kind: str, folder: Path) -> list[str]:
+    """A way to start agents: our command, or a script, with our interpreter as the checkout's."""
+    if kind == "command":
+        return [sys.executable, "-m", "xla_sweeps", "agents"]
+    checkout = folder / "checkout"
+    python = checkout / ".venv" / "bin" / "python"
+    for place, lines in {
+        python: f'exec {sys.executable} "$@"',
+        checkout / "scripts" / "setup": "",
+        checkout / "scripts" / kind: (ROOT / "scripts" / kind).read_text(),
+    }.items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(lines if lines.startswith("#!") else f"#!/bin/sh\n{lines}\n")
+        place.chmod(0o755)
+    return [str(checkout / "scripts" / kind)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("command", []),
+        ("command", ["results_dir=their"]),
+        ("agents", []),
+        ("slurm_agents.sbatch", []),
+    ],
+)
+def test_every_place_that_a_person_gives_is_the_trials_too(
+    server: WandbServer, tmp_path: Path, kind: str, words: list[str]
+) -> None:
+    own = own_model(tmp_path)
+    sweep = create(server, tmp_path, words, model={"value": "tiny"}, batch_size={"value": 1})
+    python = tmp_path / "checkout" / ".venv" / "bin" / "python"
+    done = subprocess.run(
+        [
+            *(*starting(kind, tmp_path), f"tester/p/{sweep.name}", "--devices", "cpu"),
+            *("--results-dir", "else where", "--config-dir", own.name),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**environment(server, tmp_path), "PYTHON": str(python)},
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    ((record,),) = Store(tmp_path / "else where").load().records.values()
+    assert (record.status, record.trial.model.name) == ("ok", "tiny")
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} <= {
+        *("else where", "own", "checkout", "home", "quick", "leases")
+    }
+    assert re.search(r"(?m)^ *tiny ", done.stdout), done.stdout
+
+
+@pytest.mark.parametrize(("words", "kept"), [([], "results"), (["results_dir=their"], "their")])
+def test_agents_without_a_folder_use_that_of_the_sweep(
+    server: WandbServer, tmp_path: Path, words: list[str], kept: str
+) -> None:
+    one = {"model": {"value": "resnet50"}, "batch_size": {"value": 1}}
+    sweep = create(server, tmp_path, words, **one)
+    command = [*starting("slurm_agents.sbatch", tmp_path), f"tester/p/{sweep.name}"]
+    python = tmp_path / "checkout" / ".venv" / "bin" / "python"
+    done = subprocess.run(
+        [*command, "--devices=cpu"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**environment(server, tmp_path), "PYTHON": str(python)},
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(Store(tmp_path / kept).load().records) == 1
 
 
 def test_a_server_gets_a_search_of_its_own_in_place_of_a_scheduler(

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, Trial
-from xla_sweeps.system.pictures import Pictures, find
+from xla_sweeps.system.pictures import Pictures, check_taken, find
 
 SHUFFLED = 1024
 """Pictures among which the next one is drawn."""
@@ -52,14 +52,8 @@ class Feed:
         self._pictures = find(self._data.path)
         if self._pictures.fingerprint != self._data.fingerprint:
             raise ConfigError(f"data={self._data.path}: changed since the trial was asked for")
+        check_taken(trial.model.name, [each.shape for each in inputs], path=self._data.path)
         self._input = inputs[0]
-        shape = self._input.shape
-        if len(inputs) != 1 or len(shape) != 3 or shape[2] != 3 or shape[0] != shape[1]:
-            shapes = ", ".join(str(list(spec.shape)) for spec in inputs)
-            raise ConfigError(
-                f"data={self._data.path}: {trial.model.name} does not take pictures: expected one "
-                f"input [side, side, 3], found {shapes}"
-            )
         self.fixed_size = self._data.drop_remainder
         self.last = trial.samples % trial.batch_size
 

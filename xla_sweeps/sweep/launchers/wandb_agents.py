@@ -135,7 +135,7 @@ def run(
     slots: Sequence[Slot],
     results_dir: Path,
     screen: Screen,
-    config_dir: Path | None = None,
+    places: Assignment | None = None,
     max_failed: int = MAX_FAILED,
 ) -> int:
     """One agent on each device until the sweep has no more trials; exit code 1 where one gave up.
@@ -145,7 +145,7 @@ def run(
         slots: the devices of this machine.
         results_dir: the agents' logs and W&B's files are written below it.
         screen: shows how the agents are doing.
-        config_dir: a further folder of configuration files for the trials.
+        places: folders that the trials use in place of those of the sweep; None: no others.
         max_failed: trials in a row that may fail before an agent gives up.
     """
     agents_folder = folder_below(results_dir.resolve(), "logs", "agents")
@@ -157,7 +157,7 @@ def run(
             for slot in slots:
                 if stop.number:
                     break
-                agent = _start(path, slot, folder, shim, config_dir, max_failed)
+                agent = _start(path, slot, folder, shim, places or Assignment(), max_failed)
                 agents.append(agent)
                 screen.running(slot.name, f"wandb agent {path}", agent.log)
                 if slot is not slots[-1]:
@@ -171,14 +171,13 @@ def run(
 
 
 def _start(
-    path: str, slot: Slot, folder: Path, shim: Path, config_dir: Path | None, max_failed: int
+    path: str, slot: Slot, folder: Path, shim: Path, places: Assignment, max_failed: int
 ) -> _Agent:
     """Start an agent in a new folder: W&B's client obeys a file wandb/settings where it starts."""
     log = folder / f"{slot.name.replace(':', '')}.log"
-    place = str(config_dir.resolve()) if config_dir else ""
     environment = {
         **job_environment(os.environ, slot),
-        **Assignment(config_dir=place).environment(),
+        **places.environment(),
         "PATH": f"{shim}{os.pathsep}{os.environ.get('PATH', '')}",
         "WANDB_DIR": str(folder),
         "WANDB_AGENT_DISABLE_FLAPPING": "true",  # a model that does not compile is a result
