@@ -138,6 +138,21 @@ def function() -> Any:
     return tf.function(lambda x: tf.nn.relu(x @ kernel))
 
 
+def closing_over_a_model() -> Any:
+    model = Plain()
+    return tf.function(lambda x: model(x))
+
+
+class Holding(tf.Module):
+    """TensorFlow finds no variables of Keras 3 in it."""
+
+    def __init__(self) -> None:
+        self.model = Plain()
+
+    def __call__(self, x: Any) -> Any:
+        return self.model(x)
+
+
 def of_keras_2() -> Any:
     import tf_keras
 

@@ -138,6 +138,13 @@ def test_a_call_that_reads_its_weights_agrees(name: str) -> None:
     assert kinds(found) == dict.fromkeys(MODES, "ok")
 
 
+@pytest.mark.parametrize("name", ["closing_over_a_model", "Holding"])
+def test_a_callable_has_the_variables_of_the_models_that_it_holds(name: str) -> None:
+    built = models.build(own(name), precision=Precision.FLOAT32, seed=0)
+    assert built.params == 16 * 24 + 24 + 24 * 8 + 8
+    assert kinds(outcomes(name)) == dict.fromkeys(MODES, "ok")
+
+
 def test_a_file_whose_class_builds_its_layers_before_reads_its_weights() -> None:
     import decorated_models
 

@@ -169,10 +169,24 @@ def _from_callable(built: Callable[..., Any], spec: ModelSpec, batch_size: int) 
     return LoadedModel(
         forward=forward,
         inputs=inputs,
-        variables=list(getattr(built, "variables", [])),
+        variables=_variables_of(built),
         rebuildable=True,
         eager_is_graph=graph,
     )
+
+
+def _variables_of(built: Callable[..., Any]) -> list[Any]:
+    """Variables of a callable, or else those of the models that it holds or closes over."""
+    if own := list(getattr(built, "variables", [])):
+        return own
+    code = inspect.unwrap(getattr(built, "python_function", built))
+    held = list(getattr(built, "__dict__", {}).values())
+    if inspect.isfunction(code):
+        read = inspect.getclosurevars(code)
+        held += [*read.nonlocals.values(), *read.globals.values()]
+    lists = [getattr(each, "variables", None) for each in held]
+    found = [each for variables in lists if isinstance(variables, list) for each in variables]
+    return list({id(variable): variable for variable in found}.values())
 
 
 def _one_image(spec: ModelSpec) -> tuple[InputSpec, ...]:
