@@ -24,7 +24,7 @@ from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.explanation import State, TrapName
 from xla_sweeps.schema.measurement import ModeOutcome, Status
 from xla_sweeps.schema.modes import Scenario
-from xla_sweeps.schema.trial import ModelSpec, Precision, ReplicateJob
+from xla_sweeps.schema.trial import ModelSpec, Precision, ReplicateJob, Training
 
 pytestmark = [
     pytest.mark.tf,
@@ -67,6 +67,7 @@ def outcomes(
         batch_size=SIZE,
         modes=modes,
         scenario=Scenario(scenario),
+        training=Training() if scenario == "train_step" else None,
     )
     job = ReplicateJob(trial=trial, replicate=1, modes=modes, order_seed=0)
     prepared = prepare_modes(job, set_up(job))
@@ -118,6 +119,14 @@ def test_predict_of_such_a_model_is_named_too(name: str) -> None:
     modes = ("call_host", "graph_host", "xla_host", "predict", "predict_xla")
     found = outcomes(name, modes=modes, scenario="predict")
     assert kinds(found) == dict.fromkeys(modes, "weights_not_read")
+
+
+def test_training_of_such_a_model_is_named_too() -> None:
+    modes = ("eager", "graph", "xla", "train_on_batch_graph")
+    found = outcomes("OneOfTwo", modes=modes, scenario="train_step")
+    assert kinds(found) == dict.fromkeys(modes, "weights_not_read")
+    healthy = outcomes("Unread", modes=modes[:2], scenario="train_step")
+    assert "weights_not_read" not in kinds(healthy).values()
 
 
 def test_a_file_whose_class_has_such_a_call_is_named() -> None:

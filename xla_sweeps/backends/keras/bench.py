@@ -224,12 +224,11 @@ class KerasBench(ABC, Generic[E]):
 
     def unread_names(self, executable: E) -> list[str]:
         """Names of the weights that eager execution or a mode never reads."""
-        return self._unread_eagerly or self._weights.unread_by(
-            partial(self.outputs_now, executable)
-        )
+        return self.unread_eagerly or self._weights.unread_by(partial(self.outputs_now, executable))
 
     @cached_property
-    def _unread_eagerly(self) -> list[str]:
+    def unread_eagerly(self) -> list[str]:
+        """Names of the weights that eager execution never reads."""
         return self._weights.unread_by(self._eagerly_now)
 
     @cached_property

@@ -193,8 +193,9 @@ class Training(KerasBench[E]):
     def note_build(self, executable: E, tell: Tell) -> None:
         """Nothing: multiply-accumulates are those of a forward pass, counted at the end."""
 
-    def unread_weights(self, executable: Any) -> None:
-        """Nothing: a gradient of a weight that is not read is missing, which is an error."""
+    def unread_names(self, executable: Any) -> list[str]:
+        """Names of the weights that a forward pass never reads, so that they have no gradient."""
+        return self.unread_eagerly
 
     def runs_away(self, executable: E, calls: int) -> str:
         """Reason why calls in a row are no training: a loss that is not finite; else ""."""

@@ -118,8 +118,9 @@ class TrainBench(Bench):
         """Also the optimizer's variables, the labels, and the state that each block starts from."""
         return [*super().kept(), *self.trainer.kept()]
 
-    def unread_weights(self, executable: Any) -> None:
-        """Nothing: a gradient of a weight that is not read is missing, which is an error."""
+    def unread_names(self, executable: Any) -> list[str]:
+        """Names of the weights that a forward pass never reads, so that they have no gradient."""
+        return self.unread_eagerly
 
     def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
         """Reason why calls in a row are no training: a loss that is not finite; else ""."""
