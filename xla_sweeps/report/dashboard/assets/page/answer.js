@@ -55,7 +55,7 @@ function answerTo(view) {
   const modelPrefix = models.length === 1 ? `${models[0]}: ` : "";
   const apart = deviceWords(view);
   const word = apart ? say("by device") : overallWord(o);
-  const typical = hasAnswer(o) && typically(o, candidate, baseline);
+  const typical = o.compared && o.ambiguous < o.pairs && typically(o, candidate, baseline);
   return {
     yes: every ? `${word.slice(0, -1)}, but every figure is contaminated.` : word,
     text: `${modelPrefix}${apart || typical || countsOf(o, candidate, baseline)}.${costs(view)}`,
@@ -96,9 +96,6 @@ function typically({ geomean, models, spread_low: low, spread_high: high }, cand
   const over = models > 1 ? say("models", { count: count(models) }) : "";
   return phrase([text + over, present(low) && say("spread", { low: times(low), high: times(high) })], ", ");
 }
-
-/** Whether some pair has an answer. @param {any} overview */
-const hasAnswer = ({ compared, pairs, ambiguous }) => compared > 0 && ambiguous < pairs;
 
 /** "XLA is faster than graph in 0 of 2 configurations, failed in 2". */
 function countsOf({ pairs, faster, slower, failed, ambiguous }, candidate, baseline) {
