@@ -204,19 +204,13 @@ def _overhead(size: Size, label: str, reference: str) -> Interval:
     """Seconds that a call takes more than one of the reference; a method's is never below 0.
 
     The difference of two times is 2 * geometric mean * sinh(log ratio / 2). So the speed of the
-    whole process, which both share, widens the interval by its share of the difference alone. It
-    says that there is a difference exactly where the ratio's interval does.
+    whole process, which both share, widens the interval by its share of the difference alone.
     """
-
-    def difference(logs: Sequence[float]) -> float:
-        return 2 * math.exp(logs[0]) * math.sinh(logs[1] / 2)
-
-    least = 0.0 if mode_of(label).entry.is_method else -math.inf
-    level, ratio = pair = size.pair(reference, label)
-    interval = _propagated(difference, pair, least=least)
-    low = max(interval.low, difference((level.low, ratio.low)) if ratio.low > 0 else -math.inf)
-    high = min(interval.high, difference((level.low, ratio.high)) if ratio.high < 0 else math.inf)
-    return Interval(estimate=interval.estimate, low=low, high=max(least, high))
+    return _propagated(
+        lambda logs: 2 * math.exp(logs[0]) * math.sinh(logs[1] / 2),
+        size.pair(reference, label),
+        least=0.0 if mode_of(label).entry.is_method else -math.inf,
+    )
 
 
 def _propagated(

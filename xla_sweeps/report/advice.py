@@ -191,7 +191,7 @@ def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = 
         return f"Nothing was compared yet{more}."
     if apart := device_words(devices or {}):
         return f"{SENTENCES['by device']} {apart}"
-    text = SENTENCES["all open" if _is_open(overview) else "counts"].format(
+    text = SENTENCES["counts"].format(
         candidate=name_of(overview.candidate),
         baseline=name_of(overview.baseline),
         faster=overview.faster,
@@ -206,8 +206,8 @@ def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = 
 
 
 def typically(overview: Overview) -> str:
-    """A sentence with the geometric mean, and where most pairs lie; "" without a clear pair."""
-    if overview.geomean is None or _is_open(overview):
+    """A sentence with the geometric mean, and where most pairs lie; "" without any."""
+    if overview.geomean is None:
         return ""
     text = SENTENCES["typical"].format(
         candidate=name_of(overview.candidate),
@@ -220,11 +220,6 @@ def typically(overview: Overview) -> str:
         ", ".join(filter(None, [text, spread_words(overview.spread_low, overview.spread_high)]))
         + "."
     )
-
-
-def _is_open(overview: Overview) -> bool:
-    """True if no pair has an answer yet."""
-    return overview.ambiguous == overview.pairs
 
 
 def spread_words(low: float | None, high: float | None) -> str:

@@ -16,8 +16,6 @@ from xla_sweeps.schema.measurement import Status
 SENTENCES: Mapping[str, str] = {
     # over many pairs
     "counts": "{candidate} is faster than {baseline} in {faster} of {pairs}",
-    "all open": "{candidate} against {baseline} is ambiguous in all of {pairs}: more replicates "
-    "(effort=standard) or a quieter machine would settle it",
     "slower in": ", slower in {count}",
     "failed in": ", failed in {count}",
     "not measured in": ", {count} not measured",
@@ -126,7 +124,6 @@ RULES = (
     Rule("Yes.", Verdict.FASTER, 1),
     Rule("No.", Verdict.SLOWER, 1),
     Rule("It fails.", Verdict.FAILED, 1),
-    Rule("Not known yet.", Verdict.AMBIGUOUS, 1),
     Rule("Usually yes.", Verdict.FASTER, USUALLY, 1),
     Rule("Usually no.", Verdict.SLOWER, USUALLY, -1),
     Rule("It hardly matters.", Verdict.EQUIVALENT, USUALLY),

@@ -169,8 +169,6 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
         mean, models = geometric_mean(speedups, [row.trial.model for row in group])
         words = spread_words(*spread(speedups, models))
         between = f"; {words}" if words else ""
-        if not any(row.speedup.verdict.is_clear for row in group):
-            between += "; none of them is clear"
         say(
             f"{pair}: geometric mean speedup {mean:.3f}× over {len(group)} of "
             f"{counted(planned, 'planned trial')}, {counted(models, 'model')}{between}",

@@ -345,23 +345,14 @@ def _input_note(summary: TrialSummary) -> list[str]:
         share = modes[fit].columns.input_share if fit in modes else None
         if not (whole and pipeline and step and share):
             continue
-        called = mode_of(modes[fit].label).called
-        slower = _slower(modes[Mode.INPUT.role].columns, modes[alone].columns)
+        called, slower = mode_of(modes[fit].label).called, "input" if pipeline < step else "step"
         drawn = "" if summary.trial.data else f" {sentences.DRAWN_PIPELINE}"
         return [
             f"{called} trains on {whole:.4g} {unit}. Its input pipeline alone gives {pipeline:.4g} "
-            f"({share:.0%} of an epoch's time), its step alone {step:.4g}: {slower}.{drawn}"
+            f"({share:.0%} of an epoch's time), its step alone {step:.4g}: the {slower} sets the "
+            f"pace.{drawn}"
         ]
     return []
-
-
-def _slower(pipeline: ModeColumns, step: ModeColumns) -> str:
-    """Which of both sets the pace, as far as their intervals tell."""
-    for name, slow, fast in (("input", pipeline, step), ("step", step, pipeline)):
-        high, low = slow.throughput_high, fast.throughput_low
-        if high is not None and low is not None and high < low:
-            return f"the {name} sets the pace"
-    return "too little to tell which of them sets the pace; effort=standard measures more"
 
 
 def _last_batch_note(summary: TrialSummary) -> list[str]:

@@ -55,7 +55,7 @@ function answerTo(view) {
   const modelPrefix = models.length === 1 ? `${models[0]}: ` : "";
   const apart = deviceWords(view);
   const word = apart ? say("by device") : overallWord(o);
-  const typical = o.compared && o.ambiguous < o.pairs && typically(o, candidate, baseline);
+  const typical = o.compared && typically(o, candidate, baseline);
   return {
     yes: every ? `${word.slice(0, -1)}, but every figure is contaminated.` : word,
     text: `${modelPrefix}${apart || typical || countsOf(o, candidate, baseline)}.${costs(view)}`,
@@ -98,8 +98,7 @@ function typically({ geomean, models, spread_low: low, spread_high: high }, cand
 }
 
 /** "XLA is faster than graph in 0 of 2 configurations, failed in 2". */
-function countsOf({ pairs, faster, slower, failed, ambiguous }, candidate, baseline) {
-  if (ambiguous === pairs) return say("all open", { candidate, baseline, pairs: plural(pairs, "configuration") });
+function countsOf({ pairs, faster, slower, failed }, candidate, baseline) {
   const text = say("counts", { candidate, baseline, faster: count(faster), pairs: plural(pairs, "configuration") });
   const others = Object.entries({ slower, failed }).filter(([, n]) => n);
   return text + others.map(([verdict, n]) => say(/** @type {any} */ (`${verdict} in`), { count: count(n) })).join("");
@@ -163,7 +162,7 @@ function answerAsPublished(view, candidate, baseline) {
   const { pairs, faster, compared } = view.overview;
   const speedup = view.rows.number("speedup");
   const above = view.counted.filter((row) => speedup[row] > 1).length;
-  const word = overallWord({ ...view.overview, pairs: compared, faster: above, slower: compared - above, ambiguous: 0 });
+  const word = overallWord({ ...view.overview, pairs: compared, faster: above, slower: compared - above });
   const aboveText = `${count(above)} of ${plural(compared, "published figure")}`;
   return {
     yes: `${word.slice(0, -1)}, as published.`,
@@ -172,7 +171,7 @@ function answerAsPublished(view, candidate, baseline) {
   };
 }
 
-const YES = { __proto__: null, faster: "Yes", slower: "No", equivalent: "No difference", ambiguous: "Not known yet" };
+const YES = { __proto__: null, faster: "Yes", slower: "No", equivalent: "No difference", ambiguous: "Ambiguous" };
 
 /** The answer about a single pair, with caveats. @param {View} view @param {number} place */
 function answerToOne(view, place, candidate, baseline) {
