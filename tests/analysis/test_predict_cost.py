@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -30,6 +30,7 @@ from xla_sweeps.analysis.predict_cost import (
     sizes_of,
     totals_of,
 )
+from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
@@ -93,6 +94,26 @@ def test_what_cannot_be_negative_is_not_below_0() -> None:
     assert any(cost is not None and cost.low == 0 for cost in costs)
     lows = [cost.overhead for cost in of(sizes, "call_host")]
     assert any(cost is not None and cost.low < 0 for cost in lows)
+
+
+class Vague:
+    """A size whose level is hardly known, and where the ratio of two ways is clear."""
+
+    batch_size, batches = 1, 1
+    references: ClassVar = {"predict": "graph_host", "graph_host": ""}
+
+    def level(self, label: str) -> Interval:
+        return Interval(estimate=-3.0, low=-6.0, high=0.0)
+
+    def pair(self, one: str, other: str) -> tuple[Interval, Interval]:
+        return self.level(one), Interval(estimate=1.5, low=0.3, high=2.7)
+
+
+def test_a_difference_is_told_where_its_ratio_is_however_little_of_the_level_is_known() -> None:
+    sizes: Any = [Vague()]
+    (cost, _) = costs_of(sizes)
+    assert cost.overhead is not None
+    assert 0 < cost.overhead.low < cost.overhead.estimate < cost.overhead.high
 
 
 def test_two_ways_cross_where_they_cost_the_same() -> None:

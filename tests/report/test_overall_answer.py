@@ -22,7 +22,7 @@ from xla_sweeps.schema.columns import Verdict
         ([0.5] * 3, "No."),
         ([0.5] * 5 + [0.999], "Usually no."),
         ([0.5, 2.0], "It depends."),
-        ([1.0] * 4, "It depends."),
+        ([1.0] * 4, "Not known yet."),
         ([None, None, 2.0], "Mostly it fails."),
         ([None, None], "It fails."),
     ],

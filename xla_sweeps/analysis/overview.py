@@ -83,6 +83,11 @@ class Overview:
     median_break_even_calls: float | None
     never: int
 
+    @property
+    def clear(self) -> int:
+        """Pairs whose interval gives a verdict; without any, no mean is a result."""
+        return self.faster + self.slower + self.equivalent
+
 
 def answers(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
     """One row of each question that was measured to its end (`answering`), in the rows' order."""

@@ -206,11 +206,18 @@ def _overhead(size: Size, label: str, reference: str) -> Interval:
     The difference of two times is 2 * geometric mean * sinh(log ratio / 2). So the speed of the
     whole process, which both share, widens the interval by its share of the difference alone.
     """
-    return _propagated(
-        lambda logs: 2 * math.exp(logs[0]) * math.sinh(logs[1] / 2),
-        size.pair(reference, label),
-        least=0.0 if mode_of(label).entry.is_method else -math.inf,
+    middle, ratio = size.pair(reference, label)
+    least = 0.0 if mode_of(label).entry.is_method else -math.inf
+
+    def difference(logs: Sequence[float]) -> float:
+        return 2 * math.exp(logs[0]) * math.sinh(logs[1] / 2)
+
+    both = _propagated(difference, [middle, ratio], least=least)
+    low, high = (  # the sign is that of the ratio, however little of the level is known
+        max(both.low, difference([middle.low, ratio.low])) if ratio.low > 0 else both.low,
+        min(both.high, difference([middle.low, ratio.high])) if ratio.high < 0 else both.high,
     )
+    return Interval(estimate=both.estimate, low=low, high=max(high, least))
 
 
 def _propagated(

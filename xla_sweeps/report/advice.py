@@ -134,7 +134,8 @@ def _latency(row: ComparisonRow) -> str:
     direction = "faster"
     if value < 1:
         value, low, high, direction = 1 / value, 1 / high, 1 / low, "slower"
-    text = SENTENCES["latency"].format(
+    name = "latency open" if low <= 1 else "latency"
+    text = SENTENCES[name].format(
         speedup=times(value), direction=direction, bounds=f"{low:.2f}–{high:.2f}"
     )
     return f" {text}."
@@ -167,9 +168,9 @@ def device_words(devices: Mapping[str, Overview]) -> str:
     """A sentence with the word of each device; "" where all devices have the same."""
     groups: dict[str, list[str]] = {}
     for device, overview in devices.items():
-        name = SENTENCES["device"].format(
-            device=short_device(device), speedup=times(overview.geomean)
-        )
+        name = short_device(device)
+        if overview.clear:
+            name = SENTENCES["device"].format(device=name, speedup=times(overview.geomean))
         groups.setdefault(overall_word(overview), []).append(name)
     if len(groups) < 2:
         return ""
@@ -191,14 +192,15 @@ def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = 
         return f"Nothing was compared yet{more}."
     if apart := device_words(devices or {}):
         return f"{SENTENCES['by device']} {apart}"
-    text = SENTENCES["counts"].format(
+    is_open = overview.ambiguous == overview.pairs
+    text = SENTENCES["nothing clear" if is_open else "counts"].format(
         candidate=name_of(overview.candidate),
         baseline=name_of(overview.baseline),
         faster=overview.faster,
         pairs=counted(overview.pairs, SENTENCES["pair"]),
     )
-    counts = {"slower": overview.slower, "failed": overview.failed}
-    counts["not measured"] = overview.not_measured
+    counts = {"slower": overview.slower, "ambiguous": 0 if is_open else overview.ambiguous}
+    counts |= {"failed": overview.failed, "not measured": overview.not_measured}
     for verdict, count in counts.items():
         text += SENTENCES[f"{verdict} in"].format(count=count) if count else ""
     told = is_told_by(overview.scenario, overview.candidate)
@@ -206,8 +208,8 @@ def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = 
 
 
 def typically(overview: Overview) -> str:
-    """A sentence with the geometric mean, and where most pairs lie; "" without any."""
-    if overview.geomean is None:
+    """A sentence with the geometric mean, and where most pairs lie; "" without a clear one."""
+    if overview.geomean is None or not overview.clear:
         return ""
     text = SENTENCES["typical"].format(
         candidate=name_of(overview.candidate),

@@ -17,6 +17,9 @@ SENTENCES: Mapping[str, str] = {
     # over many pairs
     "counts": "{candidate} is faster than {baseline} in {faster} of {pairs}",
     "slower in": ", slower in {count}",
+    "ambiguous in": ", not known yet in {count}",
+    "nothing clear": "{candidate} against {baseline}: too little to tell in {pairs}; more "
+    "replicates (effort.replicates=3) or a quieter machine settle it",
     "failed in": ", failed in {count}",
     "not measured in": ", {count} not measured",
     "typical": "{candidate} is typically {speedup} as fast as {baseline}",
@@ -36,6 +39,7 @@ SENTENCES: Mapping[str, str] = {
     "or else the newest: {folders}",
     "of folder": "{count} of {results}",
     # of one pair
+    "latency open": "One call at a time it is too little to tell ({bounds})",
     "latency": "One call at a time it is {speedup} {direction} ({bounds})",
     str(Verdict.FASTER): "{candidate} is {speedup} faster than {baseline} (clear: {interval}); "
     "{advice}.",
@@ -128,6 +132,7 @@ RULES = (
     Rule("Usually no.", Verdict.SLOWER, USUALLY, -1),
     Rule("It hardly matters.", Verdict.EQUIVALENT, USUALLY),
     Rule("Mostly it fails.", Verdict.FAILED, USUALLY),
+    Rule("Not known yet.", Verdict.AMBIGUOUS, 1),
 )
 """The first that holds gives the answer; `OTHERWISE` where none does."""
 

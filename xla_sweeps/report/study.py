@@ -30,6 +30,10 @@ NEEDED = {
 
 PODIUM_PLACES = 3
 
+_PRELIMINARY = (
+    " Preliminary: a single replicate, so that the interval does not show how processes differ."
+)
+
 LINES = 60
 """Maximum number of lines of a table."""
 
@@ -119,22 +123,20 @@ def _fastest(entries: Sequence[Entry], mode: str) -> Table:
 
 
 def _distribution(entries: Sequence[Entry]) -> Table:
-    lines, spans = [], []
+    lines, spans = [], list[float]()
     for place, own in ranking.at_places(entries).items():
         rates = [entry.value for entry in own]
         if len(rates) > 1:
             quarters = statistics.quantiles(rates, n=4, method="inclusive")
             figures = map(number, (rates[-1], *quarters, rates[0]))
             lines.append((_at(place), _device(place), *figures, str(len(rates))))
-            spans.append(rates[0] / rates[-1])
+            if _apart(own[0], own[-1]):
+                spans.append(rates[0] / rates[-1])
     return Table(
         "",
         "distribution",
         "How far apart are the models of a resolution?",
-        f"The fastest model is {number(min(spans))} to {number(max(spans))} times as fast as the "
-        f"slowest, in {counted(len(lines), 'setting')}."
-        if lines
-        else "",
+        _distance(spans, settings=len(lines)),
         ("at", "device", "slowest", "a quarter", "middle", "three quarters", "fastest", "models"),
         tuple(lines),
         "Images/s. A quarter of the models are slower than the second figure, a quarter are faster "
@@ -142,13 +144,43 @@ def _distribution(entries: Sequence[Entry]) -> Table:
     )
 
 
+def _distance(spans: Sequence[float], *, settings: int) -> str:
+    """A sentence on how many times the fastest model is as fast as the slowest; "" of none.
+
+    Args:
+        spans: of the settings in which their intervals are apart.
+        settings: of all.
+    """
+    if not settings:
+        return ""
+    if not spans:
+        return (
+            "Too little to tell the models of a setting apart: more replicates "
+            "(effort.replicates=3) settle it."
+        )
+    ends = " to ".join(dict.fromkeys(map(number, (min(spans), max(spans)))))
+    rest = settings - len(spans)
+    also = f"; in {rest} more it is too little to tell" if rest else ""
+    return (
+        f"The fastest model is {ends} times as fast as the slowest, in "
+        f"{counted(len(spans), 'setting')}{also}."
+    )
+
+
+def _apart(fast: Entry, slow: Entry) -> bool:
+    """True if two intervals do not overlap; published figures have none, and count."""
+    return fast.low is None or slow.high is None or fast.low > slow.high
+
+
 def _agreement(entries: Sequence[Entry]) -> Table:
     every = ranking.agreements(entries)
     ends = sorted(every, key=lambda one: one.tau)
-    extremes = (
-        f"{one.tau:.2f} at {one.places[0].resolution_px} px" for one in ends[:1] + ends[-1:]
-    )
-    said = " to ".join(dict.fromkeys(extremes))
+    extremes = [(f"{one.tau:.2f}", f" at {_pixels(one)}") for one in ends[:1] + ends[-1:]]
+    if len({size for _, size in extremes}) == 1:  # it is said once
+        taus = dict.fromkeys(tau for tau, _ in extremes)
+        said = " to ".join(taus) + extremes[0][1]
+    else:
+        said = " to ".join(tau + size for tau, size in extremes)
     return Table(
         "",
         "agreement",
@@ -170,11 +202,13 @@ def _agreement(entries: Sequence[Entry]) -> Table:
 
 
 def _podium(entries: Sequence[Entry]) -> Table:
-    lines = []
+    lines, winners = [], set[str]()
     for place, own in ranking.at_places(entries).items():
         best = own[:PODIUM_PLACES]
         given = ranking.ranks([(entry.value, entry.low, entry.high) for entry in best])
         if len(own) > 1:
+            pairs = zip(given, best, strict=True)
+            winners |= {best[0].model, *(entry.model for rank, entry in pairs if rank == 1)}
             lines.append(
                 (
                     _at(place),
@@ -187,7 +221,6 @@ def _podium(entries: Sequence[Entry]) -> Table:
                     str(len(own)),
                 )
             )
-    winners = {line[2].split()[1] for line in lines}
     rankings = counted(len(lines), "ranking")
     return Table(
         "",
@@ -234,8 +267,8 @@ def _inversions(entries: Sequence[Entry], mode: str) -> Table:
         f"Pairs of a line in which the larger model is faster: {said}." if said else "",
         ("at", "device", "mode", "larger", "faster than", "by", ""),
         tuple(lines),
-        "Within a line (MobileNetV1 to V3 are one), by parameters, intervals apart. Preliminary: a "
-        "single replicate, so that the interval does not show how processes differ.",
+        "Within a line (MobileNetV1 to V3 are one), by parameters, intervals apart."
+        + _PRELIMINARY * any(one.preliminary for one in result.each),
     )
 
 
@@ -255,6 +288,10 @@ def limited(table: Table) -> tuple[tuple[tuple[str, ...], ...], str]:
     """The first lines of a table, and its note, which says how many there are."""
     more = len(table.lines) - LINES
     return table.lines[:LINES], f"{table.note} {more:,} more lines." if more > 0 else table.note
+
+
+def _pixels(agreement: ranking.Agreement) -> str:
+    return f"{agreement.places[0].resolution_px} px"
 
 
 def _millions(entry: Entry) -> str:

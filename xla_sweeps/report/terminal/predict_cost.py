@@ -88,7 +88,7 @@ def answers(
             yield f"{name} takes longer than {_called(singles[0].reference)}: {ends[0]}{also}."
         for label in labels:
             if mode_of(label).entry not in (Entry.PREDICT, Entry.PREDICT_ON_BATCH):
-                yield from _against(sizes, name, label, unit)
+                yield from _against(sizes, costs, (name, label), unit)
 
 
 def _of_all(
@@ -129,11 +129,26 @@ def _batches(way: Ranked) -> str:
     return f"{best.batches - 1:,} × {best.batch_size:,} + {best.last_batch:,}"
 
 
-def _against(sizes: Sequence[Size], name: str, label: str, unit: str) -> Iterator[str]:
-    """Sentence on when another way is faster than `predict`, for a call of one batch."""
+def _against(
+    sizes: Sequence[Size], costs: Sequence[Cost], ways: tuple[str, str], unit: str
+) -> Iterator[str]:
+    """Sentences on when another way is faster than `predict`, for a call of one batch.
+
+    Where the table has the difference of both, its interval decides here too.
+    """
+    name, label = ways
     ratios = {size: ratio for size, (_, ratio) in pairs_of(sizes, name, label).items()}
+    words = {
+        size: "less" if ratio.high < 0 else "more" if ratio.low > 0 else ""
+        for size, ratio in ratios.items()
+    }
+    for cost in costs:
+        if (cost.label, cost.reference, cost.batches) == (name, label, 1) and cost.overhead:
+            shown = _ms(cost.overhead) != TOO_LITTLE
+            words[cost.batch_size] = words[cost.batch_size] if shown else ""
     called = _called(label)
-    if meets := crossing(sizes, name, label):
+    meets = crossing(sizes, name, label)
+    if meets and {"less", "more"} <= {*words.values()}:
         below = next(iter(ratios.values())).estimate < 0
         side = ("Below", "above") if below else ("Above", "below")
         yield (
@@ -141,17 +156,16 @@ def _against(sizes: Sequence[Size], name: str, label: str, unit: str) -> Iterato
             f"{name}; {side[1]}, more."
         )
         return
-    words = {
-        size: "less" if ratio.high < 0 else "more" if ratio.low > 0 else ""
-        for size, ratio in ratios.items()
-    }
     for word in ("less", "more"):
         at = [f"{size:,}" for size, one in words.items() if one == word]
         where = "every measured batch size" if len(at) == len(words) else f"batch {', '.join(at)}"
         if at:
             yield f"{called} costs {word} than {name} at {where}."
     if open_ := [f"{size:,}" for size, one in words.items() if not one]:
-        yield f"{called} against {name} is ambiguous at batch {', '.join(open_)}."
+        yield (
+            f"{called} against {name}: too little to tell at batch {', '.join(open_)}; more "
+            "replicates (effort.replicates=3) settle it."
+        )
 
 
 def _called(label: str) -> str:

@@ -166,6 +166,12 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
             pairs.setdefault(pair, []).append(row)
     for pair, group in pairs.items():
         speedups = [row.speedup.value or math.nan for row in group]
+        if not any(row.speedup.verdict.is_clear for row in group):
+            say(
+                f"{pair}: not known yet, none of {counted(len(group), 'trial')} is clear: more "
+                "replicates (effort.replicates=3) or a quieter machine settle them"
+            )
+            continue
         mean, models = geometric_mean(speedups, [row.trial.model for row in group])
         words = spread_words(*spread(speedups, models))
         between = f"; {words}" if words else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -345,14 +346,32 @@ def _input_note(summary: TrialSummary) -> list[str]:
         share = modes[fit].columns.input_share if fit in modes else None
         if not (whole and pipeline and step and share):
             continue
-        called, slower = mode_of(modes[fit].label).called, "input" if pipeline < step else "step"
+        called = mode_of(modes[fit].label).called
+        sides = [
+            (name, modes[role].columns)
+            for name, role in (("input", Mode.INPUT.role), ("step", alone))
+        ]
         drawn = "" if summary.trial.data else f" {sentences.DRAWN_PIPELINE}"
         return [
             f"{called} trains on {whole:.4g} {unit}. Its input pipeline alone gives {pipeline:.4g} "
-            f"({share:.0%} of an epoch's time), its step alone {step:.4g}: the {slower} sets the "
-            f"pace.{drawn}"
+            f"({share:.0%} of an epoch's time), its step alone {step:.4g}: {_pace(*sides)}.{drawn}"
         ]
     return []
+
+
+def _pace(*sides: tuple[str, ModeColumns]) -> str:
+    """The slower of two parts of an epoch, if their intervals are apart."""
+    (slow, first), (_, second) = sorted(sides, key=lambda side: side[1].throughput_high or math.inf)
+    if (first.throughput_high or math.inf) < (second.throughput_low or 0.0):
+        return f"the {slow} sets the pace"
+    return (
+        f"too little to tell which of the two limits it ({_rates(first)} and {_rates(second)}); "
+        "more replicates (effort.replicates=3) settle it"
+    )
+
+
+def _rates(columns: ModeColumns) -> str:
+    return interval(columns.throughput_low, columns.throughput_high, number)
 
 
 def _last_batch_note(summary: TrialSummary) -> list[str]:

@@ -239,10 +239,10 @@ def _by_device(pairs: Sequence[ComparisonRow], write: Callable[[Pairs], str]) ->
 
 
 def _families(rows: Sequence[ComparisonRow]) -> str:
-    """The families with the highest and the lowest mean speedup."""
+    """The families with the highest and the lowest mean of their clear speedups."""
     groups: dict[str, list[tuple[float, str]]] = {}
     for row in rows:
-        if row.speedup.value is not None:
+        if row.speedup.value is not None and row.speedup.verdict.is_clear:
             groups.setdefault(row.trial.family, []).append((row.speedup.value, row.trial.model))
     means = {family: geometric_mean(*zip(*group, strict=True)) for family, group in groups.items()}
     ranked = sorted(means.items(), key=lambda entry: -(entry[1][0] or 0.0))

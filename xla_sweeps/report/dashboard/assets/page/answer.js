@@ -55,7 +55,7 @@ function answerTo(view) {
   const modelPrefix = models.length === 1 ? `${models[0]}: ` : "";
   const apart = deviceWords(view);
   const word = apart ? say("by device") : overallWord(o);
-  const typical = o.compared && typically(o, candidate, baseline);
+  const typical = hasClear(o) && typically(o, candidate, baseline);
   return {
     yes: every ? `${word.slice(0, -1)}, but every figure is contaminated.` : word,
     text: `${modelPrefix}${apart || typical || countsOf(o, candidate, baseline)}.${costs(view)}`,
@@ -67,8 +67,9 @@ function answerTo(view) {
 function deviceWords(view) {
   const groups = new Map();
   for (const sums of deviceSums(view)) {
-    const device = say("device", { device: shortDevice(view, sums.name), speedup: times(sums.geomean) });
-    getOrMake(groups, overallWord(sums), () => []).push(device);
+    const device = shortDevice(view, sums.name);
+    const named = hasClear(sums) ? say("device", { device, speedup: times(sums.geomean) }) : device;
+    getOrMake(groups, overallWord(sums), () => []).push(named);
   }
   const most = PACKAGE.devices_named;
   const named = (all) => (all.length > most ? [...all.slice(0, most), say("more devices", { count: all.length - most })] : all);
@@ -90,6 +91,9 @@ function countsIn({ counted, rows }) {
   };
 }
 
+/** Whether any interval gives a verdict: without one, no mean is a result. */
+const hasClear = ({ faster, slower, equivalent }) => faster + slower + equivalent > 0;
+
 /** "XLA is typically 1.17× as fast as graph (geometric mean over 9 models), 8 of 10 between 0.83× and 1.70×". */
 function typically({ geomean, models, spread_low: low, spread_high: high }, candidate, baseline) {
   const text = say("typical", { candidate, speedup: times(geomean), baseline });
@@ -98,9 +102,11 @@ function typically({ geomean, models, spread_low: low, spread_high: high }, cand
 }
 
 /** "XLA is faster than graph in 0 of 2 configurations, failed in 2". */
-function countsOf({ pairs, faster, slower, failed }, candidate, baseline) {
-  const text = say("counts", { candidate, baseline, faster: count(faster), pairs: plural(pairs, "configuration") });
-  const others = Object.entries({ slower, failed }).filter(([, n]) => n);
+function countsOf({ pairs, faster, slower, ambiguous, failed }, candidate, baseline) {
+  const values = { candidate, baseline, faster: count(faster), pairs: plural(pairs, "configuration") };
+  const isOpen = ambiguous === pairs;
+  const text = say(isOpen ? "nothing clear" : "counts", values);
+  const others = Object.entries({ slower, ambiguous: isOpen ? 0 : ambiguous, failed }).filter(([, n]) => n);
   return text + others.map(([verdict, n]) => say(/** @type {any} */ (`${verdict} in`), { count: count(n) })).join("");
 }
 
@@ -162,7 +168,7 @@ function answerAsPublished(view, candidate, baseline) {
   const { pairs, faster, compared } = view.overview;
   const speedup = view.rows.number("speedup");
   const above = view.counted.filter((row) => speedup[row] > 1).length;
-  const word = overallWord({ ...view.overview, pairs: compared, faster: above, slower: compared - above });
+  const word = overallWord({ ...view.overview, pairs: compared, faster: above, slower: compared - above, ambiguous: 0 });
   const aboveText = `${count(above)} of ${plural(compared, "published figure")}`;
   return {
     yes: `${word.slice(0, -1)}, as published.`,
@@ -171,7 +177,7 @@ function answerAsPublished(view, candidate, baseline) {
   };
 }
 
-const YES = { __proto__: null, faster: "Yes", slower: "No", equivalent: "No difference", ambiguous: "Ambiguous" };
+const YES = { __proto__: null, faster: "Yes", slower: "No", equivalent: "No difference", ambiguous: "Not known yet" };
 
 /** The answer about a single pair, with caveats. @param {View} view @param {number} place */
 function answerToOne(view, place, candidate, baseline) {
