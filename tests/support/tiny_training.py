@@ -36,7 +36,7 @@ def bench_of(make: Callable[[], Any], trial: Trial, heard: Heard | None = None) 
     """A bench of the model that `make` builds; it is built again for a reference in float64."""
     job = ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1)
     with (
-        mock.patch.object(sources, "load", side_effect=lambda spec: loaded(make(), trial)),
+        mock.patch.object(sources, "load", side_effect=lambda spec, **_: loaded(make(), trial)),
         tf.device("/device:CPU:0"),
     ):
         bench = set_up(job, heard)

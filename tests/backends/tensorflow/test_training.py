@@ -42,7 +42,7 @@ def of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., TrainBench]:
     """A bench of a tiny model, which stays the one that is loaded."""
 
     def build(make: Callable[[], Any] = network, trial: Trial = TRAIN) -> TrainBench:
-        monkeypatch.setattr(sources, "load", lambda spec: loaded(make(), trial))
+        monkeypatch.setattr(sources, "load", lambda spec, **_: loaded(make(), trial))
         return bench_of(make, trial)
 
     return build
