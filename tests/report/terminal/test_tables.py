@@ -47,6 +47,17 @@ def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     return int(request.param)
 
 
+def test_a_reason_that_several_modes_share_is_printed_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failed = failed_outcome(Status.WRONG_RESULT, "the call never reads w")
+    modes = {"graph": failed, "xla": failed, "eager": make_outcome()}
+    show_trial(summarize([replace(make_record({"eager": 0.4}), modes=modes)]), places={})
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.count("wrong_result: the call never reads w") == 1
+    assert "✕ graph, xla: wrong_result" in text
+
+
 def test_the_end_of_a_trial_fits_the_terminal(
     width: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -93,10 +93,14 @@ def show_trial(
                 paragraph(way)
             for name, step in next_steps(row):
                 paragraph(f"{name:<7} {displayable(step)}", indent=8)
+    failures: dict[str, list[str]] = {}
     for mode in summary.modes:
         if mode.failure and mode.status not in (Status.OK, Status.INTERRUPTED):
             hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
-            paragraph(f"✕ {mode.label}: {mode.status}: {mode.failure.message}{hint}", "magenta")
+            reason = f"{mode.status}: {mode.failure.message}{hint}"
+            failures.setdefault(reason, []).append(mode.label)
+    for reason, labels in failures.items():
+        paragraph(f"✕ {', '.join(labels)}: {reason}", "magenta")
     flags = _shown_flags(summary)
     if str(Status.CONTAMINATED) in flags:
         flags[str(Status.CONTAMINATED)] = displayable(others)
