@@ -123,18 +123,16 @@ def test_an_epoch_over_pictures_is_measured_with_its_input_and_its_last_batch(
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("built", "complaint"),
     [
-        (("model=mnist_mlp",), "mnist_mlp does not take pictures: expected one"),
-        (
-            (*OWN[:2], f"{OWN[2]}:of_any_size", "resolution=32"),
-            "labels from 0 to 9, but the model's head has 8 outputs",
-        ),
+        ("of_float32", "does not take pictures: expected one input [side, side, 3], found [8]"),
+        ("of_any_size", "labels from 0 to 9, but the model's head has 8 outputs"),
     ],
 )
 def test_pictures_that_the_model_cannot_train_on_end_the_trial_with_one_line(
-    pictures: Path, words: tuple[str, ...], complaint: str
+    pictures: Path, built: str, complaint: str
 ) -> None:
+    words = (*OWN[:2], f"{OWN[2]}:{built}", "resolution=32")
     done = command(*words, *FIT, "results_dir=refused", cwd=pictures)
     assert done.returncode == 1
     assert complaint in " ".join(done.stdout.split())
