@@ -185,7 +185,9 @@ def test_rounds_without_a_dropped_mode_count_for_the_others() -> None:
     }
 
 
-@pytest.mark.parametrize("status", [Status.WRONG_RESULT, Status.RETRACED, Status.NONDETERMINISTIC])
+@pytest.mark.parametrize(
+    "status", [Status.WRONG_RESULT, Status.UNVERIFIABLE, Status.RETRACED, Status.NONDETERMINISTIC]
+)
 def test_a_mode_with_wrong_results_keeps_its_timings_and_loses_its_speedup(
     status: Status,
 ) -> None:

@@ -74,7 +74,7 @@ def test_a_step_with_dropout_is_verified_eagerly_only(python: Path, tmp_path: Pa
     words = ("backend=torch", "scenario=train_step")
     outcomes = measured(python, tmp_path, *words, code=code, ends=1)["modes"]
     assert outcomes["torch_eager"]["status"] == "ok"
-    assert outcomes["torch_compile"]["status"] == "wrong_result"
+    assert outcomes["torch_compile"]["status"] == "unverifiable"
     message = outcomes["torch_compile"]["failure"]["message"]
     assert "torch.compile draws other random numbers than eager in dropout" in message
 
