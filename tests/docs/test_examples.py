@@ -114,12 +114,12 @@ def typed(document: str) -> list[list[str]]:
     lines = [*COMMAND.findall(text), *(f"xla-sweeps {words}" for words in WORDS.findall(text))]
     for row in re.findall(r"(?m)^\| `.*", text):
         lines += [f"{one} {more}" for one in COMMAND.findall(row) for more in MORE.findall(row)]
-    found = [
+    commands = [
         shlex.split(line.replace("\\\n", " "), comments=True)
         for line in lines
         if not PLACEHOLDER.search(line.partition("  # ")[0])
     ]
-    return [words[3:] if words[0] == "python" else words[1:] for words in found]
+    return [words[3:] if words[0] == "python" else words[1:] for words in commands]
 
 
 def make_own(folder: Path) -> None:

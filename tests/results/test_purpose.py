@@ -72,9 +72,9 @@ def test_tables_have_results_alone_unless_a_filter_names_the_purpose(results: Pa
 def test_readers_of_a_folder_still_get_twins_and_anchors(results: Path) -> None:
     rows = load(Path("results"))
     assert len(rows.anchors) == 1
-    found = trust(rows_of(rows.table))
-    assert found
-    assert found.within[1] == 3
+    tested = trust(rows_of(rows.table))
+    assert tested
+    assert tested.within[1] == 3
 
 
 @pytest.mark.parametrize("name", ["findings", "backends"])

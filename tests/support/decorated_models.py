@@ -10,7 +10,7 @@ from keras import layers
 
 
 class Decorated(keras.Model):
-    """As people write it: `call` is a `tf.function`, and its layers are built in it."""
+    """A form that people write: `call` is a `tf.function`, and its layers are built in it."""
 
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)

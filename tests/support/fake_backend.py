@@ -95,9 +95,9 @@ def _own(name: str, default: str) -> str:
 def _has_started() -> bool:
     """True from the second call in the current folder on."""
     started = Path("started")
-    known = started.exists()
+    was_there = started.exists()
     started.touch()
-    return known
+    return was_there
 
 
 @dataclass

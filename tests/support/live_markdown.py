@@ -63,13 +63,13 @@ def live(source: str) -> list[str]:
 
     Markup, HTML, links, mentions, issue numbers outside code; control and direction characters.
     """
-    found = sorted(kinds(source) & _MARKUP)
+    live = sorted(kinds(source) & _MARKUP)
     for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(source):
         text = "".join(
             child.content for child in token.children or () if child.type != "code_inline"
         )
-        found += _REFERENCES.findall(text)
-    return found + [
+        live += _REFERENCES.findall(text)
+    return live + [
         f"U+{ord(character):04X}"
         for character in source
         if unicodedata.category(character) in {"Cc", "Cf", "Cs"} and character not in f"\n{BREAK}"

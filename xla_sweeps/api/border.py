@@ -12,7 +12,7 @@ from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.system.text import displayable
 
 FOREIGN = (Exception, SystemExit)
-"""Whatever code of the caller's may raise, beside an interrupt."""
+"""All that code of the caller's may raise, beside an interrupt."""
 
 
 @contextlib.contextmanager

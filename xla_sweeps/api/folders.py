@@ -30,13 +30,13 @@ def new_folder(results_dir: Path) -> Iterator[Path]:
         made.mkdir()
         yield made
     except OSError as error:
-        raise unwritten(results_dir, error.strerror or error) from error
+        raise write_error(results_dir, error.strerror or error) from error
     finally:
         if made:
             shutil.rmtree(made, ignore_errors=True)
 
 
-def unwritten(results_dir: Path, reason: object) -> ConfigError:
+def write_error(results_dir: Path, reason: object) -> ConfigError:
     """The error of a folder that takes no model."""
     return ConfigError(f"results_dir={results_dir}: cannot save the model: {reason}")
 

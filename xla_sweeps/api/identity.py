@@ -108,7 +108,7 @@ class _Walk:
             return [b"opaque"]
 
     def _content(self, value: Any) -> Iterable[Any]:
-        """What an object is made of."""
+        """Parts that an object is made of."""
         if isinstance(value, types.ModuleType):
             return self._module(value, frozenset())
         if isinstance(value, types.FunctionType):
@@ -121,7 +121,7 @@ class _Walk:
             return _cell(value)
         if isinstance(value, types.MethodType):
             return value.__func__, value.__self__
-        return [type(value), *(self._known(value) or _array(value) or _reduced(value))]
+        return [type(value), *(self._known(value) or _array(value) or _pickle_parts(value))]
 
     def _function(self, function: types.FunctionType) -> Iterator[Any]:
         names = function.__globals__
@@ -214,12 +214,12 @@ def _cell(cell: types.CellType) -> list[Any]:
         return []
 
 
-def _reduced(value: Any) -> Iterator[Any]:
-    """What an object is pickled as."""
+def _pickle_parts(value: Any) -> Iterator[Any]:
+    """Parts that an object is pickled as."""
     import cloudpickle
 
-    known = cloudpickle.CloudPickler.dispatch_table.get(type(value))
-    reduced = known(value) if known else value.__reduce_ex__(4)
+    reduce = cloudpickle.CloudPickler.dispatch_table.get(type(value))
+    reduced = reduce(value) if reduce else value.__reduce_ex__(4)
     if isinstance(reduced, str):  # a name of a module; what it wraps is in its attributes
         reduced = (str(getattr(value, "__module__", "")), reduced, getattr(value, "__dict__", {}))
     make, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
@@ -276,12 +276,12 @@ def _is_own(name: str) -> bool:
 
 def _is_importable(code: Any) -> bool:
     """True if a process that imports its module finds a function or class there."""
-    found: Any = sys.modules.get(code.__module__ or "")
-    if found is None or found.__name__ == "__main__":
+    member: Any = sys.modules.get(code.__module__ or "")
+    if member is None or member.__name__ == "__main__":
         return False
     for part in code.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is code
+        member = getattr(member, part, None)
+    return member is code
 
 
 _PYTHON_FILES = Path(os.__file__).parent

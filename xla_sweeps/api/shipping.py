@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.api.border import FOREIGN, refusing
-from xla_sweeps.api.folders import keep, new_folder, unwritten
+from xla_sweeps.api.folders import keep, new_folder, write_error
 from xla_sweeps.api.identity import digest_of
 from xla_sweeps.config.catalog import names
 from xla_sweeps.config.local_model import DTYPES, LARGEST
@@ -38,7 +38,7 @@ def build():
 '''
 
 _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
-"""What a full disk says, in whatever error a library puts it."""
+"""Messages of a full disk, in whatever error a library puts them."""
 
 _BUILDER = "give a function that builds it instead: measure(lambda: MyModel(...), inputs)"
 
@@ -52,10 +52,10 @@ def asked(model: Any, inputs: Any, batch_size: int | None, *, results_dir: Path)
         ConfigError: it cannot be shipped; the message says what to do instead.
     """
     with refusing("model and inputs: cannot be used"):
-        return _asked(model, inputs, batch_size, results_dir)
+        return _words_of(model, inputs, batch_size, results_dir)
 
 
-def _asked(model: Any, inputs: Any, batch_size: int | None, results_dir: Path) -> dict[str, Any]:
+def _words_of(model: Any, inputs: Any, batch_size: int | None, results_dir: Path) -> dict[str, Any]:
     arrays = _arrays(inputs)
     if isinstance(model, (str, Path)):
         named = _named(model)
@@ -165,9 +165,9 @@ def _is_keras(model: Any) -> bool:
 def _built(builder: Callable[[], Any], results_dir: Path) -> dict[str, Any]:
     """Ship a function that builds the model."""
     label = str(getattr(builder, "__name__", type(builder).__name__))
-    content = {"code.pickle": _pickled({"builder": builder}, label, _INSIDE)}
+    content = {"code.pickle": _pickle({"builder": builder}, label, _INSIDE)}
     label = "model" if label == "<lambda>" else label
-    return _written(results_dir, digest_of(builder, _configured), content, label)
+    return _written(results_dir, digest_of(builder, _configuration_of), content, label)
 
 
 def _saved(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def _saved(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> 
                 model.save(path)
             except Exception as error:
                 if full := [words for words in _FULL if words in str(error)]:
-                    raise unwritten(results_dir, full[0]) from error
+                    raise write_error(results_dir, full[0]) from error
                 raise
         saved = path.read_bytes()
     code = {
@@ -194,8 +194,8 @@ def _saved(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> 
         "example": _plain_arrays(example),
         "outputs": [np.asarray(output) for output in outputs],
     }
-    content = {"model.keras": saved, "code.pickle": _pickled(code, type(model).__name__, _BUILDER)}
-    digest = digest_of(model, _configured)
+    content = {"model.keras": saved, "code.pickle": _pickle(code, type(model).__name__, _BUILDER)}
+    digest = digest_of(model, _configuration_of)
     return _written(results_dir, digest, content, _stable(model.name))
 
 
@@ -239,7 +239,7 @@ def _flat(outputs: Any) -> list[Any]:
     return [outputs]
 
 
-def _configured(value: Any) -> list[Any] | None:
+def _configuration_of(value: Any) -> list[Any] | None:
     """Configuration and weights of a layer, a model, or another object of Keras's own; or None.
 
     A loss keeps some of its arguments elsewhere.
@@ -317,7 +317,7 @@ def _stable(name: str) -> str:
     return re.sub(r"_\d+$", "", name)
 
 
-def _pickled(content: Mapping[str, Any], label: str, hint: str) -> bytes:
+def _pickle(content: Mapping[str, Any], label: str, hint: str) -> bytes:
     import cloudpickle
 
     with refusing(f"model {label}: its code cannot be shipped", hint):

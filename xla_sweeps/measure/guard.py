@@ -95,7 +95,7 @@ class GuardResult:
         ]
 
     @property
-    def judged(self) -> list[str]:
+    def judgeable(self) -> list[str]:
         """Modes with a change, or broken: all others could not be judged so far."""
         changed = {change.mode for change in self.changes}
         return [mode for mode in self.plan.modes if mode in changed or mode in self.broken]
@@ -284,7 +284,7 @@ class Pairs:
                     if guard.is_enough(result.pairs, mode)
                 ]
                 open_ = [one for one in result.changes if one.mode not in result.broken]
-                if {*modes} <= {*result.judged} and guard.is_settled(open_):
+                if {*modes} <= {*result.judgeable} and guard.is_settled(open_):
                     return
 
     def _say(self, measured: MeasuredPair, ratios: Mapping[str, float]) -> None:

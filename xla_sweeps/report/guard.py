@@ -132,7 +132,7 @@ def markdown_of(document: dict[str, Any]) -> str:
 
 
 def answer_of(document: dict[str, Any]) -> str:
-    """What the guard says, in a sentence, and the modes on which it says nothing."""
+    """The guard's answer in a sentence, and the modes without one."""
     open_ = [mode["mode"] for mode in document["modes"] if mode["verdict"] == UNJUDGED]
     if len(open_) == len(document["modes"]):
         return ANSWERS[UNJUDGED]

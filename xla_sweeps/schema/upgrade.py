@@ -26,7 +26,7 @@ from xla_sweeps.schema.trial import (
 )
 
 _REFUSED = "refused:"
-"""How the reason began where a mode could not be verified, up to schema 4."""
+"""Beginning of the reason where a mode could not be verified, up to schema 4."""
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 

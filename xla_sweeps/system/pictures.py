@@ -54,10 +54,10 @@ def check_taken(model: str, shapes: Sequence[Sequence[int]], *, path: str) -> No
     """
     sides = [list(shape[:2]) for shape in shapes if len(shape) == _SIZES and shape[2] == CHANNELS]
     if len(shapes) != 1 or not sides or sides[0][0] != sides[0][1]:
-        found = f", found {', '.join(map(str, map(list, shapes)))}" if shapes else ""
+        shapes_found = f", found {', '.join(map(str, map(list, shapes)))}" if shapes else ""
         raise ConfigError(
             f"data={path}: {model} does not take pictures: expected one input [side, side, 3]"
-            f"{found}; use another model, as model=mobilenet_v2, or leave data out"
+            f"{shapes_found}; use another model, as model=mobilenet_v2, or leave data out"
         )
 
 

@@ -60,7 +60,7 @@ def own(name: str, **given: Any) -> ModelSpec:
 def outcomes(
     name: str, *, modes: tuple[str, ...] = MODES, scenario: str = "call", **given: Any
 ) -> dict[str, ModeOutcome]:
-    """What a trial of an own model says of its modes."""
+    """The outcomes of a trial of an own model, by mode."""
     trial = replace(
         TRIAL,
         model=own(name, **given),
@@ -100,9 +100,9 @@ INNER = ["inner/kernel", "inner/bias"]
 def test_weights_that_a_call_does_not_read_are_named_in_every_mode(
     name: str, unread: list[str]
 ) -> None:
-    found = outcomes(name)
-    assert kinds(found) == dict.fromkeys(MODES, "weights_not_read")
-    for outcome in found.values():
+    by_mode = outcomes(name)
+    assert kinds(by_mode) == dict.fromkeys(MODES, "weights_not_read")
+    for outcome in by_mode.values():
         assert outcome.status is Status.WRONG_RESULT
         assert outcome.agreement is not None
         assert not outcome.agreement.ok
@@ -117,14 +117,14 @@ def test_weights_that_a_call_does_not_read_are_named_in_every_mode(
 @pytest.mark.parametrize("name", ["Decorated", "Compiled", "in_a_functional"])
 def test_predict_of_such_a_model_is_named_too(name: str) -> None:
     modes = ("call_host", "graph_host", "xla_host", "predict", "predict_xla")
-    found = outcomes(name, modes=modes, scenario="predict")
-    assert kinds(found) == dict.fromkeys(modes, "weights_not_read")
+    by_mode = outcomes(name, modes=modes, scenario="predict")
+    assert kinds(by_mode) == dict.fromkeys(modes, "weights_not_read")
 
 
 def test_training_of_such_a_model_is_named_too() -> None:
     modes = ("eager", "graph", "xla", "train_on_batch_graph")
-    found = outcomes("OneOfTwo", modes=modes, scenario="train_step")
-    assert kinds(found) == dict.fromkeys(modes, "weights_not_read")
+    by_mode = outcomes("OneOfTwo", modes=modes, scenario="train_step")
+    assert kinds(by_mode) == dict.fromkeys(modes, "weights_not_read")
     healthy = outcomes("Unread", modes=modes[:2], scenario="train_step")
     assert "weights_not_read" not in kinds(healthy).values()
 
@@ -134,8 +134,8 @@ def test_a_file_whose_class_has_such_a_call_is_named() -> None:
 
     inputs = keras.Input((16,))
     keras.Model(inputs, keras.layers.Dense(8)(decorated_models.Block()(inputs))).save("net.keras")
-    found = outcomes("", input_spec=None, **FILE)
-    assert kinds(found) == dict.fromkeys(MODES, "weights_not_read")
+    by_mode = outcomes("", input_spec=None, **FILE)
+    assert kinds(by_mode) == dict.fromkeys(MODES, "weights_not_read")
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_a_file_whose_class_has_such_a_call_is_named() -> None:
     ["Plain", "BuiltBefore", "Lazy", "Unread", "Constant", "function", "of_keras_2"],
 )
 def test_a_call_that_reads_its_weights_agrees(name: str) -> None:
-    found = outcomes(name)
-    assert kinds(found) == dict.fromkeys(MODES, "ok")
+    by_mode = outcomes(name)
+    assert kinds(by_mode) == dict.fromkeys(MODES, "ok")
 
 
 @pytest.mark.parametrize("name", ["closing_over_a_model", "Holding"])

@@ -207,6 +207,21 @@ def starting(kind: str, folder: Path) -> list[str]:
     return [str(checkout / "scripts" / kind)]
 
 
+def joined(kind: str, server: WandbServer, folder: Path, *words: str) -> str:
+    """Output of agents that joined a sweep from this folder."""
+    python = folder / "checkout" / ".venv" / "bin" / "python"
+    done = subprocess.run(
+        [*starting(kind, folder), *words],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**environment(server, folder), "PYTHON": str(python)},
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
@@ -221,25 +236,14 @@ def test_every_place_that_a_person_gives_is_the_trials_too(
 ) -> None:
     own = own_model(tmp_path)
     sweep = create(server, tmp_path, words, model={"value": "tiny"}, batch_size={"value": 1})
-    python = tmp_path / "checkout" / ".venv" / "bin" / "python"
-    done = subprocess.run(
-        [
-            *(*starting(kind, tmp_path), f"tester/p/{sweep.name}", "--devices", "cpu"),
-            *("--results-dir", "else where", "--config-dir", own.name),
-        ],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**environment(server, tmp_path), "PYTHON": str(python)},
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
+    words = [f"tester/p/{sweep.name}", "--devices", "cpu", "--config-dir", own.name]
+    out = joined(kind, server, tmp_path, *words, "--results-dir", "else where")
     ((record,),) = Store(tmp_path / "else where").load().records.values()
     assert (record.status, record.trial.model.name) == ("ok", "tiny")
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} <= {
         *("else where", "own", "checkout", "home", "quick", "leases")
     }
-    assert re.search(r"(?m)^ *tiny ", done.stdout), done.stdout
+    assert re.search(r"(?m)^ *tiny ", out), out
 
 
 @pytest.mark.parametrize(("words", "kept"), [([], "results"), (["results_dir=their"], "their")])
@@ -248,17 +252,7 @@ def test_agents_without_a_folder_use_that_of_the_sweep(
 ) -> None:
     one = {"model": {"value": "resnet50"}, "batch_size": {"value": 1}}
     sweep = create(server, tmp_path, words, **one)
-    command = [*starting("slurm_agents.sbatch", tmp_path), f"tester/p/{sweep.name}"]
-    python = tmp_path / "checkout" / ".venv" / "bin" / "python"
-    done = subprocess.run(
-        [*command, "--devices=cpu"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**environment(server, tmp_path), "PYTHON": str(python)},
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
+    joined("slurm_agents.sbatch", server, tmp_path, f"tester/p/{sweep.name}", "--devices=cpu")
     assert len(Store(tmp_path / kept).load().records) == 1
 
 

@@ -218,7 +218,7 @@ class KerasBench(ABC, Generic[E]):
         except Exception:  # a check that fails says nothing of the model
             traceback.print_exc()
             return None
-        message, hint = weights.described(names), weights.FIX
+        message, hint = weights.describe(names), weights.FIX
         kind = "weights_not_read"
         return Failure(phase=Phase.VERIFY, kind=kind, message=message, hint=hint) if names else None
 

@@ -61,8 +61,8 @@ class Weights:
         """Names of the weights that a call does not read, although the model's code does."""
         if not self._floating:
             return []
-        expected = self._expected
-        with changed(self._floating):
+        expected = self._plain_outputs
+        with perturb(self._floating):
             outputs = call()
         if self._agree(outputs, expected):
             return []
@@ -74,8 +74,8 @@ class Weights:
         return [each for each in self.variables if "float" in str(each.dtype)]
 
     @cached_property
-    def _expected(self) -> Outputs:
-        with changed(self._floating):
+    def _plain_outputs(self) -> Outputs:
+        with perturb(self._floating):
             return self.plainly()
 
     def _agree(self, outputs: Outputs, expected: Outputs) -> bool:
@@ -86,7 +86,7 @@ class Weights:
         return agreed.ok or agreed.refused
 
     def _misses(self, variable: Any, call: Call, outputs: Outputs, plain: Outputs) -> bool:
-        with changed([variable]):
+        with perturb([variable]):
             moved = call()
             if not self._agree(moved, outputs):
                 return False
@@ -111,20 +111,20 @@ def plainly(eagerly: Call, op_by_op: Callable[[], AbstractContextManager[object]
 
 
 @contextmanager
-def changed(variables: Sequence[Any]) -> Iterator[None]:
+def perturb(variables: Sequence[Any]) -> Iterator[None]:
     """Give weights other values of the same size within a `with` block, always the same ones."""
     rng = np.random.default_rng(0)
     kept = [keras.ops.copy(variable) for variable in variables]
     try:
         for variable, values in zip(variables, kept, strict=True):
-            variable.assign(_shifted(keras.ops.convert_to_numpy(values), rng))
+            variable.assign(_shift(keras.ops.convert_to_numpy(values), rng))
         yield
     finally:
         for variable, values in zip(variables, kept, strict=True):
             variable.assign(values)
 
 
-def described(names: Sequence[str]) -> str:
+def describe(names: Sequence[str]) -> str:
     """A line about weights that a call does not read."""
     more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
     return (
@@ -133,7 +133,7 @@ def described(names: Sequence[str]) -> str:
     )
 
 
-def _shifted(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _shift(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Values of another pattern; variances stay positive."""
     shift = rng.random(values.shape, np.float32)
     if not values.any():

@@ -134,7 +134,7 @@ def other_values(
 def weights_not_read(names: Sequence[str]) -> Trap:
     """Weights that a call never reads, if there are such."""
     name = TrapName.WEIGHTS_NOT_READ
-    return found(name, weights.described(names), weights.FIX) if names else none(name)
+    return found(name, weights.describe(names), weights.FIX) if names else none(name)
 
 
 def jit_compile_ignored(model: Any, layers: Sequence[Any]) -> Trap:

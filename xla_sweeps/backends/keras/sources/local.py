@@ -185,8 +185,8 @@ def _variables_of(built: Callable[..., Any]) -> list[Any]:
         read = inspect.getclosurevars(code)
         held += [*read.nonlocals.values(), *read.globals.values()]
     lists = [getattr(each, "variables", None) for each in held]
-    found = [each for variables in lists if isinstance(variables, list) for each in variables]
-    return list({id(variable): variable for variable in found}.values())
+    variables = [each for one in lists if isinstance(one, list) for each in one]
+    return list({id(variable): variable for variable in variables}.values())
 
 
 def _one_image(spec: ModelSpec) -> tuple[InputSpec, ...]:

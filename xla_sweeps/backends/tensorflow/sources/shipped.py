@@ -46,7 +46,7 @@ def load(folder: Path) -> Any:
 
 
 def _advice(model: Any) -> str:
-    """What to do if the model computes something else than it did."""
+    """Advice where the model computes something else than it did."""
     classes = {type(layer) for layer in model._flatten_layers(recursive=True)}
     functions = sorted(
         f"{kind.__name__}.{name}"
