@@ -71,8 +71,8 @@ FLAG_TEXTS: dict[str, str] = {
     Flag.CONTAINS_XLA: "parts of the model are compiled by XLA in every mode (such as Keras's "
     "grouped convolutions), so the other modes contain XLA too",
     Flag.NO_REFERENCE: "there is no float64 reference, so the modes were compared with eager only",
-    Flag.CALIBRATED: "the model gives the same output for every input, so that no mode could be "
-    "checked: its batch normalization was set from one batch before, which changes no time",
+    Flag.CALIBRATED: "the model gave the same output for every input; to compare the modes, its "
+    "batch normalization was set from one batch. Times do not depend on it",
     Flag.RECOMPILES: "new input values make the mode compile again",
     Flag.INPUTS_DIFFER: "some inputs take much longer than others: the throughput is that over all "
     "of them, more than 5 % from that of the middle one, and depends on which were drawn",

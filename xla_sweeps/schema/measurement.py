@@ -97,7 +97,7 @@ class Flag(StrEnum):
     """The model itself uses XLA in modes other than XLA."""
     NO_REFERENCE = "no_float64_reference"
     CALIBRATED = "calibrated"
-    """The outputs were the same for every input: a copy with other statistics was measured."""
+    """The outputs were the same for every input: the model has other statistics in this trial."""
     RECOMPILES = "recompiles_per_input"
     """New input values make the mode compile again: its shapes depend on values."""
     INPUTS_DIFFER = "inputs_differ"
