@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +92,12 @@ def test_what_goes_wrong_in_a_mode_of_another_backend_is_its_outcome(
     assert outcome["status"] == status
     assert says in outcome["failure"]["message"]
     assert record["modes"]["fake_graph"]["status"] == Status.OK
+
+
+def test_the_commands_of_a_trial_can_be_typed_whatever_its_folder_is_called(tmp_path: Path) -> None:
+    done = run("modes=[fake_graph]", *TRIAL, "ui=plain", "results_dir=my results", cwd=tmp_path)
+    (line,) = re.findall(r"(?m)^table +(.*)", done.stdout)
+    assert shlex.split(line) == ["xla-sweeps", "results", "my results"]
 
 
 def test_a_mode_that_goes_wrong_while_it_is_measured_is_found_at_the_end(tmp_path: Path) -> None:

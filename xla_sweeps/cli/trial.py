@@ -413,5 +413,5 @@ def _places(result: TrialResult, settings: Settings) -> dict[str, str]:
         tracker = settings.tracker.name
         name = "W&B" if tracker.startswith("wandb") else tracker
         places[name] = os.path.relpath(place) if below else place
-    places["table"] = f"xla-sweeps results {settings.results_dir}"
+    places["table"] = f"xla-sweeps results {shlex.quote(str(settings.results_dir))}"
     return places

@@ -20,7 +20,9 @@ from xla_sweeps.schema.row import ComparisonRow
 (ROW,) = summarize([make_record()]).comparisons
 
 
-def shown(rows: Sequence[ComparisonRow], capsys: pytest.CaptureFixture[str]) -> str:
+def shown(
+    rows: Sequence[ComparisonRow], capsys: pytest.CaptureFixture[str], *, folder: str = "results"
+) -> str:
     """Text that is shown of a sweep with these rows."""
     show_sweep(
         "mine",
@@ -29,10 +31,16 @@ def shown(rows: Sequence[ComparisonRow], capsys: pytest.CaptureFixture[str]) -> 
         gave_up={},
         stopped=None,
         planned=len(rows),
-        results_dir=Path("results"),
+        results_dir=Path(folder),
         again="xla-sweeps sweep mine.yaml",
     )
     return capsys.readouterr().out
+
+
+def test_the_command_that_shows_the_results_can_be_typed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "xla-sweeps results 'my results'\n" in shown([ROW], capsys, folder="my results")
 
 
 def test_interrupted_trials_are_not_failed(capsys: pytest.CaptureFixture[str]) -> None:

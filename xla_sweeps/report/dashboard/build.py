@@ -13,6 +13,7 @@ import datetime
 import gzip
 import json
 import os
+import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -273,5 +274,6 @@ def _label(folder: Path, folders: Sequence[Path]) -> str:
 def _nothing(folders: Sequence[Path], where: str | None) -> str:
     names = ", ".join(str(folder) for folder in folders)
     if where is not None:
-        return f"dashboard: {no_match(where)}; `xla-sweeps results {folders[0]}` shows all rows"
+        show = shlex.join(["xla-sweeps", "results", str(folders[0])])
+        return f"dashboard: {no_match(where)}; `{show}` shows all rows"
     return f"{names} holds no comparison to show; measure first: python -m xla_sweeps model=NAME"

@@ -135,7 +135,7 @@ def show_sweep(
     if stopped:
         say(f"stopped: {displayable(stopped)}", "red")
     say(f"records {results_dir}/records   logs {results_dir}/logs")
-    say(f"results xla-sweeps results {results_dir}")
+    say(f"results xla-sweeps results {shlex.quote(str(results_dir))}")
     left_busy = 0 if kept else counts.get(str(Status.CONTAMINATED), 0)
     if left_busy:
         text = f"{left_busy} contaminated: measured again on resume; "
@@ -151,7 +151,8 @@ def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
     if rows:
         show_rows(rows[:ROWS_SHOWN])
     if len(rows) > ROWS_SHOWN:
-        say(f"and {len(rows) - ROWS_SHOWN:,} more: xla-sweeps results {results_dir}")
+        folder = shlex.quote(str(results_dir))
+        say(f"and {len(rows) - ROWS_SHOWN:,} more: xla-sweeps results {folder}")
 
 
 def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
