@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import re
 import subprocess
 import sys
 from pathlib import Path
