@@ -42,10 +42,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 
 from xla_sweeps.analysis.pool import NOTHING, Evidence, Pool, pool_of
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Round, Status
 from xla_sweeps.schema.record import Record
+from xla_sweeps.store.store import Store
 
 MODELS = ("mobilenet_v2", "mobilenet_v3_small", "mobilenet_v1", "regnetx_002", "efficientnetb0")
 RESOLUTIONS = (64, 96, 128)

@@ -16,8 +16,9 @@ from xla_sweeps.backends.tensorflow import devices, models, modes
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.measure import timing
 from xla_sweeps.schema.modes import Mode
+from xla_sweeps.trial import pacing
+from xla_sweeps.worker import timing
 
 
 def main() -> None:
@@ -36,7 +37,7 @@ def main() -> None:
         executable = modes.ModeExecutable.bind(built.call, mode, inputs)
         executable.first_call_s()
         warm = timing.warm_up(executable, effort=trial.effort, clock=time.perf_counter_ns)
-        calls = timing.calls_per_block(warm.call_s, sync_s=0.0, block_s=trial.effort.block_s)
+        calls = pacing.calls_per_block(warm.call_s, sync_s=0.0, block_s=trial.effort.block_s)
         ratios, harness, bare = [], [], []
         for index in range(repetitions):
 

@@ -23,14 +23,14 @@ from rich.progress import track
 
 from xla_sweeps.config import catalog, compose
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.measure import conductor
-from xla_sweeps.measure.monitor import Sampler
-from xla_sweeps.measure.replicate import Setting
-from xla_sweeps.measure.workers import Stop
 from xla_sweeps.schema.backend import backends_of
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import devices, environment
 from xla_sweeps.system.leases import Leases
+from xla_sweeps.trial import conductor
+from xla_sweeps.trial.monitor import Sampler
+from xla_sweeps.trial.replicate import Setting
+from xla_sweeps.trial.workers import Stop
 
 MODES = ("graph", "xla")
 COMPILED = ("ok", "wrong_result", "nondeterministic")

@@ -24,9 +24,9 @@ import numpy as np
 from xla_sweeps.backends.tensorflow import models, modes
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.measure import timing
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.system.devices import usable_cores
+from xla_sweeps.worker import timing
 
 MODES = (Mode.EAGER, Mode.GRAPH, Mode.XLA)
 

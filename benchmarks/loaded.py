@@ -34,8 +34,8 @@ from xla_sweeps.analysis.interval import (
     figure_of,
     reach_of,
 )
-from xla_sweeps.measure.monitor import allowed_cores, machine_times
 from xla_sweeps.system.devices import usable_cores
+from xla_sweeps.trial.monitor import allowed_cores, machine_times
 
 BLOCK_S = 0.03
 ROUNDS = 10

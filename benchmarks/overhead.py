@@ -26,10 +26,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 from driving import Notes
 from quick_sweep import QUICK, quick_launch, task
 
-from xla_sweeps.results.store import Store
-from xla_sweeps.sweep.driver import Driver
-from xla_sweeps.sweep.launchers import Launcher
-from xla_sweeps.sweep.launchers.local import LocalLauncher
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.driver import Driver
+from xla_sweeps.sweeps.launchers import Launcher
+from xla_sweeps.sweeps.launchers.local import LocalLauncher
 
 REPETITIONS = 3
 
@@ -39,10 +39,10 @@ def launcher_of(name: str, results: Path) -> Launcher:
     if name == "local":
         return LocalLauncher(quick_launch(1))
     if name == "ray":
-        from xla_sweeps.sweep.launchers.ray import RayLauncher
+        from xla_sweeps.sweeps.launchers.ray import RayLauncher
 
         return RayLauncher(quick_launch())
-    from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
+    from xla_sweeps.sweeps.launchers.slurm import SlurmLauncher
 
     asked = [("mem", "10"), ("gres", "none"), ("array", "%1")]
     return SlurmLauncher(quick_launch(results=results, slurm=asked))

@@ -26,10 +26,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 from factories import make_record, renamed
 
 from benchmarks.whole_process import Took, machine, markdown, show, timed
-from xla_sweeps.sweep.compose import Composer, compose_all
-from xla_sweeps.sweep.definition import parse_sweep
-from xla_sweeps.sweep.launchers.slots import Slot
-from xla_sweeps.sweep.search import expand
+from xla_sweeps.sweeps.compose import Composer, compose_all
+from xla_sweeps.sweeps.definition import parse_sweep
+from xla_sweeps.sweeps.launchers.slots import Slot
+from xla_sweeps.sweeps.search import expand
 from xla_sweeps.system import devices
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -24,9 +24,10 @@ from xla_sweeps.backends.tensorflow.scenarios.predict import PredictBench, Repea
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.measure import timing
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Trial
+from xla_sweeps.trial import pacing
+from xla_sweeps.worker import timing
 
 MODES = (Mode.GRAPH_HOST, Mode.PREDICT_GRAPH, Mode.PREDICT_XLA)
 
@@ -110,7 +111,7 @@ def _both(bench: PredictBench, mode: Mode, seconds: float) -> Times:
     executable.first_call_s()
     effort, size, clock = bench.trial.effort, bench.trial.batch_size, time.perf_counter_ns
     warm = timing.warm_up(executable, effort=effort, clock=clock)
-    calls = timing.calls_per_block(warm.call_s, sync_s=0.0, block_s=effort.block_s)
+    calls = pacing.calls_per_block(warm.call_s, sync_s=0.0, block_s=effort.block_s)
     given, call = executable.given, _bare(executable, mode, size)
 
     def by_harness() -> float:

@@ -23,11 +23,11 @@ from pathlib import Path
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.measure.workers import worker_environment
-from xla_sweeps.results import rows
 from xla_sweeps.schema.backend import backends_of
 from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.store import rows
+from xla_sweeps.trial.workers import worker_environment
 from xla_sweeps.worker.backend import Executable, Framework
 
 CALLS = (10, 40, 200)

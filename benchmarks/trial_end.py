@@ -23,8 +23,8 @@ END = """
 import sys, time
 from pathlib import Path
 import scipy.special
-from xla_sweeps.results.rows import end_trial
-from xla_sweeps.results.store import Store
+from xla_sweeps.store.rows import end_trial
+from xla_sweeps.store.store import Store
 started = time.perf_counter()
 assert end_trial(Store(Path(sys.argv[1])), sys.argv[2])[0] is not None
 print(time.perf_counter() - started)

@@ -270,7 +270,7 @@ def _shown(results: Path) -> tuple[str, str]:
     from xla_sweeps.analysis.provenance import command_of
     from xla_sweeps.analysis.summary import summarize
     from xla_sweeps.report.terminal.tables import show_trial
-    from xla_sweeps.results.store import Store
+    from xla_sweeps.store.store import Store
 
     groups = Store(results).load().records.values()
     records = max(groups, key=lambda group: max(record.started_at for record in group))

@@ -11,11 +11,11 @@ from xla_sweeps.analysis.overview import overview
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report import advice
 from xla_sweeps.report.wandb.payload import run_summary
-from xla_sweeps.results import rows, table
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import row_dict
+from xla_sweeps.store import rows, table
+from xla_sweeps.store.store import Store
 
 ALONE = make_record({"xla": 0.1})
 

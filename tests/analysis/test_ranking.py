@@ -14,8 +14,8 @@ from scipy import stats
 from xla_sweeps.analysis import ranking
 from xla_sweeps.analysis.inversions import inversions, line_of
 from xla_sweeps.report import study
-from xla_sweeps.results import imported
 from xla_sweeps.schema.row import value_of
+from xla_sweeps.store import imported
 
 
 def entries(*lines: dict[str, Any]) -> list[ranking.Entry]:
@@ -179,7 +179,7 @@ def test_pairs_without_an_inversion_are_an_answer_too() -> None:
 
 def published_tables() -> list[dict[str, str]]:
     """The 36 lines of the study's tables: the fastest of each size, then of each size and GPU."""
-    text = (resources.files("xla_sweeps.results") / "published.csv").read_text(encoding="utf-8")
+    text = (resources.files("xla_sweeps.store") / "published.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 

@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 from xla_sweeps.analysis.interval import verdict_of
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval
 from xla_sweeps.analysis.summary import decomposition, summarize
-from xla_sweeps.measure import timing
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import comparison_pairs
 from xla_sweeps.schema.row import row_dict
+from xla_sweeps.worker import timing
 
 
 def test_without_noise_every_figure_is_exact() -> None:

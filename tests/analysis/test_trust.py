@@ -16,13 +16,13 @@ from factories import make_record
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report.advice import trust_words
-from xla_sweeps.results.rows import load
-from xla_sweeps.results.store import Store
-from xla_sweeps.results.table import headlines
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.store.rows import load
+from xla_sweeps.store.store import Store
+from xla_sweeps.store.table import headlines
 
 (PAIR,) = summarize([make_record({"graph": 0.2, "graph_2": 0.2})]).comparisons
 

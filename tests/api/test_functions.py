@@ -22,7 +22,7 @@ import xla_sweeps as xs
 from xla_sweeps.api import supervisor
 from xla_sweeps.api.kernel import require_free_gpus
 from xla_sweeps.report.terminal.explanation import explanation_text
-from xla_sweeps.results.store import Store
+from xla_sweeps.store.store import Store
 
 RECORD = make_record({"graph": 0.2, "xla": 0.1}, noise=0.01)
 

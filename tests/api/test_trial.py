@@ -16,9 +16,9 @@ import xla_sweeps as xs
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.api.progress import Line
 from xla_sweeps.api.shipping import _arrays, _canonical
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
+from xla_sweeps.store.store import Store
 
 RECORD = make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01)
 

@@ -10,7 +10,7 @@ import pytest
 from factories import make_record
 
 from benchmarks import streams
-from xla_sweeps.results.store import Store
+from xla_sweeps.store.store import Store
 
 
 class Noted:

@@ -19,10 +19,10 @@ from golden_record import GOLDEN, folder_with, put
 from xla_sweeps.analysis import summary
 from xla_sweeps.cli import main
 from xla_sweeps.cli.check import examined
-from xla_sweeps.results import rows
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, sealed
+from xla_sweeps.store import rows
+from xla_sweeps.store.store import Store
 
 CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
     "batch size": ("batch_size", put("trial.batch_size", -4)),

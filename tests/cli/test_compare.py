@@ -14,9 +14,9 @@ from commands import command, fresh_command
 from comparisons import trial
 from factories import CONFIG, MODEL, failed_outcome, make_outcome, make_record
 
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.columns import ANCHOR_TAG
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.store.store import Store
 
 
 def save_anchors(folder: Path) -> None:

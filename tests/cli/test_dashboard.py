@@ -10,8 +10,8 @@ from commands import command, fresh_command
 from dashboard_data import measured, unpacked
 from factories import failed_outcome, make_outcome, make_record
 
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.store.store import Store
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from xla_sweeps.cli import doctor
 from xla_sweeps.cli.doctor import diagnose
 from xla_sweeps.cli.main import run
 from xla_sweeps.errors import ConfigError, how_to_install
-from xla_sweeps.measure import neighbours
 from xla_sweeps.schema.backend import Backend, default_backend
 from xla_sweeps.system import devices, environment
+from xla_sweeps.trial import neighbours
 
 
 def test_doctor_shows_devices_versions_and_quietness_without_writing(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from commands import command, fresh_command
 
 from xla_sweeps.cli.explain import explain_command
 from xla_sweeps.errors import ConfigError, StoreError
-from xla_sweeps.measure import explaining
 from xla_sweeps.schema.explanation import Explanation, OpList, State, Trap, TrapName
+from xla_sweeps.trial import explaining
 
 MODELS = """
 import os

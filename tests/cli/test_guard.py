@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from paths import ROOT, SUPPORT
 
-from xla_sweeps import __version__
 from xla_sweeps.analysis.guard import LOOK
 from xla_sweeps.cli.guard import guard_command
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.guard import MARKER, MOST_CHARACTERS, markdown_of
+from xla_sweeps.version import __version__
 
 PYTHON = sys.executable
 

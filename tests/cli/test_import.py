@@ -12,7 +12,7 @@ from commands import command, fresh_command
 from factories import make_record
 from published_figures import SAMPLE, line, text
 
-from xla_sweeps.results.store import Store
+from xla_sweeps.store.store import Store
 
 
 def test_the_studys_tables_can_be_imported_shown_and_exported_without_a_record(

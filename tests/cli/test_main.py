@@ -11,10 +11,10 @@ import pytest
 from commands import command, fresh_command
 from paths import ROOT
 
-from xla_sweeps import __version__
 from xla_sweeps.cli import COMMANDS, main
 from xla_sweeps.cli.trial import expand_json
 from xla_sweeps.errors import BUG_CODE, ConfigError
+from xla_sweeps.version import __version__
 
 
 def test_help_groups_the_options_and_lists_models_and_sources(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from xla_sweeps.cli.predict_cost import predict_cost_command
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import identify, settings_of
 from xla_sweeps.errors import ConfigError, StoreError
-from xla_sweeps.results import derive
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.store import derive
+from xla_sweeps.store.store import Store
 from xla_sweeps.system import environment
 
 WORDS = ["model=mobilenet_v2", "device=cpu", "modes=[call_host,graph_host,predict]"]

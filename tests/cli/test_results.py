@@ -16,10 +16,10 @@ from commands import command, in_terminal
 from factories import failed_outcome, make_record
 
 from xla_sweeps.cli.main import run
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import COLUMNS
+from xla_sweeps.store.store import Store
 
 
 @pytest.fixture

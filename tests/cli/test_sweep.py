@@ -23,10 +23,10 @@ import pytest
 from commands import command, forked, fresh_command, in_terminal, own_model
 from paths import ROOT, SUPPORT
 
-from xla_sweeps.results import planned, rows
-from xla_sweeps.results.store import Store
-from xla_sweeps.results.table import headlines
 from xla_sweeps.schema.record import Record
+from xla_sweeps.store import planned, rows
+from xla_sweeps.store.store import Store
+from xla_sweeps.store.table import headlines
 from xla_sweeps.system import devices
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.leases import LEASES

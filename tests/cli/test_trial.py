@@ -21,11 +21,11 @@ from xla_sweeps.cli.trial import expand_json
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, check_accelerator_name, settings_of
 from xla_sweeps.errors import ConfigError, LockedError, StoreError
-from xla_sweeps.measure import runner
-from xla_sweeps.measure.runner import TrialResult
-from xla_sweeps.measure.tracking import run_header
 from xla_sweeps.schema.options import LOGGED, NAMES
 from xla_sweeps.system.environment import environment
+from xla_sweeps.trial import runner
+from xla_sweeps.trial.runner import TrialResult
+from xla_sweeps.trial.tracking import run_header
 
 CPU = "13th Gen Intel(R) Core(TM) i7-1365U @ 1.80GHz"
 

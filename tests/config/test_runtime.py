@@ -14,8 +14,8 @@ from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import USAGE_CODE, ConfigError
 from xla_sweeps.schema.overrides import runtime_text
 from xla_sweeps.schema.trial import request_id
-from xla_sweeps.sweep.compose import Composer
-from xla_sweeps.sweep.launchers.slots import Slot
+from xla_sweeps.sweeps.compose import Composer
+from xla_sweeps.sweeps.launchers.slots import Slot
 from xla_sweeps.system import environment
 from xla_sweeps.system.devices import resolve_device
 

@@ -24,7 +24,7 @@ from xla_sweeps.config.settings import settings_of
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import keys_of
-from xla_sweeps.sweep.definition import load_sweep
+from xla_sweeps.sweeps.definition import load_sweep
 from xla_sweeps.system import environment
 
 

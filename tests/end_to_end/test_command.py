@@ -14,17 +14,17 @@ from keras_files import write_keras_file
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli.main import run
 from xla_sweeps.config.settings import Settings, identify
-from xla_sweeps.measure import runner
-from xla_sweeps.measure.recording import make_record
-from xla_sweeps.measure.replicate import ReplicateResult
-from xla_sweeps.measure.runner import TrialResult
 from xla_sweeps.report.next_steps import explain_command
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.sweep.compose import Composer
-from xla_sweeps.sweep.launchers.slots import Slot
+from xla_sweeps.sweeps.compose import Composer
+from xla_sweeps.sweeps.launchers.slots import Slot
 from xla_sweeps.system import devices
 from xla_sweeps.system.environment import environment
+from xla_sweeps.trial import runner
+from xla_sweeps.trial.recording import make_record
+from xla_sweeps.trial.replicate import ReplicateResult
+from xla_sweeps.trial.runner import TrialResult
 
 KINDS = {
     "catalog": "model=resnet50",

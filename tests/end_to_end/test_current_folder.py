@@ -12,8 +12,8 @@ import pytest
 from paths import ROOT, SUPPORT
 
 from xla_sweeps.schema.backend import backends
-from xla_sweeps.sweep.launchers import wandb_agents
-from xla_sweeps.sweep.launchers.job import COMMAND
+from xla_sweeps.sweeps.launchers import wandb_agents
+from xla_sweeps.sweeps.launchers.job import COMMAND
 from xla_sweeps.system.process import python_command
 
 PLANTED = ("glob", "random", "keras", "tempfile", "signal", "msgspec", "numpy")
@@ -97,7 +97,7 @@ def test_a_python_is_started_by_one_function_of_the_package() -> None:
         for path in (ROOT / "xla_sweeps").rglob("*.py")
         if (count := path.read_text(encoding="utf-8").count("sys.executable"))
     }
-    assert starting == {"system/process.py": 1, "sweep/launchers/wandb_agents.py": 1}
+    assert starting == {"system/process.py": 1, "sweeps/launchers/wandb_agents.py": 1}
 
 
 @pytest.mark.parametrize("pattern", ["scripts/run", "scripts/*agents*", "sweeps/*.yaml"])

@@ -21,15 +21,15 @@ from wandb_server import wandb_server
 
 from xla_sweeps.cli.check import examined
 from xla_sweeps.errors import LockedError
-from xla_sweeps.results.claim import claimed
-from xla_sweeps.results.rows import load_runs
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import overrides
-from xla_sweeps.sweep.compose import Composer
-from xla_sweeps.sweep.launchers.local import LocalLauncher
-from xla_sweeps.sweep.launchers.slots import Slot
-from xla_sweeps.sweep.plan import INCONCLUSIVE, assign_records, counting, missing
+from xla_sweeps.store.claim import claimed
+from xla_sweeps.store.rows import load_runs
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.compose import Composer
+from xla_sweeps.sweeps.launchers.local import LocalLauncher
+from xla_sweeps.sweeps.launchers.slots import Slot
+from xla_sweeps.sweeps.plan import INCONCLUSIVE, assign_records, counting, missing
 
 POINTS = (
     "plan.loaded",
@@ -133,7 +133,7 @@ def real_sweep(
     results: Path, monkeypatch: pytest.MonkeyPatch, *given: str, **environ: str
 ) -> list[str]:
     """One trial of the real command with a scripted measuring process, under the real driver."""
-    from xla_sweeps.sweep.driver import Driver
+    from xla_sweeps.sweeps.driver import Driver
     from xla_sweeps.system.devices import devices
 
     for name, value in environ.items():

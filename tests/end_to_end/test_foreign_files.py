@@ -15,9 +15,9 @@ from factories import make_outcome, make_record
 from tamper import copied, sparse
 
 from xla_sweeps.cli import main
-from xla_sweeps.results.rows import end_trial
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import sealed
+from xla_sweeps.store.rows import end_trial
+from xla_sweeps.store.store import Store
 
 GOOD = "0" * 15 + "1"
 

@@ -16,8 +16,8 @@ import yaml
 from paths import SUPPORT
 
 from xla_sweeps.cli.main import run
-from xla_sweeps.results.store import Store
-from xla_sweeps.sweep.launchers import wandb_agents
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.launchers import wandb_agents
 
 KEY = "canary5ec7e7" * 4
 

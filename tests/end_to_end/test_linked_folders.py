@@ -16,10 +16,10 @@ from factories import make_outcome, make_record
 from xla_sweeps.cli import main
 from xla_sweeps.errors import StoreError, XlaSweepsError
 from xla_sweeps.report.wandb_report import publish
-from xla_sweeps.results.rows import load
-from xla_sweeps.results.store import Store
-from xla_sweeps.sweep.launchers import ray, wandb_agents
-from xla_sweeps.sweep.launchers.job import make_log_folder
+from xla_sweeps.store.rows import load
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.launchers import ray, wandb_agents
+from xla_sweeps.sweeps.launchers.job import make_log_folder
 
 WORDS = ["model=mobilenet_v2", "resolution=32", "modes=[graph,xla]", "device=cpu"]
 WORDS += ["tracker=none", "results_dir=results"]

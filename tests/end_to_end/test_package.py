@@ -70,10 +70,10 @@ def test_the_wheel_works_from_any_directory_with_its_own_configuration(
 def test_the_wheel_has_types_configuration_and_licence_and_no_tests(unpacked: Path) -> None:
     names = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
     assert "xla_sweeps/py.typed" in names
-    assert "xla_sweeps/conf/config.yaml" in names
-    assert "xla_sweeps/sweeps/smoke.yaml" in names
+    assert "xla_sweeps/data/conf/config.yaml" in names
+    assert "xla_sweeps/data/sweeps/smoke.yaml" in names
     assert (
-        len([name for name in names if name.startswith("xla_sweeps/conf/model/")])
+        len([name for name in names if name.startswith("xla_sweeps/data/conf/model/")])
         == len(load_catalog()) + 1
     )
     assert any(name.endswith("licenses/LICENSE") for name in names)

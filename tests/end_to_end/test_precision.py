@@ -8,8 +8,8 @@ import half_precision
 import pytest
 from commands import command
 
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.store.store import Store
 
 pytestmark = pytest.mark.tf
 

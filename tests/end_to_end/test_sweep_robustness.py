@@ -15,7 +15,7 @@ from driving import drive
 from paths import SUPPORT
 from wandb_server import wandb_server
 
-from xla_sweeps.results.store import Store
+from xla_sweeps.store.store import Store
 
 SWEEP = str(SUPPORT / "fake_sweep.py")
 

@@ -11,10 +11,10 @@ from commands import command
 from oracle import contradictions
 from paths import SUPPORT
 
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.trial import Training
+from xla_sweeps.store.store import Store
 
 pytestmark = pytest.mark.tf
 

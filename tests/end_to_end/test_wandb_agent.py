@@ -12,7 +12,7 @@ import pytest
 from paths import ROOT
 from wandb_server import wandb_server
 
-from xla_sweeps.results.store import Store
+from xla_sweeps.store.store import Store
 
 pytestmark = [pytest.mark.tf, pytest.mark.exhaustive]
 """Daily a real agent runs scripted trials (launchers/test_wandb_agents.py)."""

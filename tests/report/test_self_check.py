@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xla_sweeps.measure.checked import Checked, Verdict
+from xla_sweeps.doctor.check_result import Checked, Verdict
 from xla_sweeps.report.self_check import page
 
 CHECKS = [

@@ -47,7 +47,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
                 "analysis/speedup.py",
                 "cli/predict_cost.py",
                 "cli/trial.py",
-                "measure/tracking.py",
+                "trial/tracking.py",
                 "report/terminal/tables.py",
                 "schema/columns.py",
             ),
@@ -65,7 +65,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
         "config/scenario.py": frozenset({"tensorflow_hub", "tf_keras"}),
         "config/settings.py": frozenset({"keras"}),
         "cli/models.py": frozenset({"keras_cv", "keras_hub"}),
-        "results/imported.py": frozenset({"keras_cv"}),
+        "store/imported.py": frozenset({"keras_cv"}),
     },
     "shipping: a Keras model in memory, and the libraries whose code is not shipped": {
         "api/shipping.py": frozenset({"_is_keras", ".keras", "model.keras", "keras", "tf_keras"})

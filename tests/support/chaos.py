@@ -28,8 +28,8 @@ from drivers import DEFINITION
 from oracle import contradictions
 
 from xla_sweeps.cli.check import examined
-from xla_sweeps.results.store import Store
-from xla_sweeps.sweep.outcomes import MAX_DEATHS
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.outcomes import MAX_DEATHS
 
 QUICK_SWEEP = str(Path(__file__).with_name("quick_sweep.py"))
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.measure.gpu import GpuWatch
-from xla_sweeps.measure.monitor import Sampler
-from xla_sweeps.measure.replicate import Screen
-from xla_sweeps.measure.rounds import Progress
-from xla_sweeps.measure.tracking import NoTracker, RunHeader
 from xla_sweeps.schema.measurement import Load, Round
 from xla_sweeps.schema.record import GpuSpan
+from xla_sweeps.trial.gpu import GpuWatch
+from xla_sweeps.trial.monitor import Sampler
+from xla_sweeps.trial.replicate import Screen
+from xla_sweeps.trial.rounds import Progress
+from xla_sweeps.trial.tracking import NoTracker, RunHeader
 
 
 @dataclass

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from factories import MODEL, failed_outcome, make_outcome, make_record
 
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.store.store import Store
 
 NASTY = '</script><script>alert(1)</script> in File "<module>" & \u202e'
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from xla_sweeps.backends.tensorflow.bench import Bench, build
 from xla_sweeps.backends.tensorflow.scenarios import BENCHES, TensorFlow
-from xla_sweeps.measure import protocol
-from xla_sweeps.measure.failures import error_text
 from xla_sweeps.schema.measurement import ModeOutcome, Phase
 from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.trial import protocol
+from xla_sweeps.trial.failures import error_text
 from xla_sweeps.worker.replicate import Replicate
 
 

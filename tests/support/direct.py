@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xla_sweeps.measure import timing
-from xla_sweeps.measure.failures import WorkerLost
 from xla_sweeps.schema.measurement import Block, Failure, Phase, Status
+from xla_sweeps.trial import pacing
+from xla_sweeps.trial.failures import WorkerLost
+from xla_sweeps.worker import timing
 
 
 @dataclass
@@ -19,7 +20,7 @@ class Direct:
     """
 
     executables: Mapping[str, timing.Executable]
-    clock: timing.Clock
+    clock: pacing.Clock
     dies: tuple[str, int] = ("", 0)
     lost: tuple[str, ...] = ()
 

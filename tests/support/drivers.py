@@ -17,7 +17,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from xla_sweeps.results.store import Store
+from xla_sweeps.store.store import Store
 
 SWEEP = Path(__file__).with_name("fake_sweep.py")
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 from quick_sweep import quick_launch, tasks_of
 
-from xla_sweeps.results.rows import load_runs
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.sweep.backlog import Backlog
-from xla_sweeps.sweep.driver import Driver
-from xla_sweeps.sweep.launchers import Launcher
-from xla_sweeps.sweep.launchers.local import LocalLauncher
-from xla_sweeps.sweep.outcomes import Collector, Judge, Outcome
-from xla_sweeps.sweep.plan import assign_records
+from xla_sweeps.store.rows import load_runs
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.backlog import Backlog
+from xla_sweeps.sweeps.driver import Driver
+from xla_sweeps.sweeps.launchers import Launcher
+from xla_sweeps.sweeps.launchers.local import LocalLauncher
+from xla_sweeps.sweeps.outcomes import Collector, Judge, Outcome
+from xla_sweeps.sweeps.plan import assign_records
 
 SWEEP = str(Path(__file__).with_name("quick_sweep.py"))
 

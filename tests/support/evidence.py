@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from xla_sweeps.analysis.pool import Evidence
-from xla_sweeps.results.derive import facts_of
 from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.store.derive import facts_of
 
 
 def evidence_of(*trials: TrialSummary) -> list[Evidence]:

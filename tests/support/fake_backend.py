@@ -25,14 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from xla_sweeps.measure import agreement
 from xla_sweeps.schema import modes
 from xla_sweeps.schema.backend import BACKENDS, Backend, KnownFailure
 from xla_sweeps.schema.measurement import INPUTS, Agreement, Status
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import Precision, ReplicateJob, Trial
-from xla_sweeps.worker import server
+from xla_sweeps.worker import agreement, server
 from xla_sweeps.worker.backend import Tell
 from xla_sweeps.worker.replicate import Replicate
 
@@ -246,7 +245,7 @@ if __name__ == "__main__":
         load = partial(FakeWork, title.removesuffix("Work").lower())
         server.main(lambda channel: Replicate(load, channel.send, title=title).answer)
     from xla_sweeps.__main__ import main
-    from xla_sweeps.measure import monitor, replicate
+    from xla_sweeps.trial import monitor, replicate
 
     monitor.contamination = lambda samples, *, cores: ""  # whatever the other tests do beside it
     replicate.CLOCK_SLACK_S = math.inf

@@ -8,7 +8,7 @@ from pathlib import Path
 import scripted
 
 from xla_sweeps.__main__ import main
-from xla_sweeps.sweep.launchers import LauncherRequest
+from xla_sweeps.sweeps.launchers import LauncherRequest
 
 
 def use_scripts() -> None:

@@ -13,8 +13,8 @@ import os
 import scripted
 
 from xla_sweeps.__main__ import main
-from xla_sweeps.measure import monitor, replicate
-from xla_sweeps.measure.tracking import RunHeader
+from xla_sweeps.trial import monitor, replicate
+from xla_sweeps.trial.tracking import RunHeader
 
 
 def use_script() -> None:

@@ -16,11 +16,11 @@ from collections import Counter
 
 import faults  # noqa: F401  (which it may be made to have)
 
-from xla_sweeps.measure import protocol
 from xla_sweeps.schema.measurement import Block, Flagged, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.process import die_with_parent
+from xla_sweeps.trial import protocol
 from xla_sweeps.worker import server
 
 CALL_S = 0.01

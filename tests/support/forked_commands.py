@@ -84,7 +84,7 @@ def warm_up() -> None:
     import xla_sweeps.cli.sweep
     import xla_sweeps.cli.trial
     import xla_sweeps.report.terminal.trial_progress  # noqa: F401
-    from xla_sweeps.sweep.launchers import LauncherRequest
+    from xla_sweeps.sweeps.launchers import LauncherRequest
 
     scripted.use(scripted.scripted())
     defaults = LauncherRequest.__init__.__kwdefaults__

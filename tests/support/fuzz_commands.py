@@ -31,7 +31,7 @@ from published_figures import SAMPLE
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.errors import BUG_CODE, LEFT_CODE, LOCKED_CODE, USAGE_CODE
 from xla_sweeps.schema.options import OPTIONS
-from xla_sweeps.sweep.definition import DISTRIBUTIONS, KEYS, METHODS, PARAMETER_KEYS
+from xla_sweeps.sweeps.definition import DISTRIBUTIONS, KEYS, METHODS, PARAMETER_KEYS
 
 CODES = (0, 1, USAGE_CODE, LEFT_CODE, LOCKED_CODE)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paths import ROOT
 
-from xla_sweeps.results.imported import COLUMNS
+from xla_sweeps.store.imported import COLUMNS
 
 SAMPLE = ROOT / "xla_sweeps" / "results" / "published.csv"
 """The public study's two tables, which ship with the package."""

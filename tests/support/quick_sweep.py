@@ -17,14 +17,14 @@ from typing import Any
 import faults  # noqa: F401  (which it may be made to have)
 
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
-from xla_sweeps.results.rows import load_runs
-from xla_sweeps.results.store import Store
-from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.driver import Driver
-from xla_sweeps.sweep.launchers import LauncherRequest
-from xla_sweeps.sweep.launchers.local import LocalLauncher
-from xla_sweeps.sweep.launchers.slots import Slot
-from xla_sweeps.sweep.plan import assign_records
+from xla_sweeps.store.rows import load_runs
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.compose import Task
+from xla_sweeps.sweeps.driver import Driver
+from xla_sweeps.sweeps.launchers import LauncherRequest
+from xla_sweeps.sweeps.launchers.local import LocalLauncher
+from xla_sweeps.sweeps.launchers.slots import Slot
+from xla_sweeps.sweeps.plan import assign_records
 from xla_sweeps.system.devices import Device
 
 QUICK = (sys.executable, str(Path(__file__).with_name("quick_trial.py")))

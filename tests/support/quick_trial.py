@@ -20,10 +20,10 @@ import faults  # noqa: F401  (which it may be made to have)
 from factories import asked
 
 from xla_sweeps.errors import LockedError
-from xla_sweeps.results.claim import claimed
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Block, Failure, ModeOutcome, Phase, Round, Status
 from xla_sweeps.schema.record import ModelFacts, Record
+from xla_sweeps.store.claim import claimed
+from xla_sweeps.store.store import Store
 from xla_sweeps.system.process import Assignment, die_with_parent
 
 MODEL = ModelFacts(name="m", family="F", variant="V", source="s", task="t", resolution_px=8)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from paths import ROOT, SUPPORT
 
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import Record
+from xla_sweeps.store.store import Store
 from xla_sweeps.system.leases import LEASES
 
 SHORT = [

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow.parquet
 from record_oracle import asked_in
 
-from xla_sweeps.results.table import check_size
 from xla_sweeps.schema.columns import STATISTICS_VERSION
+from xla_sweeps.store.table import check_size
 
 _MIN_ROUNDS = 6
 

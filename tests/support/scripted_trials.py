@@ -9,8 +9,8 @@ from pathlib import Path
 
 from paths import SUPPORT
 
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import Record
+from xla_sweeps.store.store import Store
 
 
 def start(

@@ -20,15 +20,15 @@ from paths import ROOT
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.measure import conductor
-from xla_sweeps.measure.replicate import Place, ReplicateResult, Setting
-from xla_sweeps.measure.workers import Stop, worker_environment
 from xla_sweeps.schema.backend import Backend, backend_named
 from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 from xla_sweeps.system.devices import devices
 from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.leases import Leases
+from xla_sweeps.trial import conductor
+from xla_sweeps.trial.replicate import Place, ReplicateResult, Setting
+from xla_sweeps.trial.workers import Stop, worker_environment
 from xla_sweeps.worker.stand_in import VARIABLE
 
 CPU = devices()[-1]

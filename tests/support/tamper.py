@@ -39,11 +39,11 @@ from paths import DATA
 
 from xla_sweeps.cli import main
 from xla_sweeps.report.wandb_report import publish as report
-from xla_sweeps.results import rows
-from xla_sweeps.results.planned import unmeasured
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, sealed
+from xla_sweeps.store import rows
+from xla_sweeps.store.planned import unmeasured
+from xla_sweeps.store.store import Store
 
 HANG_S = 300
 

@@ -16,10 +16,10 @@ from golden_record import GOLDEN, folder_with, put
 from oracle import contradictions
 from record_oracle import SCHEMAS, STATUSES, proof
 
-from xla_sweeps.results import rows
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record, sealed
+from xla_sweeps.store import rows
+from xla_sweeps.store.store import Store
 
 
 def xla_times_by(factor: float) -> Callable[[Any], None]:

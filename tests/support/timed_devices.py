@@ -12,9 +12,9 @@ from direct import Direct
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.measure import rounds
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.trial import Effort
+from xla_sweeps.trial import rounds
 
 EFFORT = Effort(
     name="test",

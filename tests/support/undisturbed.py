@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from xla_sweeps.__main__ import main
-from xla_sweeps.measure import monitor, replicate
+from xla_sweeps.trial import monitor, replicate
 
 if __name__ == "__main__":
     monitor.contamination = lambda samples, *, cores: ""

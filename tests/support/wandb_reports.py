@@ -11,7 +11,7 @@ from wandb_server import WandbServer
 from wandb_views import StoredView
 
 from xla_sweeps.cli.dashboard import report_command
-from xla_sweeps.results.store import Store
+from xla_sweeps.store.store import Store
 
 
 def measure(results_dir: Path, *names: str, project: str = "xla-sweeps", day: int = 1) -> None:

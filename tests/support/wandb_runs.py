@@ -14,12 +14,12 @@ from factories import TRIAL_ID, make_record
 from wandb_server import WandbServer
 
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.measure.tracking import RunHeader, TrackerReport, run_header
 from xla_sweeps.report.wandb.client import MARK
 from xla_sweeps.report.wandb.payload import history_rows
 from xla_sweeps.report.wandb.push import push
 from xla_sweeps.report.wandb.tracker import WandbTracker, run_urls
 from xla_sweeps.schema.record import Record
+from xla_sweeps.trial.tracking import RunHeader, TrackerReport, run_header
 
 FIRST, SECOND = (
     make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01, seed=n, replicate=n)

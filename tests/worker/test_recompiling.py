@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from xla_sweeps.measure.timing import WarmUp
 from xla_sweeps.schema.measurement import Block, ModeOutcome, Status
 from xla_sweeps.worker.replicate import _compiles
+from xla_sweeps.worker.timing import WarmUp
 
 
 @pytest.mark.parametrize(("first_call_s", "compiles"), [(0.5, True), (2.0, True), (5.0, False)])

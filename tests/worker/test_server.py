@@ -12,11 +12,11 @@ from conducting import Notes, QuietMachine
 from factories import TRIAL
 from scripted import started_by
 
-from xla_sweeps.measure import conductor
-from xla_sweeps.measure.replicate import Setting
-from xla_sweeps.measure.workers import Stop
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.leases import Leases
+from xla_sweeps.trial import conductor
+from xla_sweeps.trial.replicate import Setting
+from xla_sweeps.trial.workers import Stop
 
 STUB = """
 import os, sys

@@ -8,8 +8,8 @@ import pytest
 from factories import TRIAL
 from fake_backend import FakeExecutable, FakeModel, FakeWork
 
-from xla_sweeps.measure import protocol
 from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.trial import protocol
 from xla_sweeps.worker.replicate import Replicate
 
 ONCE_S = 30.0

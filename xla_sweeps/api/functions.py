@@ -121,8 +121,8 @@ def results(
         ConfigError: the filter is wrong.
         StoreError: there is nothing in the folder.
     """
-    from xla_sweeps.results.filter import matching, parse_filter, results_alone
-    from xla_sweeps.results.rows import load, require
+    from xla_sweeps.store.filter import matching, parse_filter, results_alone
+    from xla_sweeps.store.rows import load, require
 
     if not isinstance(baselines, str) or baselines not in ("headline", "all"):
         with refusing("baselines: cannot be read"):
@@ -174,9 +174,9 @@ def sweep(
         ConfigError: the request cannot be carried out.
         KeyboardInterrupt: after what was measured is saved; the same call resumes it.
     """
-    from xla_sweeps.results.derive import only
-    from xla_sweeps.results.filter import results_alone
-    from xla_sweeps.results.rows import load
+    from xla_sweeps.store.derive import only
+    from xla_sweeps.store.filter import results_alone
+    from xla_sweeps.store.rows import load
 
     show = follower(progress)
     own = folder_given("results_dir", results_dir)

@@ -117,7 +117,7 @@ class Trial:
     @property
     def table(self) -> Table:
         """The comparisons as a table, for data frames."""
-        from xla_sweeps.results.table import table_of
+        from xla_sweeps.store.table import table_of
 
         return Table(table_of(self.rows), SHOWN)
 

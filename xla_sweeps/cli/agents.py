@@ -11,10 +11,10 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_headlines
 from xla_sweeps.report.wandb.credentials import require_login
-from xla_sweeps.results import rows, table
-from xla_sweeps.results.store import Store
-from xla_sweeps.sweep.launchers import wandb_agents
-from xla_sweeps.sweep.launchers.slots import slots_for
+from xla_sweeps.store import rows, table
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.launchers import wandb_agents
+from xla_sweeps.sweeps.launchers.slots import slots_for
 from xla_sweeps.system.process import Assignment
 
 

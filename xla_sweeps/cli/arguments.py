@@ -12,9 +12,9 @@ from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError
 
 if TYPE_CHECKING:
-    from xla_sweeps.results.rows import Rows
     from xla_sweeps.schema.record import Record
     from xla_sweeps.schema.row import TrialSummary
+    from xla_sweeps.store.rows import Rows
 
 RESULTS = "results"
 """The results folder by default."""
@@ -123,7 +123,7 @@ def read_trials(
 ) -> tuple[Mapping[str, Sequence[Record]], Mapping[str, TrialSummary]]:
     """Records and summaries by trial, as `results.rows.summaries`; warns of unreadable ones."""
     from xla_sweeps.report.terminal.console import progress_bar, warn
-    from xla_sweeps.results.rows import summaries
+    from xla_sweeps.store.rows import summaries
 
     with progress_bar(f"reading {results_dir}") as advance:
         records, by_trial, problems = summaries(results_dir, rows, only=only, advance=advance)

@@ -18,9 +18,9 @@ import msgspec
 from xla_sweeps.cli.arguments import add_results_dir, command_parser
 from xla_sweeps.errors import StoreError
 from xla_sweeps.report.terminal.console import progress_bar
-from xla_sweeps.results import derive, rows
-from xla_sweeps.results.store import RECORD_NAME, TRIAL_NAME, Store
 from xla_sweeps.schema.record import Record, RecordFormatError, build_of, newest
+from xla_sweeps.store import derive, rows
+from xla_sweeps.store.store import RECORD_NAME, TRIAL_NAME, Store
 from xla_sweeps.system.files import read_regular
 from xla_sweeps.system.text import counted, displayable
 

@@ -16,9 +16,9 @@ from xla_sweeps.errors import LEFT_CODE, StoreError, unknown_name
 from xla_sweeps.report import export
 from xla_sweeps.report.terminal.changes import show_difference, show_failures
 from xla_sweeps.report.terminal.console import progress_bar, warn
-from xla_sweeps.results.filter import Filter, matching, no_match, parse_filter
-from xla_sweeps.results.rows import load, to_compare
-from xla_sweeps.results.store import Store
+from xla_sweeps.store.filter import Filter, matching, no_match, parse_filter
+from xla_sweeps.store.rows import load, to_compare
+from xla_sweeps.store.store import Store
 
 
 def compare_command(arguments: Sequence[str]) -> int:

@@ -27,9 +27,9 @@ from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.terminal.console import progress_bar, warn
 from xla_sweeps.report.wandb import credentials
 from xla_sweeps.report.wandb_report import publish
-from xla_sweeps.results.filter import matching, parse_filter
-from xla_sweeps.results.rows import Rows, load
-from xla_sweeps.results.table import rows_of
+from xla_sweeps.store.filter import matching, parse_filter
+from xla_sweeps.store.rows import Rows, load
+from xla_sweeps.store.table import rows_of
 from xla_sweeps.system.text import counted
 
 

@@ -17,18 +17,18 @@ from typing import Any, NamedTuple
 
 from xla_sweeps.cli.arguments import add_results_dir, command_parser
 from xla_sweeps.config.catalog import SOURCES
+from xla_sweeps.doctor import toolchain
+from xla_sweeps.doctor.check_result import Verdict
 from xla_sweeps.errors import ConfigError, StoreError, how_to_install
-from xla_sweeps.measure import toolchain
-from xla_sweeps.measure.checked import Verdict
-from xla_sweeps.measure.monitor import FOREIGN_CORES, STEAL_SHARE, Sampler
-from xla_sweeps.measure.neighbours import in_words
 from xla_sweeps.report.self_check import page
 from xla_sweeps.report.terminal.console import Heartbeat, duration, progress_bar
 from xla_sweeps.report.terminal.tables import show_findings
 from xla_sweeps.report.wandb.credentials import login
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.backend import Backend, backends, default_backend
+from xla_sweeps.store.store import Store
 from xla_sweeps.system import devices, environment, nvml
+from xla_sweeps.trial.monitor import FOREIGN_CORES, STEAL_SHARE, Sampler
+from xla_sweeps.trial.neighbours import in_words
 
 
 def doctor_command(arguments: Sequence[str]) -> int:
@@ -282,7 +282,7 @@ def _compiles(device: devices.Device) -> Iterator[Finding]:
 
 def _check_fully(device: devices.Device) -> bool:
     """Print the page on what figures of the device are worth; returns whether nothing is bad."""
-    from xla_sweeps.measure import self_check  # the runner loads SciPy
+    from xla_sweeps.doctor import self_check  # the runner loads SciPy
 
     began, checks = time.monotonic(), []
     heart = Heartbeat(lambda: _say(f"… {duration(time.monotonic() - began)} so far"))

@@ -57,9 +57,9 @@ def explain_command(arguments: Sequence[str]) -> int:
         raise ConfigError(
             f"explain: scenario={scenario} is not explained; remove it to explain the forward pass"
         )
-    from xla_sweeps.measure import explaining, protocol
     from xla_sweeps.report.terminal.console import Heartbeat, duration, progress_console
     from xla_sweeps.report.terminal.explanation import explanation_text, stage_line, verdict
+    from xla_sweeps.trial import explaining, protocol
 
     console, began = progress_console(), time.monotonic()
 
@@ -98,8 +98,8 @@ def show_ops(pattern: str, *, form: str, output: Path | None) -> int:
     Raises:
         ConfigError: no operation matches.
     """
-    from xla_sweeps.measure import explaining
     from xla_sweeps.report.terminal.explanation import ops_text
+    from xla_sweeps.trial import explaining
 
     ops = explaining.compiled_ops()
     chosen = [each for each in ops.ops if fnmatch.fnmatch(each.op.lower(), pattern.lower())]

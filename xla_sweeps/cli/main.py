@@ -9,10 +9,10 @@ import pkgutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from xla_sweeps import __version__
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.system.streams import output_error
+from xla_sweeps.version import __version__
 
 _SHOWING = frozenset(COMMANDS) - {"sweep", "agents", "push"}
 """Commands that fail where their output is lost; the others have done what was asked for."""

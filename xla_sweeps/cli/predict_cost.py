@@ -29,12 +29,12 @@ from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import export
 from xla_sweeps.report.advice import busy_words, throughput_unit
 from xla_sweeps.report.terminal.predict_cost import cost_text, json_of
-from xla_sweeps.results import rows
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import key_of
 from xla_sweeps.schema.row import precision_words
-from xla_sweeps.sweep.definition import Parameter, Sweep, load_sweep
-from xla_sweeps.sweep.plan import Plan, final_outcome
+from xla_sweeps.store import rows
+from xla_sweeps.sweeps.definition import Parameter, Sweep, load_sweep
+from xla_sweeps.sweeps.plan import Plan, final_outcome
 
 DEFINITIONS = ("predict_cost", "predict_batches")
 """The shipped sweeps: calls of one batch, by size; calls of several batches."""

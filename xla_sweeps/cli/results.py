@@ -24,10 +24,10 @@ from xla_sweeps.report import study
 from xla_sweeps.report.export import csv_text, write_json, write_parquet, write_text
 from xla_sweeps.report.terminal.console import progress_bar, warn
 from xla_sweeps.report.terminal.tables import show_reasons, show_rows, show_tables
-from xla_sweeps.results.filter import matching, no_match, parse_filter, results_alone
-from xla_sweeps.results.rows import load, require
-from xla_sweeps.results.store import guarded
-from xla_sweeps.results.table import priced, rows_of
+from xla_sweeps.store.filter import matching, no_match, parse_filter, results_alone
+from xla_sweeps.store.rows import load, require
+from xla_sweeps.store.store import guarded
+from xla_sweeps.store.table import priced, rows_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -144,7 +144,7 @@ def import_command(arguments: Sequence[str]) -> int:
         help="name of the import (default: the file's name); the same name replaces it",
     )
     options = parser.parse_args(arguments)
-    from xla_sweeps.results import imported
+    from xla_sweeps.store import imported
 
     done = imported.add(options.file, options.into, label=options.name)
     warn(*(f"{options.file}, {warning}" for warning in done.warnings))

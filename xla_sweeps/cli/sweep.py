@@ -24,30 +24,29 @@ from xla_sweeps.config.combinations import written
 from xla_sweeps.config.compose import override_values
 from xla_sweeps.config.values import folder_of, text
 from xla_sweeps.errors import LEFT_CODE, ConfigError
-from xla_sweeps.measure.recording import record_death
 from xla_sweeps.report.json_progress import JsonSweep
 from xla_sweeps.report.terminal.console import paragraph, warn
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_plan, show_sweep
 from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.report.wandb.payload import SUMMARY_KEYS, run_summary
-from xla_sweeps.results.claim import remove_left
-from xla_sweeps.results.planned import keep
-from xla_sweeps.results.rows import load_runs
-from xla_sweeps.results.store import Store, folder_below
 from xla_sweeps.schema.columns import AA_TAG
 from xla_sweeps.schema.overrides import key_of, override_value
 from xla_sweeps.schema.record import Record
-from xla_sweeps.sweep import search
-from xla_sweeps.sweep.anchors import ANCHOR, DEVICE_ANCHOR, take_turns_if_needed
-from xla_sweeps.sweep.backlog import Backlog
-from xla_sweeps.sweep.compose import Composer, Task, compose_all
-from xla_sweeps.sweep.definition import Sweep, load_sweep
-from xla_sweeps.sweep.driver import Driver
-from xla_sweeps.sweep.launchers import Launcher, LauncherRequest, Screen, wandb_agents
-from xla_sweeps.sweep.launchers.slots import Slot, slots_for
-from xla_sweeps.sweep.outcomes import Outcome
-from xla_sweeps.sweep.plan import (
+from xla_sweeps.store.claim import remove_left
+from xla_sweeps.store.planned import keep
+from xla_sweeps.store.rows import load_runs
+from xla_sweeps.store.store import Store, folder_below
+from xla_sweeps.sweeps import search
+from xla_sweeps.sweeps.anchors import ANCHOR, DEVICE_ANCHOR, take_turns_if_needed
+from xla_sweeps.sweeps.backlog import Backlog
+from xla_sweeps.sweeps.compose import Composer, Task, compose_all
+from xla_sweeps.sweeps.definition import Sweep, load_sweep
+from xla_sweeps.sweeps.driver import Driver
+from xla_sweeps.sweeps.launchers import Launcher, LauncherRequest, Screen, wandb_agents
+from xla_sweeps.sweeps.launchers.slots import Slot, slots_for
+from xla_sweeps.sweeps.outcomes import Outcome
+from xla_sweeps.sweeps.plan import (
     DEVICE_RULE,
     INCONCLUSIVE,
     Plan,
@@ -59,11 +58,12 @@ from xla_sweeps.sweep.plan import (
     want_again,
     with_aa,
 )
-from xla_sweeps.sweep.progress import time_left
-from xla_sweeps.sweep.search import Search
+from xla_sweeps.sweeps.progress import time_left
+from xla_sweeps.sweeps.search import Search
 from xla_sweeps.system.devices import gpu_problems
 from xla_sweeps.system.leases import without_leases
 from xla_sweeps.system.text import file_name
+from xla_sweeps.trial.recording import record_death
 
 _OF_MULTIRUN = ("hydra.sweep.", "hydra/launcher", "hydra.launcher.")
 """Beginnings of Hydra's keys that have no effect on a single run, which each trial is."""

@@ -14,7 +14,7 @@ from xla_sweeps.config.combinations import MAX_TRIALS
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.sweep.launchers import LAUNCHERS, LauncherKind, key_and_value
+from xla_sweeps.sweeps.launchers import LAUNCHERS, LauncherKind, key_and_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

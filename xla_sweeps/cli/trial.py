@@ -36,15 +36,15 @@ from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.console import complain, warn
 from xla_sweeps.report.wandb.credentials import require_login
-from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.options import BY_NAME, LOGGED, RETIRED
 from xla_sweeps.schema.overrides import flattened, key_of, keys_of, overrides, repeating
+from xla_sweeps.store.store import folder_below
 from xla_sweeps.system.environment import dropped_flags
 from xla_sweeps.system.leases import without_leases
 from xla_sweeps.system.process import Assignment
 
 if TYPE_CHECKING:  # the runner loads SciPy, for which a mistake in the request need not wait
-    from xla_sweeps.measure.runner import Prepared, TrialResult
+    from xla_sweeps.trial.runner import Prepared, TrialResult
 
 _OPTIONS = {
     "--multirun": "-m",
@@ -93,7 +93,7 @@ class _Job:
     @cached_property
     def prepared(self) -> Prepared:
         """Its id, and the results folder that can be written."""
-        from xla_sweeps.measure import runner
+        from xla_sweeps.trial import runner
 
         return runner.prepare(self.settings)
 
@@ -217,7 +217,7 @@ def _check(jobs: Sequence[_Job], assignment: Assignment) -> None:
         require_login()
     prepared = [job.prepared for job in jobs]
     if len(jobs) > 1:
-        from xla_sweeps.measure import runner
+        from xla_sweeps.trial import runner
 
         for each in prepared:
             runner.check_free(each, assignment)
@@ -309,7 +309,7 @@ def _run_several(asked: argparse.Namespace, assignment: Assignment) -> int:
 def _show_all(jobs: Sequence[_Job], trial_ids: Sequence[str]) -> None:
     """Show the headlines of these trials in their order, from the rows that they kept."""
     from xla_sweeps.report.terminal.sweep_summary import show_headlines
-    from xla_sweeps.results import rows, table
+    from xla_sweeps.store import rows, table
 
     for folder in dict.fromkeys(Path(str(job.document["results_dir"])) for job in jobs):
         headlines = table.headlines(rows.load(folder).table, trial_ids)
@@ -355,12 +355,12 @@ def _ended(job: _Job, assignment: Assignment, part: str) -> _End:
 
 def _measure(job: _Job, assignment: Assignment, part: str) -> _End:
     """Run one trial, and show its result."""
-    from xla_sweeps.measure import runner
-    from xla_sweeps.measure.neighbours import cause_of
-    from xla_sweeps.measure.tracking import tracker_named
     from xla_sweeps.report.json_progress import JsonProgress
     from xla_sweeps.report.terminal.tables import show_trial
     from xla_sweeps.report.terminal.trial_progress import TrialProgress
+    from xla_sweeps.trial import runner
+    from xla_sweeps.trial.neighbours import cause_of
+    from xla_sweeps.trial.tracking import tracker_named
 
     settings = job.settings
     told = JsonProgress(part=part) if settings.ui == "json" else None

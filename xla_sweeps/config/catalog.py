@@ -154,8 +154,8 @@ def shipped_sweeps() -> dict[str, Path]:
 def _shipped(name: str) -> Path:
     """A folder of data: inside the installed wheel, or beside the package in a checkout."""
     return next(
-        (path for path in (_PACKAGE / name, _PACKAGE.parent / name) if path.is_dir()),
-        _PACKAGE / name,
+        (path for path in (_PACKAGE / "data" / name, _PACKAGE.parent / name) if path.is_dir()),
+        _PACKAGE / "data" / name,
     )
 
 

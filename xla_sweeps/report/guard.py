@@ -7,11 +7,11 @@ from itertools import accumulate
 from typing import Any
 
 from xla_sweeps.analysis.guard import LOOK
-from xla_sweeps.measure.guard import NO_TURNS, GuardResult
-from xla_sweeps.measure.sides import Side, differences
 from xla_sweeps.report.markdown import CHARACTERS, code, escape, table
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.system.text import counted, displayable
+from xla_sweeps.trial.guard import NO_TURNS, GuardResult
+from xla_sweeps.trial.sides import Side, differences
 
 MARKER = "<!-- xla-sweeps-guard verdict={verdict} -->"
 """First line of the Markdown, by which the action finds verdict and earlier comment."""

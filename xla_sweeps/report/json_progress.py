@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from xla_sweeps.measure.rounds import Progress
 from xla_sweeps.report.terminal.sweep_progress import trial_name
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.system.text import displayable, redacted
+from xla_sweeps.trial.rounds import Progress
 
 
 class JsonProgress:

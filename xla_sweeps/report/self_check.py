@@ -6,7 +6,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from xla_sweeps.measure.checked import Checked, Verdict
+from xla_sweeps.doctor.check_result import Checked, Verdict
 
 WIDTH = 80
 

@@ -29,7 +29,7 @@ LOCAL = "local"
 TRACKERS = {
     "wandb_offline": ("xla_sweeps.report.wandb.tracker:offline_tracker", "no account"),
     "wandb": ("xla_sweeps.report.wandb.tracker:online_tracker", "online"),
-    "none": ("xla_sweeps.measure.tracking:NoTracker", ""),
+    "none": ("xla_sweeps.trial.tracking:NoTracker", ""),
 }
 """Maker of each tracker, imported when it is chosen; and its meaning, unless its name says it."""
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from xla_sweeps import __version__
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.backend import Backend, backends
 from xla_sweeps.system import nvml
@@ -31,6 +30,7 @@ from xla_sweeps.system.devices import (
     usable_cores,
 )
 from xla_sweeps.system.text import SECRET_NAME, SECRET_VALUE, redacted
+from xla_sweeps.version import __version__
 
 _PACKAGES = ("numpy", "wandb", "hydra-core")
 """Packages that count besides those of a backend."""

@@ -8,11 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from xla_sweeps.measure import protocol, timing
 from xla_sweeps.schema.measurement import Agreement, Failure
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.trial import protocol
+from xla_sweeps.worker import timing
 from xla_sweeps.worker.sharing import Shared
 
 Tell = Callable[[protocol.Event], None]

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.schema.measurement import (
     Agreement,
     Failure,
@@ -26,7 +25,8 @@ from xla_sweeps.schema.measurement import (
 )
 from xla_sweeps.schema.modes import Execution, Mode, mode_in, mode_of
 from xla_sweeps.schema.trial import ModelSpec, ReplicateJob, size_text
-from xla_sweeps.worker import sharing
+from xla_sweeps.trial import protocol
+from xla_sweeps.worker import agreement, sharing, timing
 from xla_sweeps.worker.backend import Executable, Explain, Framework, Model, Tell
 
 CLOCK = time.perf_counter_ns

@@ -15,10 +15,10 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
-from xla_sweeps.measure import protocol
-from xla_sweeps.measure.failures import CHANNEL_LOST_CODE, error_text
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.system.process import die_with_parent
+from xla_sweeps.trial import protocol
+from xla_sweeps.trial.failures import CHANNEL_LOST_CODE, error_text
 
 
 class Channel:

@@ -16,10 +16,10 @@ from factories import TRIAL
 
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.bench import Bench
-from xla_sweeps.measure import protocol
 from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Trial
+from xla_sweeps.trial import protocol
 
 pytestmark = pytest.mark.tf
 

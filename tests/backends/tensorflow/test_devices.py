@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from xla_sweeps.measure import toolchain
+from xla_sweeps.doctor import toolchain
 
 DRIVER = """
 int cuInit(unsigned flags) { return 0; }

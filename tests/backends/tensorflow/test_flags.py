@@ -15,9 +15,9 @@ from factories import TRIAL
 from xla_sweeps.config import runtime
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.measure.workers import worker_environment
 from xla_sweeps.schema.backend import Backend, default_backend
 from xla_sweeps.schema.trial import Runtime
+from xla_sweeps.trial.workers import worker_environment
 
 pytestmark = pytest.mark.tf
 

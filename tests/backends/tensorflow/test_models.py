@@ -21,9 +21,9 @@ from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
 from xla_sweeps.backends.tensorflow.operations import compiled_inside
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.measure import agreement
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import ModelSpec, Precision
+from xla_sweeps.worker import agreement
 
 pytestmark = [
     pytest.mark.tf,

@@ -19,10 +19,10 @@ from xla_sweeps.backends.keras.building import BuiltModel, forward_of
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.scenarios.predict import KerasCalls, PredictBench
-from xla_sweeps.measure.protocol import Caveat
 from xla_sweeps.schema.measurement import Flag, Flagged, ModeOutcome, Status
 from xla_sweeps.schema.modes import SCENARIOS, Mode, Scenario
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob
+from xla_sweeps.trial.protocol import Caveat
 
 pytestmark = pytest.mark.tf
 

@@ -16,15 +16,15 @@ from factories import EFFORT, TRIAL
 from paths import ROOT
 from scripted import scripted
 
-from xla_sweeps.measure import conductor
-from xla_sweeps.measure.gpu import GpuWatch
-from xla_sweeps.measure.replicate import ReplicateResult, Setting
-from xla_sweeps.measure.workers import Stop
 from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.measurement import Load, Phase, Status
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import Copies, InputSpec, ReplicateJob
 from xla_sweeps.system.leases import Leases
+from xla_sweeps.trial import conductor
+from xla_sweeps.trial.gpu import GpuWatch
+from xla_sweeps.trial.replicate import ReplicateResult, Setting
+from xla_sweeps.trial.workers import Stop
 
 pytestmark = pytest.mark.tf
 

@@ -30,10 +30,10 @@ from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
 from xla_sweeps.backends.tensorflow.sources import saved_model
 from xla_sweeps.config import catalog, local_model
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.measure import agreement
 from xla_sweeps.schema.explanation import State
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
+from xla_sweeps.worker import agreement
 
 pytestmark = [
     pytest.mark.tf,

@@ -14,11 +14,11 @@ from published_figures import SAMPLE
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.dashboard.derived import DERIVED_NUMBERS, DERIVED_TEXTS
-from xla_sweeps.results import planned
-from xla_sweeps.results.rows import load
-from xla_sweeps.results.store import Store
-from xla_sweeps.results.table import rows_of
 from xla_sweeps.schema.row import value_of
+from xla_sweeps.store import planned
+from xla_sweeps.store.rows import load
+from xla_sweeps.store.store import Store
+from xla_sweeps.store.table import rows_of
 
 
 def test_the_page_contains_the_rows_that_results_shows(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ from factories import MODEL, failed_outcome, make_outcome, make_record
 from synthetic_rows import EXPLOIT, NASTY_MODEL, base_row, compared, make_rows
 
 from xla_sweeps.report.dashboard import build
-from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.store.store import Store
 
 pytestmark = pytest.mark.browser
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from xla_sweeps.measure.rounds import Progress
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
+from xla_sweeps.trial.rounds import Progress
 
 
 def progressed(measured: int, clean: int) -> Progress:

@@ -80,7 +80,7 @@ from xla_sweeps.report.wandb.client import Helper
 Helper.__init__.__kwdefaults__["module"] = sys.argv[1]
 from factories import TRIAL_ID, make_record
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.measure.tracking import run_header, tracker_named
+from xla_sweeps.trial.tracking import run_header, tracker_named
 record = make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1})
 tracker = tracker_named(sys.argv[2])
 device = {"device_kind": "cpu", "device_name": "Some CPU", "environment": {}}

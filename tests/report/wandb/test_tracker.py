@@ -24,7 +24,6 @@ from wandb_runs import (
 from wandb_server import API_KEY, WandbServer, wait_until
 
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.measure.tracking import TrackerReport
 from xla_sweeps.report.wandb import tracker as wandb_tracker
 from xla_sweeps.report.wandb.payload import TELEMETRY, result_point, run_summary
 from xla_sweeps.report.wandb.push import push
@@ -35,6 +34,7 @@ from xla_sweeps.report.wandb.tracker import (
     published_replicates,
     run_urls,
 )
+from xla_sweeps.trial.tracking import TrackerReport
 
 
 def updates(read: list[dict[str, Any]], kind: str) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from xla_sweeps.errors import StoreError
 from xla_sweeps.report import changes
 from xla_sweeps.report.advice import overall_answer
 from xla_sweeps.report.wandb_report import chart, publish
-from xla_sweeps.results.rows import load
-from xla_sweeps.results.table import rows_of
+from xla_sweeps.store.rows import load
+from xla_sweeps.store.table import rows_of
 
 NO_NETWORK = """
 import os, socket
@@ -130,8 +130,8 @@ def test_report_and_summary_run_are_uploaded_completely(
 def test_panels_use_keys_that_runs_have_and_show_trials_alone(
     publish_once: PublishOnce, tmp_path: Path
 ) -> None:
-    from xla_sweeps.measure.tracking import run_header
     from xla_sweeps.report.wandb.payload import SUMMARY_KEYS
+    from xla_sweeps.trial.tracking import run_header
 
     server, record = publish_once(False).server, make_record()
     scalars = run_header(

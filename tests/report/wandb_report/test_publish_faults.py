@@ -12,7 +12,7 @@ from wandb_server import API_KEY, WandbServer
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.wandb_report import publish
-from xla_sweeps.results.claim import locked
+from xla_sweeps.store.claim import locked
 
 NOTHING = "neither the summary run nor the report was written"
 

@@ -21,8 +21,8 @@ from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.terminal.changes import show_difference
 from xla_sweeps.report.terminal.sweep_summary import show_verdicts
 from xla_sweeps.report.wandb_report.text import sections
-from xla_sweeps.results.table import table_of
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.store.table import table_of
 
 
 def test_the_questions_are_those_of_the_page_in_its_order() -> None:

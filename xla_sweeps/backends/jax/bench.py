@@ -22,11 +22,11 @@ from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.sources.inputs import drawn
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.measure import protocol
-from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode, mode_in, mode_of
 from xla_sweeps.schema.trial import InputSpec
+from xla_sweeps.trial import protocol
+from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker.backend import Tell
 
 

@@ -36,8 +36,6 @@ from xla_sweeps.backends.keras.explain.program import program_of, work_of
 from xla_sweeps.backends.keras.explain.trace import call_each, time_of
 from xla_sweeps.backends.keras.hlo import Module
 from xla_sweeps.backends.keras.xplane import Space
-from xla_sweeps.measure import protocol
-from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.capture import Compilation
 from xla_sweeps.schema.explanation import (
     CompilerVerdict,
@@ -50,6 +48,8 @@ from xla_sweeps.schema.explanation import (
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Precision
+from xla_sweeps.trial import protocol
+from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker.backend import Tell
 
 EVENTS = ("jaxpr_trace", "jaxpr_to_mlir_module", "backend_compile")

@@ -16,9 +16,9 @@ from xla_sweeps.backends.jax.declaration import BACKEND
 from xla_sweeps.backends.jax.modes import JaxExecutable
 from xla_sweeps.backends.keras import building, training
 from xla_sweeps.backends.keras.building import BuiltModel
-from xla_sweeps.measure.learning import FirstSteps
 from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.schema.trial import Trial
+from xla_sweeps.worker.learning import FirstSteps
 
 State = tuple[list[Any], list[Any], list[Any]]
 """Values of the trainable variables, of the model's others, and of the optimizer's."""

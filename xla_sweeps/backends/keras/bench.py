@@ -22,11 +22,12 @@ from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.sources import OWN
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.measure import agreement, protocol, timing
-from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import INPUTS, Agreement, Failure, Flag, Flagged, Phase
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import InputSpec, Trial
+from xla_sweeps.trial import protocol
+from xla_sweeps.trial.failures import error_line
+from xla_sweeps.worker import agreement, timing
 from xla_sweeps.worker.backend import Executable, Tell
 from xla_sweeps.worker.stand_in import stands_in
 

@@ -15,12 +15,12 @@ from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import E, KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.measure import learning
-from xla_sweeps.measure.learning import FirstSteps
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.trial import Precision, Trial
+from xla_sweeps.worker import learning
 from xla_sweeps.worker.backend import Tell
+from xla_sweeps.worker.learning import FirstSteps
 
 MOMENTUM = 0.9
 """Momentum of `optimizer=sgd`."""

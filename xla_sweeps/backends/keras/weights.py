@@ -16,8 +16,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from xla_sweeps.measure import agreement
 from xla_sweeps.schema.trial import Precision
+from xla_sweeps.worker import agreement
 
 Outputs = Sequence[np.ndarray]
 

@@ -34,11 +34,11 @@ from xla_sweeps.backends.tensorflow import (
     synchronization,
 )
 from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint, lowered
-from xla_sweeps.measure import protocol
-from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import Flag, Flagged, Phase
 from xla_sweeps.schema.modes import Execution, Mode, mode_of
 from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.trial import protocol
+from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker.backend import Tell
 
 _TRACED_CALLS = 2

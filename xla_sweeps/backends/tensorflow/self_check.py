@@ -19,11 +19,11 @@ import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import devices, memory
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable
-from xla_sweeps.measure import agreement, timing
-from xla_sweeps.measure.checked import Checked, impossible, judged, judged_ratio
+from xla_sweeps.doctor.check_result import Checked, impossible, judged, judged_ratio
 from xla_sweeps.schema.measurement import INPUTS
 from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.trial import Precision
+from xla_sweeps.worker import agreement, timing
 
 
 class Sizes(NamedTuple):

@@ -11,8 +11,9 @@ import tensorflow as tf
 from xla_sweeps.backends.keras.bench import CHAIN_S, sync_record
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.measure import timing
 from xla_sweeps.schema.modes import Mode
+from xla_sweeps.trial import pacing
+from xla_sweeps.worker import timing
 
 
 def self_test(wanted: Iterable[Mode], *, side: int) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def self_test(wanted: Iterable[Mode], *, side: int) -> dict[str, Any]:
 
 
 def prove(
-    executables: Mapping[str, modes.ModeExecutable], *, clock: timing.Clock
+    executables: Mapping[str, modes.ModeExecutable], *, clock: pacing.Clock
 ) -> dict[str, Any]:
     """Test executables that keep the device busy; returns what `self_test` returns."""
     for by_reading in (False, True):

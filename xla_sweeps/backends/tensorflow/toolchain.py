@@ -14,8 +14,8 @@ import msgspec
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import devices
-from xla_sweeps.measure.failures import error_text
-from xla_sweeps.measure.toolchain import PROGRAMS, Compiled
+from xla_sweeps.doctor.toolchain import PROGRAMS, Compiled
+from xla_sweeps.trial.failures import error_text
 
 
 def main(kind: str) -> None:

@@ -26,11 +26,11 @@ from xla_sweeps.backends.keras.training import (
 from xla_sweeps.backends.tensorflow import devices, models, modes
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.measure import learning
-from xla_sweeps.measure.learning import FirstSteps
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Precision, Trial
+from xla_sweeps.worker import learning
+from xla_sweeps.worker.learning import FirstSteps
 
 HALVINGS = 24
 """Maximum number of halvings of the loss scale until gradients are finite."""

@@ -18,11 +18,11 @@ from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION, KerasBench,
 from xla_sweeps.backends.keras.sources.inputs import drawn
 from xla_sweeps.backends.torch.modes import TorchExecutable, read
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.measure import protocol
-from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.trial import InputSpec
+from xla_sweeps.trial import protocol
+from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker.backend import Tell
 
 _TYPES = {"float32": "f32", "mixed_float16": "f16", "mixed_bfloat16": "bf16"}

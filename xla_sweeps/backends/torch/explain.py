@@ -29,13 +29,13 @@ from xla_sweeps.backends.torch.declaration import BACKEND
 from xla_sweeps.backends.torch.modes import TorchExecutable
 from xla_sweeps.backends.torch.trace import LAYER, read_trace
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.measure import protocol
-from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.capture import Break, Capture
 from xla_sweeps.schema.explanation import Work
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Precision
+from xla_sweeps.trial import protocol
+from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker.backend import Tell
 
 LACKS = {

@@ -19,10 +19,10 @@ from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.torch.bench import TorchBench, widened
 from xla_sweeps.backends.torch.declaration import BACKEND
 from xla_sweeps.backends.torch.modes import TorchExecutable, compiled
-from xla_sweeps.measure.learning import FirstSteps
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.schema.trial import Trial
+from xla_sweeps.worker.learning import FirstSteps
 
 
 @dataclass

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from xla_sweeps import __version__
 from xla_sweeps.analysis import overview
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.errors import ConfigError, StoreError
@@ -38,14 +37,15 @@ from xla_sweeps.report.dashboard.derived import (
 from xla_sweeps.report.dashboard.page import render
 from xla_sweeps.report.labels import listed, short_device
 from xla_sweeps.report.wandb.tracker import run_urls
-from xla_sweeps.results import planned
-from xla_sweeps.results.filter import matching, no_match, parse_filter
-from xla_sweeps.results.rows import load
-from xla_sweeps.results.table import joined, rows_of
 from xla_sweeps.schema.column import PAGE
 from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.modes import by_count, by_scenario, is_aa_pair
 from xla_sweeps.schema.row import COLUMNS
+from xla_sweeps.store import planned
+from xla_sweeps.store.filter import matching, no_match, parse_filter
+from xla_sweeps.store.rows import load
+from xla_sweeps.store.table import joined, rows_of
+from xla_sweeps.version import __version__
 
 if TYPE_CHECKING:
     import pyarrow

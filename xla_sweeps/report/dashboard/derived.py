@@ -12,11 +12,11 @@ import numpy as np
 from xla_sweeps.analysis.cost import COST_COLUMNS
 from xla_sweeps.analysis.overview import PREFERENCE
 from xla_sweeps.report.labels import TELLING, told_apart
-from xla_sweeps.results.table import priced
 from xla_sweeps.schema.column import Part
 from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.modes import by_count, is_aa_pair, is_mode
 from xla_sweeps.schema.row import COLUMNS, QUESTION
+from xla_sweeps.store.table import priced
 
 if TYPE_CHECKING:
     import pyarrow

@@ -12,7 +12,6 @@ from rich.text import Text
 
 from xla_sweeps.analysis.overview import geometric_mean, spread
 from xla_sweeps.analysis.trust import trust
-from xla_sweeps.measure.monitor import WAIT_LIMIT_S
 from xla_sweeps.report.advice import (
     SYMBOLS,
     busy_words,
@@ -35,6 +34,7 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import by_scenario, is_aa_pair
 from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.system.text import counted, displayable
+from xla_sweeps.trial.monitor import WAIT_LIMIT_S
 
 FAILURES_SHOWN = 8
 

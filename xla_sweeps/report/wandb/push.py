@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xla_sweeps.analysis.summary import headline_failed
-from xla_sweeps.measure.tracking import RunHeader, run_header
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.report.wandb.payload import SUMMARY_VERSION
 from xla_sweeps.report.wandb.tracker import (
@@ -19,12 +18,13 @@ from xla_sweeps.report.wandb.tracker import (
     own_run_id,
     run_content,
 )
-from xla_sweeps.results.claim import locked
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.store.claim import locked
 from xla_sweeps.system import files
+from xla_sweeps.trial.tracking import RunHeader, run_header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
-from xla_sweeps.measure.tracking import RunHeader, TrackerReport
 from xla_sweeps.report.advice import answer
 from xla_sweeps.report.markdown import escape
 from xla_sweeps.report.wandb.client import CLOSE_GRACE_S, REPAIR, Helper
@@ -39,6 +38,7 @@ from xla_sweeps.schema.record import GpuSpan, Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.system.files import folder_in, read_regular, replace_whole
 from xla_sweeps.system.text import displayable, redacted
+from xla_sweeps.trial.tracking import RunHeader, TrackerReport
 
 ACK_S = 0.5
 

@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps import __version__
 from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.overview import answers, overview
 from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
@@ -28,15 +27,16 @@ from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.report.wandb.credentials import base_url
 from xla_sweeps.report.wandb.tracker import published_replicates
 from xla_sweeps.report.wandb_report import chart, text
-from xla_sweeps.results.claim import locked
-from xla_sweeps.results.rows import Rows
-from xla_sweeps.results.store import folder_below, guarded
-from xla_sweeps.results.table import ORDER
 from xla_sweeps.schema.column import WANDB
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary, row_dict, value_of
+from xla_sweeps.store.claim import locked
+from xla_sweeps.store.rows import Rows
+from xla_sweeps.store.store import folder_below, guarded
+from xla_sweeps.store.table import ORDER
 from xla_sweeps.system.files import read_regular, replace_whole
 from xla_sweeps.system.text import displayable
+from xla_sweeps.version import __version__
 
 TABLE_ROWS = 10_000
 

@@ -11,12 +11,12 @@ from typing import Any
 import keras
 
 from xla_sweeps.backends.keras.building import BuiltModel
-from xla_sweeps.measure import protocol
-from xla_sweeps.measure.failures import diagnose_exception, error_line, error_text
 from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, Place, Trap
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.trial import protocol
+from xla_sweeps.trial.failures import diagnose_exception, error_line, error_text
 from xla_sweeps.worker.backend import Framework, Tell
 
 

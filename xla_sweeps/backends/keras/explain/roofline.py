@@ -19,9 +19,10 @@ from typing import Any
 import keras
 
 from xla_sweeps.analysis.roofline import COPY, DTYPES, FLOP_PER_MAC, READ, matmul, roofline
-from xla_sweeps.measure import timing
 from xla_sweeps.schema.explanation import Peak, Roofline, Work
 from xla_sweeps.schema.measurement import Block
+from xla_sweeps.trial import pacing
+from xla_sweeps.worker import timing
 
 BLOCK_S = 0.1
 
@@ -83,7 +84,7 @@ def call_s(executable: timing.Executable) -> float:
     clock = time.perf_counter_ns
     executable.prepare()
     first_s = timing.measure_block(executable, "", 1, clock=clock).call_s
-    calls = timing.calls_per_block(first_s, sync_s=0, block_s=BLOCK_S)
+    calls = pacing.calls_per_block(first_s, sync_s=0, block_s=BLOCK_S)
     blocks, until = list[Block](), time.monotonic() + MODE_S
     while not blocks or time.monotonic() < until:
         blocks.append(timing.settled_block(executable, "", calls, settle=False, clock=clock))

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from xla_sweeps.backends.keras.explain.events import Event, Work
 from xla_sweeps.backends.keras.explain.kernels import KERNEL, kernels_of, kind_of
-from xla_sweeps.measure.timing import Executable
 from xla_sweeps.schema.explanation import Kind, LayerTime, ModeTime, Time
 from xla_sweeps.schema.modes import Mode
+from xla_sweeps.worker.timing import Executable
 
 CALLS = 5
 

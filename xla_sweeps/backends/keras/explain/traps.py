@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xla_sweeps.backends.keras import building, weights
-from xla_sweeps.measure import agreement
-from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.explanation import Place, State, Trap, TrapName
 from xla_sweeps.schema.trial import Precision
+from xla_sweeps.trial.failures import error_line
+from xla_sweeps.worker import agreement
 
 NO_OUTPUTS = "no outputs both with and without XLA"
 

@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Any
 
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
+from xla_sweeps.trial.failures import error_line
 
 OWN = "local"
 """The library of a user's own models."""

@@ -40,12 +40,13 @@ from xla_sweeps.backends.tensorflow.explain.graph import (
 )
 from xla_sweeps.backends.tensorflow.explain.nodes import graph_work
 from xla_sweeps.backends.tensorflow.operations import computing, lowered
-from xla_sweeps.measure import agreement, protocol
-from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, State, Trap, TrapName
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.schema.trial import Precision
+from xla_sweeps.trial import protocol
+from xla_sweeps.trial.failures import error_line
+from xla_sweeps.worker import agreement
 from xla_sweeps.worker.backend import Tell
 
 REFUSED = "XLA does not compile the model"

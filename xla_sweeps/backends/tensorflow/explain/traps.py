@@ -16,8 +16,8 @@ from xla_sweeps.backends.keras.explain.traps import each_place, found, none
 from xla_sweeps.backends.keras.hlo import Module
 from xla_sweeps.backends.tensorflow.explain.graph import TracedOp, called_functions, named_in
 from xla_sweeps.backends.tensorflow.operations import clusters, compiled_inside, computes
-from xla_sweeps.measure.failures import error_line, error_text
 from xla_sweeps.schema.explanation import Clustering, Place, State, Trap, TrapName
+from xla_sweeps.trial.failures import error_line, error_text
 
 FEW = 0.5
 """Below this share of clustered operations auto-clustering finds little."""

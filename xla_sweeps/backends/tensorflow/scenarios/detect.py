@@ -12,9 +12,9 @@ from xla_sweeps.backends.keras.bench import nudged
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.measure import agreement
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.trial import ModelSpec
+from xla_sweeps.worker import agreement
 from xla_sweeps.worker.backend import Tell
 
 

@@ -18,9 +18,9 @@ from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
 from xla_sweeps.backends.tensorflow.training import Trainer
-from xla_sweeps.measure import protocol
 from xla_sweeps.schema.measurement import Agreement, Flag, Flagged
 from xla_sweeps.schema.modes import Entry, Execution, Mode
+from xla_sweeps.trial import protocol
 from xla_sweeps.worker.backend import Tell
 
 

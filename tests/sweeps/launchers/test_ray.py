@@ -1,0 +1,207 @@
+"""Real Ray: a cluster of nodes on this machine with accelerator types of their own.
+
+One is killed in the middle.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import Notes, counted
+from quick_sweep import QUICK, quick_launch, task
+
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.store.rows import load_runs
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.compose import Task
+from xla_sweeps.sweeps.driver import Driver
+from xla_sweeps.sweeps.launchers.job import End, Job
+from xla_sweeps.sweeps.launchers.ray import RayLauncher, keep_log
+from xla_sweeps.sweeps.outcomes import Outcome
+from xla_sweeps.sweeps.plan import assign_records
+
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore::pytest.PytestUnraisableExceptionWarning",
+        "ignore::ResourceWarning",
+        "ignore::FutureWarning",
+        "ignore::DeprecationWarning",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A head without devices, two nodes with an A100 and one with a T4, all ended afterwards."""
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        head = {"num_cpus": 1, "include_dashboard": False}
+        made = Cluster(initialize_head=True, head_node_args=head)
+        try:
+            for kind in ("A100", "A100", "T4"):
+                devices = {"num_gpus": 1, "resources": {f"accelerator_type:{kind}": 1}}
+                made.add_node(wait=False, num_cpus=2, **devices)
+            made.wait_for_nodes(timeout=300)
+            yield made
+        finally:
+            made.shutdown()
+
+
+def ray_task(name: str, how: str, results: Path, accelerator: str | None = None) -> Task:
+    made = task(name, how, results)
+    made.trial_ids, made.accelerator = (), accelerator
+    return made
+
+
+class Waiting(Notes):
+    """Notes where trials run that wait, and not those that die by themselves."""
+
+    def running(self, slot: str, what: str, log: Path) -> None:
+        if what.startswith("id=u"):
+            super().running(slot, what, log)
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def drive(
+    address: str, results: Path, tasks: list[Task], notes: Notes | None = None
+) -> tuple[Outcome, Notes]:
+    store, notes = Store(results), notes or Notes()
+    launcher = RayLauncher(quick_launch(address=address, warn=pytest.fail))
+    assign_records(tasks, load_runs(store), software={}, retry=())
+    return Driver(launcher, store, notes, extra=(), logs=results / "logs").run(tasks), notes
+
+
+@pytest.mark.slow
+def test_a_stop_ends_the_running_trials_and_leaves_no_process(cluster: Any, tmp_path: Path) -> None:
+    warnings: list[str] = []
+    begun = tmp_path / "begun"
+    begun.touch()
+    command = ["env", f"XLA_SWEEPS_FP_LOG={begun}", *QUICK]
+    launch = quick_launch(address=cluster.address, warn=warnings.append, command=command)
+    launcher = RayLauncher(launch)
+    assert (launcher.free("A100"), launcher.free("H100"), launcher.free("H100")) == (1000,) * 3
+    assert warnings == ["no node of the cluster has an H100 yet; its trials wait"]
+    jobs = [
+        Job(
+            arguments=ray_task(f"t{number}", "sleep", tmp_path).words,
+            log=tmp_path / f"{number}.log",
+        )
+        for number in range(5)
+    ]
+    futures = [launcher.submit(job) for job in jobs]
+    wait_for(lambda: sum(bool(launcher.slot_of(future)) for future in futures) == 3)
+    wait_for(lambda: begun.read_text().split().count("claim.after") == 3)
+    launcher.stop(now=False)
+    ended = [future.result(300) for future in futures]
+    assert {result.how for result in ended} == {End.STOPPED}
+    assert sum(bool(result.records) for result in ended) == 3, "what ran was saved"
+    launcher.close()
+
+
+PRINT_THREADS = """
+import os
+{made}
+from xla_sweeps.sweeps.launchers.ray import given_variables
+print(given_variables().get("OMP_NUM_THREADS"))
+"""
+
+
+@pytest.mark.slow
+def test_a_task_gets_no_number_of_threads_and_no_current_folder_from_ray(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("xla_sweeps", "msgspec", "yaml"):  # which the worker has not imported yet
+        (tmp_path / f"{name}.py").write_text("raise ImportError('planted')")
+    script = "import os, sys; sys.exit(os.environ.get('OMP_NUM_THREADS', 'none given'))"
+    command = [sys.executable, "-c", script]
+    launch = quick_launch(address=cluster.address, warn=pytest.fail, command=command)
+    launcher = RayLauncher(launch)
+    log = tmp_path / "job.log"
+    launcher.submit(Job(arguments=(), log=log)).result(300)
+    launcher.close()
+    assert log.read_text() == "none given\n"
+
+
+@pytest.mark.slow
+def test_trials_run_on_their_nodes_are_copied_back_and_survive_a_node(
+    cluster: Any, tmp_path: Path
+) -> None:  # the last: it takes a node away
+    tasks = [
+        ray_task(f"t{number}", "ok", tmp_path, "A100" if number % 3 else "T4")
+        for number in range(4)
+    ]
+    outcome, notes = drive(cluster.address, tmp_path, tasks)
+    assert outcome.counts == {"ok": 4}
+    assert counted(tmp_path) == {f"t{number}": {"ok": 1} for number in range(4)}
+    assert (tmp_path / "logs").is_dir(), "what the trials printed came home"
+
+    # A node dies while its trial runs; so does a trial; the rest goes on, each trial once.
+    notes, gate = Waiting(), tmp_path / "gate"
+
+    def kill_a_node() -> None:
+        wait_for(lambda: bool(notes.where))
+        running = notes.where[-1].rpartition(":")[2]
+        victim = next(node for node in cluster.worker_nodes if node.node_id.startswith(running))
+        cluster.remove_node(victim, allow_graceful=False)
+        gate.touch()  # only now do the other trials end
+
+    killer = threading.Thread(target=kill_a_node)
+    killer.start()
+    tasks = [ray_task(f"u{number}", "gate", tmp_path) for number in range(4)]
+    for waiting in tasks:
+        waiting.words += (f"until={gate}",)
+    tasks.append(ray_task("dead", "die", tmp_path))
+    outcome, _ = drive(cluster.address, tmp_path, tasks, notes)
+    killer.join()
+    assert {name: counts for name, counts in counted(tmp_path).items() if name.startswith("u")} == {
+        f"u{number}": {"ok": 1} for number in range(4)
+    }
+    assert "lost" in {end for _, end in notes.ends}
+    assert Counter(notes.ends)["dead", "died"] == 2
+    assert "died 2 times" in outcome.gave_up["dead"]
+
+
+@pytest.mark.parametrize("given", ["3", None])
+def test_a_nodes_own_number_of_threads_is_kept(
+    given: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    made = ""
+    if given:
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+    else:
+        made = "os.environ['OMP_NUM_THREADS'] = '1'"
+    script = PRINT_THREADS.format(made=made)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(given)
+
+
+def test_the_output_of_a_node_is_kept_where_that_is_possible(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    keep_log("one\nthe last\n\n", tmp_path / "file" / "job.log")
+    keep_log("one\nthe last\n\n", tmp_path / "made" / "job.log")
+    assert (tmp_path / "made" / "job.log").read_text() == "one\nthe last\n\n"
+
+
+def test_an_absent_cluster_is_reported_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(XlaSweepsError, match=r"--address=127.0.0.1:1: no Ray cluster answers"):
+        RayLauncher(quick_launch(address="127.0.0.1:1"))

@@ -1,0 +1,421 @@
+"""Real Slurm from the distribution's packages: two nodes with null devices for GPUs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from driving import Notes, counted
+from paths import ROOT, SUPPORT
+from quick_sweep import quick_launch, task, tasks_of
+
+from xla_sweeps.cli.main import run
+from xla_sweeps.store.rows import load_runs
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.driver import Driver
+from xla_sweeps.sweeps.launchers.job import End, Ended, Job
+from xla_sweeps.sweeps.launchers.slurm import SlurmLauncher, script_of
+from xla_sweeps.sweeps.launchers.slurm_task import write_end
+from xla_sweeps.sweeps.outcomes import Outcome
+from xla_sweeps.sweeps.plan import assign_records
+
+CLUSTER = str(SUPPORT / "slurm_cluster.sh")
+
+missing = (
+    shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None
+    or os.geteuid() != 0
+)
+
+needs_slurm = pytest.mark.skipif(
+    missing,
+    reason="no slurmctld here, or not root: `tests/support/slurm_cluster.sh install` on Debian",
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A running cluster; the clients find it by SLURM_CONF."""
+    folder = tmp_path_factory.mktemp("slurm")
+    port = 17000 + os.getpid() % 900 * 3
+    environ = {
+        "SLURM_SIM": str(folder),
+        "SLURM_SIM_PORT": str(port),
+        "SLURM_CONF": str(folder / "etc" / "slurm.conf"),
+        "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
+    }
+    before = {name: os.environ.get(name) for name in environ}
+    os.environ.update(environ)
+    try:
+        done = subprocess.run([CLUSTER, "start"], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        yield
+    finally:
+        subprocess.run([CLUSTER, "stop"], capture_output=True, timeout=300)
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+
+
+def launcher(results: Path, *, chunk: int = 1, **options: str) -> SlurmLauncher:
+    asked = {"mem": "10", "cpus-per-task": "1", **options}.items()
+    return SlurmLauncher(quick_launch(results=results, chunk=chunk, slurm=list(asked)))
+
+
+def drive(results: Path, *arguments: str, chunk: int = 1, **options: str) -> tuple[Outcome, Notes]:
+    store, notes = Store(results), Notes()
+    tasks = tasks_of(results, list(arguments))
+    assign_records(tasks, load_runs(store), software={}, retry=())
+    engine = launcher(results, chunk=chunk, **options)
+    return Driver(engine, store, notes, extra=(), logs=results / "logs" / "sweeps").run(
+        tasks
+    ), notes
+
+
+def job(results: Path, trial_id: str, how: str, accelerator: str | None = None) -> Job:
+    words = task(trial_id, how, results).words
+    return Job(
+        arguments=words,
+        log=results / f"{trial_id}.log",
+        accelerator=accelerator,
+    )
+
+
+@needs_slurm
+@pytest.mark.usefixtures("cluster")
+def test_an_array_runs_each_trial_once_on_all_nodes(tmp_path: Path) -> None:
+    outcome, notes = drive(tmp_path, *(f"t{number}=ok" for number in range(8)))
+    assert outcome.counts == {"ok": 8}
+    assert counted(tmp_path) == {f"t{number}": {"ok": 1} for number in range(8)}
+    assert len(list((tmp_path / "slurm").glob("*/*.sh"))) == 1, "one array for all of them"
+    assert len(notes.ends) == 8
+
+
+@needs_slurm
+@pytest.mark.usefixtures("cluster")
+def test_a_task_may_run_several_trials_one_after_the_other(tmp_path: Path) -> None:
+    outcome, _ = drive(tmp_path, *(f"t{number}=ok" for number in range(6)), chunk=3)
+    assert outcome.counts == {"ok": 6}
+    (script,) = (tmp_path / "slurm").glob("*/*.sh")
+    assert "#SBATCH --array=0-1\n" in script.read_text()
+
+
+@needs_slurm
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(("accelerator", "node"), [("A100", "n0"), ("V100", "n1")])
+def test_trials_go_to_the_kind_of_gpu_that_they_ask_for(
+    accelerator: str, node: str, tmp_path: Path
+) -> None:
+    engine = launcher(tmp_path)
+    try:
+        ended = [engine.submit(job(tmp_path, name, "ok", accelerator)) for name in ("a", "b", "c")]
+        assert {future.result(300).slot for future in ended} == {node}
+    finally:
+        engine.close()
+
+
+@needs_slurm
+@pytest.mark.usefixtures("cluster")
+def test_a_preempted_trial_is_saved_requeued_and_finished(tmp_path: Path) -> None:
+    engine = launcher(tmp_path)
+    try:
+        future = engine.submit(job(tmp_path, "a", "sleep+ok"))
+        wait_until_claimed(tmp_path, "a")
+        subprocess.run(
+            [
+                "sbatch",
+                "--partition=vip",
+                "--nodes=2",
+                "--gres=gpu:2",
+                "--exclusive",
+                "--output=/dev/null",
+                "--wrap",
+                "sleep 1",
+            ],
+            check=True,
+            capture_output=True,
+        )
+        assert future.result(300).how is End.FINISHED
+        assert [Path(path).name for path in future.result().paths] == ["0.json", "1.json"]
+    finally:
+        engine.close()
+    assert counted(tmp_path) == {"a": {"interrupted": 1, "ok": 1}}
+
+
+@needs_slurm
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.exhaustive  # daily: a preempted task is saved and requeued in the same way
+def test_near_its_time_limit_a_task_saves_and_requeues_itself(tmp_path: Path) -> None:
+    outcome, _ = drive(tmp_path, "a=sleep+ok", time="1", signal="B:USR1@57")
+    assert outcome.counts == {"ok": 1}
+    assert counted(tmp_path) == {"a": {"interrupted": 1, "ok": 1}}
+
+
+@needs_slurm
+@pytest.mark.usefixtures("cluster")
+def test_a_stop_saves_the_running_trials_and_cancels_the_waiting_ones(tmp_path: Path) -> None:
+    engine = launcher(tmp_path)
+    running = [engine.submit(job(tmp_path, name, "sleep", "A100")) for name in ("a", "b")]
+    waiting = engine.submit(job(tmp_path, "c", "ok", "A100"))
+    for name in ("a", "b"):
+        wait_until_claimed(tmp_path, name)
+    engine.stop(now=False)
+    assert {future.result(300).how for future in (*running, waiting)} == {End.STOPPED}
+    engine.close()
+    assert counted(tmp_path) == {"a": {"interrupted": 1}, "b": {"interrupted": 1}}
+    assert subprocess.run(["squeue", "-h"], capture_output=True, text=True).stdout.strip() == ""
+
+
+@needs_slurm
+@pytest.mark.usefixtures("cluster")
+def test_a_trial_that_dies_is_retried_once_and_then_given_up(tmp_path: Path) -> None:
+    outcome, notes = drive(tmp_path, "a=die", "b=ok")
+    assert Counter(notes.ends) == {("a", "died"): 2, ("b", "ok"): 1}
+    assert "died 2 times" in outcome.gave_up["a"]
+
+
+@needs_slurm
+@pytest.mark.usefixtures("cluster")
+def test_a_task_that_vanishes_from_the_queue_is_lost_and_submitted_again(tmp_path: Path) -> None:
+    store, notes = Store(tmp_path), Notes()
+
+    def vanish() -> None:
+        wait_until_claimed(tmp_path, "a")
+        jobs = subprocess.run(
+            ["squeue", "-h", "-o", "%A"], capture_output=True, text=True
+        ).stdout.split()
+        subprocess.run(["scancel", "--full", "--signal=KILL", *jobs], check=False)
+        deadline = time.monotonic() + 300
+        while not notes.ends and time.monotonic() < deadline:
+            time.sleep(0.05)
+        (tmp_path / "now_ok").touch()
+
+    threading.Thread(target=vanish, daemon=True).start()
+    # The first attempt sleeps until it is killed, without a record; so does its second, until it is
+    # told otherwise.
+    tasks = tasks_of(tmp_path, ["a=gate"])
+    assign_records(tasks, load_runs(store), software={}, retry=())
+    outcome = Driver(launcher(tmp_path), store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    assert ("a", "lost") in notes.ends
+    assert outcome.counts == {"ok": 1}
+
+
+@needs_slurm
+@pytest.mark.usefixtures("cluster")
+def test_a_refusal_of_sbatch_is_reported_and_ends_the_sweep(tmp_path: Path) -> None:
+    outcome, _ = drive(tmp_path, "a=ok", partition="nowhere")
+    assert "invalid partition" in outcome.gave_up["a"].lower()
+
+
+@needs_slurm
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(
+            ("-m", "xla_sweeps"),
+            id="real",
+            marks=(pytest.mark.tf, pytest.mark.slow, pytest.mark.exhaustive),
+        ),
+        pytest.param((str(SUPPORT / "fake_sweep.py"),), id="scripted"),
+    ],
+)
+@pytest.mark.usefixtures("cluster")
+def test_the_command_line_measures_on_the_cluster_and_a_rerun_measures_nothing(
+    program: Sequence[str], tmp_path: Path
+) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "# one\nmethod: grid\nparameters:\n  model: {value: mobilenet_v3_small}\n  resolution: "
+        "{value: 64}\n"
+        "  batch_size: {value: 1}\n  modes: {value: [graph, xla]}\n"
+        "  effort.duplicates: {value: 0}\n"
+    )
+    command = [
+        sys.executable,
+        *program,
+        "sweep",
+        "s.yaml",
+        "tracker=none",
+        "effort.rounds_max=10",
+        "--launcher",
+        "slurm",
+        "--slurm",
+        "mem=900",
+        "--slurm",
+        "cpus-per-task=2",
+    ]
+    first = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    quiet = (
+        "contaminated" not in first.stdout
+    )  # which a real trial need not be: the machine runs other tests
+    assert quiet or program[0] == "-m"
+    assert first.returncode == (0 if quiet else 3), first.stderr
+    assert "1 trial: 1 " in first.stdout
+    records = list((tmp_path / "results" / "records").glob("*/*.json"))
+    assert records
+    if quiet:
+        again = subprocess.run(
+            [*command, "--dry-run"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        )
+        assert "1 done, 0 to measure" in again.stderr
+
+
+def wait_until_claimed(results: Path, trial_id: str) -> None:
+    deadline = time.monotonic() + 300
+    while not (results / "claims" / f"{trial_id}.lock").exists():
+        assert time.monotonic() < deadline, subprocess.run(
+            ["squeue"], capture_output=True, text=True
+        ).stdout
+        time.sleep(0.05)
+
+
+def stubs(folder: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> None:
+    """Put commands on the PATH in place of Slurm's, with the answers of a failing cluster."""
+    folder.mkdir()
+    for name in ("sbatch", "squeue", "scancel"):
+        (folder / name).write_text(f"#!/bin/sh\ncd {folder}\n{scripts.get(name, 'true')}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 300
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("said", "how"),
+    [
+        (
+            "Batch job submission failed: Unable to contact slurm controller (connect failure)",
+            End.LOST,
+        ),
+        ("Batch job submission failed: Socket timed out on send/recv operation", End.LOST),
+        ("Batch job submission failed: Invalid partition name specified", End.FAILED),
+    ],
+)
+def test_a_temporary_error_of_slurm_is_retried_and_a_refusal_is_not(
+    said: str, how: End, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stubs(tmp_path / "bin", monkeypatch, sbatch=f"echo 'sbatch: error: {said}' >&2; exit 1")
+    engine = launcher(tmp_path)
+    ended = engine.submit(job(tmp_path, "a", "ok")).result(300)
+    engine.close()
+    assert (ended.how, ended.detail) == (how, f"sbatch: error: {said}")
+
+
+def test_an_unreachable_folder_loses_the_job_and_does_not_end_the_polling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    garbled = "test -e garbled || printf '\\377\\n'; touch garbled"
+    stubs(tmp_path / "bin", monkeypatch, sbatch="echo 7", squeue=f"{garbled}; echo 7_0 n0")
+    engine = launcher(tmp_path)
+    (folder,) = (tmp_path / "slurm").iterdir()
+    folder.rename(tmp_path / "away")
+    assert engine.submit(job(tmp_path, "a", "ok")).result(300).how is End.LOST
+    (tmp_path / "away").rename(folder)
+    future = engine.submit(job(tmp_path, "b", "ok"))
+    wait_for(tmp_path / "bin" / "garbled")
+    write_end(folder / "000002.end.json", Ended(how=End.FINISHED))
+    assert future.result(300).how is End.FINISHED
+    engine.close()
+
+
+def test_an_array_submitted_while_the_sweep_stops_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stubs(
+        tmp_path / "bin",
+        monkeypatch,
+        sbatch="touch asked; sleep 1; echo 7",
+        scancel='echo "$@" >> cancelled',
+    )
+    engine = launcher(tmp_path)
+    future = engine.submit(job(tmp_path, "a", "ok"))
+    wait_for(tmp_path / "bin" / "asked")
+    engine.stop(now=False)
+    assert future.result(300).how is End.STOPPED
+    assert (tmp_path / "bin" / "cancelled").read_text().split() == ["7"]
+    engine.close()
+
+
+def test_the_script_quotes_hostile_values_and_contains_no_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "canary")
+    text = script_of(
+        {"partition": "a b; rm -rf /", "gres": "none"},
+        accelerator=None,
+        tasks=3,
+        jobs=Path("/x y/j.json"),
+        output=Path("/x y"),
+    )
+    assert "#SBATCH --partition='a b; rm -rf /'\n" in text
+    assert "--gres" not in text
+    assert "#SBATCH --array=0-2\n" in text
+    assert "'/x y/j.json'" in text
+    assert "canary" not in text
+
+
+def test_a_dry_run_shows_the_batch_script_with_cores_memory_and_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")  # without Slurm
+    Path("s.yaml").write_text(
+        "method: grid\nparameters: {model: {value: mnist_mlp}, seed: {values: [1, 2, 3, 4]}}\n"
+    )
+    words = ["sweep", "s.yaml", "effort.duplicates=0", "--launcher", "slurm", "--dry-run"]
+    assert run([*words, "--chunk", "2", "--slurm", "time=01:00:00", "--slurm", "mem=none"]) == 0
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 4
+    script = shown.err[shown.err.index("#!/bin/bash") :]
+    assert "#SBATCH --cpus-per-task=8\n" in script
+    assert "#SBATCH --time=01:00:00\n" in script
+    assert "#SBATCH --array=0-1\n" in script
+    assert "--mem=" not in script
+    assert not Path("results").exists()
+    assert run([*words, "--slurm", "n=1; rm"]) == 0
+    assert run([*words, "--slurm", "-n=1"]) == 2
+
+
+def test_the_accelerator_is_inserted_into_the_options_that_name_it() -> None:
+    text = script_of(
+        {"constraint": "{accelerator}", "gres": "gpu:1", "array": "%4"},
+        accelerator="A100",
+        tasks=9,
+        jobs=Path("j"),
+        output=Path("o"),
+    )
+    assert "#SBATCH --constraint=a100\n" in text
+    assert "#SBATCH --array=0-8%4\n" in text
+
+
+def test_without_slurm_the_error_says_where_to_run_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "xla_sweeps",
+            "sweep",
+            str(ROOT / "sweeps" / "smoke.yaml"),
+            "--launcher",
+            "slurm",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 2
+    assert done.stderr.endswith("sbatch not found; run this on a login node of the cluster\n")

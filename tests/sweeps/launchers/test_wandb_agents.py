@@ -1,0 +1,395 @@
+"""Sweeps with the real `wandb` commands: two agents, stop, preempt, resume, offline."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from commands import own_model
+from paths import ROOT, SUPPORT
+from wandb_graphql import StoredSweep
+from wandb_server import WandbServer, log_in, wait_until, wandb_server
+
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.launchers.wandb_agents import KILL_GRACE_S, PATH_PATTERN, SHIM
+from xla_sweeps.sweeps.launchers.wandb_agents import create as launch
+
+pytestmark = pytest.mark.slow
+
+FAKE = str(SUPPORT / "fake_trial.py")
+
+AGENTS = ["${env}", "${interpreter}", FAKE, "${args_json}"]
+
+TWO = "cpu:0,cpu:1"
+
+QUICK_AGENT = f"""
+import os
+import sys
+
+if "xla_sweeps" in sys.orig_argv and "WANDB_SWEEP_ID" in os.environ:
+    sys.path.append({str(SUPPORT)!r})
+    import fake_trial
+
+    fake_trial.use_script()
+if "agent" in sys.orig_argv:
+    from wandb.wandb_agent import Agent
+
+    Agent.POLL_INTERVAL = 0.5
+"""
+"""Has `wandb agent` look for orders and for ended runs twice a second, not every 5 s.
+
+Trials have the scripted worker.
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[WandbServer]:
+    with wandb_server() as running:
+        yield running
+
+
+def environment(server: WandbServer, folder: Path, worker: str = "") -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB")}
+    (folder / "quick").mkdir(exist_ok=True)
+    (folder / "quick" / "sitecustomize.py").write_text(QUICK_AGENT)
+    return {
+        **kept,
+        "PYTHONPATH": f"{folder / 'quick'}{os.pathsep}{SUPPORT}",  # not a script's folder
+        **server.environment(HOME=str(folder / "home")),
+        "FAKE_WORKER": worker,
+        "WANDB_AGENT_REPORT_INTERVAL": "1",
+    }
+
+
+def definition(
+    folder: Path, words: Sequence[str] | None = None, *, ours: bool = False, **parameters: object
+) -> Path:
+    """A definition whose trials have `words`, by default the folder `results`."""
+    words = [f"results_dir={folder / 'results'}"] if words is None else words
+    chosen = {
+        "model": {"values": ["mobilenet_v2", "resnet50"]},
+        "batch_size": {"values": [1, 2]},
+        "modes": {"value": ["graph", "xla"]},
+        **parameters,
+    }
+    path = folder / "s.yaml"
+    path.write_text(
+        json.dumps(
+            {
+                "name": "mine",
+                "method": "grid",
+                "metric": {"name": "speedup", "goal": "maximize"},
+                "parameters": chosen,
+                **({} if ours else {"command": [*AGENTS, *words]}),
+            }
+        )
+    )
+    return path
+
+
+def create(
+    server: WandbServer, folder: Path, words: Sequence[str] | None = None, **parameters: object
+) -> StoredSweep:
+    """A sweep as `wandb sweep` makes it."""
+    path = definition(folder, words, ours=False, **parameters)
+    done = subprocess.run(
+        [sys.executable, "-m", "wandb", "sweep", "--project", "p", str(path)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment(server, folder),
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    (sweep,) = server.backend.sweeps.values()
+    return sweep
+
+
+def agents(
+    server: WandbServer, folder: Path, sweep: StoredSweep, *options: str, worker: str = ""
+) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "xla_sweeps",
+        "agents",
+        f"tester/p/{sweep.name}",
+        "--results-dir",
+        str(folder / "results"),
+    ]
+    return subprocess.Popen(
+        [*command, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env=environment(server, folder, worker),
+    )
+
+
+def test_two_agents_share_a_grid_that_our_command_created(
+    server: WandbServer, tmp_path: Path
+) -> None:
+    for name in ("glob", "random", "tempfile", "yaml", "click"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('planted')")
+    command = [
+        sys.executable,
+        "-m",
+        "xla_sweeps",
+        "sweep",
+        str(definition(tmp_path, ours=True)),
+        "seed=3",
+        "tracker.project=p",
+        "--launcher",
+        "wandb",
+        "--devices",
+        TWO,
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(server, tmp_path),
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "to join from another machine: xla-sweeps agents tester/p/" in done.stderr
+    shown = re.findall(r"(?m)^ *(mobilenet_v2|resnet50) .*?\b8 +(\d) ", done.stdout)
+    assert sorted(shown) == [
+        (model, batch) for model in ("mobilenet_v2", "resnet50") for batch in ("1", "2")
+    ], done.stdout
+    (sweep,) = server.backend.sweeps.values()
+    assert len(sweep.agents) == 2
+    assert sorted(
+        (values["model"], values["batch_size"], values["seed"])
+        for values in sweep.handed_out.values()
+    ) == [
+        ("mobilenet_v2", 1, 3),
+        ("mobilenet_v2", 2, 3),
+        ("resnet50", 1, 3),
+        ("resnet50", 2, 3),
+    ]
+    for name, values in sweep.handed_out.items():
+        run = server.runs[name]
+        assert run.config["batch_size"] == values["batch_size"]
+        assert run.summary["status"] == "ok"
+        assert run.exit_code == 0
+    records = Store(tmp_path / "results").load().records
+    assert sorted(len(group) for group in records.values()) == [1, 1, 1, 1]
+    assert {group[0].environment["cpu"]["cores"] for group in records.values()} == {1}, (
+        "each agent had its own core"
+    )
+
+
+def starting(kind: str, folder: Path) -> list[str]:
+    """A way to start agents: our command, or a script, with our interpreter as the checkout's."""
+    if kind == "command":
+        return [sys.executable, "-m", "xla_sweeps", "agents"]
+    checkout = folder / "checkout"
+    python = checkout / ".venv" / "bin" / "python"
+    for place, lines in {
+        python: f'exec {sys.executable} "$@"',
+        checkout / "scripts" / "setup": "",
+        checkout / "scripts" / kind: (ROOT / "scripts" / kind).read_text(),
+    }.items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(lines if lines.startswith("#!") else f"#!/bin/sh\n{lines}\n")
+        place.chmod(0o755)
+    return [str(checkout / "scripts" / kind)]
+
+
+def joined(kind: str, server: WandbServer, folder: Path, *words: str) -> str:
+    """Output of agents that joined a sweep from this folder."""
+    python = folder / "checkout" / ".venv" / "bin" / "python"
+    done = subprocess.run(
+        [*starting(kind, folder), *words],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**environment(server, folder), "PYTHON": str(python)},
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("command", []),
+        ("command", ["results_dir=their"]),
+        ("agents", []),
+        ("slurm_agents.sbatch", []),
+    ],
+)
+def test_every_place_that_a_person_gives_is_the_trials_too(
+    server: WandbServer, tmp_path: Path, kind: str, words: list[str]
+) -> None:
+    own = own_model(tmp_path)
+    sweep = create(server, tmp_path, words, model={"value": "tiny"}, batch_size={"value": 1})
+    words = [f"tester/p/{sweep.name}", "--devices", "cpu", "--config-dir", own.name]
+    out = joined(kind, server, tmp_path, *words, "--results-dir", "else where")
+    ((record,),) = Store(tmp_path / "else where").load().records.values()
+    assert (record.status, record.trial.model.name) == ("ok", "tiny")
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} <= {
+        *("else where", "own", "checkout", "home", "quick", "leases")
+    }
+    assert re.search(r"(?m)^ *tiny ", out), out
+
+
+@pytest.mark.parametrize(("words", "kept"), [([], "results"), (["results_dir=their"], "their")])
+def test_agents_without_a_folder_use_that_of_the_sweep(
+    server: WandbServer, tmp_path: Path, words: list[str], kept: str
+) -> None:
+    one = {"model": {"value": "resnet50"}, "batch_size": {"value": 1}}
+    sweep = create(server, tmp_path, words, **one)
+    joined("slurm_agents.sbatch", server, tmp_path, f"tester/p/{sweep.name}", "--devices=cpu")
+    assert len(Store(tmp_path / kept).load().records) == 1
+
+
+def test_a_server_gets_a_search_of_its_own_in_place_of_a_scheduler(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in(server, tmp_path, monkeypatch)
+    path = definition(tmp_path, ours=True)
+    custom = {"method": "custom", "scheduler": {"engine": "optuna"}, "run_cap": 2}
+    path.write_text(json.dumps(json.loads(path.read_text()) | custom))
+    launch(path, {}, tmp_path / "results")
+    (sweep,) = server.backend.sweeps.values()
+    assert (sweep.config["method"], sweep.config["run_cap"]) == ("bayes", 2)
+    assert "scheduler" not in sweep.config, "agents would wait for its process"
+
+
+def test_a_run_stopped_in_the_page_is_saved_and_resumed_in_the_same_run(
+    server: WandbServer, tmp_path: Path
+) -> None:
+    sweep = create(server, tmp_path, model={"value": "resnet50"}, batch_size={"value": 1})
+    running = agents(server, tmp_path, sweep, worker="wait-at:4")
+    assert wait_until(lambda: any(run.history for run in server.runs.values()))
+    (name,) = sweep.handed_out
+    sweep.stopping.append(name)
+    output, _ = running.communicate(timeout=600)
+    assert running.returncode in (0, 1), output
+    (group,) = Store(tmp_path / "results").load().records.values()
+    assert [record.status for record in group] == ["interrupted"]
+    assert server.runs[name].preempting
+    assert server.runs[name].exit_code == 143
+
+    # The server hands the run out again, with everything that it ever logged as config.
+    sweep.stopping.clear()
+    sweep.resumes.append(name)
+    sweep.state = "RUNNING"
+    again = agents(server, tmp_path, sweep)
+    output, _ = again.communicate(timeout=600)
+    assert again.returncode == 0, output
+    (group,) = Store(tmp_path / "results").load().records.values()
+    assert [record.status for record in group] == ["interrupted", "ok"]
+    assert set(server.runs) == {name}, "no other run was made"
+    assert server.runs[name].summary["status"] == "ok"
+    log = next((tmp_path / "results" / "logs" / "agents").glob("*/cpu.log")).parent.parent
+    texts = "".join(path.read_text() for path in log.glob("*/cpu.log"))
+    assert "ignored" not in texts
+
+
+def test_sigterm_stops_the_trials_in_order_and_leaves_no_process(
+    server: WandbServer, tmp_path: Path
+) -> None:
+    sweep = create(server, tmp_path)
+    running = agents(server, tmp_path, sweep, worker="wait-at:4")
+    assert wait_until(lambda: any(run.history for run in server.runs.values()))
+    begun = time.monotonic()
+    running.send_signal(signal.SIGTERM)
+    output, _ = running.communicate(timeout=600)
+    assert running.returncode == 143, output
+    assert time.monotonic() - begun < KILL_GRACE_S
+    (group,) = Store(tmp_path / "results").load().records.values()
+    assert [record.status for record in group] == ["interrupted"]
+    assert not [
+        path
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if str(tmp_path).encode() in read(path)
+    ]
+
+
+def test_an_agent_that_gives_up_makes_the_command_fail(server: WandbServer, tmp_path: Path) -> None:
+    sweep = create(server, tmp_path)
+    running = agents(server, tmp_path, sweep, "--max-failed", "2", worker="segv:graph segv:xla")
+    output, _ = running.communicate(timeout=600)
+    assert running.returncode == 1
+    assert "gave up" in output
+    assert len(sweep.handed_out) == 2
+
+
+def test_offline_runs_of_ones_own_model_are_synced_later(
+    server: WandbServer, tmp_path: Path
+) -> None:
+    sweep = create(
+        server,
+        tmp_path,
+        model={"value": "tiny"},
+        batch_size={"value": 1},
+        tracker={"value": "wandb_offline"},
+    )
+    running = agents(server, tmp_path, sweep, "--config-dir", str(own_model(tmp_path)))
+    output, _ = running.communicate(timeout=600)
+    assert running.returncode == 0, output
+    ((record,),) = Store(tmp_path / "results").load().records.values()
+    assert record.trial.model.name == "tiny"
+    (name,) = sweep.handed_out
+    assert not server.runs[name].history
+    (folder,) = (tmp_path / "results" / "wandb").glob("offline-run-*")
+    done = subprocess.run(
+        [sys.executable, "-m", "wandb", "sync", str(folder)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(server, tmp_path),
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert wait_until(lambda: len(server.runs[name].history) == len(record.rounds) + 1)
+    assert server.runs[name].summary["status"] == "ok"
+
+
+def test_a_child_that_a_signal_killed_counts_as_a_failure(tmp_path: Path) -> None:
+    shim = tmp_path / "python"
+    shim.write_text(SHIM.format(python=sys.executable, folder=tmp_path))
+    shim.chmod(0o755)
+    assert subprocess.run([shim, "-c", "import os; os.kill(os.getpid(), 9)"]).returncode == 137
+    assert subprocess.run([shim, "-c", "raise SystemExit(3)"]).returncode == 3
+    waiting = subprocess.Popen(
+        [
+            shim,
+            "-c",
+            "import signal,sys,time\nsignal.signal(15, lambda *_: sys.exit(143))\n"
+            "print('ready', flush=True)\ntime.sleep(600)",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert waiting.stdout is not None
+    assert waiting.stdout.readline() == "ready\n"
+    waiting.terminate()
+    assert waiting.wait(120) == 143
+    waiting.stdout.close()
+
+
+@pytest.mark.parametrize("text", ["abc", "a/b", "a/b/c/d", "/b/c", "a//c"])
+def test_a_name_that_is_not_a_sweep_is_refused(text: str) -> None:
+    assert not PATH_PATTERN.fullmatch(text)
+
+
+def read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,60 @@
+"""Times at which the anchor trial is due."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from quick_sweep import quick_launch, task
+
+from xla_sweeps.sweeps.backlog import ANCHORS_EVERY_S, Backlog
+from xla_sweeps.sweeps.launchers.local import LocalLauncher
+
+
+def test_an_anchor_is_measured_as_often_as_a_trial_each_time_on_every_slot(tmp_path: Path) -> None:
+    launcher = LocalLauncher(quick_launch(2))
+    anchors = [[task(f"{kind}{slot}", "ok", tmp_path) for kind in "ab"] for slot in range(2)]
+    backlog = Backlog(anchors, repeats=3)
+    backlog.call_anchors(launcher, now=0.0)
+    places = [
+        (anchor.key, slot) for anchor, slot in backlog.ready(launcher, lambda _: False, now=0.0)
+    ]
+    assert len({slot for _, slot in places}) == 2
+    assert Counter(places) == {
+        (anchor.key, slot): 3
+        for pair, slot in zip(anchors, launcher.slots(), strict=True)
+        for anchor in pair
+    }
+    assert all(backlog.is_anchor(one) for pair in anchors for one in pair)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_quick_sweep_has_anchors_from_its_first_half_hour_on(tmp_path: Path, late: bool) -> None:
+    start, launcher = time.monotonic(), LocalLauncher(quick_launch(1))
+    anchor, trial = (task(name, "ok", tmp_path) for name in ("anchor", "trial"))
+    trial.wanted = 1
+    backlog = Backlog([[anchor]], late_anchors=late)
+    backlog.extend([trial])
+
+    def submitted(now: float) -> list[str]:
+        """The trials that are started, of which another one is wanted."""
+        keys = [task.key for task, _ in backlog.ready(launcher, lambda _: False, now=now)]
+        backlog.add(trial)
+        backlog.note_measured()
+        return keys
+
+    def owed() -> bool:
+        """True if anchors close the sweep, were it to end now."""
+        return backlog.anchors_owed
+
+    assert submitted(start) == (["trial"] if late else ["anchor", "trial"])
+    assert owed() is not late
+    assert submitted(start + ANCHORS_EVERY_S - 60) == ["trial"]
+    assert submitted(start + ANCHORS_EVERY_S + 60)[0] == "anchor"
+    assert owed()
+    backlog.call_anchors(launcher, now=start + ANCHORS_EVERY_S + 120)
+    assert not owed()
+    backlog.note_measured()
+    assert owed()

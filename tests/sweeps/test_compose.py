@@ -1,0 +1,155 @@
+"""Definitions composed into trials."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from paths import ROOT
+
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import identify, settings_of
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.overrides import flattened, overrides
+from xla_sweeps.schema.trial import request_id
+from xla_sweeps.sweeps.anchors import ANCHOR, DEVICE_ANCHOR
+from xla_sweeps.sweeps.compose import Composer
+from xla_sweeps.sweeps.definition import load_sweep
+from xla_sweeps.sweeps.launchers.slots import Slot
+from xla_sweeps.sweeps.search import expand
+from xla_sweeps.system import devices, environment
+
+SLOT = Slot(name="cpu", device=devices.devices()[-1])
+
+
+@pytest.fixture
+def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder `pictures` of forty files in the current one, as `make-data pictures` leaves it."""
+    for number in range(40):
+        path = tmp_path / "pictures" / "class" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\xff\xd8\xff\xda\xff\xd9")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "sweeps").glob("*.yaml")), ids=lambda path: str(path.name)
+)
+@pytest.mark.usefixtures("pictures")
+def test_every_shipped_definition_composes_into_trials(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "is_installed", lambda module: True)  # JAX and PyTorch
+    sweep = load_sweep(path)
+    assert sweep.warnings == ()
+    assert path.read_text().startswith("# "), "a line that says what it is for"
+    composer = Composer([], slots=[SLOT], environ={})
+    keys = (
+        {composer.task(values).key for values in expand(sweep)}
+        if sweep.method != "bayes"
+        else {"?"}
+    )
+    assert len(keys) == sweep.trials
+
+
+@given(
+    st.sampled_from(
+        sorted(
+            path.stem for path in (ROOT / "conf" / "model").glob("*.yaml") if path.stem != "local"
+        )
+    ),
+    st.sampled_from(
+        [
+            {},
+            {"jit": None},
+            {"batch_size": 1, "seed": 3},
+            {"onednn": True, "threads": {"intra": 2}},
+            {"effort": "standard"},
+            {"effort": {"block_s": 0.1}},
+        ]
+    ),
+)
+@settings(max_examples=20, deadline=None)
+def test_a_composed_trial_is_the_same_as_of_hydra(model: str, values: dict[str, Any]) -> None:
+    chosen = {"model": model, **values}
+    composer = Composer(["weights=random"], slots=[SLOT], environ={})
+    words = [*overrides(flattened(chosen)), "weights=random"]
+    composed = settings_of(
+        compose_config(words), explicit={word.partition("=")[0] for word in words}, environ={}
+    )
+    for task in (composer.task(chosen), composer.of_words(words)):
+        assert list(task.words) == words
+        assert task.trial_ids == (identify(composed, environment.environment()),)
+        assert task.request_id == request_id(composed.trial)
+
+
+@pytest.mark.parametrize("word", ["model.variant=Own", "seed=${batch_size}", "++seed=4"])
+def test_what_only_hydra_can_set_counts_in_every_trial(word: str) -> None:
+    composer = Composer([word], slots=[SLOT], environ={})
+    task = composer.task({"model": "resnet50", "batch_size": 2})
+    composed = settings_of(compose_config(["model=resnet50", "batch_size=2", word]), environ={})
+    assert task.request_id == request_id(composed.trial)
+
+
+@pytest.mark.parametrize("data", [("scenario=fit", "data=pictures"), ("scenario=fit",)])
+@pytest.mark.usefixtures("pictures")
+def test_the_batches_of_an_epoch_follow_from_their_size(
+    data: tuple[str, ...],
+) -> None:
+    given = dict(word.split("=") for word in data)
+    for composer, values in (
+        (Composer(data, slots=[SLOT], environ={}), {}),
+        (Composer([], slots=[SLOT], environ={}), given),
+    ):
+        for size in (4, 8, 16):
+            words = [*data, f"batch_size={size}"]
+            expected = settings_of(compose_config(words), explicit={*given, "batch_size"}).trial
+            task = composer.task({**values, "batch_size": size})
+            assert task.request_id == request_id(expected)
+            assert composer.of_words(words).request_id == request_id(expected)
+    over = Composer(data, slots=[SLOT], environ={})
+    if len(data) > 1:
+        with pytest.raises(ConfigError, match="batch_size=64: data=pictures has 40 pictures"):
+            over.task({"batch_size": 64})
+
+
+def test_a_sweep_shows_its_own_progress_whatever_a_trial_says_of_it() -> None:
+    composer = Composer([], slots=[SLOT], environ={})
+    values = {"model": "resnet50", "ui": "quiet"}
+    for task in (composer.task(values), composer.of_words(overrides(values))):
+        assert task.words == ("model=resnet50",)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"batch_size": 0}, {"batch_size": 65_537}, {"seed": 2**31}, {"seed": True}]
+)
+def test_a_wrong_number_is_refused_after_right_ones_too(wrong: dict[str, Any]) -> None:
+    composer = Composer([], slots=[SLOT], environ={})
+    composer.task({"model": "resnet50", "batch_size": 2, "seed": 1})
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        composer.task({"model": "resnet50", "batch_size": 2, "seed": 1, **wrong})
+
+
+def test_a_number_of_the_command_line_wins_in_every_trial() -> None:
+    composer = Composer(["seed=3"], slots=[SLOT], environ={})
+    alone = Composer([], slots=[SLOT], environ={})
+    for batch_size in (1, 2, 4):
+        task = composer.task({"model": "resnet50", "batch_size": batch_size, "seed": 9})
+        assert task.words == ("model=resnet50", f"batch_size={batch_size}", "seed=3")
+        values = {"model": "resnet50", "batch_size": batch_size, "seed": 3}
+        assert task.key == alone.task(values).key
+
+
+def test_the_anchors_of_a_gpu_are_aa_pairs_of_two_models() -> None:
+    trials = [
+        settings_of(compose_config([*words, "device=cpu"])).trial
+        for words in (ANCHOR, DEVICE_ANCHOR)
+    ]
+    assert {trial.modes for trial in trials} == {("graph", "graph_2")}
+    assert [(trial.model.name, trial.batch_size) for trial in trials] == [
+        ("mobilenet_v2", trials[0].batch_size),
+        ("resnet50", 64),
+    ]

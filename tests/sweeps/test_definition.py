@@ -1,0 +1,341 @@
+"""Sweep definitions: their trials, counted before they are expanded, and their mistakes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from commands import forked
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.schema.overrides import overrides
+from xla_sweeps.sweeps.compose import Composer, compose_all
+from xla_sweeps.sweeps.definition import DISTRIBUTIONS, PARAMETER_KEYS, load_sweep, parse_sweep
+from xla_sweeps.sweeps.launchers.slots import Slot
+from xla_sweeps.sweeps.search import expand
+from xla_sweeps.system import devices
+
+
+@pytest.mark.parametrize("method", ["grid", "random"])
+def test_an_enormous_sweep_is_counted_and_not_expanded(method: str) -> None:
+    axes = {f"k{index}": {"min": 1, "max": 10**9} for index in range(6)}
+    sweep = parse_sweep({"method": method, "run_cap": 3, "parameters": axes}, where="s.yaml")
+    assert sweep.combinations == 10**54
+    assert len({repr(values) for values in expand(sweep)}) == 3
+
+
+def test_a_random_number_that_no_float_can_hold_is_drawn_as_the_largest() -> None:
+    drawn = {"mem": {"distribution": "log_normal", "mu": 10**6}}
+    sweep = parse_sweep({"method": "random", "run_cap": 1, "parameters": drawn}, where="s.yaml")
+    assert next(expand(sweep))["mem"] > 1e300
+
+
+GRID: dict[str, Any] = {
+    "method": "grid",
+    "parameters": {
+        "model": {"values": ["resnet50", "vgg16"]},
+        "batch_size": {"min": 1, "max": 3},
+        "jit": {"value": None},
+    },
+}
+
+
+CUSTOM: dict[str, Any] = {
+    **GRID,
+    "method": "custom",
+    "scheduler": {"engine": "optuna"},
+    "run_cap": 3,
+    "metric": {"name": "speedup", "goal": "maximize"},
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "line"),
+    [
+        ([], "s.yaml: a sweep definition is a mapping with method and parameters"),
+        (
+            {"method": "grd", "parameters": {}},
+            "s.yaml: unknown method 'grd'. Did you mean 'grid'? Allowed: grid, random, bayes, "
+            "custom.",
+        ),
+        ({**GRID, "method": "bayes"}, "s.yaml: method bayes needs run_cap"),
+        (CUSTOM | {"run_cap": None}, "s.yaml: method custom needs run_cap"),
+        *(
+            ({**CUSTOM, "scheduler": given}, f"s.yaml: {line}")
+            for given, line in (
+                (None, "method custom needs scheduler: {engine: optuna}"),
+                ("optuna", "method custom needs scheduler: {engine: optuna}"),
+                ({"engine": "ax"}, "unknown engine 'ax'. Allowed: optuna."),
+                ({"engine": ["optuna"]}, "unknown engine '['optuna']'."),
+                ({"engine": "optuna", "worker": 1}, "unknown scheduler key 'worker'. Allowed: eng"),
+            )
+        ),
+        *(
+            (
+                {**CUSTOM, "method": method, "scheduler": {"engine": "optuna", key: "x"}},
+                f"s.yaml: scheduler.{key}: names Python code, which a definition never runs; "
+                "allowed: engine: optuna",
+            )
+            for key in ("source", "optimizer", "search_space", "terminator")
+            for method in ("custom", "bayes")
+        ),
+        (
+            {**GRID, "method": "bayes", "run_cap": 3},
+            "s.yaml: metric: expected {name: speedup, goal: maximize}",
+        ),
+        (
+            {**GRID, "metric": {"name": "speedup", "goal": "maximise"}},
+            "s.yaml: unknown goal 'maximise'. Did you mean 'maximize'?",
+        ),
+        (
+            {"method": "grid", "parameters": {"m": {"min": 0.5, "max": 2.5}}},
+            "s.yaml: parameters.m: a grid needs values that can be counted",
+        ),
+        (
+            {"method": "random", "run_cap": 1, "parameters": {"m": {"distribution": "beta"}}},
+            "s.yaml: parameters.m: unknown distribution 'beta'.",
+        ),
+        (
+            {
+                "method": "grid",
+                "parameters": {"m": {"values": [1, 2], "probabilities": [0.5, 0.6]}},
+            },
+            "s.yaml: parameters.m.probabilities=[0.5, 0.6]: expected one for each value, with sum "
+            "1",
+        ),
+        ({"method": "grid"}, "s.yaml: parameters: expected at least one"),
+        (
+            {"method": "grid", "parametrs": {}},
+            "s.yaml: parameters: expected at least one, as in model: {values: [resnet50, vgg16]} "
+            "(unknown key 'parametrs'",
+        ),
+        ({**GRID, "run_cap": 0}, "s.yaml: run_cap=0: expected an integer above 0"),
+        ({**GRID, "method": "random"}, "s.yaml: method random needs run_cap, the number of trials"),
+        (
+            {"method": "grid", "parameters": {"m": 3}},
+            "s.yaml: parameters.m: expected value: X, values: [X, Y]",
+        ),
+        (
+            {"method": "grid", "parameters": {"m": {"values": []}}},
+            "s.yaml: parameters.m.values=[]: expected a list with at least",
+        ),
+        (
+            {"method": "grid", "parameters": {"m": {"vals": [1]}}},
+            "s.yaml: parameters.m: unknown key 'vals'. Did you mean 'value",
+        ),
+        (
+            {"method": "grid", "parameters": {"m": {"min": 3, "max": 1}}},
+            "s.yaml: parameters.m: min=3 is above max=1",
+        ),
+        (
+            {"method": "grid", "parameters": {"m": {"parameters": {}}}},
+            "s.yaml: parameters.m.parameters: expected at least one",
+        ),
+        *(
+            ({"method": "grid", "parameters": {"seed": given}}, f"s.yaml: parameters.seed{line}")
+            for given, line in (
+                ({"values": [1, 2], "probabilities": 5}, ".probabilities=5: expected one for each"),
+                ({"values": [1, 2], "probabilities": [1e308, math.inf]}, ".probabilities=[1e+308"),
+                ({"distribution": ["uniform"]}, ": unknown distribution '['uniform']'"),
+                ({"min": 10**400, "max": 10**401}, ".min=10^400: expected a number, at most 1e+15"),
+                ({"min": 0, "max": 1e16}, ".max=1e+16: expected a number, at most 1e+15"),
+                (
+                    {"distribution": "q_uniform", "min": 0, "max": 1, "q": 1e-300},
+                    ": q must be at least 1e-15",
+                ),
+            )
+        ),
+        (
+            {
+                "method": "grid",
+                "parameters": {"seed": {"value": 1}},
+                "metric": {"name": "speedup", "goal": ["minimize"]},
+            },
+            "s.yaml: unknown goal '['minimize']'",
+        ),
+        (
+            {"method": "grid", "parameters": {"seed": {"value": 1}}, "run_cap": -(10**5000)},
+            "s.yaml: run_cap=-10^5000: expected an integer above 0",
+        ),
+    ],
+)
+def test_a_wrong_definition_is_reported_with_its_place_and_how_to_fix_it(
+    document: Any, line: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_sweep(document, where="s.yaml")
+    assert str(caught.value).startswith(line)
+
+
+def test_nested_parameters_are_flattened() -> None:
+    nested = {
+        "effort": {"parameters": {"block_s": {"values": [0.1, 0.2]}, "rounds_min": {"value": 8}}}
+    }
+    sweep = parse_sweep({"method": "grid", "parameters": nested}, where="s.yaml")
+    assert [overrides(values) for values in expand(sweep)] == [
+        ["effort.block_s=0.1", "effort.rounds_min=8"],
+        ["effort.block_s=0.2", "effort.rounds_min=8"],
+    ]
+
+
+def test_ignored_keys_are_reported_with_their_line(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "method: grid\nearly_terminate: {type: hyperband}\nrun_kap: 3\nparameters: {jit: {value: "
+        "true}}\n"
+    )
+    sweep = load_sweep(tmp_path / "s.yaml")
+    assert [line.partition("s.yaml")[2] for line in sweep.warnings] == [
+        ":2: ignored early_terminate (W&B server only)",
+        ":3: unknown key 'run_kap'. Did you mean 'run_cap'? Allowed: method, name, description, "
+        "metric, parameters, command, program, run_cap, project, entity. Ignored, as W&B does.",
+    ]
+
+
+def test_wandbs_custom_method_with_optuna_is_a_bayes_search() -> None:
+    bayes = {key: value for key, value in CUSTOM.items() if key != "scheduler"}
+    sweep = parse_sweep(CUSTOM, where="s.yaml")
+    assert sweep == parse_sweep({**bayes, "method": "bayes"}, where="s.yaml")
+    assert (sweep.method, sweep.warnings) == ("bayes", ())
+
+
+def test_a_scheduler_of_another_method_is_ignored_with_a_warning() -> None:
+    launch = {**GRID, "scheduler": {"resource": "local-process"}}
+    (line,) = parse_sweep(launch, where="s.yaml").warnings
+    assert line == "s.yaml: ignored scheduler (W&B server only)"
+
+
+def test_an_option_of_an_earlier_version_is_ignored_with_a_warning() -> None:
+    parameters = {"jit": {"value": True}, "known_records": {"value": 3}}
+    sweep = parse_sweep({"method": "grid", "parameters": parameters}, where="s.yaml")
+    assert list(sweep.parameters) == ["jit"]
+    assert sweep.warnings == ("s.yaml: ignored known_records (of an earlier version)",)
+
+
+SLOT = Slot(name="cpu", device=devices.devices()[-1])
+
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+
+
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+)
+
+
+parameters = st.dictionaries(
+    st.sampled_from(
+        [
+            "model",
+            "batch_size",
+            "jit",
+            "effort",
+            "seed",
+            "modes",
+            "_target_",
+            "results_dir",
+            "x",
+            "",
+        ]
+    ),
+    st.dictionaries(
+        st.sampled_from([*PARAMETER_KEYS, "oops"]),
+        values | st.sampled_from([*DISTRIBUTIONS]),
+        max_size=4,
+    )
+    | values,
+    max_size=3,
+)
+
+
+documents = st.fixed_dictionaries(
+    {},
+    optional={
+        "method": st.sampled_from(["grid", "random", "bayes", "custom"]) | values,
+        "scheduler": st.dictionaries(st.sampled_from(["engine", "source"]), values) | values,
+        "parameters": parameters | values,
+        "run_cap": st.integers(-1, 5) | values,
+        "metric": values,
+        "name": values,
+        "odd": values,
+    },
+)
+
+
+@given(documents | values)
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_definition_is_a_sweep_or_refused_in_one_line(document: Any) -> None:
+    try:
+        sweep = parse_sweep(document, where="s.yaml")
+    except XlaSweepsError as error:
+        assert "\n" not in str(error).strip()  # noqa: PT017
+        return
+    assert sweep.trials >= 0
+    if sweep.method == "bayes" or sweep.trials > 50:
+        return
+    composer = Composer([], slots=[SLOT], environ={})
+    try:
+        list(
+            compose_all(
+                composer,
+                expand(sweep),
+                lines={},
+                where="s.yaml",
+            )
+        )
+    except XlaSweepsError as error:
+        assert str(error).startswith("s.yaml")  # noqa: PT017
+
+
+@given(st.text(max_size=200) | documents.map(lambda value: yaml.safe_dump(value)))
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+def test_any_file_is_a_sweep_or_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(text, encoding="utf-8", errors="replace")
+    try:
+        load_sweep(path)
+    except XlaSweepsError as error:
+        assert str(path) in str(error)  # noqa: PT017
+
+
+PAYLOADS = [
+    {"_target_": {"value": "os.system"}},
+    {"effort": {"value": {"_target_": "pathlib.Path.write_text"}}},
+    {"model": {"value": "${oc.env:WANDB_API_KEY}"}},
+    {"results_dir": {"value": "${oc.env:HOME}"}},
+    {"weights": {"value": "${oc.env:WANDB_API_KEY}"}},
+    {"model": {"value": "../../../etc/passwd"}},
+    {"source": {"value": "/etc/passwd"}},
+    {"hydra.launcher._target_": {"value": "os.system"}},
+    {"tracker": {"parameters": {"_target_": {"value": "os.system"}}}},
+]
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: json.dumps(payload)[:50])
+def test_a_hostile_definition_is_refused_before_any_of_it_is_resolved(
+    payload: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "s.yaml").write_text(json.dumps({"method": "grid", "parameters": payload}))
+    words = ("sweep", "s.yaml", "--dry-run")
+    environ = {**os.environ, "WANDB_API_KEY": "canary-5ec7e7"}
+    done = forked("sweep", *words, cwd=tmp_path, environment=environ)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "canary" not in done.stdout + done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.yaml"]

@@ -1,0 +1,405 @@
+"""The driver with thousands of no-op trials: retries, resuming, giving up, and deaths."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from driving import Notes, counted, drive, gone, judge_of, start, wait_for_records
+from quick_sweep import quick_launch, task, tasks_of
+from quick_trial import record
+
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.store.claim import claimed
+from xla_sweeps.store.rows import load_runs
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps import backlog as backlog_module
+from xla_sweeps.sweeps import outcomes
+from xla_sweeps.sweeps.backlog import Backlog
+from xla_sweeps.sweeps.compose import Task
+from xla_sweeps.sweeps.driver import Driver
+from xla_sweeps.sweeps.launchers.job import Ended, Job
+from xla_sweeps.sweeps.launchers.local import STOP_GRACE_S, LocalLauncher
+from xla_sweeps.sweeps.plan import assign_records
+from xla_sweeps.sweeps.progress import Progress
+
+
+@pytest.mark.parametrize(
+    ("how", "tried", "final"),
+    [
+        ("ok", {"ok": 1}, True),
+        ("unsupported_op", {"unsupported_op": 1}, True),
+        ("wrong_result", {"wrong_result": 1}, True),
+        ("build_error", {"build_error": 1}, True),
+        ("oom_gpu", {"oom_gpu": 1}, True),
+        ("compile_error", {"compile_error": 2}, True),
+        ("crashed", {"crashed": 2}, True),
+        ("timeout", {"timeout": 2}, True),
+        ("oom_host", {"oom_host": 2}, True),
+        ("contaminated", {"contaminated": 2}, True),
+        ("crashed+ok", {"crashed": 1, "ok": 1}, True),
+        ("contaminated+ok", {"contaminated": 1, "ok": 1}, True),
+        ("infra+infra+ok", {"infra": 2, "ok": 1}, True),
+    ],
+)
+def test_each_status_is_retried_as_often_as_the_policy_allows(
+    how: str, tried: dict[str, int], final: bool, tmp_path: Path
+) -> None:
+    outcome, _ = drive(tmp_path, f"a={how}")
+    assert counted(tmp_path) == {"a": Counter(tried)}
+    assert (not outcome.left) == final
+
+
+def test_replicates_are_spread_over_the_sweep_rather_than_back_to_back(tmp_path: Path) -> None:
+    _, notes = drive(tmp_path, "a=ok*3", "b=ok*3", slots=1)
+    assert [name for name, _ in notes.ends] == ["a", "b", "a", "b", "a", "b"]
+
+
+def test_the_same_sweep_again_only_retries_inconclusive_trials(tmp_path: Path) -> None:
+    drive(tmp_path, "a=ok", "b=contaminated", "c=crashed")
+    outcome, notes = drive(tmp_path, "a=ok", "b=contaminated", "c=crashed")
+    assert {name for name, _ in notes.ends} == {"b"}
+    assert counted(tmp_path)["b"] == {"contaminated": 4}
+    assert outcome.counts == {"ok": 1, "contaminated": 1, "crashed": 1}
+
+
+def test_retry_measures_trials_of_a_status_again(tmp_path: Path) -> None:
+    drive(tmp_path, "a=build_error", "b=ok")
+    _, notes = drive(tmp_path, "a=build_error+ok", "b=ok", retry=[Status.BUILD_ERROR])
+    assert notes.ends == [("a", "ok")]
+    assert drive(tmp_path, "a=build_error+ok", "b=ok")[1].ends == []
+
+
+def test_a_trial_whose_process_dies_twice_is_given_up_and_the_others_continue(
+    tmp_path: Path,
+) -> None:
+    outcome, notes = drive(tmp_path, "a=die", "b=ok", "c=ok")
+    assert Counter(notes.ends) == {("a", "died"): 2, ("b", "ok"): 1, ("c", "ok"): 1}
+    assert "died 2 times" in outcome.gave_up["a"]
+    assert outcome.counts == {"ok": 2, "died": 1}
+
+
+@pytest.mark.parametrize(
+    ("how", "word", "detail"),
+    [
+        ("exit0", "infra", "ended without a record"),
+        ("exit1", "infra", "exit code 1: its last words"),
+        ("exit70", "infra", "exit code 70: its last words"),
+        ("term", "infra", "SIGTERM"),
+        ("exit2", "refused", "its last words"),
+        ("exit3", "died", "exit code 3: its last words"),
+        ("exit139", "died", "SIGSEGV: its last words"),
+        ("die", "died", "SIGKILL"),
+    ],
+)
+def test_only_a_death_is_called_one_and_every_failure_has_its_reason(
+    how: str, word: str, detail: str, tmp_path: Path
+) -> None:
+    outcome, notes = drive(tmp_path, f"a={how}", "b=ok", slots=2)
+    assert outcome.counts == {"ok": 1, word: 1}
+    assert set(notes.ends) == {("a", word), ("b", "ok")}
+    assert outcome.gave_up["a"].endswith(detail)
+
+
+def test_a_trial_that_hangs_as_a_whole_is_killed_and_the_sweep_goes_on(tmp_path: Path) -> None:
+    store, notes = Store(tmp_path), Notes()
+    tasks = tasks_of(tmp_path, ["a=stop", "b=ok"])
+    tasks[0].silent_s = 1.0
+    assign_records(tasks, load_runs(store), software={}, retry=())
+    launcher = LocalLauncher(quick_launch(1))
+    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    assert outcome.counts == {"ok": 1, "infra": 1}
+    assert "hung: not a line for 1 s" in outcome.gave_up["a"]
+    assert gone(tmp_path)
+
+
+@pytest.mark.parametrize("error", [ValueError("embedded null byte"), OSError(28, "No space left")])
+def test_a_job_that_cannot_start_is_an_error_of_that_job_and_never_a_wait(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr("xla_sweeps.system.process.subprocess.Popen", broken)
+    outcome, notes = drive(tmp_path, "a=ok", "b=ok", slots=1)
+    words = [word for _, word in notes.ends]
+    assert words.count("infra") >= 3, "the breaker stops after three"
+    assert set(words) <= {"infra", "stopped"}, "one may have been on its way"
+    assert "cannot start" in outcome.broken
+    assert counted(tmp_path) == {}
+
+
+def test_a_trial_that_another_process_measures_is_not_started_beside_it(tmp_path: Path) -> None:
+    started = []
+    store, notes = Store(tmp_path), Notes()
+    tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
+    assign_records(tasks, load_runs(store), software={}, retry=())
+    launcher = LocalLauncher(quick_launch(2))
+    original = launcher.submit
+
+    def submit(job: Job) -> Future[Ended]:
+        started.append(job.arguments[0])
+        if job.arguments[0] == "id=b":
+            claim.__exit__(None, None, None)
+        return original(job)
+
+    launcher.submit = submit  # type: ignore[method-assign]
+    claim = claimed(tmp_path, "a")
+    claim.__enter__()
+    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    assert started == ["id=b", "id=a"]
+    assert outcome.counts == {"ok": 2}
+
+
+def test_a_sweep_in_which_every_trial_dies_stops_by_itself(tmp_path: Path) -> None:
+    outcome, notes = drive(tmp_path, *(f"t{number}=die" for number in range(40)), slots=1)
+    assert outcome.broken.startswith("cpu:0 failed 3 times in a row")
+    assert len(notes.ends) == 3
+    assert len(outcome.left) == 40
+
+
+def test_a_device_that_fails_three_times_gets_no_more_jobs_and_the_other_continues(
+    tmp_path: Path,
+) -> None:
+    names = [f"t{number}=infra+ok" for number in range(3)] + [
+        f"u{number}=ok" for number in range(5)
+    ]
+    store, notes = Store(tmp_path), Notes()
+    launcher = LocalLauncher(quick_launch(2))
+    original = launcher.submit
+
+    def only_first_fails(job: Job) -> Future[Ended]:
+        slot = next(slot.name for slot in launcher._idle(None))
+        words = [
+            word if not word.startswith("do=") else f"do={'infra' if slot == 'cpu:0' else 'ok'}"
+            for word in job.arguments
+        ]
+        return original(replace(job, arguments=tuple(words), slot=slot))
+
+    launcher.submit = only_first_fails  # type: ignore[method-assign]
+    tasks = tasks_of(tmp_path, names)
+    assign_records(tasks, load_runs(store), software={}, retry=())
+    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    assert any(
+        "cpu:0 failed 3 times in a row" in line and "no more trials" in line
+        for line in notes.warnings
+    )
+    assert not outcome.left
+    assert not outcome.broken
+    assert launcher.slots() == ["cpu:1"]
+
+
+def test_a_trial_that_its_job_refuses_is_given_up_with_the_last_line_of_its_log(
+    tmp_path: Path,
+) -> None:
+    outcome, notes = drive(tmp_path, "a=exit2", "b=ok")
+    assert ("a", "refused") in notes.ends
+    assert outcome.counts == {"ok": 1, "refused": 1}
+
+
+def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog_module, "ANCHORS_EVERY_S", 1.5)  # less than a slow trial takes
+    store, notes = Store(tmp_path), Notes()
+    tasks = tasks_of(tmp_path, ["a=slow", "b=slow", "c=ok", "d=ok", "e=ok", "f=ok"])
+    assign_records(tasks, load_runs(store), software={}, retry=())
+    anchors = [task(f"anchor{number}", "ok", tmp_path) for number in range(2)]
+    launcher = LocalLauncher(quick_launch(2))
+    outcome = Driver(
+        launcher,
+        store,
+        notes,
+        extra=(),
+        logs=tmp_path / "logs",
+        backlog=Backlog([[one] for one in anchors]),
+    ).run(tasks)
+    assert outcome.counts == {"ok": 6}
+    for slot in ("cpu:0", "cpu:1"):
+        order = [
+            name
+            for (name, _), where in zip(notes.ends, notes.where_ended, strict=True)
+            if where == slot
+        ]
+        assert order[0] == order[-1] == "anchor"
+    assert all(counted(tmp_path)[name]["ok"] >= 3 for name in ("anchor0", "anchor1")), (
+        "start, between, end"
+    )
+
+
+def test_the_drivers_time_estimate_is_a_range_around_the_time_of_a_replicate(
+    tmp_path: Path,
+) -> None:
+    launcher, backlog = LocalLauncher(quick_launch(2)), Backlog()
+    judge = judge_of(launcher, backlog)
+    progress = Progress(Notes(), launcher, backlog, judge, {"m": 10.0})
+    assert progress.left_s({}) == (0.0, 0.0)
+    backlog.extend([replace_wanted(queued, 2) for queued in tasks_of(tmp_path, ["a=ok", "b=ok"])])
+    assert progress.left_s({}) == pytest.approx((18.0, 22.0))
+
+
+def replace_wanted(queued: Task, wanted: int) -> Task:
+    queued.wanted = wanted
+    return queued
+
+
+def wait_for_claims(results: Path, names: str) -> None:
+    """Wait until trials of these names are measured."""
+    deadline = time.monotonic() + 120
+    while not all((results / "claims" / f"{name}.lock").exists() for name in names):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU]
+)
+def test_a_signal_saves_the_running_trials_and_the_rest_is_measured_on_resume(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    sweep = start(tmp_path, "a=ok", "b=sleep", "c=sleep", "d=ok")
+    wait_for_claims(tmp_path, "bc")
+    begun = time.monotonic()
+    sweep.send_signal(number)
+    output, _ = sweep.communicate(timeout=120)
+    assert time.monotonic() - begun < STOP_GRACE_S
+    assert sweep.returncode == 128 + number
+    assert "stopping: running trials are being saved" in output
+    assert counted(tmp_path)["b"] == {"interrupted": 1}
+    assert "Traceback" not in output
+    assert gone(tmp_path)
+    again, _ = drive(tmp_path, "a=ok", "b=sleep+ok", "c=sleep+ok", "d=ok")
+    assert again.counts == {"ok": 4}
+    assert counted(tmp_path)["a"] == {"ok": 1}
+
+
+def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
+    sweep = start(tmp_path, "a=hang", "b=hang")
+    wait_for_claims(tmp_path, "ab")
+    begun = time.monotonic()
+    sweep.send_signal(signal.SIGINT)
+    assert sweep.stdout is not None
+    assert any("press Ctrl-C again to kill them" in line for line in sweep.stdout)
+    sweep.send_signal(signal.SIGINT)
+    sweep.communicate(timeout=120)
+    assert sweep.returncode == 130
+    assert gone(tmp_path, begun + STOP_GRACE_S - time.monotonic()), "before the grace has ended"
+
+
+def test_when_the_driver_is_killed_its_trials_end_and_a_rerun_completes_the_rest(
+    tmp_path: Path,
+) -> None:
+    sweep = start(tmp_path, "x=sleep", IDS="12")
+    wait_for_records(tmp_path, 3)
+    sweep.kill()
+    sweep.communicate()
+    assert gone(tmp_path)
+    before = counted(tmp_path)
+    names = [f"t{number:06d}=ok" for number in range(12)]
+    _, notes = drive(tmp_path, "x=sleep+ok", *names)
+    planned = {name.partition("=")[0] for name in names} - set(before)
+    assert {name for name, _ in notes.ends} - {"x"} == planned
+    assert all(counts == {"ok": 1} for trial, counts in counted(tmp_path).items() if trial != "x")
+
+
+def test_records_that_others_add_are_counted_once_beside_the_known_ones(
+    tmp_path: Path,
+) -> None:
+    store, notes = Store(tmp_path), Notes()
+    store.save(record("a", "contaminated", {}))
+    store.save(record("a", "ok", {}))
+    tasks = tasks_of(tmp_path, ["a=ok*3"])
+    assign_records(tasks, load_runs(store), software={}, retry=())
+    earlier = replace(record("a", "ok", {}), started_at="2025-01-01T00:00:00+00:00")
+    store.save(earlier)  # somebody else's, saved after the plan, whenever it was begun
+    Driver(LocalLauncher(quick_launch(1)), store, notes, extra=(), logs=tmp_path / "logs").run(
+        tasks
+    )
+    assert counted(tmp_path) == {"a": {"contaminated": 1, "ok": 3}}
+    assert tasks[0].outcomes == [Status.OK] * 3, (
+        "what was weak before the sweep does not count again"
+    )
+    assert len(tasks[0].seen) == 4
+    assert notes.ends == [("a", "ok")]
+
+
+class Holding(LocalLauncher):
+    """A launcher that a signal interrupts while it holds its lock."""
+
+    signalled = False
+
+    def free(self, accelerator: str | None, slot: str | None = None) -> int:
+        with self._lock:
+            if not self.signalled and self._running:
+                self.signalled = True
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(0.05)  # the handler runs here, in the thread that holds the lock
+        return super().free(accelerator, slot)
+
+
+@pytest.mark.timeout(300)
+def test_a_signal_during_a_lock_stops_the_sweep_too(
+    tmp_path: Path,
+) -> None:
+    store, notes = Store(tmp_path), Notes()
+    tasks = tasks_of(tmp_path, [f"t{number}=ok" for number in range(50)])
+    assign_records(tasks, load_runs(store), software={}, retry=())
+    outcome = Driver(Holding(quick_launch(2)), store, notes, extra=(), logs=tmp_path / "logs").run(
+        tasks
+    )
+    assert outcome.signal_number == signal.SIGTERM
+    assert outcome.left
+
+
+def test_a_full_disk_pauses_the_sweep_rather_than_fail_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        outcomes, "SPACE_WAIT_S", 3600.0
+    )  # between warnings; nothing sleeps so long
+    real, asked = os.statvfs, [0]
+
+    class Full:
+        f_bavail, f_frsize = 0, 4096
+
+    def statvfs(path: object) -> object:
+        asked[0] += 1
+        return Full() if asked[0] <= 3 else real(path)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+    outcome, notes = drive(tmp_path, "a=ok", "b=ok")
+    assert outcome.counts == {"ok": 2}
+    assert sum("The sweep is paused until then" in line for line in notes.warnings) == 1
+
+
+def test_several_drivers_share_a_sweep_and_measure_nothing_twice(tmp_path: Path) -> None:
+    count = 16
+    log = tmp_path / "ack"
+    results = tmp_path / "r"
+    sweeps = [start(results, slots=1, IDS=str(count), ACK=str(log)) for _ in range(4)]
+    for sweep in sweeps:
+        output, _ = sweep.communicate(timeout=300)
+        assert sweep.returncode == 0, output
+        assert json.loads(output.rpartition("counts ")[2]) == {"ok": count}
+    assert counted(results) == {f"t{number:06d}": {"ok": 1} for number in range(count)}
+    assert len(log.read_text().splitlines()) == count
+
+
+def test_records_of_other_processes_are_read_before_a_trial_is_started(
+    tmp_path: Path,
+) -> None:
+    store, notes = Store(tmp_path), Notes()
+    tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
+    assign_records(tasks, load_runs(store), software={}, retry=())
+    store.save(record("b", "ok", {}))
+    Driver(LocalLauncher(quick_launch(1)), store, notes, extra=(), logs=tmp_path / "logs").run(
+        tasks
+    )
+    assert notes.ends == [("a", "ok")]

@@ -1,0 +1,145 @@
+"""The trials of a sweep that are still to be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factories import MODEL, make_contaminated, make_record
+
+from xla_sweeps.schema.columns import AA_TAG
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record
+from xla_sweeps.store.derive import record_facts
+from xla_sweeps.store.rows import Runs, load_runs
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.compose import Task
+from xla_sweeps.sweeps.plan import (
+    add_duplicates,
+    assign_records,
+    costs_of,
+    counting,
+    final_outcome,
+    missing,
+    with_aa,
+)
+
+
+def test_what_is_missing_of_a_trial_does_not_depend_on_the_order_of_its_records() -> None:
+    outcomes = [Status.CRASHED, Status.OK, Status.CONTAMINATED]
+    for order in (outcomes, outcomes[::-1]):
+        assert missing(order, replicates=1) == 0
+        assert missing(order, replicates=2) == 1
+        assert final_outcome(order) is Status.OK
+    assert counting(outcomes, [Status.CRASHED]) == [Status.OK]
+
+
+def test_accepted_records_need_no_repetition() -> None:
+    accepted = (Status.OK, Status.CONTAMINATED)
+    assert missing([Status.CONTAMINATED], replicates=1) == 1
+    assert missing([Status.CONTAMINATED], replicates=1, accepted=accepted) == 0
+    assert missing([Status.CONTAMINATED] * 2, replicates=1) == 0
+    assert missing([Status.CONTAMINATED] * 4, replicates=5) == 5
+    assert missing([Status.CONTAMINATED] * 6, replicates=5) == 0
+    assert missing([Status.CONTAMINATED] * 4, replicates=5, accepted=accepted) == 1
+    assert counting([Status.CONTAMINATED], ()) == []
+    assert counting([Status.CONTAMINATED], (), accepted=accepted) == [Status.CONTAMINATED]
+    assert counting([Status.CONTAMINATED], accepted, accepted=accepted) == []
+
+
+def test_contaminated_records_tell_how_long_a_trial_takes_and_unfinished_ones_do_not() -> None:
+    records = [
+        make_record(status=Status(word)) for word in ("contaminated", "infra", "interrupted")
+    ]
+    entries = {word: [record_facts(record)] for word, record in zip("abc", records, strict=True)}
+    assert costs_of(Runs(entries)) == {"resnet50": 60.0}
+    del entries["a"]
+    assert costs_of(Runs(entries)) == {}
+
+
+def built(params: int) -> Record:
+    return make_record(model=replace(MODEL, params=params))
+
+
+def test_replicates_of_an_earlier_build_are_measured_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    task = Task(words=(), key="", model="", effort="", replicates=3, request_id="")
+    task.trial_ids = (built(1).trial_id,)
+    for params, wanted in ((1, 2), (1, 1), (2, 2), (2, 1)):
+        store.save(built(params))
+        assign_records([task], load_runs(store), software={}, retry=())
+        assert task.wanted == wanted
+
+
+@pytest.mark.parametrize(
+    ("factor", "replicates", "wanted"), [(5.0, 1, 0), (1.5, 1, 1), (3.0, 1, 1), (3.0, 2, 0)]
+)
+def test_a_contaminated_trial_is_measured_again_only_where_its_answer_is_open(
+    factor: float, replicates: int, wanted: int
+) -> None:
+    records = make_contaminated(factor, replicates)
+    task = Task(words=(), key="", model="", effort="", replicates=1, request_id="")
+    task.trial_ids = (records[0].trial_id,)
+    runs = Runs.of({records[0].trial_id: records})
+    assign_records([task], runs, software={}, retry=())
+    assert (task.wanted, task.clear) == (wanted, not wanted)
+    assign_records([task], runs, software={}, retry=[Status.CONTAMINATED])
+    assert task.wanted == 1
+
+
+def tasks(count: int, **facts: Any) -> list[Task]:
+    """Tasks of effort quick, with the request ids 0, 1, 2 and so on."""
+    usual = {"effort": "quick", "replicates": 1, "duplicates": 4, **facts}
+    return [
+        Task(words=(f"seed={n}",), key=str(n), model="", request_id=f"{n:016x}", **usual)
+        for n in range(count)
+    ]
+
+
+def test_what_is_measured_chooses_the_trials_that_are_measured_twice() -> None:
+    planned = tasks(16)
+    add_duplicates(planned[::-1])
+    assert [task.replicates for task in planned] == [2, 1, 1, 1] * 4
+    add_duplicates(planned)
+    assert [task.replicates for task in planned] == [2, 1, 1, 1] * 4
+    for facts in ({"duplicates": 0}, {"replicates": 3}, {"replicates": 2}):
+        others = tasks(16, **facts)
+        add_duplicates(others)
+        assert {task.replicates for task in others} == {tasks(1, **facts)[0].replicates}
+        assert not any(task.twice for task in others)
+
+
+@pytest.mark.parametrize(
+    ("count", "facts", "places"),
+    [
+        (7, {}, []),
+        (8, {}, [1]),
+        (32, {}, [1]),
+        (33, {}, [1, 34]),
+        (1, {"effort": "standard", "replicates": 3, "duplicates": 0}, [1]),
+        (33, {"effort": "standard", "replicates": 3, "duplicates": 0}, [1, 34]),
+    ],
+)
+def test_a_sweep_has_an_aa_trial_and_one_more_for_each_further_32_trials(
+    count: int, facts: dict[str, Any], places: list[int]
+) -> None:
+    def composed(words: Sequence[str]) -> Task:
+        (twin,) = tasks(1, **facts)
+        twin.words, twin.key, twin.tags = tuple(words), " ".join(words), (AA_TAG,)
+        return twin
+
+    planned = with_aa(tasks(count, **facts), composed)
+    assert [place for place, task in enumerate(planned) if AA_TAG in task.tags] == places
+    several = ("effort.replicates=6",) if facts else ()
+    for place in places:
+        first = planned[place - 1].words
+        assert planned[place].words == (
+            *first,
+            "modes=[graph,graph]",
+            *several,
+            "tracker.tags=[aa]",
+        )
+    assert len(planned) == count + len(places)

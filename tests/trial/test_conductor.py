@@ -1,0 +1,514 @@
+"""Conducting a replicate, with real worker processes that die in real ways."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conducting import Notes, QuietMachine
+from factories import EFFORT, TRIAL
+from fake_nvml import FakeGpu, FakeNvml
+from paths import SUPPORT
+from scripted import scripted, started_by
+
+from xla_sweeps.schema.measurement import Block, Flagged, Phase, Round, Status
+from xla_sweeps.schema.trial import Copies, ReplicateJob
+from xla_sweeps.system.leases import Leases
+from xla_sweeps.system.process import children
+from xla_sweeps.trial import conductor, idle, workers
+from xla_sweeps.trial.gpu import GpuWatch
+from xla_sweeps.trial.replicate import ReplicateResult, Setting
+from xla_sweeps.trial.workers import LOG_LIMIT_BYTES, Stop
+
+WORKER = str(SUPPORT / "fake_worker.py")
+
+EIGHT = replace(EFFORT, rounds_min=8)
+
+
+@pytest.fixture(autouse=True)
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "TERM_GRACE_S", 0.5)  # some ignore SIGTERM
+
+
+STAGE_S, WAIT_S = 2.0, 3.0
+"""A deadline that a busy machine keeps, and a longer wait."""
+
+
+def conduct(
+    tmp_path: Path,
+    *script: str,
+    modes: tuple[str, ...] = ("graph", "xla"),
+    copies: Copies = "together",
+    machine: QuietMachine | None = None,
+    notes: Notes | None = None,
+    stop: Stop | None = None,
+    leases: Leases | None = None,
+    quiet_s: float = 0.0,
+    compile_s: float = 30,
+    warmup_s: float = 30,
+    device: str = "cpu",
+) -> ReplicateResult:
+    limits = replace(TRIAL.timeouts, compile_s=compile_s, warmup_s=warmup_s)
+    trial = replace(TRIAL, timeouts=limits, modes=modes, copies=copies, effort=EIGHT, device=device)
+    machine, notes = machine or QuietMachine(), notes or Notes()
+    own_stop = Stop()
+    try:
+        result = conductor.measure(
+            ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1),
+            Setting(
+                backend=scripted(*script),
+                environment=os.environ,
+                log=tmp_path / "child.log",
+                watch=machine.watch,
+                stop=stop or own_stop,
+                leases=leases or Leases((), holder="test"),
+                quiet_s=quiet_s,
+                screen=notes,
+                tracker=notes,
+            ),
+        )
+        return result
+    finally:
+        own_stop.close()
+        if leases:
+            leases.close()
+        assert not any(map(alive, machine.pids))
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_everything_that_a_worker_says_is_kept(tmp_path: Path) -> None:
+    notes = Notes()
+    result = conduct(tmp_path, notes=notes)
+    assert result.finished
+    assert result.status is Status.OK
+    assert result.failure is None
+    assert [round_.round for round_ in result.rounds] == list(range(8))
+    assert set(result.modes) == {"graph", "xla"}
+    for label, outcome in result.modes.items():
+        blocks = [block for one in result.rounds for block in one.blocks if block.mode == label]
+        assert len(outcome.latencies_s) == sum(len(block.single_ns) for block in blocks) > 0
+    assert result.model is not None
+    assert result.model.params == 7
+    assert result.environment == {"tensorflow": "fake"}
+    assert result.sync == {"works": True, "empty_s": 0.0}
+    assert result.contamination == {"samples": 3}
+    assert {"build", "prepare", "measure"} <= set(result.seconds)
+    phases = list(dict.fromkeys(phase for phase, _, _ in notes.of("stage")))
+    assert phases == [Phase.BUILD, Phase.COMPILE, Phase.MEASURE]
+    assert [len(rounds) for rounds in notes.of("rounds")] == [4, 4]
+
+
+def test_the_tracker_gets_what_the_gpu_reported_so_far(tmp_path: Path) -> None:
+    notes = Notes()
+    with FakeNvml(FakeGpu()).installed():
+        result = conduct(tmp_path, machine=QuietMachine(gpu=GpuWatch("GPU-a")), notes=notes)
+    assert [[span.rounds for span in spans] for spans in notes.of("gpu")] == [
+        [(0, 3)],
+        [(0, 3), (4, 7)],
+    ]
+    assert notes.of("gpu")[-1] == list(result.gpu)
+
+
+def test_output_of_the_libraries_goes_to_the_log_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    conduct(tmp_path)
+    assert "output of a library" in (tmp_path / "child.log").read_text()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_contaminated_round_is_marked_and_measured_again(tmp_path: Path) -> None:
+    notes = Notes()
+    result = conduct(tmp_path, machine=QuietMachine(dirty={5: "steal 30 %"}), notes=notes)
+    told = {round_.round: round_.dirty for rounds in notes.of("rounds") for round_ in rounds}
+    assert {number: cause for number, cause in told.items() if cause} == {5: "steal 30 %"}
+    assert {round_.round: round_.dirty for round_ in result.rounds if round_.dirty} == {
+        5: "steal 30 %"
+    }
+    assert result.rounds[8].order == result.rounds[5].order
+
+
+def test_an_exception_in_one_mode_leaves_the_others(tmp_path: Path) -> None:
+    result = conduct(tmp_path, "raise:xla")
+    assert result.finished
+    assert result.modes["xla"].status is Status.COMPILE_ERROR
+    assert result.modes["graph"].status is Status.OK
+    assert {block.mode for round_ in result.rounds for block in round_.blocks} == {"graph"}
+
+
+@pytest.mark.parametrize(("how", "kind"), [("segv", "SIGSEGV"), ("exit", "exit code 3")])
+def test_a_death_while_preparing_a_mode_is_that_modes_failure_and_the_others_are_measured(
+    tmp_path: Path, how: str, kind: str
+) -> None:
+    machine = QuietMachine()
+    result = conduct(tmp_path, f"{how}:xla", machine=machine)
+    assert result.finished
+    assert len(machine.pids) == 2, "it is started again without that mode"
+    failure = result.modes["xla"].failure
+    assert failure is not None
+    assert (result.modes["xla"].status, failure.kind) == (Status.CRASHED, kind)
+    assert failure.phase is Phase.COMPILE
+    assert result.modes["graph"].status is Status.OK
+    assert {block.mode for round_ in result.rounds for block in round_.blocks} == {"graph"}
+
+
+def test_where_every_mode_kills_its_process_the_last_death_is_the_replicates(
+    tmp_path: Path,
+) -> None:
+    result = conduct(tmp_path, "segv:xla", "exit:graph")
+    assert not result.finished
+    assert result.status is Status.CRASHED
+    assert {label: outcome.status for label, outcome in result.modes.items()} == dict.fromkeys(
+        ("graph", "xla"), Status.CRASHED
+    )
+
+
+@pytest.mark.parametrize("rounds", [0, 4, 6])
+def test_a_death_while_measuring_keeps_the_complete_rounds(rounds: int, tmp_path: Path) -> None:
+    notes = Notes()
+    result = conduct(tmp_path, f"die-at:{rounds}", notes=notes)
+    assert not result.finished
+    assert result.status is Status.CRASHED
+    assert [round_.round for round_ in result.rounds] == list(range(rounds))
+    assert sum(len(told) for told in notes.of("rounds")) == rounds
+
+
+def test_a_hang_that_ignores_sigterm_is_killed_at_its_stages_deadline(tmp_path: Path) -> None:
+    result = conduct(tmp_path, "hang:xla", compile_s=1.5)
+    assert result.finished
+    outcome = result.modes["xla"]
+    assert outcome.status is Status.TIMEOUT
+    assert outcome.failure is not None
+    assert outcome.failure.message == "stage 'compile' timed out after 1.5 s"
+
+
+def test_grandchildren_do_not_outlive_their_trial(tmp_path: Path) -> None:
+    result = conduct(tmp_path, "grandchild:graph")
+    (pid,) = [int(flagged.mode) for flagged in result.flags if flagged.flag == "grandchild"]
+    deadline = time.monotonic() + 120
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(pid)
+
+
+@pytest.fixture
+def closing_stop() -> Iterator[Stop]:
+    with Stop() as stop:
+        yield stop
+
+
+@pytest.mark.parametrize("rounds", [4, 6])
+def test_a_request_to_stop_keeps_the_rounds_measured_so_far(
+    rounds: int, tmp_path: Path, closing_stop: Stop
+) -> None:
+    stop = closing_stop
+
+    def stop_soon(kind: str, value: Any) -> None:
+        if kind == "rounds":
+            threading.Timer(0.5, stop.request).start()
+
+    result = conduct(tmp_path, f"wait-at:{rounds}", stop=stop, notes=Notes(stop_soon))
+    assert result.status is Status.INTERRUPTED
+    assert not result.finished
+    assert [round_.round for round_ in result.rounds] == list(range(rounds))
+    assert {outcome.status for outcome in result.modes.values()} == {Status.OK}
+
+
+def test_a_stop_before_the_start_starts_nothing(tmp_path: Path, closing_stop: Stop) -> None:
+    closing_stop.request()
+    machine = QuietMachine()
+    result = conduct(tmp_path, stop=closing_stop, machine=machine)
+    assert result.status is Status.INTERRUPTED
+    assert not machine.pids
+
+
+def test_a_process_past_its_memory_limit_is_oom_host_and_not_an_interrupt(
+    tmp_path: Path, closing_stop: Stop
+) -> None:
+    stop, machine = closing_stop, QuietMachine()
+
+    def exceed(kind: str, value: Any) -> None:
+        if kind == "stage" and value[1] == "xla":
+            machine.exceeded[-1]()
+
+    result = conduct(tmp_path, "hang:xla", stop=stop, machine=machine, notes=Notes(exceed))
+    assert result.finished, "the process that is started again is not stopped by it"
+    outcome = result.modes["xla"]
+    assert outcome.status is Status.OOM_HOST
+    assert not stop.requested
+    assert outcome.failure is not None
+    assert outcome.failure.message.endswith("limit of 8.0 GiB")
+
+
+def test_bytes_that_are_not_a_message_are_ignored(tmp_path: Path) -> None:
+    assert conduct(tmp_path, "garbage").finished
+
+
+@pytest.mark.parametrize("script", ["fork", "setsid", "linger", "chatter"])
+def test_what_the_model_started_neither_holds_up_nor_outlives_the_replicate(
+    script: str, tmp_path: Path
+) -> None:
+    before = set(children(os.getpid()))
+    result = conduct(tmp_path, script)
+    assert result.finished
+    assert result.status is Status.OK
+    assert set(children(os.getpid())) == before
+    assert str(tmp_path) not in "".join(command_lines())
+
+
+def command_lines() -> Iterator[str]:
+    """Command lines of all fake workers."""
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = entry.read_text()
+            if WORKER in line:
+                yield line
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "says"),
+    [
+        (("flood", "hang:graph"), Status.RUN_ERROR, "wrote more into the channel of our events"),
+        (("close",), Status.RUN_ERROR, "closed a file descriptor that it did not open"),
+        (("chatter", "hang:graph"), Status.TIMEOUT, "stage 'compile' timed out after 1 s"),
+    ],
+)
+def test_a_process_that_misuses_its_channel_is_ended_with_the_right_words(
+    script: Sequence[str], status: Status, says: str, tmp_path: Path
+) -> None:
+    result = conduct(
+        tmp_path, *script, modes=("graph",), compile_s=1 if "chatter" in script else 30
+    )
+    assert result.status is status
+    assert result.failure is not None
+    assert says in result.failure.message
+
+
+def test_a_process_that_never_reads_a_long_job_is_ended_at_the_deadline(tmp_path: Path) -> None:
+    trial = replace(TRIAL, timeouts=replace(TRIAL.timeouts, build_s=0.2), modes=("graph",) * 30_000)
+    with Stop() as stop:
+        result = conductor.measure(
+            ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
+            Setting(
+                backend=started_by("sh", "-c", "exec sleep 600"),
+                environment=dict(os.environ),
+                log=tmp_path / "child.log",
+                watch=QuietMachine().watch,
+                stop=stop,
+                leases=Leases((), holder="test"),
+                screen=Notes(),
+                tracker=Notes(),
+            ),
+        )
+    assert result.status is Status.TIMEOUT
+
+
+def test_a_log_keeps_its_beginning_and_its_last_words_within_a_limit(tmp_path: Path) -> None:
+    conduct(tmp_path, "loud", "segv:graph", modes=("graph",))
+    content = (tmp_path / "child.log").read_bytes()
+    assert len(content) <= LOG_LIMIT_BYTES
+    assert content.startswith(b"output of a library")
+    assert b"bytes cut" in content
+    assert b"\nlast words\n" in content[-4096:], "before the stack of its death"
+
+
+def test_what_xlas_autotuner_writes_of_its_own_timer_is_not_in_the_log(tmp_path: Path) -> None:
+    conduct(tmp_path, "autotune", "segv:graph", modes=("graph",))
+    content = (tmp_path / "child.log").read_bytes()
+    assert content.startswith(b"output of a library")
+    assert b"Delay kernel" not in content
+    assert b"SIGSEGV" in content or b"Segmentation fault" in content
+
+
+def test_a_gpu_too_small_for_all_workers_ends_one_backend_and_says_what_to_do(
+    tmp_path: Path,
+) -> None:
+    text = "text:RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes."
+    script = ("raise:jax_xla", text)
+    result = conduct(tmp_path, *script, modes=("graph", "jax_xla"), device="gpu:0")
+    assert result.finished
+    assert result.modes["graph"].status is Status.OK
+    outcome = result.modes["jax_xla"]
+    assert outcome.status is Status.OOM_GPU
+    assert outcome.failure is not None
+    assert "2 processes share this GPU" in outcome.failure.hint
+
+
+def test_a_clock_that_runs_slower_than_the_machines_is_flagged_and_not_ok(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xla_sweeps.trial.replicate.CLOCK_SLACK_S", 0.1)
+    result = conduct(tmp_path, "slow-clock")
+    assert result.contaminated
+    assert Flagged("clock_differs") in result.flags
+    assert result.rounds
+    assert all(round_.dirty for round_ in result.rounds)
+
+
+def test_a_replicate_waits_for_the_device_and_says_for_whom_and_no_deadline_runs(
+    tmp_path: Path,
+) -> None:
+    with Leases(["core-0"], holder="the other trial") as other:
+        assert other.take() == ""
+
+        def close_soon(kind: str, value: Any) -> None:
+            if kind == "waiting":
+                threading.Timer(WAIT_S, other.close).start()
+
+        notes = Notes(close_soon)
+        leases = Leases(["core-0"], holder="mine")
+        result = conduct(tmp_path, notes=notes, leases=leases, warmup_s=STAGE_S)
+    assert result.finished
+    assert notes.of("waiting") == [
+        f"waiting for {TRIAL.device}: the other trial (pid {os.getpid()}) is measured on it"
+    ]
+
+
+def test_a_replicate_that_waits_for_the_device_can_be_stopped(tmp_path: Path) -> None:
+    with Leases(["core-0"], holder="other") as other, Stop() as stop:
+        other.take()
+
+        def stop_it(kind: str, value: Any) -> None:
+            if kind == "waiting":
+                stop.request()
+
+        leases = Leases(["core-0"], holder="mine")
+        result = conduct(tmp_path, notes=Notes(stop_it), leases=leases, stop=stop)
+    assert result.status is Status.INTERRUPTED
+
+
+def test_a_replicate_waits_for_quiet_and_says_what_contaminates_and_no_deadline_runs(
+    tmp_path: Path,
+) -> None:
+    notes = Notes()
+    busy = ["others use 1.4 of 2 cores (python)"] * 7 + ["others use 0.9 of 2 cores"]
+    machine = QuietMachine(disturbances=busy)
+    result = conduct(tmp_path, notes=notes, machine=machine, quiet_s=60, warmup_s=STAGE_S)
+    assert result.finished
+    assert notes.of("contaminated") == [
+        "for quiet: others use 1.4 of 2 cores (python), at most 60 s"
+    ]
+    assert not machine.disturbances
+    assert WAIT_S <= result.contamination["waited_s"] < 60
+
+
+def test_a_wait_for_quiet_ends_after_its_limit_and_can_be_stopped(tmp_path: Path) -> None:
+    machine = QuietMachine(disturbances=["others use 2 of 2 cores"] * 1000)
+    result = conduct(tmp_path, machine=machine, quiet_s=1)
+    assert result.finished
+    assert result.contamination["waited_s"] == 1.0
+
+    with Stop() as stop:
+
+        def stop_it(kind: str, value: Any) -> None:
+            if kind == "contaminated":
+                stop.request()
+
+        stopped = conduct(tmp_path, machine=machine, notes=Notes(stop_it), stop=stop, quiet_s=600)
+    assert stopped.status is Status.INTERRUPTED
+    assert not stopped.rounds
+
+
+PAIRS = ("graph", "xla", "graph_2", "xla_2")
+
+
+def test_copies_that_are_apart_take_turns_from_processes_of_their_own(tmp_path: Path) -> None:
+    machine = QuietMachine()
+    result = conduct(tmp_path, modes=PAIRS, copies="apart", machine=machine)
+    assert result.finished
+    assert len(set(machine.pids)) == 2
+    assert [set(round_.order) for round_ in result.rounds] == [set(PAIRS)] * 8
+    for round_ in result.rounds:
+        assert all(block.idle_cpu_ns is not None for block in round_.blocks)
+    followers = {
+        pair
+        for round_ in result.rounds
+        for pair in zip(round_.order, round_.order[1:], strict=False)
+    }
+    assert {("graph", "graph_2"), ("graph_2", "graph")} <= followers
+
+
+def kill_at_round(machine: QuietMachine, *numbers: int) -> Notes:
+    """Kills these workers once rounds were measured."""
+
+    def kill(kind: str, value: Any) -> None:
+        if kind == "rounds":
+            for number in numbers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(machine.pids[number], signal.SIGKILL)
+
+    return Notes(kill)
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_worker_that_is_killed_ends_its_own_modes_and_the_others_go_on(
+    killed: int, tmp_path: Path
+) -> None:
+    machine = QuietMachine()
+    notes = kill_at_round(machine, killed)
+    result = conduct(tmp_path, modes=PAIRS, copies="apart", machine=machine, notes=notes)
+    lost = {"graph", "xla"} if killed == 0 else {"graph_2", "xla_2"}
+    kept = set(PAIRS) - lost
+    assert result.finished
+    assert {label for label in PAIRS if result.modes[label].status is Status.CRASHED} == lost
+    assert {label for label in PAIRS if result.modes[label].status is Status.OK} == kept
+    assert [set(round_.order) for round_ in result.rounds[:4]] == [set(PAIRS)] * 4
+    assert all(set(round_.order) == kept for round_ in result.rounds[4:])
+    assert len(result.rounds) >= 8
+    assert all(result.modes[label].latencies_s for label in kept)
+    assert any("continuing with" in warning for warning in notes.of("warn"))
+
+
+def test_when_both_workers_are_killed_the_complete_rounds_are_kept(tmp_path: Path) -> None:
+    machine = QuietMachine()
+    notes = kill_at_round(machine, 0, 1)
+    result = conduct(tmp_path, modes=PAIRS, copies="apart", machine=machine, notes=notes)
+    assert not result.finished
+    assert result.status is Status.CRASHED
+    assert len(result.rounds) == 4
+
+
+def test_a_mode_that_kills_one_worker_is_left_out_there_alone(tmp_path: Path) -> None:
+    machine = QuietMachine()
+    result = conduct(tmp_path, "segv:xla_2", modes=PAIRS, copies="apart", machine=machine)
+    assert result.finished
+    assert len(machine.pids) == 3
+    assert result.modes["xla_2"].status is Status.CRASHED
+    assert result.rounds
+    assert [set(round_.order) for round_ in result.rounds] == [{"graph", "xla", "graph_2"}] * len(
+        result.rounds
+    )
+
+
+def test_an_idle_worker_that_computes_contaminates_the_rounds(tmp_path: Path) -> None:
+    result = conduct(tmp_path, "spin", modes=("graph", "graph_2"), copies="apart")
+    assert result.contaminated
+    assert result.rounds
+    assert all("idle processes used" in round_.dirty for round_ in result.rounds)
+
+
+def test_processor_time_of_an_idle_process_is_told_to_the_nanosecond() -> None:
+    before_ns = idle.cpu_ns([os.getpid()])
+    began_ns = time.process_time_ns()
+    sum(range(10**6))
+    used_ns, since_ns = idle.cpu_ns([os.getpid()]) - before_ns, time.process_time_ns() - began_ns
+    assert 0 < since_ns < used_ns + 1_000_000 < since_ns + 50_000_000
+    block = Block(mode="graph", calls=1, elapsed_ns=10**8, enqueue_ns=1, idle_cpu_ns=2 * 10**7)
+    measured = Round(round=0, order=("graph",), blocks=(block,))
+    assert idle.cause_of(measured) == "the trial's idle processes used 0.2 cores"
+    quiet = replace(measured, blocks=(replace(block, idle_cpu_ns=10**6),))
+    assert idle.cause_of(quiet) == ""

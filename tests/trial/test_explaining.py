@@ -1,0 +1,80 @@
+"""The process of an explanation: when it starts, and what remains where it does not finish."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import settings_of
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.explanation import Explanation, State, Trap, TrapName
+from xla_sweeps.system import environment
+from xla_sweeps.system.leases import LEASES, Leases, whole_replicate
+from xla_sweeps.trial import explaining, workers
+
+
+def test_what_a_dead_process_did_not_say_is_not_available_with_the_reason() -> None:
+    seen = Trap(name=TrapName.DROPPED_CHECKS, state=State.FOUND, what="seen")
+    explanation = Explanation(
+        model="net",
+        device="XLA_CPU_JIT",
+        operations=7,
+        refusals=(),
+        traps=(seen,),
+        missing={"clustering": "an earlier reason"},
+    )
+    whole = explanation.completed("the process died with SIGABRT")
+    assert whole.refusals == ()
+    assert whole.compiler is None
+    why = "the process died with SIGABRT"
+    assert dict(whole.missing) == {
+        **dict.fromkeys(("registered", "compiler", "program", "time", "roofline"), why),
+        **dict.fromkeys(("graph_operations", "hlo_operations"), why),
+        "clustering": "an earlier reason",
+    }
+    assert {trap.name for trap in whole.traps} == set(TrapName)
+    assert whole.traps[0] == seen
+    assert {trap.state for trap in whole.traps[1:]} == {State.UNKNOWN}
+
+
+def test_it_waits_for_a_measurement_on_the_device_which_compiling_would_disturb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+
+    def start(*_arguments: Any, **_options: Any) -> None:
+        events.append("starts")
+
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv(LEASES, str(tmp_path))
+    monkeypatch.setattr(workers, "start", start)
+    settings = settings_of(compose_config(["model=resnet50", "device=cpu"]), explicit=set())
+    measuring = Leases(whole_replicate(settings.device), holder="vgg16")
+    assert not measuring.take()
+
+    def wait(holder: str) -> None:
+        events.append(holder.split(" (pid")[0])
+        measuring.close()
+
+    explaining.explain(settings, trace=True, on_stage=lambda stage: None, on_wait=wait)
+    assert events == ["vgg16", "starts"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "line"),
+    [
+        ("jax", "explain: JAX is not installed; install it"),
+        ("google.protobuf", "explain on JAX needs protobuf: pip install protobuf"),
+    ],
+)
+def test_what_explaining_needs_is_named_before_a_process_starts(
+    monkeypatch: pytest.MonkeyPatch, missing: str, line: str
+) -> None:
+    monkeypatch.setattr(environment, "is_installed", lambda module: True)
+    settings = settings_of(compose_config(["model=mnist_mlp", "backend=jax"]))
+    monkeypatch.setattr(environment, "is_installed", lambda module: module != missing)
+    with pytest.raises(ConfigError, match=line):
+        explaining.explained_backend(settings)

@@ -1,0 +1,328 @@
+"""Messages of TensorFlow 2.21 and real ends of a process become failures."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from xla_sweeps.schema.backend import backend_named, default_backend
+from xla_sweeps.schema.measurement import Phase, Status
+from xla_sweeps.trial import failures
+from xla_sweeps.trial.failures import ProcessEnd, first_line
+
+diagnose_exception = partial(failures.diagnose_exception, backend=default_backend())
+diagnose_end = partial(failures.diagnose_end, backend=default_backend())
+
+UNSUPPORTED = (
+    "Detected unsupported operations when trying to compile graph "
+    "__inference_<lambda>_90[_XlaMustCompile=true,"
+    "config_proto=123,executor_type=] on XLA_CPU_JIT: MaxPoolWithArgmax (No registered "
+    "'MaxPoolWithArgmax' OpKernel "
+    "for XLA_CPU_JIT devices compatible with node {{node net_1/arg_pool_1/MaxPoolWithArgmax}})"
+    '{{node net_1/arg_pool_1/MaxPoolWithArgmax}}\nThe op is created at: \nFile "model.py", line '
+    "36, in <module>"
+)
+
+NOT_CONSTANT = (
+    "Input 1 to node `net_1_1/dyn_resize_1/resize/ResizeBilinear` with op ResizeBilinear must be a "
+    "compile-time "
+    "constant.\n\nXLA compilation requires that operator arguments that represent shapes or "
+    "dimensions be evaluated to "
+    "concrete values at compile time."
+)
+
+LOOP = (
+    "Input and output shapes of loop body do not match: (s32[], s32[], s32[], f32[2,32,32,8], "
+    "f32[2,32,32,8]) vs. "
+    "(s32[], s32[], s32[], f32[2,64,32,8], f32[2,32,32,8])"
+)
+
+LIFT = (
+    "We failed to lift variable creations out of this tf.function, so this tf.function cannot be "
+    "run on XLA."
+)
+
+GPU_OOM = (
+    "{{function_node __wrapped__Conv2D_device_/job:localhost/replica:0/task:0/device:GPU:0}} OOM "
+    "when allocating "
+    "tensor with shape[512,64,224,224] and type float on "
+    "/job:localhost/replica:0/task:0/device:GPU:0 by "
+    "allocator GPU_0_bfc"
+)
+
+
+@pytest.mark.parametrize(
+    ("phase", "kind", "text", "status", "op"),
+    [
+        (
+            Phase.COMPILE,
+            "InvalidArgumentError",
+            UNSUPPORTED,
+            Status.UNSUPPORTED_OP,
+            "MaxPoolWithArgmax",
+        ),
+        (
+            Phase.VERIFY,
+            "ValueError",
+            f"Failed getting HLO text: '{UNSUPPORTED}'",
+            Status.UNSUPPORTED_OP,
+            "MaxPoolWithArgmax",
+        ),
+        (
+            Phase.COMPILE,
+            "InvalidArgumentError",
+            NOT_CONSTANT,
+            Status.DYNAMIC_SHAPE,
+            "ResizeBilinear",
+        ),
+        (Phase.COMPILE, "InvalidArgumentError", LOOP, Status.DYNAMIC_SHAPE, ""),
+        (Phase.COMPILE, "UnimplementedError", LIFT, Status.TRACE_ERROR, ""),
+        (Phase.MEASURE, "ResourceExhaustedError", GPU_OOM, Status.OOM_GPU, ""),
+        (Phase.BUILD, "MemoryError", "Unable to allocate 3.0 GiB", Status.OOM_HOST, ""),
+        (
+            Phase.COMPILE,
+            "ResourceExhaustedError",
+            "OOM when allocating tensor with shape[1] on CPU",
+            Status.OOM_HOST,
+            "",
+        ),
+        (
+            Phase.WARMUP,
+            "InternalError",
+            "CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error",
+            Status.INFRA,
+            "",
+        ),
+        (Phase.BUILD, "ValueError", "bad constructor", Status.BUILD_ERROR, ""),
+        (Phase.TRACE, "TypeError", "bad call", Status.TRACE_ERROR, ""),
+        (Phase.COMPILE, "InternalError", "ptxas exited with 1", Status.COMPILE_ERROR, ""),
+        (
+            Phase.MEASURE,
+            "InvalidArgumentError",
+            "indices[0] = 100 is not in [0, 32)",
+            Status.RUN_ERROR,
+            "",
+        ),
+        (Phase.IMPORT, "ImportError", "libcudart.so", Status.INFRA, ""),
+    ],
+)
+def test_an_exception_becomes_a_status(
+    phase: Phase, kind: str, text: str, status: Status, op: str
+) -> None:
+    diagnosed, failure = diagnose_exception(phase, kind, text)
+    assert diagnosed is status
+    assert failure.op == op
+    assert "\n" not in failure.message
+    assert failure.phase is phase
+
+
+def test_an_unsupported_operation_is_named_with_what_to_do() -> None:
+    _, failure = diagnose_exception(Phase.COMPILE, "InvalidArgumentError", UNSUPPORTED)
+    assert failure.message == (
+        "XLA has no kernel for the operation MaxPoolWithArgmax on XLA_CPU_JIT "
+        "(at net_1/arg_pool_1/MaxPoolWithArgmax)"
+    )
+    assert "jit=auto" in failure.hint
+
+
+def test_all_unsupported_operations_of_a_text_are_named() -> None:
+    text = (
+        "Detected unsupported operations when trying to compile graph f[] on XLA_GPU_JIT: "
+        "CropAndResize (No registered 'CropAndResize' OpKernel for XLA_GPU_JIT devices compatible "
+        "with node {{node net/crop/CropAndResize}}){{node net/crop/CropAndResize}}, AsString (No "
+        "registered 'AsString' OpKernel for XLA_GPU_JIT devices compatible with node "
+        "{{node net/text/AsString}}){{node net/text/AsString}}"
+    )
+    _, failure = diagnose_exception(Phase.COMPILE, "InvalidArgumentError", text)
+    assert failure.op == "CropAndResize"
+    assert failure.message == (
+        "XLA has no kernel for the operations CropAndResize, AsString on XLA_GPU_JIT "
+        "(at net/crop/CropAndResize)"
+    )
+
+
+def test_out_of_memory_never_suggests_that_the_batch_was_changed() -> None:
+    _, failure = diagnose_exception(Phase.MEASURE, "ResourceExhaustedError", GPU_OOM)
+    assert failure.hint.endswith("the batch size is never changed automatically")
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "kind"),
+    [
+        (ProcessEnd(exit_code=-signal.SIGSEGV, phase=Phase.COMPILE), Status.CRASHED, "SIGSEGV"),
+        (
+            ProcessEnd(exit_code=-signal.SIGKILL, phase=Phase.MEASURE, oom_kills=1),
+            Status.OOM_HOST,
+            "SIGKILL",
+        ),
+        (ProcessEnd(exit_code=-signal.SIGKILL, phase=Phase.MEASURE), Status.CRASHED, "SIGKILL"),
+        (
+            ProcessEnd(
+                exit_code=-signal.SIGABRT, phase=Phase.BUILD, log_tail="what(): std::bad_alloc"
+            ),
+            Status.OOM_HOST,
+            "SIGABRT",
+        ),
+        (
+            ProcessEnd(exit_code=-9, phase=Phase.COMPILE, killed_for="timeout", limit="5 s"),
+            Status.TIMEOUT,
+            "timeout",
+        ),
+        (
+            ProcessEnd(exit_code=-9, phase=Phase.BUILD, killed_for="memory", limit="2.0 GiB"),
+            Status.OOM_HOST,
+            "memory_limit",
+        ),
+        (
+            ProcessEnd(exit_code=-15, phase=Phase.MEASURE, killed_for="interrupt"),
+            Status.INTERRUPTED,
+            "interrupted",
+        ),
+        (ProcessEnd(exit_code=1, phase=Phase.IMPORT), Status.INFRA, "exit code 1"),
+        (ProcessEnd(exit_code=3, phase=Phase.TRACE), Status.CRASHED, "exit code 3"),
+    ],
+)
+def test_the_end_of_a_process_becomes_a_status(end: ProcessEnd, status: Status, kind: str) -> None:
+    diagnosed, failure = diagnose_end(end)
+    assert diagnosed is status
+    assert failure.kind == kind
+
+
+def test_a_timeout_names_the_option_that_raises_it() -> None:
+    _, failure = diagnose_end(
+        ProcessEnd(exit_code=-9, phase=Phase.COMPILE, killed_for="timeout", limit="5 s")
+    )
+    assert failure.message == "stage 'compile' timed out after 5 s"
+    assert "timeouts.compile=SECONDS" in failure.hint
+
+
+def test_first_line_skips_blank_lines_and_is_bounded() -> None:
+    assert first_line("\n\n  one \n two") == "one"
+    assert first_line("") == "no message"
+    assert len(first_line("x" * 5000)) == 400
+
+
+def test_a_layers_error_is_shown_in_place_of_the_wrapper_that_keras_puts_around_it() -> None:
+    text = (
+        "Exception encountered when calling Queries.call().\n\n\x1b[1minput must have at least 300 "
+        "columns\x1b[0m\n\nArguments"
+    )
+    _, failure = diagnose_exception(Phase.BUILD, "InvalidArgumentError", text)
+    assert (
+        failure.message
+        == "InvalidArgumentError: input must have at least 300 columns (in Queries.call())"
+    )
+
+
+def test_torch_without_a_compiler_is_one_line_with_what_to_do() -> None:
+    text = (
+        "InvalidCxxCompiler: No working C++ compiler found in torch._inductor.config.cpp.cxx: "
+        "(None, 'g++')\n\nSet TORCHDYNAMO_VERBOSE=1 for the internal stack trace"
+    )
+    status, failure = failures.diagnose_exception(
+        Phase.COMPILE, "InductorError", text, backend=backend_named("torch")
+    )
+    assert status is Status.COMPILE_ERROR
+    assert failure.message == "torch.compile needs a C++ compiler on a CPU, and there is none"
+    assert failure.hint == "install g++"
+
+
+def test_a_model_that_torch_cannot_export_is_one_line_with_what_to_do() -> None:
+    text = (
+        "\n\nThe error above occurred when calling torch.export.export. If you would like to view "
+        "some more information about this error, you can replace your `export()` call"
+    )
+    status, failure = failures.diagnose_exception(
+        Phase.TRACE, "GuardOnDataDependentSymNode", text, backend=backend_named("torch")
+    )
+    assert status is Status.TRACE_ERROR
+    assert failure.message == "torch cannot capture the model as one graph"
+    assert "control flow" in failure.hint
+
+
+ON_A_GPU = [
+    ("JaxRuntimeError", "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17 bytes."),
+    ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has 79.11 GiB"),
+    (
+        "RuntimeError",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    ),
+    ("ResourceExhaustedError", GPU_OOM),
+]
+
+
+@pytest.mark.parametrize(("kind", "text"), ON_A_GPU)
+def test_exhausted_memory_is_the_gpus_where_it_is_measured_whether_the_text_names_it_or_not(
+    kind: str, text: str
+) -> None:
+    status, failure = diagnose_exception(Phase.COMPILE, kind, text, device="gpu:0")
+    assert status is Status.OOM_GPU
+    assert "share" not in failure.hint
+    _, shared = diagnose_exception(Phase.COMPILE, kind, text, device="gpu:0", workers=3)
+    assert "3 processes share this GPU: a trial of fewer backends needs" in shared.hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("MemoryError", "Unable to allocate 3.0 GiB"),
+        ("RuntimeError", "DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 TB"),
+        ("ResourceExhaustedError", "OOM when allocating tensor with shape[1] on CPU"),
+        ("OSError", "[Errno 12] Cannot allocate memory"),
+    ],
+)
+def test_exhausted_memory_of_the_machine_is_not_the_gpus(kind: str, text: str) -> None:
+    device = "cpu" if kind == "OSError" else "gpu:0"
+    status, _ = diagnose_exception(Phase.BUILD, kind, text, device=device)
+    assert status is Status.OOM_HOST
+
+
+LOST = [
+    "NVRM: Xid (PCI:0000:17:00): 79, pid=1234, GPU has fallen off the bus.",
+    "Unable to determine the device handle for GPU0000:17:00.0: GPU is lost.  Reboot the system",
+    "INTERNAL: failed to synchronize: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure",
+    "CUDA_ERROR_DEVICE_LOST: the device was lost",
+    "CUDA error: unspecified launch failure\nCUDA kernel errors might be asynchronously reported",
+    "CUDA-capable device(s) is/are busy or unavailable",
+]
+
+
+@pytest.mark.parametrize("text", LOST)
+def test_a_lost_gpu_is_told_in_its_own_line_with_what_to_do(text: str) -> None:
+    wrapped = f"Graph execution error:\n\nDetected at node net/conv\n{text}\nmore"
+    status, failure = diagnose_exception(Phase.MEASURE, "InternalError", wrapped)
+    assert status is Status.INFRA
+    assert failure.message == f"InternalError: {text.splitlines()[0]}"
+    assert "nvidia-smi" in failure.hint
+    assert "rerun to resume" in failure.hint
+    end = ProcessEnd(exit_code=-signal.SIGABRT, phase=Phase.MEASURE, log_tail=f"x\n{text}\ny")
+    status, failure = diagnose_end(end, device="gpu:0")
+    assert status is Status.INFRA
+    assert failure.message == f"the process died with SIGABRT: {text.splitlines()[0]}"
+    status, _ = diagnose_end(end, device="cpu")
+    assert status is Status.CRASHED, "TensorFlow looks for GPUs on a CPU, too"
+
+
+def test_what_the_autotuner_tries_in_vain_is_not_why_a_process_died() -> None:
+    text = (
+        "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.5GiB with freed_by_count=0. "
+        "The caller indicates that this is not a failure, but this may mean that there could be "
+        "performance gains if more memory were available.\n"
+    )
+    end = ProcessEnd(exit_code=-signal.SIGSEGV, phase=Phase.MEASURE, log_tail=text)
+    assert diagnose_end(end, device="gpu:0")[0] is Status.CRASHED
+    fatal = replace(end, log_tail=f"{text}F0000 CUDA_ERROR_OUT_OF_MEMORY: out of memory\n")
+    assert diagnose_end(fatal, device="gpu:0")[0] is Status.OOM_GPU
+
+
+def test_a_library_that_a_framework_lacks_is_named_with_the_command_that_installs_it() -> None:
+    text = "libcudnn.so.9: cannot open shared object file: No such file or directory"
+    status, failure = failures.diagnose_exception(
+        Phase.IMPORT, "ImportError", text, backend=backend_named("torch"), device="gpu:0"
+    )
+    assert status is Status.INFRA
+    assert failure.message == "PyTorch cannot be loaded: libcudnn.so.9 is missing"
+    assert failure.hint.endswith("pip install --force-reinstall torch")

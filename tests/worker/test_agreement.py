@@ -1,0 +1,299 @@
+"""The correctness check: what agrees, what does not, and what cannot be judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xla_sweeps.schema.measurement import Agreement
+from xla_sweeps.schema.trial import Precision
+from xla_sweeps.worker import agreement
+from xla_sweeps.worker.agreement import compare, deterministic
+
+RNG = np.random.default_rng(0)
+
+REFERENCE = RNG.normal(size=(4, 1000))
+
+EAGER = REFERENCE + 1e-6 * RNG.normal(size=REFERENCE.shape)
+
+
+def gate(
+    output: np.ndarray,
+    *,
+    eager: np.ndarray = EAGER,
+    reference: np.ndarray | None = REFERENCE,
+    **changes: Any,
+) -> Agreement:
+    arguments = {"precision": Precision.FLOAT32, "classes": True, **changes}
+    return compare([output], [eager], None if reference is None else [reference], **arguments)
+
+
+def test_rounding_differences_agree() -> None:
+    result = gate(REFERENCE + 1e-6 * RNG.normal(size=REFERENCE.shape))
+    assert result.ok
+    assert result.rmse_rel == pytest.approx(1.4e-6 / np.abs(EAGER).max(), rel=0.1)
+    assert result.top1_match == 1.0
+    assert result.reason == ""
+
+
+def test_a_difference_past_the_tolerance_is_reported_with_its_size() -> None:
+    result = gate(EAGER + 1e-2)
+    assert not result.ok
+    assert result.reason.startswith("outputs differ from eager's by ")
+    assert "error against float64" in result.reason
+
+
+def test_a_mode_as_close_to_float64_as_eager_is_agrees_however_far_from_eager() -> None:
+    poor_eager = REFERENCE + 1e-3 * RNG.normal(size=REFERENCE.shape)
+    assert gate(REFERENCE + 1.5e-3 * RNG.normal(size=REFERENCE.shape), eager=poor_eager).ok
+    assert not gate(
+        REFERENCE + 1.5e-3 * RNG.normal(size=REFERENCE.shape), eager=poor_eager, reference=None
+    ).ok
+
+
+@pytest.mark.parametrize(
+    ("precision", "factor"), [(Precision.FLOAT32, 2.0), (Precision.MIXED_BFLOAT16, 3.0)]
+)
+def test_the_error_allowed_is_a_multiple_of_eagers_own(precision: Precision, factor: float) -> None:
+    noise = RNG.normal(size=REFERENCE.shape)
+    eager = REFERENCE + 0.02 * noise
+    for times, expected in ((0.95 * factor, True), (1.1 * factor, False)):
+        assert (
+            gate(
+                REFERENCE - 0.02 * times * noise, eager=eager, precision=precision, classes=False
+            ).ok
+            is expected
+        )
+
+
+@pytest.mark.parametrize("precision", list(Precision))
+@pytest.mark.parametrize(
+    "output",
+    [np.zeros_like(REFERENCE), np.random.default_rng(1).normal(size=REFERENCE.shape)],
+    ids=["zeros", "random numbers"],
+)
+def test_where_eager_itself_is_far_off_nothing_but_eagers_own_outputs_agrees(
+    output: np.ndarray, precision: Precision
+) -> None:
+    eager = REFERENCE + RNG.normal(size=REFERENCE.shape)  # 0.2 of the largest output
+    result = gate(output, eager=eager, precision=precision, classes=False)
+    assert not result.ok
+    assert result.refused
+    assert result.reason.startswith("the model amplifies rounding: eager's own error")
+    assert result.eager_rmse_ref_rel == pytest.approx(0.25, abs=0.06)
+    assert gate(eager, eager=eager, precision=precision, classes=False).ok
+
+
+def test_another_shape_is_found_before_any_value_is_compared() -> None:
+    result = gate(EAGER[:, :10])
+    assert not result.ok
+    assert result.reason == "the outputs' shapes differ: [(4, 10)] instead of [(4, 1000)]"
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_outputs_that_are_not_finite_do_not_agree(bad: float) -> None:
+    output = EAGER.copy()
+    output[1, 2] = bad
+    result = gate(output)
+    assert not result.ok
+    assert result.reason == "1 of 4000 outputs are not finite, where eager's are"
+
+
+def test_a_single_number_is_no_constant() -> None:
+    eager = np.array([3.25])
+    assert gate(eager * (1 + 1e-6), eager=eager, reference=None, classes=False).ok
+    assert not gate(eager * 1.01, eager=eager, reference=None, classes=False).ok
+    assert not gate(np.zeros(1), eager=np.zeros(1), reference=None, classes=False).ok
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.001, 1e-40])
+def test_a_constant_or_vanishing_output_refuses_the_check_instead_of_passing_it(
+    constant: float,
+) -> None:
+    eager = np.full((4, 1000), constant)
+    result = gate(eager, eager=eager, reference=None)
+    assert not result.ok
+    assert result.refused
+
+
+def with_special(outputs: np.ndarray, special: float, count: int = 3) -> np.ndarray:
+    outputs = outputs.copy()
+    outputs[1, :count] = special
+    return outputs
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_nan_and_infinity_in_equal_places_agree_as_the_other_values_do(special: float) -> None:
+    eager = with_special(EAGER, special)
+    result = gate(with_special(EAGER + 1e-9, special), eager=eager, classes=False)
+    assert result.ok
+    assert result.rmse_rel == pytest.approx(0, abs=1e-8)
+    assert deterministic([eager], [eager.copy()])
+    assert not gate(with_special(EAGER + 0.01, special), eager=eager, classes=False).ok
+
+
+@pytest.mark.parametrize("other", [0.0, -np.inf])
+def test_a_number_where_eager_has_none_does_not_agree(other: float) -> None:
+    eager, output = with_special(EAGER, np.nan), with_special(EAGER, other)
+    result = gate(output, eager=eager, reference=with_special(REFERENCE, np.nan), classes=False)
+    assert not result.ok
+    assert not result.refused
+    assert result.reason == "3 of 4000 outputs are not NaN or infinite, where eager's are"
+
+
+def test_an_eager_output_that_overflows_blames_no_mode() -> None:
+    result = gate(EAGER, eager=with_special(EAGER, np.inf), classes=False)
+    assert result.refused
+    assert result.reason == "eager's own output overflows: in float64 it is finite"
+
+
+def test_what_differs_from_a_constant_or_nowhere_finite_output_is_wrong() -> None:
+    for eager in (np.full((4, 1000), 0.5), np.full((4, 1000), np.nan)):
+        result = gate(EAGER, eager=eager, reference=None, classes=False)
+        assert (result.ok, result.refused) == (False, False)
+        assert gate(eager, eager=eager, reference=None, classes=False).refused
+
+
+def test_an_output_that_shows_nothing_does_not_hide_what_the_others_show() -> None:
+    constant = np.ones((4, 3))
+
+    def compared(first: np.ndarray, second: np.ndarray) -> Agreement:
+        return compare(
+            [first, second], [EAGER, constant], precision=Precision.FLOAT32, classes=False
+        )
+
+    assert compared(EAGER, constant).ok
+    assert not compared(EAGER + 0.01, constant).ok
+    assert not compared(EAGER, constant + 0.01).ok
+
+
+def test_tiny_logits_are_judged_by_their_own_size() -> None:
+    scaled = 1e-10
+    assert gate(scaled * EAGER, eager=scaled * EAGER, reference=scaled * REFERENCE).ok
+    assert not gate(scaled * (EAGER + 0.01), eager=scaled * EAGER, reference=scaled * REFERENCE).ok
+
+
+def test_another_class_on_top_does_not_agree_unless_eager_cannot_tell_them_apart() -> None:
+    eager = np.zeros((2, 10))
+    eager[:, 3], eager[:, 7] = 1.0, 0.5
+    swapped = eager.copy()
+    swapped[0, 3], swapped[0, 7] = 0.5, 1.0
+    result = gate(swapped, eager=eager, reference=eager + 0.4, precision=Precision.FLOAT32)
+    assert not result.ok
+    tie = eager.copy()
+    tie[:, 7] = 1.0 - 1e-6
+    other = tie.copy()
+    other[0, 7] = 1.0 + 1e-6
+    result = gate(other, eager=tie, reference=None)
+    assert result.ok
+    assert result.top1_match == 0.5
+
+
+@pytest.mark.parametrize(("lead", "agrees"), [(0.12, True), (0.2, False)])
+def test_eagers_error_against_float64_tells_which_classes_it_cannot_tell_apart(
+    lead: float, agrees: bool
+) -> None:
+    reference = np.resize(np.linspace(-1, 0.5, 10), (2, 10))
+    eager = reference + np.resize([0.08, -0.08], (2, 10))
+    eager[:, 3], eager[:, 7] = 1.0, 1.0 - lead
+    reference[:, 3], reference[:, 7] = 0.92, 1.08 - lead
+    mode = reference.copy()
+    mode[:, 3], mode[:, 7] = 0.95, 0.96
+    result = gate(mode, eager=eager, reference=reference, precision=Precision.MIXED_BFLOAT16)
+    assert (result.ok, result.top1_match) == (agrees, 0.0), result
+
+
+def test_of_several_heads_the_worst_counts() -> None:
+    result = compare(
+        [EAGER, EAGER + 1.0], [EAGER, EAGER], precision=Precision.FLOAT32, classes=False
+    )
+    assert not result.ok
+    assert result.rmse_rel == pytest.approx(1.0 / np.abs(EAGER).max())
+
+
+def test_two_runs_are_deterministic_when_they_agree_to_rounding() -> None:
+    assert deterministic([EAGER], [EAGER * (1 + 1e-7)])
+    assert not deterministic([EAGER], [EAGER + 1e-3])
+    assert not deterministic([EAGER], [EAGER[:2]])
+
+
+def detections(
+    order: list[int], *, moved: float = 0.0, classes: list[int] | None = None
+) -> list[np.ndarray]:
+    """One image's boxes in some order: boxes, confidences, classes, count."""
+    boxes = (
+        np.array([[10.0 * index, 5, 10.0 * index + 8, 20] for index in range(40)])[order] + moved
+    )
+    confidences = np.linspace(0.9, 0.5, 40)[order]
+    labels = np.array(classes if classes is not None else [index % 3 for index in range(40)])[order]
+    return [boxes[None], confidences[None], labels[None], np.array([len(order)])]
+
+
+def test_boxes_agree_in_whatever_order() -> None:
+    order = list(range(40))
+    result = agreement.compare_detections(
+        detections(order[::-1]), detections(order), detections(order), precision=Precision.FLOAT32
+    )
+    assert result.ok
+    assert result.rmse_rel == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "share"),
+    [
+        ({"moved": 5.0}, "0%"),
+        ({"classes": [9] * 40}, "0%"),
+        ({"classes": [*range(4), *([1] * 36)]}, ""),
+    ],
+)
+def test_boxes_elsewhere_or_of_other_classes_do_not_match(
+    changes: dict[str, Any], share: str
+) -> None:
+    order = list(range(40))
+    result = agreement.compare_detections(
+        detections(order, **changes),
+        detections(order),
+        detections(order),
+        precision=Precision.FLOAT32,
+    )
+    assert not result.ok
+    assert f"it finds {share}" in result.reason
+
+
+def test_one_box_in_forty_may_differ() -> None:
+    eager = detections(list(range(40)))
+    close, far = ([output.copy() for output in eager] for _ in range(2))
+    close[0][0, 7] += 30
+    far[0][0, 7:11] += 3000
+    assert agreement.compare_detections(close, eager, eager, precision=Precision.FLOAT32).ok
+    assert not agreement.compare_detections(far, eager, eager, precision=Precision.FLOAT32).ok
+
+
+def test_two_empty_detections_agree() -> None:
+    none, some = detections([]), detections([0, 1])
+    refused = agreement.compare_detections(none, none, none, precision=Precision.FLOAT32)
+    assert refused.refused
+    padded = [*some[:3], np.array([0])]
+    assert not agreement.compare_detections(padded, some, some, precision=Precision.FLOAT32).ok
+    shapes = agreement.compare_detections(none, some, some, precision=Precision.FLOAT32)
+    assert "shapes differ" in shapes.reason
+
+
+def test_a_mode_may_miss_a_box_that_eager_misses_too_on_inputs_that_differ_by_rounding() -> None:
+    eager = detections(list(range(40)))
+    far, further = ([output.copy() for output in eager] for _ in range(2))
+    far[0][0, :6] += 3000
+    further[0][0, :12] += 3000
+    assert not agreement.compare_detections(far, eager, eager, precision=Precision.FLOAT32).ok
+    assert agreement.compare_detections(far, eager, far, precision=Precision.FLOAT32).ok
+    assert not agreement.compare_detections(further, eager, far, precision=Precision.FLOAT32).ok
+
+
+def test_an_algorithm_of_a_gpu_that_loses_digits_is_no_error_and_a_wrong_result_is() -> None:
+    """Winograd's error beside an eager kernel without it: far above eager's own."""
+    noise = np.sign(RNG.normal(size=REFERENCE.shape)) * np.abs(EAGER).max()
+    assert not gate(EAGER + 3e-4 * noise).ok
+    assert gate(EAGER + 3e-4 * noise, gpu=True).ok
+    assert not gate(EAGER + 1e-3 * noise, gpu=True).ok

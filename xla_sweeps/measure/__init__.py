@@ -1,1 +1,0 @@
-"""The parent's side of one trial: runner, conductor, workers, rounds, monitor, agreement."""

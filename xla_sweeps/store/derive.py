@@ -1,0 +1,311 @@
+"""Derive comparison rows from records, and what depends on other trials from the rows' columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from xla_sweeps.analysis import noise
+from xla_sweeps.analysis.judging import NEEDED, judged
+from xla_sweeps.analysis.pool import Evidence, Pool, pool_of
+from xla_sweeps.analysis.summary import headline_clear, summarize, with_rows
+from xla_sweeps.schema.backend import Backend, backends_of
+from xla_sweeps.schema.measurement import Flag, Status
+from xla_sweeps.schema.record import Record, build_of, outcome_of, wall_s
+from xla_sweeps.schema.row import (
+    ComparisonRow,
+    Figure,
+    ModeState,
+    TrialSummary,
+    value_of,
+)
+from xla_sweeps.store.store import Store, guarded
+from xla_sweeps.store.table import joined, table_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_ROWS_AT_ONCE = 1000
+"""Rows that are kept as objects before they become a table, which takes less memory."""
+
+_GROUP = ("effort", "scenario", "device", "environment_id", "runtime", "copies")
+"""The columns that trials have in common which learn from each other."""
+
+FORKED = "forked"
+"""Value of the column `process` of a trial with a forked replicate."""
+
+
+class RecordFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One record, in short: for planning, and to find drift.
+
+    Attributes:
+        outcome: `schema.record.outcome_of`.
+        device: `noise.device_of`.
+        device_name: as the device calls itself.
+        software: versions that make records comparable (`software_identity`).
+        cost_s: wall time of the replicate.
+        build: `schema.record.build_of`.
+        level: the anchor's `noise.level_of`.
+    """
+
+    trial_id: str
+    replicate: int
+    outcome: Status
+    request_id: str
+    device: str
+    device_name: str
+    software: str
+    model: str
+    cost_s: float
+    started_at: str
+    build: dict[str, str]
+    anchor: bool
+    level: Figure | None = None
+
+
+class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Facts of a trial that are kept beside its rows.
+
+    Attributes:
+        runs: its records.
+        figures: of its modes and comparisons.
+        group: values of `_GROUP`.
+        host: that measured it.
+        measured_at: ISO time of its last replicate.
+        forked: whether a replicate was forked from another process.
+        has_rows: whether its records can be summarized.
+        complete: whether all of it could be used; else it is read again next time.
+        clear: `is_clear` of its records.
+        modes: of all its records.
+    """
+
+    runs: tuple[RecordFacts, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    group: tuple[str, ...] = ()
+    host: str = ""
+    measured_at: str = ""
+    forked: bool = False
+    has_rows: bool = True
+    complete: bool = True
+    clear: bool = False
+    modes: tuple[ModeState, ...] = ()
+
+    def evidence(self, trial: str) -> Evidence | None:
+        """Figures from which others learn; none of a trial with a forked replicate."""
+        return None if self.forked else Evidence(trial, self.measured_at, self.host, self.figures)
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Some trials: their rows, not judged yet and without the flag `drift`."""
+
+    table: pyarrow.Table
+    facts: Mapping[str, Facts]
+    problems: tuple[str, ...] = field(default=())
+
+
+def record_facts(record: Record) -> RecordFacts:
+    """A record, in short."""
+    anchor = noise.is_anchor(record)
+    return RecordFacts(
+        trial_id=record.trial_id,
+        replicate=record.replicate,
+        outcome=outcome_of(record),
+        request_id=record.request_id,
+        device=noise.device_of(record),
+        device_name=str(record.device.get("name", "")),
+        software=software_identity(record.environment, *backends_of(record.trial)),
+        model=record.model.name,
+        cost_s=wall_s(record),
+        started_at=record.started_at,
+        build=build_of(record),
+        anchor=anchor,
+        level=noise.level_of(record) if anchor else None,
+    )
+
+
+def is_clear(records: Sequence[Record]) -> bool:
+    """True if a trial's records settle its headline together though some are contaminated.
+
+    False if they are damaged.
+    """
+    return any(record.status is Status.CONTAMINATED for record in records) and bool(
+        guarded(Path(records[0].trial_id), lambda: headline_clear(records))[0]
+    )
+
+
+def software_identity(environment: Mapping[str, Any], *measured: Backend) -> str:
+    """The versions that make records of different machines comparable."""
+    packages = environment.get("packages") or {}
+    names = (name for backend in measured for name in backend.identity)
+    return " ".join(str(packages.get(name, "")) for name in names)
+
+
+def read_trials(
+    store: Store,
+    names: Sequence[str],
+    advance: Callable[[int, int], None] = lambda done, total: None,
+) -> Trials:
+    """Read and summarize these trials.
+
+    Args:
+        store: of the records.
+        names: of the trials.
+        advance: called with (trials read, trials to read) after each.
+    """
+
+    def read() -> Iterator[tuple[str, Sequence[Record], tuple[str, ...]]]:
+        for done, name in enumerate(names, start=1):
+            loaded = store.load(name)
+            yield name, loaded.records.get(name, []), loaded.problems
+            advance(done, len(names))
+
+    return summarized(store, read())
+
+
+def summarized(
+    store: Store, trials: Iterable[tuple[str, Sequence[Record], tuple[str, ...]]]
+) -> Trials:
+    """Summarize trials.
+
+    Args:
+        store: names the trials' folders in problems.
+        trials: name and records of each, and a line for each of its files that cannot be used.
+    """
+    facts: dict[str, Facts] = {}
+    problems: list[str] = []
+    tables: list[pyarrow.Table] = []
+    rows: list[ComparisonRow] = []
+    for name, records, unread in trials:
+        folder = store.records_dir / name
+        runs, unusable = guarded(folder, partial(tuple, map(record_facts, records)))
+        trial = None
+        if runs:
+            trial, unusable = guarded(folder, partial(summarize, records, pool=None))
+        facts[name] = msgspec.structs.replace(
+            facts_of(trial) if trial and trial.comparisons else Facts(),
+            runs=runs or (),
+            has_rows=not unusable,
+            complete=not (unread or unusable),
+            clear=is_clear(records),
+        )
+        rows += trial.comparisons if trial else ()
+        problems += (*unread, *unusable)
+        if len(rows) >= _ROWS_AT_ONCE:
+            tables.append(table_of(rows))
+            rows = []
+    return Trials(joined([*tables, table_of(rows)]), facts, tuple(problems))
+
+
+def facts_of(trial: TrialSummary) -> Facts:
+    """Facts of a trial by which others learn from it."""
+    row = trial.comparisons[0]
+    return Facts(
+        figures=trial.figures,
+        group=tuple(str(value_of(row, name)) for name in _GROUP),
+        host=row.provenance.host,
+        measured_at=row.provenance.measured_at,
+        forked=FORKED in row.provenance.process,
+        modes=tuple(
+            ModeState(label=mode.label, status=mode.status, failure=mode.failure)
+            for mode in trial.modes
+        ),
+    )
+
+
+def settled(table: pyarrow.Table, facts: Mapping[str, Facts]) -> pyarrow.Table:
+    """The rows with what depends on other trials: interval, floor, verdict and the flag `drift`."""
+    spans = noise.spans_of(
+        (run.device, run.trial_id, run.started_at, run.level)
+        for fact in facts.values()
+        for run in fact.runs
+        if run.level is not None
+    )
+    drifted = {
+        name
+        for name, fact in facts.items()
+        if any(
+            not run.anchor and noise.is_within(run.started_at, spans.get(run.device, ()))
+            for run in fact.runs
+        )
+    }
+    columns = {name: table[name].to_pylist() for name in NEEDED}
+    figures = {
+        name: {(figure.name, figure.labels): figure for figure in fact.figures}
+        for name, fact in facts.items()
+    }
+    made = judged(columns, figures, pools_of(facts))
+    made["verdict"] = list(map(str, made["verdict"]))
+    return _with_drift(_replaced(table, **made), drifted)
+
+
+def pools_of(facts: Mapping[str, Facts]) -> dict[str, Pool]:
+    """The pool of each trial: what the trials of its group say together."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for trial, fact in facts.items():
+        groups.setdefault(fact.group, []).append(trial)
+    pools = {}
+    for trials in groups.values():
+        pool = pool_of(evidence for trial in trials if (evidence := facts[trial].evidence(trial)))
+        pools.update(dict.fromkeys(trials, pool))
+    return pools
+
+
+def among_others(trial: TrialSummary, rows: Iterable[ComparisonRow]) -> TrialSummary:
+    """A trial with its rows as `settled` has them; one that is not there is judged by itself."""
+    by_pair = {(row.baseline.mode, row.candidate.mode): row for row in rows}
+    comparisons = tuple(
+        by_pair.get((row.baseline.mode, row.candidate.mode), row) for row in trial.comparisons
+    )
+    flags = comparisons[0].flags if comparisons else trial.flags
+    return replace(with_rows(trial, comparisons), flags=flags)
+
+
+def _with_drift(table: pyarrow.Table, drifted: set[str]) -> pyarrow.Table:
+    """The rows with the flag `drift` where their trial drifted, and only there."""
+    changed = []
+    for trial, text in zip(table["trial_id"].to_pylist(), table["flags"].to_pylist(), strict=True):
+        flags = {*text.split()} - {str(Flag.DRIFT)}
+        if trial in drifted:
+            flags.add(str(Flag.DRIFT))
+        changed.append(" ".join(sorted(flags)))
+    return _replaced(table, flags=changed)
+
+
+def _replaced(table: pyarrow.Table, **columns: Any) -> pyarrow.Table:
+    """The table with other columns; NaN is a missing number."""
+    import pyarrow
+
+    for name, values in columns.items():
+        place = table.schema.get_field_index(name)
+        kept = table.schema.field(place)
+        made = pyarrow.array(values, kept.type, from_pandas=True)
+        table = table.set_column(place, kept, made)
+    return table
+
+
+def merged(table: pyarrow.Table, dropped: Iterable[str], read: Trials) -> pyarrow.Table:
+    """The kept rows without the dropped trials, and the rows of what was read."""
+    import pyarrow.compute as compute
+
+    kept = table.filter(compute.invert(_are_of(table, dropped)))
+    return joined([kept, read.table.select(table.column_names)])
+
+
+def only(table: pyarrow.Table, trials: Iterable[str]) -> pyarrow.Table:
+    """The rows of these trials."""
+    return table.filter(_are_of(table, trials))
+
+
+def _are_of(table: pyarrow.Table, trials: Iterable[str]) -> pyarrow.BooleanArray:
+    """Array that holds for each row whether it is of one of these trials."""
+    import pyarrow
+    import pyarrow.compute as compute
+
+    chosen = pyarrow.array(sorted(trials), pyarrow.string())
+    return compute.is_in(table["trial_id"], value_set=chosen)

@@ -1,0 +1,434 @@
+"""Load a results folder: its comparison rows, and its records in short, which planning needs.
+
+`cache/rows.parquet` keeps both, with floors, verdicts and drift as they follow from all trials.
+Whoever loads the folder brings it up to date; it may be deleted at any time.
+
+A trial is read again when its folder changed, or when not all of it could be used. What was kept
+elsewhere is not believed: in a copy of the folder, whose records lie elsewhere on the disk, all are
+read again. A file that is damaged in place, with its folder's time as it was, goes unnoticed until
+then; so does an edited cache, which `check` names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import stat
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from xla_sweeps.analysis.matching import ComparedTrial, compared, compared_summary
+from xla_sweeps.analysis.pool import NOTHING, Pool
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.errors import StoreError
+from xla_sweeps.schema.columns import STATISTICS_VERSION
+from xla_sweeps.schema.record import SCHEMA_VERSION, Record
+from xla_sweeps.schema.row import ComparisonRow, TrialSummary
+from xla_sweeps.store import derive
+from xla_sweeps.store.derive import Facts, RecordFacts, Trials
+from xla_sweeps.store.store import RACY_NS, Store, guarded
+from xla_sweeps.store.table import (
+    check_size,
+    differing,
+    joined,
+    ordered,
+    rows_of,
+    schema,
+    table_of,
+)
+from xla_sweeps.system import files
+from xla_sweeps.system.text import displayable
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_Made = TypeVar("_Made")
+
+VERSION = 24
+
+_LIMIT_BYTES = 2**30
+
+_META = b"xla_sweeps"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a results folder.
+
+    Attributes:
+        table: the columns of `schema.row.COLUMNS`, sorted by `table.ORDER`.
+        trials: how many were measured.
+        records: how many there are.
+        problems: a line for each file that cannot be used.
+        facts: what is kept of each measured trial beside its rows.
+    """
+
+    table: pyarrow.Table
+    trials: int
+    records: int
+    problems: tuple[str, ...]
+    facts: Mapping[str, Facts] = field(default_factory=dict)
+
+    @property
+    def anchors(self) -> tuple[str, ...]:
+        """The anchor trials."""
+        return tuple(
+            name for name, fact in self.facts.items() if any(run.anchor for run in fact.runs)
+        )
+
+    def pools(self) -> dict[str, Pool]:
+        """The pool of the other trials, by trial."""
+        return derive.pools_of(self.facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The records of a results folder, in short.
+
+    Attributes:
+        by_trial: those of each trial, oldest first.
+        clear: the trials that `derive.is_clear`.
+        problems: a line for each file that cannot be used.
+    """
+
+    by_trial: Mapping[str, Sequence[RecordFacts]]
+    clear: frozenset[str] = frozenset()
+    problems: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, records: Mapping[str, Sequence[Record]]) -> Runs:
+        """Records by trial, in short."""
+        runs = {name: list(map(derive.record_facts, group)) for name, group in records.items()}
+        return cls(
+            runs, frozenset(name for name, group in records.items() if derive.is_clear(group))
+        )
+
+    def all(self) -> Iterator[RecordFacts]:
+        """Every record."""
+        return (run for runs in self.by_trial.values() for run in runs)
+
+
+class _Stamp(msgspec.Struct):
+    """Facts that every version has kept beside its rows: its versions and the records' place."""
+
+    version: tuple[int, ...] = ()
+
+
+class _Beside(_Stamp):
+    """Content of `rows.parquet` beside the rows."""
+
+    modified_ns: dict[str, int] = {}
+    facts: dict[str, Facts] = {}
+
+
+def load(
+    results_dir: Path,
+    *,
+    published: bool = False,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+) -> Rows:
+    """All rows of a results folder, measured and imported; what changed is read and kept.
+
+    Args:
+        results_dir: the results folder; one that does not exist has no rows.
+        published: adds the public study's figures, which ship with the package.
+        advance: called with (trials read, trials to read) now and then.
+    """
+    table, beside, problems = _measured(Store(results_dir), advance)
+    counts = [len(fact.runs) for fact in beside.facts.values() if fact.has_rows and fact.runs]
+    rows = Rows(table, len(counts), sum(counts), problems, beside.facts)
+    if not published and not (results_dir / "imported").is_dir():
+        return rows
+    from xla_sweeps.store import imported
+
+    further_rows, further = imported.load(results_dir)
+    further_rows += imported.study() if published else []
+    if further_rows:
+        table = ordered(joined([table, table_of(further_rows)]))
+    return replace(rows, table=table, problems=(*problems, *further))
+
+
+def load_runs(store: Store) -> Runs:
+    """The records of a store, in short; what changed is read and kept, as `load` does."""
+    _, beside, problems = _measured(store)
+    clear = frozenset(name for name, fact in beside.facts.items() if fact.clear)
+    return Runs({name: fact.runs for name, fact in beside.facts.items()}, clear, problems)
+
+
+def require(results_dir: Path, rows: Rows) -> None:
+    """Require something to show.
+
+    Raises:
+        StoreError: there is no such folder, or neither a record nor an import in it.
+    """
+    if rows.records or rows.table.num_rows:
+        return
+    shown = displayable(results_dir)
+    if not (results_dir / "records").is_dir():
+        raise StoreError(
+            f"{shown} holds no records; measure first: python -m xla_sweeps model=NAME"
+        )
+    raise StoreError(f"{shown} holds no readable record")
+
+
+def summaries(
+    results_dir: Path,
+    rows: Rows,
+    *,
+    only: Collection[str] | None = None,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[dict[str, list[Record]], dict[str, TrialSummary], tuple[str, ...]]:
+    """Records and summaries by trial, for what needs more than rows; lines that rows do not have.
+
+    Args:
+        results_dir: the results folder.
+        rows: of the folder; the summaries have them.
+        only: these trials (default: all).
+        advance: called with (trials read, trials to read) after each.
+
+    Raises:
+        StoreError: there is no readable record.
+    """
+
+    def make(
+        name: str, records: Sequence[Record], own: Sequence[ComparisonRow]
+    ) -> tuple[Sequence[Record], TrialSummary]:
+        trial = summarize(records, pool=None if own else NOTHING)
+        return records, derive.among_others(trial, own)
+
+    made, problems = _each(results_dir, rows, rows.table, make, only=only, advance=advance)
+    if only is None and not made:
+        raise StoreError(f"{results_dir} holds no readable record")
+    records = {name: list(mine) for name, (mine, _) in made.items()}
+    return records, {name: trial for name, (_, trial) in made.items()}, problems
+
+
+def to_compare(
+    results_dir: Path,
+    rows: Rows,
+    *,
+    only: Collection[str] | None = None,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[dict[str, ComparedTrial], tuple[str, ...]]:
+    """Each trial as `compare` needs it, mostly from its rows and facts; with further lines.
+
+    Args:
+        results_dir: the results folder.
+        rows: of the folder.
+        only: these trials (default: all).
+        advance: called with (trials read, trials to read) after each.
+    """
+    environments: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
+
+    def make(name: str, records: Sequence[Record], own: Sequence[ComparisonRow]) -> ComparedTrial:
+        if own:
+            fact = rows.facts[name]
+            one = compared(
+                records,
+                trial=own[0].trial,
+                rows=own,
+                modes=fact.modes,
+                figures=fact.figures,
+                flags=own[0].flags,
+            )
+        else:
+            one = compared_summary(records, summarize(records))
+        return replace(one, environment=environments.setdefault(one.environment, one.environment))
+
+    headlines = rows.table.filter(rows.table["headline"])
+    return _each(results_dir, rows, headlines, make, only=only, advance=advance)
+
+
+def _each(
+    results_dir: Path,
+    rows: Rows,
+    table: pyarrow.Table,
+    make: Callable[[str, Sequence[Record], Sequence[ComparisonRow]], _Made],
+    *,
+    only: Collection[str] | None,
+    advance: Callable[[int, int], None],
+) -> tuple[dict[str, _Made], tuple[str, ...]]:
+    """Results of `make` by trial, from its name, records and rows; lines that rows do not have."""
+    require(results_dir, replace(rows, table=rows.table.slice(0, 0)))
+    store = Store(results_dir)
+    rows_by_trial: dict[str, list[ComparisonRow]] = {}
+    for row in rows_of(table if only is None else derive.only(table, only)):
+        rows_by_trial.setdefault(row.trial.trial_id, []).append(row)
+    by_trial: dict[str, _Made] = {}
+    problems: list[str] = []
+    names = sorted(dict(store.folders()) if only is None else only)
+    for done, trial in enumerate(names, start=1):
+        advance(done, len(names))
+        loaded = store.load(trial)
+        problems += loaded.problems
+        if trial in loaded.records:
+            own = rows_by_trial.pop(trial, ())
+            made, unusable = guarded(
+                store.records_dir / trial, partial(make, trial, loaded.records[trial], own)
+            )
+            problems += unusable
+            if made is not None:
+                by_trial[trial] = made
+    return by_trial, tuple(line for line in problems if line not in rows.problems)
+
+
+def end_trial(store: Store, trial_id: str) -> tuple[TrialSummary | None, tuple[str, ...]]:
+    """Summarize a trial that ended; None where it has no usable record. And problems, a line each.
+
+    What all other trials say comes from the rows, which are brought up to date.
+    """
+    loaded = store.load(trial_id)
+    records = loaded.records.get(trial_id, [])
+    if not records:
+        return None, loaded.problems
+    summary, unusable = guarded(store.records_dir / trial_id, partial(summarize, records))
+    every, unread = guarded(store.records_dir, partial(_measured, store))
+    if every:
+        table, _, read = every
+        unread += read
+        if summary:
+            summary = derive.among_others(summary, rows_of(derive.only(table, [trial_id])))
+    return summary, tuple(dict.fromkeys((*loaded.problems, *unread, *unusable)))
+
+
+def _measured(
+    store: Store,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[pyarrow.Table, _Beside, tuple[str, ...]]:
+    """The measured rows, what is kept beside them, and a line for each file that cannot be used."""
+    folders = dict(store.folders())
+    table, beside = _kept(store, len(folders))
+    if beside.modified_ns == folders:
+        return table, beside, ()
+    try:
+        table, changed, problems = _updated(store, table, beside, folders, advance)
+    except Exception:
+        if not beside.modified_ns:
+            raise
+        beside = _Beside()  # what is kept is wrong: all are read
+        table, changed, problems = _updated(store, joined([]), beside, folders, advance)
+    if changed != beside:
+        _save(store, table, changed)
+    return table, changed, problems
+
+
+def _updated(
+    store: Store,
+    table: pyarrow.Table,
+    beside: _Beside,
+    folders: Mapping[str, int],
+    advance: Callable[[int, int], None],
+) -> tuple[pyarrow.Table, _Beside, tuple[str, ...]]:
+    """The kept rows brought up to date with the records."""
+    now_ns = time.time_ns()
+    changed = [name for name in folders if beside.modified_ns.get(name) != folders[name]]
+    read = derive.read_trials(store, changed, advance)
+    dropped = {*changed, *(beside.facts.keys() - folders.keys())}
+    facts = {name: fact for name, fact in beside.facts.items() if name not in dropped}
+    facts.update(read.facts)
+    if dropped:
+        table = ordered(derive.settled(derive.merged(table, dropped, read), facts))
+    modified_ns = {
+        name: changed_ns if facts[name].complete and now_ns - changed_ns > RACY_NS else 0
+        for name, changed_ns in folders.items()
+    }
+    return table, _Beside(_version(store), modified_ns, facts), read.problems
+
+
+def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
+    """Compare what is kept with the records; a line if it is not theirs.
+
+    Only what the next reader would use is compared: of this version and place, and of trials whose
+    folders have not changed since.
+
+    Args:
+        results_dir: the results folder.
+        read: all of its trials, derived from their records just now.
+    """
+    store, path = Store(results_dir), _path(results_dir)
+    folders = dict(store.folders())
+
+    def settled(table: pyarrow.Table) -> pyarrow.Table:
+        facts = {name: read.facts[name] for name in same if name in read.facts}
+        return derive.settled(derive.only(table, same), facts)
+
+    try:
+        kept, beside = _opened(store, len(folders))
+        same = {
+            name for name, changed in folders.items() if beside.modified_ns.get(name) == changed
+        }
+        if beside.modified_ns != folders:  # then a reader settles the kept rows with the others
+            kept = settled(kept)
+        differences = differing(kept, settled(read.table))
+        differences += [
+            f"{name}: its records are described differently there"
+            for name in sorted(same)
+            if beside.facts[name].runs != read.facts[name].runs
+        ]
+    except FileNotFoundError:
+        return
+    except Exception as error:
+        yield f"{path}: cannot be read: {type(error).__name__}: {error}"
+        return
+    if differences:
+        more = f" and {len(differences) - 1} more" if differences[1:] else ""
+        yield f"{path}: not the rows of the records: {differences[0]}{more}; delete {path}"
+
+
+def _save(store: Store, table: pyarrow.Table, beside: _Beside) -> None:
+    """Replace what is kept; a failure costs time only."""
+    import pyarrow
+    import pyarrow.parquet
+
+    buffer = pyarrow.BufferOutputStream()
+    with pyarrow.parquet.ParquetWriter(
+        buffer, table.schema, compression="zstd", store_schema=False
+    ) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({_META: msgspec.json.encode(beside)})
+    path = _path(store.results_dir)
+    with contextlib.suppress(OSError):
+        files.folder_in(store.results_dir, "cache")
+        files.replace_whole(path, buffer.getvalue().to_pybytes())
+        files.remove_left_over(path.parent.glob(".*.tmp"))
+
+
+def _kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
+    """Kept rows and facts; none where they are missing, too large, or of another version."""
+    with contextlib.suppress(Exception):
+        return _opened(store, trials)
+    return joined([]), _Beside()
+
+
+def _opened(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
+    import pyarrow
+    import pyarrow.parquet
+
+    path = _path(store.results_dir)
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise ValueError("not a regular file")
+    with pyarrow.memory_map(str(path)) as source:
+        limit = {"thrift_string_size_limit": _LIMIT_BYTES}
+        metadata = pyarrow.parquet.ParquetFile(source, **limit).metadata
+        kept = metadata.metadata[_META]  # each access copies it
+        stamp = msgspec.json.decode(kept, type=_Stamp)
+        names = metadata.schema.to_arrow_schema().names
+        if stamp.version != _version(store) or names != schema().names:
+            return joined([]), _Beside()
+        beside = msgspec.json.decode(kept, type=_Beside)
+        check_size(metadata, trials)
+        return pyarrow.parquet.ParquetFile(source, metadata=metadata).read(), beside
+
+
+def _path(results_dir: Path) -> Path:
+    return results_dir / "cache" / "rows.parquet"
+
+
+def _version(store: Store) -> tuple[int, ...]:
+    """Versions and place that what is kept must have to be used."""
+    return VERSION, STATISTICS_VERSION, SCHEMA_VERSION, store.place()

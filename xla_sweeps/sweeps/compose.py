@@ -1,0 +1,313 @@
+"""Compose the trials of a sweep from their values.
+
+Hydra composes once for each choice of groups. Models and plain values are then set, with the same
+result: a test compares the two.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from xla_sweeps.config import catalog
+from xla_sweeps.config import compose as composition
+from xla_sweeps.config.settings import Settings, check_accelerator_name, identify, settings_of
+from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
+from xla_sweeps.schema import options
+from xla_sweeps.schema.backend import backends, backends_of
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import DEFAULT_BACKEND
+from xla_sweeps.schema.overrides import flattened, keys_of, overrides, repeating
+from xla_sweeps.schema.trial import request_id
+from xla_sweeps.store.derive import software_identity
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.launchers.slots import Slot
+from xla_sweeps.system import devices, environment
+
+SILENT_MARGIN_S = 300.0
+"""Seconds beyond all deadlines of a replicate: to start, to save, and to finish W&B's run."""
+
+CONFIG_DIR = "--config-dir"
+
+_PLAIN = frozenset(options.NAMES) - set(options.NESTED) | {"model"}
+"""Options that are one plain value each, and the model, which is one file."""
+
+_ELSEWHERE = Slot(name="", device=devices.Device(kind="gpu", index=0, name=""))
+"""Stands for a slot that is not known yet."""
+
+
+Known = frozenset[tuple[str, int]]
+"""Trial and replicate number of records."""
+
+
+class Task(msgspec.Struct, kw_only=True, gc=False):
+    """One trial of a sweep, with its records.
+
+    Attributes:
+        words: its overrides, as a person would type them.
+        key: equal for tasks that are the same trial.
+        trial_ids: the ids that it has on the slots of this machine; empty where it is measured
+            on a cluster.
+        outcomes: of its records that count, oldest first; extended while the sweep runs.
+        seen: trial and replicate number of each known record, whether it counts or not.
+        builds: the newest `schema.record.Build` by trial id; only its records are in `outcomes`.
+        accepted: statuses of the replicates that count as measured.
+        clear: whether its replicates settle it though some are contaminated: then these count.
+        wanted: replicates that are still to be measured.
+        timed_s: the most seconds that a replicate is timed, by the limits of its effort.
+        duplicates: one in so many trials of one replicate is measured twice; 0 for none.
+        twice: whether it is one of these.
+        silent_s: seconds without a line of output after which its command has hung.
+        backends: the frameworks that run it.
+    """
+
+    words: tuple[str, ...]
+    key: str
+    model: str
+    effort: str
+    replicates: int
+    request_id: str
+    trial_ids: tuple[str, ...] = ()
+    accelerator: str | None = None
+    tags: tuple[str, ...] = ()
+    outcomes: list[Status] = []
+    seen: Known = frozenset()
+    builds: dict[str, dict[str, str]] = {}
+    accepted: tuple[Status, ...] = (Status.OK,)
+    clear: bool = False
+    wanted: int = 0
+    silent_s: float = math.inf
+    timed_s: float = 0.0
+    duplicates: int = 0
+    twice: bool = False
+    backends: tuple[str, ...] = (DEFAULT_BACKEND,)
+
+    @property
+    def counted(self) -> tuple[Status, ...]:
+        """Statuses of the replicates that count as measured."""
+        return (*self.accepted, Status.CONTAMINATED) if self.clear else self.accepted
+
+    def stored(self, store: Store) -> Known:
+        """Its records in the store, unread, where its trial ids are known."""
+        return frozenset(key for identifier in self.trial_ids for key in store.keys(identifier))
+
+
+class Composer:
+    """Compose the trials of one sweep.
+
+    Args:
+        given: overrides of the command line; they win over the definition's.
+        slots: where trials may run here; None where that is not known (a cluster).
+        config_dir: a further folder of configuration files, which each trial gets too.
+        accepted: statuses of the replicates that count as measured.
+    """
+
+    def __init__(
+        self,
+        given: Sequence[str],
+        *,
+        slots: Sequence[Slot] | None,
+        environ: Mapping[str, str] | None = None,
+        config_dir: Path | None = None,
+        accepted: tuple[Status, ...] = (Status.OK,),
+    ) -> None:
+        composition.check_overrides(given)
+        self._given, self._accepted = tuple(given), accepted
+        self._config_dir = config_dir.resolve() if config_dir else None
+        self._place = (f"{CONFIG_DIR}={self._config_dir}",) if config_dir else ()
+        self._keys = keys_of(given)
+        self._slots: list[Slot] | None = None
+        if slots is not None:  # equal devices give equal trials
+            self._slots = list({(slot.device, slot.core_count): slot for slot in slots}.values())
+        self._environ = os.environ if environ is None else environ
+        self._facts = environment.environment()
+        self._bases: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    def base(self) -> dict[str, Any]:
+        """The configuration of the command line's overrides alone: results_dir, ui and such."""
+        return self._document(self._given)
+
+    @property
+    def software(self) -> dict[str, str]:
+        """The versions of the software that records must have to count, by backend."""
+        return {backend.name: software_identity(self._facts, backend) for backend in backends()}
+
+    def task(self, values: Mapping[str, Any]) -> Task:
+        """One trial, checked.
+
+        Raises:
+            XlaSweepsError: as `settings.settings_of`.
+        """
+        kept = {key: value for key, value in flattened(values).items() if key not in self._keys}
+        return self.of_words((*overrides(kept), *self._given))
+
+    def anchor(self, words: Sequence[str]) -> Task:
+        """The anchor trial, with those overrides of the command line that change no measurement."""
+        kept = [
+            word for word in self._given if word.startswith(("results_dir=", "tracker", "timeouts"))
+        ]
+        return self.of_words(
+            [*(word for word in kept if not word.startswith("tracker.tags")), *words]
+        )
+
+    def settings(self, words: Sequence[str]) -> Settings:
+        """The settings of a trial's words on the first of the slots.
+
+        Raises:
+            XlaSweepsError: as `settings.settings_of`.
+        """
+        words = _overrides_of(words)
+        device = self._slots[0].device if self._slots else _ELSEWHERE.device
+        again = repeating(
+            words, config_dir=str(self._config_dir or ""), on_cpu=device.kind == "cpu"
+        )
+        document, explicit = self._document(words), keys_of(words)
+        return replace(
+            settings_of(document, explicit=explicit, environ=self._environ, device=device),
+            words=again,
+        )
+
+    def of_words(self, words: Sequence[str]) -> Task:
+        """One trial of overrides alone, checked.
+
+        Raises:
+            XlaSweepsError: as `settings.settings_of`.
+        """
+        words = _overrides_of(words)
+        document, explicit = self._document(words), keys_of(words)
+        check_accelerator_name(document["accelerator"])
+        accelerator = None if document["accelerator"] is None else str(document["accelerator"])
+        slots = self._matching(accelerator)
+        several = [
+            settings_of(document, explicit=explicit, environ=self._environ, device=slot.device)
+            for slot in slots
+        ]
+        settings = several[0]
+        ids = (
+            identify(one, self._facts, cores=slot.core_count)
+            for one, slot in zip(several, slots, strict=True)
+        )
+        trial_ids = () if self._slots is None else tuple(dict.fromkeys(ids))
+        trial, request = settings.trial, request_id(settings.trial)
+        return Task(
+            words=(*self._place, *(word for word in words if not word.startswith("ui="))),
+            key=" ".join(trial_ids) or f"{request} {accelerator or ''}",
+            model=trial.model.name,
+            effort=trial.effort.name,
+            replicates=trial.effort.replicates,
+            request_id=request,
+            trial_ids=trial_ids,
+            accelerator=accelerator,
+            tags=settings.tracker.tags,
+            accepted=self._accepted,
+            silent_s=trial.timeouts.total_s + SILENT_MARGIN_S,
+            timed_s=trial.effort.timed_s(len(trial.modes)),
+            duplicates=trial.effort.duplicates,
+            backends=tuple(backend.name for backend in backends_of(trial)),
+        )
+
+    def _matching(self, accelerator: str | None) -> list[Slot]:
+        """The slots with that accelerator; one that stands for all where they are not known."""
+        if self._slots is None:
+            return [_ELSEWHERE]
+        matching = [
+            slot
+            for slot in self._slots
+            if accelerator is None or devices.is_accelerator(slot.device.name, accelerator)
+        ]
+        if not matching:
+            names = ", ".join(dict.fromkeys(slot.device.name for slot in self._slots))
+            raise DeviceError(
+                f"accelerator={accelerator}: this machine has {names}; use --launcher ray or slurm"
+            )
+        return matching
+
+    def _document(self, words: Sequence[str]) -> dict[str, Any]:
+        """The configuration of these overrides as plain data, a copy of its own.
+
+        Hydra composes once for each choice of groups; models and plain values are then set.
+        """
+        by_hydra = any("${" in word or word.startswith("model.") for word in words)
+        plain: dict[str, Any] = {}
+        rest: list[str] = []
+        for word in words:
+            values = {} if by_hydra else _plain_value(word)
+            plain |= values
+            rest += [] if values else [word]
+        base = self._bases.get(tuple(rest))
+        if base is None:
+            base = composition.compose_config(rest, config_dir=self._config_dir)
+            self._bases[tuple(rest)] = base
+        return {
+            key: dict(value) if isinstance(value, dict) else value
+            for key, value in {**base, **plain}.items()
+        }
+
+
+@lru_cache(maxsize=4096)
+def _plain_value(word: str) -> Mapping[str, Any]:
+    """The option and plain value, or model's entry, that an override sets; else empty."""
+    key = word.partition("=")[0]
+    if key not in _PLAIN or composition.parsed(word).is_sweep_override():
+        return {}
+    values = composition.override_values([word])
+    if key != "model":
+        return values
+    name = values[key]
+    if name not in composition.group_choices("model"):
+        return {}
+    path = catalog.conf_dir() / "model" / f"{name}.yaml"
+    return {key: yaml.safe_load(path.read_text("utf-8"))}
+
+
+def _overrides_of(words: Sequence[str]) -> list[str]:
+    return [word for word in words if not word.startswith(CONFIG_DIR)]
+
+
+def compose_all(
+    composer: Composer, trials: Iterable[Mapping[str, Any]], *, lines: Mapping[str, int], where: str
+) -> list[Task]:
+    """Compose the trials of a sweep, each once, so that all are checked before any runs.
+
+    Args:
+        composer: of the sweep.
+        trials: the values of each.
+        lines: line of each parameter in the definition.
+        where: the definition's file.
+
+    Raises:
+        ConfigError: with the file, and the line of the wrong parameter.
+    """
+    tasks: dict[str, Task] = {}
+    for values in trials:
+        try:
+            task = composer.task(values)
+        except XlaSweepsError as error:
+            raise ConfigError(f"{_location(error, values, lines, where)}: {error}") from error
+        tasks.setdefault(task.key, task)
+    return list(tasks.values())
+
+
+def _location(
+    error: XlaSweepsError, values: Mapping[str, Any], lines: Mapping[str, int], where: str
+) -> str:
+    """The file, and the line of the parameter that the error names."""
+    text = str(error)
+    named = [
+        key
+        for key in values
+        if f"{key}=" in text
+        or f"{key}." in text
+        or f"'{values[key]}'" in text
+        or f"'{key}'" in text
+    ]
+    line = next((lines[key] for key in named if key in lines), None)
+    return where if line is None else f"{where}:{line}"

@@ -1,0 +1,207 @@
+"""Run what is left of a sweep on a launcher: submit, collect, try again, stop.
+
+All decisions follow from the records, so that nothing is lost when the driver dies: the same
+command resumes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import queue
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+from xla_sweeps.schema.overrides import key_of, keys_of
+from xla_sweeps.schema.record import Record
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.backlog import Backlog
+from xla_sweeps.sweeps.compose import Task
+from xla_sweeps.sweeps.launchers import Launcher, Screen
+from xla_sweeps.sweeps.launchers.job import Ended, Job
+from xla_sweeps.sweeps.outcomes import LOCKED_WAIT_S, Collector, Judge, Outcome, Run, settled
+from xla_sweeps.sweeps.progress import Progress
+from xla_sweeps.system.process import StopSignals
+
+POLL_S = 0.25
+
+
+class Driver:
+    """Run tasks until none wants a replicate.
+
+    Args:
+        launcher: runs the jobs.
+        store: keeps the records.
+        screen: shows progress.
+        extra: overrides that every job gets besides its own (`tracker.group=…`).
+        logs: folder for the jobs' output.
+        backlog: keeps the tasks; default: one without anchors and further tasks.
+        costs: seconds that a replicate of a model took before, by model.
+        record_death: records that a trial's process died, where the device is known.
+        rematch: reads a task's records again, where its trial ids are not known.
+    """
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        store: Store,
+        screen: Screen,
+        *,
+        extra: Sequence[str],
+        logs: Path,
+        backlog: Backlog | None = None,
+        costs: Mapping[str, float] | None = None,
+        record_death: Callable[[Task, str], Record] | None = None,
+        rematch: Callable[[Task], None] | None = None,
+    ) -> None:
+        self._launcher, self._store, self._screen = launcher, store, screen
+        self._backlog = backlog or Backlog()
+        self._collector = Collector(store, screen.warn)
+        self._judge = Judge(
+            self._backlog,
+            launcher,
+            warn=screen.warn,
+            is_clear=self._collector.is_clear,
+            record_death=record_death,
+            rematch=rematch,
+        )
+        self._progress = Progress(screen, launcher, self._backlog, self._judge, costs or {})
+        self._extra, self._logs = tuple(extra), logs
+        self._numbers = itertools.count(1)
+        self._running: dict[Future[Ended], Run] = {}
+        self._ended: queue.Queue[Future[Ended]] = queue.Queue()
+        self._unsaved: list[Run] = []
+        """Runs that ended while the store was full."""
+        self._stop = StopSignals()
+        self._asked = False
+
+    def run(self, tasks: Iterable[Task]) -> Outcome:
+        """Run the tasks that want a replicate; returns when none does, or when it was stopped."""
+        self._backlog.extend(list(tasks))
+        sys.audit("xla_sweeps.plan.loaded")
+        with self._stop:
+            try:
+                while self._goes_on():
+                    if self._stopping:
+                        self._ask_to_stop()
+                    else:
+                        self._submit_ready()
+                    self._progress.show(self._running)
+                    self._collect_ended(wait_s=POLL_S)
+                self._collect_ended(wait_s=0.0)
+                for run in self._unsaved:
+                    slot = run.ended.slot
+                    self._screen.warn(f"could not save results from {slot}; rerun the sweep")
+                self._progress.report(self._running)
+            finally:
+                self._launcher.close()
+        return Outcome(
+            counts=self._progress.counts(),
+            signal_number=self._stop.number,
+            broken=self._judge.broken,
+            left=tuple(task for task in self._backlog.tasks if task.wanted),
+            gave_up={key: why for key, (_, why) in self._judge.gave_up.items()},
+        )
+
+    @property
+    def _stopping(self) -> bool:
+        return bool(self._stop.number or self._judge.broken)
+
+    def _goes_on(self) -> bool:
+        if self._stop.kill:
+            return False  # closing the launcher kills what runs
+        if self._stopping:
+            return bool(self._running)
+        if self._running or self._unsaved or not self._backlog.empty:
+            return True
+        if self._backlog.anchors_owed:
+            self._backlog.call_anchors(self._launcher, now=time.monotonic())
+            return True
+        return False
+
+    def _ask_to_stop(self) -> None:
+        """Stop the jobs, once; not in the handler, which may interrupt the holder of a lock."""
+        if self._asked:
+            return
+        self._asked = True
+        self._launcher.stop(now=False)
+        if self._stop.number:
+            self._screen.warn(
+                "stopping: running trials are being saved; press Ctrl-C again to kill them"
+            )
+
+    def _submit_ready(self) -> None:
+        """Give every idle slot the first task that may run on it."""
+        free = self._launcher.free(None)
+        self._backlog.refill(free)
+        if not free or self._backlog.empty or self._unsaved or not self._collector.has_space():
+            return
+        ready = self._backlog.ready(self._launcher, self._is_running, now=time.monotonic())
+        with contextlib.closing(ready):
+            for task, slot in ready:
+                self._submit(task, slot)
+                if self._stop.number:
+                    break
+
+    def _submit(self, task: Task, slot: str | None) -> None:
+        """Start a task's next replicate, unless another process measures or has measured it."""
+        stored = task.stored(self._store)
+        if task.trial_ids:
+            task.seen &= stored  # the number of a record in quarantine is used again
+        if stored - task.seen and not self._backlog.is_anchor(task):
+            self._judge.learn(task, self._collector.load(task))
+            if not task.wanted:
+                self._backlog.finish(task)
+                return
+        if self._collector.is_held(task):
+            self._backlog.add_later(task, at=time.monotonic() + LOCKED_WAIT_S)
+            return
+        given = keys_of(task.words)
+        job = Job(
+            arguments=(*task.words, *(word for word in self._extra if key_of(word) not in given)),
+            known_records=max(len(stored), len(task.seen)),
+            accelerator=task.accelerator,
+            slot=slot,
+            silent_s=task.silent_s,
+            log=self._logs / f"{next(self._numbers):05d}-{os.getpid()}.log",
+        )
+        sys.audit("xla_sweeps.driver.submit")
+        future = self._launcher.submit(job)
+        self._running[future] = Run(task, job, stored, time.monotonic())
+        future.add_done_callback(self._ended.put)
+
+    def _is_running(self, task: Task) -> bool:
+        return any(run.task is task for run in self._running.values())
+
+    def _collect_ended(self, *, wait_s: float) -> None:
+        """Collect what is unsaved, and all jobs that have ended, after a wait for the first."""
+        unsaved, self._unsaved = self._unsaved, []
+        for run in unsaved:
+            self._collect(run)
+        with contextlib.suppress(queue.Empty):
+            self._collect(self._run_of(self._ended.get(timeout=wait_s)))
+            while True:
+                self._collect(self._run_of(self._ended.get_nowait()))
+
+    def _run_of(self, future: Future[Ended]) -> Run:
+        run = self._running.pop(future)
+        run.ended = future.result()
+        run.unsaved.extend(run.ended.records)
+        sys.audit("xla_sweeps.driver.ended")
+        return run
+
+    def _collect(self, run: Run) -> None:
+        """Store the records of a run that ended, and act on how it ended."""
+        new = self._collector.collect(run)
+        if new is None:
+            self._unsaved.append(run)
+            return
+        run.ended = settled(run.ended, new, stopping=self._stopping)
+        if not self._stop.number:
+            self._judge.watch(run.ended, new, now=time.monotonic())
+        word = self._judge.judge(run.task, run.ended, new)
+        self._progress.ended(run, word, new)

@@ -1,0 +1,229 @@
+"""Run a job: the command that a person would type, its log, and how it ended.
+
+Every launcher starts jobs with `start` and waits with `wait`, here or on a node of a cluster. `Job`
+and `Ended` are what travels there and back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from xla_sweeps.errors import BUG_CODE, LOCKED_CODE, USAGE_CODE
+from xla_sweeps.system.files import folder_in, tail
+from xla_sweeps.system.process import (
+    STOP_SIGNALS,
+    Assignment,
+    ends_within,
+    kill_tree,
+    python_command,
+    signal_group,
+    start_process,
+)
+from xla_sweeps.system.text import last_line_of
+from xla_sweeps.trial.failures import signal_name
+
+COMMAND = python_command("xla_sweeps")
+
+LOOK_S = 15.0
+"""Seconds between two checks whether a running job has written anything."""
+
+_TAIL_BYTES = 4096
+
+
+class End(StrEnum):
+    """End of a command."""
+
+    FINISHED = "finished"
+    """It ran to its end; its records hold the results."""
+    FAILED = "failed"
+    """It refused the request (exit code 2)."""
+    LOCKED = "locked"
+    """Another process measures the same trial, or has just done so (exit code 75)."""
+    STOPPED = "stopped"
+    """A signal asked it to stop, and it saved what it had."""
+    DIED = "died"
+    """It was killed or crashed."""
+    BROKEN = "broken"
+    """It could not start, stopped answering, or met an error of ours: nothing about the model."""
+    LOST = "lost"
+    """The node or the engine failed: nothing is known of the job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One command to run.
+
+    Attributes:
+        arguments: overrides, which follow the command.
+        log: file for its output.
+        known_records: number of records of the trial that the driver knows of.
+        accelerator: part of the name of the device that it needs, or None.
+        slot: name of the slot that it must run on, for a launcher that `targets` them; or None.
+        silent_s: seconds without a line in its log after which it is killed: all its stages time
+            out sooner. None: never.
+    """
+
+    arguments: tuple[str, ...]
+    log: Path
+    silent_s: float | None = None
+    known_records: int = 0
+    accelerator: str | None = None
+    slot: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """End of a job.
+
+    Attributes:
+        slot: the slot that it ran on.
+        detail: one line on what went wrong, or "".
+        records: its records, where it had no access to the results folder.
+        paths: its records' paths in the results folder, where only the job knows them.
+        output: the content of its log, where that was written elsewhere.
+    """
+
+    how: End
+    slot: str = ""
+    detail: str = ""
+    records: tuple[bytes, ...] = ()
+    paths: tuple[str, ...] = ()
+    output: str = ""
+
+
+def start(
+    job: Job,
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    assignment: Assignment | None = None,
+    cores: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a job, with its output appended to its log.
+
+    Args:
+        job: to be started.
+        command: what its arguments follow.
+        environment: the complete environment, without the assignment.
+        assignment: what the trial is told; default: to measure one replicate, without the records
+            that this very job made before it was preempted.
+        cores: numbers of the cores that it may use; empty for all.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    make_log_folder(job.log)
+    assignment = assignment or Assignment(
+        parent=os.getpid(),
+        known_records=job.known_records + len(_recorded(job)),
+        recorded=str(_recorded_file(job)),
+    )
+    with job.log.open("ab") as output:
+        return start_process(
+            [*command, *job.arguments],
+            output=output,
+            environment={**environment, **assignment.environment()},
+            cores=cores,
+        )
+
+
+def wait(
+    process: subprocess.Popen[bytes],
+    job: Job,
+    *,
+    every_s: float = LOOK_S,
+    look: Callable[[], object] = lambda: None,
+) -> int:
+    """Wait for a job and kill what it left behind; returns its exit code.
+
+    Its measuring process has deadlines. This one is for the command that watches them: a job that
+    hangs is killed, its log says so, and `BUG_CODE` is returned.
+
+    Args:
+        process: the job's, leader of its group.
+        job: names the log, and how long it may be silent.
+        every_s: seconds between two calls of `look`.
+        look: called while the job runs, for instance to stop it.
+    """
+    silent_s = math.inf if job.silent_s is None else job.silent_s
+    size, since = -1, time.monotonic()
+    while not ends_within(process, min(every_s, silent_s / 2)):
+        look()
+        before, size = size, _size(job.log)
+        if size != before:
+            since = time.monotonic()
+        if time.monotonic() > since + silent_s:
+            kill_tree(process.pid)
+            process.wait()
+            with contextlib.suppress(OSError), job.log.open("a", encoding="utf-8") as output:
+                output.write(f"\nhung: not a line for {silent_s:.0f} s; killed\n")
+            return BUG_CODE
+    signal_group(process.pid, signal.SIGKILL)
+    return process.wait()
+
+
+def _size(log: Path) -> int:
+    with contextlib.suppress(OSError):
+        return log.stat().st_size
+    return -1
+
+
+def ended_with(exit_code: int, job: Job, *, slot: str) -> Ended:
+    """The end of a job on a slot, from its exit code, its log and the records that it made."""
+    return Ended(
+        how=end_of(exit_code),
+        slot=slot,
+        detail=_reason(exit_code, last_line_of(tail(job.log, limit=_TAIL_BYTES))),
+        paths=_recorded(job),
+    )
+
+
+def _recorded_file(job: Job) -> Path:
+    return job.log.with_suffix(".records")
+
+
+def _recorded(job: Job) -> tuple[str, ...]:
+    """The paths of the records that a job has made."""
+    with contextlib.suppress(OSError):
+        return tuple(filter(None, _recorded_file(job).read_text("utf-8").splitlines()))
+    return ()
+
+
+def end_of(exit_code: int) -> End:
+    """The end of `python -m xla_sweeps`, from its exit code."""
+    number = -exit_code if exit_code < 0 else exit_code - 128
+    if number in STOP_SIGNALS:
+        return End.STOPPED
+    return {
+        0: End.FINISHED,
+        1: End.FINISHED,
+        USAGE_CODE: End.FAILED,
+        LOCKED_CODE: End.LOCKED,
+        BUG_CODE: End.BROKEN,
+    }.get(exit_code, End.DIED)
+
+
+def _reason(exit_code: int, said: str) -> str:
+    """One line on why a command did not exit with 0, from its last line of output."""
+    if not exit_code or (exit_code == USAGE_CODE and said):
+        return said if exit_code else ""
+    name = signal_name(-(exit_code - 128) if exit_code > 128 else exit_code)
+    return f"{name}: {said}" if said else name
+
+
+def make_log_folder(log: Path) -> None:
+    """Make the folder of a job's log, `logs/sweeps/NAME` of a results folder.
+
+    Raises:
+        OSError: it cannot be made, or a part of it is a link.
+    """
+    folder_in(log.parents[3], *log.parts[-4:-1])

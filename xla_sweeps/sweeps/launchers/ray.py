@@ -1,0 +1,313 @@
+"""Run jobs on a Ray cluster: a task each, with a device of its own, whose records are copied back.
+
+Ray never tries again (`max_retries=0`): the driver decides that. Needs the extra `ray`, and the
+same versions of Python, Ray and this package on every node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
+from xla_sweeps.sweeps.launchers import QUEUE_LIMIT, Launcher, LauncherRequest
+from xla_sweeps.sweeps.launchers.job import (
+    End,
+    Ended,
+    Job,
+    ended_with,
+    make_log_folder,
+    start,
+    wait,
+)
+from xla_sweeps.system.devices import cores_of_one
+from xla_sweeps.system.process import Assignment
+
+CONNECT_S = 10.0
+
+ASK_S, ANSWER_S = 1.0, 1.0
+
+LOG_LIMIT = 256 * 1024
+
+
+class RayLauncher(Launcher):
+    """Submit jobs to a cluster.
+
+    Without an `address` it starts one on this machine; `auto` joins the one that runs here.
+    """
+
+    name = "ray"
+
+    def __init__(self, request: LauncherRequest) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise ConfigError(
+                f"--launcher ray needs Ray; install it: {how_to_install('ray')}"
+            ) from None
+        address = request.options.get("address")
+        _require_listening(address)
+        self._ray, self._warn, self._command = ray, request.warn, list(request.command)
+        self._queue_limit: int = request.options.get("slots", QUEUE_LIMIT)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            ray.init(
+                address=address,
+                job_config=_no_current_folder(ray.job_config.JobConfig()),
+                include_dashboard=False if address is None else None,
+                log_to_driver=False,
+                logging_level="ERROR",
+                ignore_reinit_error=True,
+            )
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise XlaSweepsError(
+                f"--address={address}: no Ray cluster answers: {str(error).splitlines()[0]}"
+            ) from error
+        self._owned = address is None
+        self._jobs: dict[Future[Ended], tuple[Any, str]] = {}
+        self._warned: set[str] = set()
+        self._stopping = self._closed = False
+        self._slot_by_key: dict[str, str] = {}
+        self._asked = 0.0
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=True
+        )
+        self._notes = (
+            ray.remote(num_cpus=0, max_restarts=-1)(_Notes)
+            .options(scheduling_strategy=here)
+            .remote()
+        )
+
+    def slots(self) -> list[str]:
+        """The nodes that are up."""
+        return [f"{node['NodeManagerHostname']}:{node['NodeID'][:6]}" for node in self._nodes()]
+
+    def free(self, accelerator: str | None, slot: str | None = None) -> int:
+        """The number of further jobs that may be queued."""
+        if self._stopping:
+            return 0
+        if (
+            accelerator is not None
+            and accelerator not in self._warned
+            and not any(_offers(node, accelerator) for node in self._nodes())
+        ):
+            self._warned.add(accelerator)
+            self._warn(f"no node of the cluster has an {accelerator} yet; its trials wait")
+        return max(0, self._queue_limit - len(self._jobs))
+
+    def submit(self, job: Job) -> Future[Ended]:
+        """Queue a job as a task with one GPU where the cluster has any, else all CPUs of a node."""
+        task = self._ray.remote(max_calls=1, max_retries=0, **self._resources(job))(run_job)
+        key = f"{id(job)}-{job.log.name}"
+        ref = task.remote(job, self._command, key, self._notes)
+        future: Future[Ended] = Future()
+        self._jobs[future] = (ref, key)
+        ref.future().add_done_callback(lambda done: self._finish(future, job, done))
+        return future
+
+    def slot_of(self, future: Future[Ended]) -> str:
+        """The node that the job runs on."""
+        entry = self._jobs.get(future)
+        if entry is None:
+            return ""
+        if time.monotonic() > self._asked + ASK_S:
+            self._ask()
+        return self._slot_by_key.get(entry[1], "")
+
+    def _ask(self) -> None:
+        """Ask which node each job runs on; without an answer, what was known before still holds."""
+        self._asked = time.monotonic()
+        with contextlib.suppress(Exception):
+            self._slot_by_key = self._ray.get(self._notes.slots.remote(), timeout=ANSWER_S)
+
+    def stop(self, *, now: bool) -> None:
+        """Cancel the jobs that wait; those that run may save and end, or are killed."""
+        self._stopping = True
+        if self._jobs and not now:
+            self._ask()
+        for ref, key in list(self._jobs.values()):
+            with contextlib.suppress(Exception):
+                if key in self._slot_by_key and not now:
+                    self._notes.stop.remote(key)
+                else:
+                    self._ray.cancel(ref, force=True)
+
+    def close(self) -> None:
+        """Cancel everything and leave the cluster; end it where this launcher started it."""
+        if self._closed:
+            return  # after leaving it, any call of Ray would start a cluster here
+        self._closed = True
+        self.stop(now=True)
+        self._ray.shutdown()
+
+    def _resources(self, job: Job) -> dict[str, Any]:
+        chosen = {} if job.accelerator is None else {"accelerator_type": job.accelerator}
+        nodes = [node for node in self._nodes() if _offers(node, job.accelerator)]
+        if any(node["Resources"].get("GPU") for node in nodes):
+            return {"num_gpus": 1, "num_cpus": 1, **chosen}
+        cores = [int(node["Resources"]["CPU"]) for node in nodes if node["Resources"].get("CPU")]
+        return {"num_cpus": min(cores, default=1), "num_gpus": 0, **chosen}
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        return [
+            node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")
+        ]
+
+    def _finish(self, future: Future[Ended], job: Job, done: Any) -> None:
+        """Report how a task ended; its log and its records are copied back."""
+        try:
+            ended = done.result()
+            keep_log(ended.output, job.log)
+        except BaseException as error:  # whatever the engine raises for a job that it lost
+            cancelled = self._stopping or type(error).__name__ in (
+                "CancelledError",
+                "TaskCancelledError",
+            )
+            first = next(iter(str(error).strip().splitlines()), "")
+            detail = f"{type(error).__name__}: {first}"
+            ended = Ended(how=End.STOPPED if cancelled else End.LOST, detail=detail)
+        _, key = self._jobs.pop(future)
+        with contextlib.suppress(Exception):
+            self._notes.ended.remote(key)
+        future.set_result(ended)
+
+
+class _Notes:
+    """An actor that knows which node each job runs on and which jobs are to stop; strings only."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, str] = {}
+        self._stopped: set[str] = set()
+
+    def started(self, key: str, slot: str) -> None:
+        self._slots[key] = slot
+
+    def slots(self) -> dict[str, str]:
+        return self._slots
+
+    def ended(self, key: str) -> None:
+        self._slots.pop(key, None)
+
+    def stop(self, key: str) -> None:
+        self._stopped.add(key)
+
+    def is_stopped(self, key: str) -> bool:
+        return key in self._stopped
+
+
+class _Fixed(list[str]):
+    def extend(self, values: Iterable[str]) -> None:
+        pass
+
+
+def _no_current_folder(config: Any) -> Any:
+    """Keep the driver's current folder off the workers' `sys.path`.
+
+    Uses a private attribute of Ray's, tried on 2.60.0; it has no switch for this.
+    """
+    config._py_driver_sys_path = _Fixed()
+    return config
+
+
+def keep_log(output: str, log: Path) -> None:
+    """Keep a job's output that came back from its node, where that is possible."""
+    with contextlib.suppress(OSError):
+        make_log_folder(log)
+        log.write_text(output, encoding="utf-8")
+
+
+def run_job(job: Job, command: Sequence[str], key: str, notes: Any) -> Ended:
+    """Run one job on a node, with a results folder of its own, whose records are copied back."""
+    import ray
+
+    node = f"{socket.gethostname()}:{ray.get_runtime_context().get_node_id()[:6]}"
+    with contextlib.suppress(Exception):
+        ray.get(notes.started.remote(key, node), timeout=10)
+    with tempfile.TemporaryDirectory(prefix="xla_sweeps-") as folder:
+        results = Path(folder) / "results"
+        arguments = (*_elsewhere(job.arguments), f"results_dir={results}")
+        job = replace(job, arguments=arguments, log=results / "logs" / "sweeps" / "ray" / "job.log")
+        variables = {**given_variables(), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as Ray numbers them
+        cores: tuple[int, ...] = ()
+        with contextlib.suppress(XlaSweepsError):
+            cores = cores_of_one(variables)
+        process = start(
+            job,
+            command,
+            environment=variables,
+            assignment=Assignment(parent=os.getpid()),
+            cores=cores,
+        )
+
+        def stop_if_asked() -> None:
+            with contextlib.suppress(Exception):
+                if ray.get(notes.is_stopped.remote(key), timeout=10):
+                    process.terminate()
+
+        code = wait(process, job, every_s=1.0, look=stop_if_asked)
+        records = sorted((results / "records").glob("*/*.json"))
+        return replace(
+            ended_with(code, job, slot=node),
+            records=tuple(path.read_bytes() for path in records),
+            output=_output(job.log, results / "logs"),
+        )
+
+
+def _elsewhere(arguments: Sequence[str]) -> list[str]:
+    """A job's arguments for a node: no results folder, and no tracker unless one is asked for.
+
+    `push` makes the run from the record, where the sweep runs.
+    """
+    kept = [word for word in arguments if not word.startswith("results_dir=")]
+    tracked = any(word.startswith("tracker=") for word in kept)
+    return kept if tracked else [*kept, "tracker=none"]
+
+
+def _output(log: Path, folder: Path) -> str:
+    """A job's output and the other logs in a folder; the middle is cut out where it is long."""
+    text = log.read_text("utf-8", "replace") + "".join(
+        f"\n--- {path.name}\n{path.read_text('utf-8', 'replace')}"
+        for path in folder.rglob("*.log")
+        if path != log
+    )
+    half = LOG_LIMIT // 2
+    return text if len(text) <= LOG_LIMIT else f"{text[:half]}\n[... cut ...]\n{text[-half:]}"
+
+
+def given_variables() -> dict[str, str]:
+    """A node's variables, without the number of threads that Ray sets where nobody did.
+
+    It is the number of the task's CPUs, one where it has a GPU, and would be part of the trial's
+    identity. Ray sets it in the running worker; /proc has the variables that the worker began with.
+    """
+    began = Path("/proc/self/environ").read_bytes().split(b"\0")
+    given = any(variable.startswith(b"OMP_NUM_THREADS=") for variable in began)
+    return {name: value for name, value in os.environ.items() if given or name != "OMP_NUM_THREADS"}
+
+
+def _require_listening(address: str | None) -> None:
+    """Find out in seconds whether anything listens; Ray itself tries for minutes.
+
+    Raises:
+        XlaSweepsError: nothing does.
+    """
+    host, _, port = (address or "").rpartition(":")
+    if "/" in host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise XlaSweepsError(f"--address={address}: no Ray cluster answers: {reason}") from error
+
+
+def _offers(node: dict[str, Any], accelerator: str | None) -> bool:
+    return accelerator is None or f"accelerator_type:{accelerator}" in node["Resources"]

@@ -1,0 +1,360 @@
+"""Run jobs on a Slurm cluster from a login node: arrays of commands, over a shared file system.
+
+Each task of an array runs `slurm_task`, which writes a file about every job that ended; this side
+submits, polls and reads those files. Needs no accounting database and no network; submitted jobs go
+on without this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.store.store import folder_below
+from xla_sweeps.sweeps.launchers import QUEUE_LIMIT, Launcher, LauncherRequest
+from xla_sweeps.sweeps.launchers.job import End, Ended, Job
+from xla_sweeps.sweeps.launchers.slurm_task import ListedJob
+from xla_sweeps.system.process import python_command
+from xla_sweeps.system.text import last_line_of
+
+POLL_S = 1.0
+
+MAX_ARRAY = 1000
+
+GONE_POLLS = 5
+"""Polls in a row without the task in the queue and without its file before it counts as lost."""
+
+DEFAULTS = {
+    **{"signal": "B:USR1@120", "ntasks": "1", "job-name": "xla-sweeps"},
+    **{"cpus-per-task": "8", "mem": "16G"},
+}
+"""Options of sbatch; many sites give a task that asks for nothing one core and little memory.
+
+No time: a job that asks for more than its partition allows waits forever, and partitions have a
+default.
+"""
+
+_OPTION = re.compile(r"[a-z][a-z-]*")
+
+_PASSING = re.compile(r"unable to contact|timed out|did not answer|temporar", re.IGNORECASE)
+"""Messages of sbatch after which it is worth trying again."""
+
+_SUBMITTED = re.compile(r"^(\d+)", re.MULTILINE)
+
+
+@dataclass(eq=False)
+class _Submitted:
+    """A job in the queue.
+
+    Attributes:
+        end: the file that says how it ended.
+        task: `ARRAY_INDEX`, once it was submitted.
+    """
+
+    future: Future[Ended]
+    job: Job
+    end: Path
+    task: str = ""
+    node: str = ""
+    missed: int = 0
+
+
+class SlurmLauncher(Launcher):
+    """Submit jobs with `sbatch`.
+
+    The results folder is on a file system that login node and nodes share: scripts and end files
+    are written below it. The option `slurm` holds sbatch's options by long name; `{accelerator}` in
+    a value is replaced by the job's, `none` removes an option.
+    """
+
+    name = "slurm"
+
+    def __init__(self, request: LauncherRequest) -> None:
+        self._warn, self._command = request.warn, list(request.command)
+        self._options: dict[str, str] = dict(request.options.get("slurm", ()))
+        self._chunk: int = request.options.get("chunk", 1)
+        self._queue_limit: int = request.options.get("slots", QUEUE_LIMIT)
+        for tool in ("sbatch", "squeue", "scancel"):
+            if shutil.which(tool) is None:
+                raise ConfigError(
+                    f"--launcher slurm: {tool} not found; run this on a login node of the cluster"
+                )
+        _check(self._options)
+        stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
+        parent = folder_below(request.results_dir.resolve(), "slurm")
+        self._folder = parent / f"{stamp}-{os.getpid()}"
+        self._folder.mkdir()
+        self._lock = threading.Lock()
+        self._waiting: list[_Submitted] = []
+        self._jobs: dict[Future[Ended], _Submitted] = {}
+        self._count = 0
+        self._stopping = False
+        self._closed = threading.Event()
+        self._poller = threading.Thread(target=self._poll, name="slurm", daemon=True)
+        self._poller.start()
+
+    @classmethod
+    def preview(cls, options: Mapping[str, Any], *, jobs: int, results_dir: Path) -> str:
+        """The batch script of the jobs that do not name an accelerator."""
+        chosen: dict[str, str] = dict(options.get("slurm", ()))
+        _check(chosen)
+        folder = results_dir.resolve() / "slurm" / "TIME-PID"
+        tasks = min(MAX_ARRAY, -(-jobs // int(options.get("chunk", 1))))
+        listed = folder / "000001.jobs.json"
+        return script_of(chosen, accelerator=None, tasks=tasks, jobs=listed, output=folder)
+
+    def slots(self) -> list[str]:
+        """The nodes that jobs run on now."""
+        return sorted({submitted.node for submitted in self._items() if submitted.node})
+
+    def free(self, accelerator: str | None, slot: str | None = None) -> int:
+        """The number of further jobs that may be queued."""
+        return 0 if self._stopping else max(0, self._queue_limit - len(self._jobs))
+
+    def submit(self, job: Job) -> Future[Ended]:
+        """Queue a job; jobs that come close together share an array."""
+        future: Future[Ended] = Future()
+        with self._lock:
+            self._count += 1
+            submitted = _Submitted(future, job, self._folder / f"{self._count:06d}.end.json")
+            self._waiting.append(submitted)
+            self._jobs[future] = submitted
+        return future
+
+    def slot_of(self, future: Future[Ended]) -> str:
+        """The node that the job runs on."""
+        submitted = self._jobs.get(future)
+        return submitted.node if submitted else ""
+
+    def stop(self, *, now: bool) -> None:
+        """Cancel all tasks: those that run save what they have within Slurm's KillWait.
+
+        `now` kills them.
+        """
+        self._stopping = True
+        for submitted in self._take_waiting():
+            self._end(submitted, Ended(how=End.STOPPED))
+        if arrays := _arrays(self._items()):
+            _slurm(["scancel", "--state=PENDING", *arrays])
+            _slurm(["scancel", "--batch", f"--signal={'KILL' if now else 'TERM'}", *arrays])
+
+    def close(self) -> None:
+        """Cancel the jobs that are left, and stop polling."""
+        if self._items():
+            self.stop(now=True)
+            if arrays := _arrays(self._items()):
+                _slurm(["scancel", *arrays])
+        self._closed.set()
+        self._poller.join(10)
+
+    def _items(self) -> list[_Submitted]:
+        """The jobs that have not ended, as they are now: two threads add and remove them."""
+        with self._lock:
+            return list(self._jobs.values())
+
+    def _take_waiting(self) -> list[_Submitted]:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def _poll(self) -> None:
+        """Submit and poll, until closed.
+
+        No error ends it, since the driver waits for what only this thread reports.
+        """
+        warned = ""
+        while not self._closed.wait(POLL_S):
+            try:
+                self._flush()
+                self._review()
+            except Exception as error:
+                if warned != (warned := f"{type(error).__name__}: {error}"):
+                    self._warn(f"cannot follow Slurm's queue at the moment: {warned}")
+
+    def _flush(self) -> None:
+        """Submit what is waiting, an array for each accelerator."""
+        groups: dict[str | None, list[_Submitted]] = {}
+        for submitted in self._take_waiting():
+            groups.setdefault(submitted.job.accelerator, []).append(submitted)
+        for accelerator, items in groups.items():
+            size = MAX_ARRAY * self._chunk
+            for first in range(0, len(items), size):
+                self._try_to_submit(items[first : first + size], accelerator)
+
+    def _try_to_submit(self, jobs: Sequence[_Submitted], accelerator: str | None) -> None:
+        """Submit an array.
+
+        Where that fails its jobs end, to be submitted again unless Slurm refused them.
+        """
+        try:
+            why = self._submit_array(jobs, accelerator)
+        except Exception as error:  # a full disk, a file system that is away
+            how, why = End.LOST, f"cannot submit: {error}"
+        else:
+            how = End.LOST if _PASSING.search(why) else End.FAILED
+        for submitted in jobs if why else ():
+            self._end(submitted, Ended(how=how, detail=why))
+
+    def _submit_array(self, waiting: Sequence[_Submitted], accelerator: str | None) -> str:
+        """Write the jobs and the script, and submit it; returns why Slurm rejected it, or ""."""
+        chunks = [
+            waiting[first : first + self._chunk] for first in range(0, len(waiting), self._chunk)
+        ]
+        listed = self._folder / f"{waiting[0].end.name.partition('.')[0]}.jobs.json"
+        jobs = [
+            [ListedJob(self._command, queued.job, queued.end) for queued in chunk]
+            for chunk in chunks
+        ]
+        listed.write_bytes(msgspec.json.encode(jobs, enc_hook=str))  # a Path as text
+        script = listed.with_suffix(".sh")
+        script.write_text(
+            script_of(
+                self._options,
+                accelerator=accelerator,
+                tasks=len(chunks),
+                jobs=listed,
+                output=self._folder,
+            ),
+            encoding="utf-8",
+        )
+        done = _slurm(["sbatch", "--parsable", str(script)])
+        submitted = _SUBMITTED.search(done.stdout)
+        if done.returncode or not submitted:
+            return (
+                last_line_of(done.stderr or done.stdout) or "sbatch rejected the array (no message)"
+            )
+        for index, chunk in enumerate(chunks):
+            for queued in chunk:
+                queued.task = f"{submitted[1]}_{index}"
+        if self._stopping:  # too late to have been cancelled with the others
+            _slurm(["scancel", submitted[1]])
+        return ""
+
+    def _review(self) -> None:
+        """Find the jobs that ended, and those that vanished from the queue."""
+        jobs = [submitted for submitted in self._items() if submitted.task]
+        for submitted in jobs:
+            self._has_ended(submitted)
+        left = [submitted for submitted in jobs if submitted.future in self._jobs]
+        if not left:
+            return
+        nodes = _queue(_arrays(left))
+        if nodes is None:
+            return
+        for submitted in left:
+            submitted.node = nodes.get(submitted.task, "")
+            submitted.missed = 0 if submitted.task in nodes else submitted.missed + 1
+            if submitted.missed >= GONE_POLLS and not self._has_ended(submitted):
+                how = End.STOPPED if self._stopping else End.LOST
+                detail = f"task {submitted.task} vanished from the queue without a result file"
+                self._end(submitted, Ended(how=how, detail=detail))
+
+    def _has_ended(self, submitted: _Submitted) -> bool:
+        """True if the job has ended; its end is then reported."""
+        with contextlib.suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
+            self._end(submitted, msgspec.json.decode(submitted.end.read_bytes(), type=Ended))
+            return True
+        return False
+
+    def _end(self, submitted: _Submitted, ended: Ended) -> None:
+        with self._lock:
+            pending = self._jobs.pop(submitted.future, None)
+        if pending is not None:
+            submitted.future.set_result(ended)
+
+
+def _check(options: Mapping[str, str]) -> None:
+    """Refuse what is no option of sbatch.
+
+    Raises:
+        ConfigError: with what is expected.
+    """
+    for key, value in options.items():
+        if not _OPTION.fullmatch(key):
+            raise ConfigError(
+                f"--slurm {key}=…: expected a long option of sbatch, as in partition=gpu"
+            )
+        if not value.isprintable():
+            raise ConfigError(f"--slurm {key}={value!r}: holds a control character; remove it")
+
+
+def script_of(
+    options: Mapping[str, str], *, accelerator: str | None, tasks: int, jobs: Path, output: Path
+) -> str:
+    """The batch script of an array; it holds no secret.
+
+    Args:
+        options: of sbatch, by long name; of `array` only `%N`, the most tasks at once.
+        accelerator: replaces `{accelerator}` in their values.
+        tasks: number of tasks in the array.
+        jobs: the file that lists them.
+        output: folder for the output of the tasks.
+
+    Raises:
+        ValueError: a value would leave its line.
+    """
+    gres = "gpu:{accelerator}:1" if accelerator else "gpu:1"
+    chosen = {
+        "gres": gres,
+        **DEFAULTS,
+        **options,
+        "array": "".join([f"0-{tasks - 1}", *options.get("array", "").partition("%")[1:]]),
+        "output": str(output / "%A_%a.out"),
+        "open-mode": "append",
+    }
+    kind = (accelerator or "").lower()
+    for value in (kind, *chosen.values()):
+        if not value.isprintable():
+            raise ValueError(f"{value!r} holds a control character")
+    lines = [
+        f"#SBATCH --{key}={shlex.quote(value.replace('{accelerator}', kind))}"
+        for key, value in chosen.items()
+        if value != "none"
+    ]
+    command = python_command("xla_sweeps.sweeps.launchers.slurm_task", str(jobs))
+    return "\n".join(
+        ["#!/bin/bash", *lines, "#SBATCH --requeue", f"exec {shlex.join(command)}", ""]
+    )
+
+
+def _arrays(jobs: Sequence[_Submitted]) -> list[str]:
+    """The ids of the arrays of the jobs that were submitted."""
+    return sorted({job.task.partition("_")[0] for job in jobs if job.task})
+
+
+def _queue(arrays: Sequence[str]) -> dict[str, str] | None:
+    """Node by task, for the queued tasks of these arrays; None where Slurm does not answer."""
+    done = _slurm(
+        ["squeue", "--noheader", "--array", "--format=%i %N", f"--jobs={','.join(arrays)}"]
+    )
+    if done.returncode:
+        return {} if "Invalid job id" in done.stderr else None
+    words = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line.strip()]
+    return {parts[0]: parts[1] if len(parts) > 1 else "" for parts in words}
+
+
+def _slurm(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(
+            command, 1, "", f"{command[0]} did not answer within 60 s"
+        )
+    except OSError as error:
+        return subprocess.CompletedProcess(
+            command, 127, "", f"cannot start {command[0]}: {error.strerror}"
+        )

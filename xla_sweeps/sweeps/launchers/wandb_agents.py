@@ -1,0 +1,281 @@
+"""Create a sweep on a W&B server, and run one real `wandb agent` on every slot.
+
+What is special about the agent: it counts only positive exit codes as failures, exits 0 when it
+gives up, starts whatever `python` is first on PATH, and leaves its child behind unless signals are
+forwarded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from xla_sweeps.config.foreign import may_set
+from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.schema.overrides import overrides
+from xla_sweeps.store.store import folder_below
+from xla_sweeps.sweeps.definition import load_sweep
+from xla_sweeps.sweeps.launchers import Screen
+from xla_sweeps.sweeps.launchers.slots import Slot, job_environment
+from xla_sweeps.system.files import replace_whole
+from xla_sweeps.system.process import (
+    Assignment,
+    StopSignals,
+    kill_tree,
+    python_command,
+    signal_process,
+    start_process,
+)
+from xla_sweeps.system.text import file_name, last_line_of
+
+STAGGER_S = 2.0
+
+TERM_TIMEOUT_S = 60
+
+KILL_GRACE_S = 75.0
+
+MAX_FAILED = 20
+
+_PROGRAM = ["${env}", "${interpreter}", "-P", "-m", "xla_sweeps"]
+
+_EARLY_PROGRAM = ["${env}", "${interpreter}", "-m", "xla_sweeps"]
+
+_ARGUMENTS = "${args_json}"
+
+COMMAND = [*_PROGRAM, _ARGUMENTS]
+
+_ALLOWED = (
+    "agents would run it on every machine: remove it, or write "
+    f"{COMMAND} and key=value words that a file may set"
+)
+
+PATH_PATTERN = re.compile(r"[\w.-]+/[\w. -]+/[\w-]+")
+
+_CREATED = re.compile(r"wandb agent '?([^'\s\x1b]+/[^'\x1b]+?/[\w-]+)")
+
+_GAVE_UP = "consecutive failed runs"
+
+SHIM = """#!/usr/bin/env bash
+# The interpreter that the agent starts, in the folder that we were in. A child that a signal killed
+# becomes an exit code above 128, which it counts.
+cd {folder} || exit
+{python} -P "$@" &
+child=$!
+trap 'kill -TERM $child 2>/dev/null' TERM
+trap 'kill -INT $child 2>/dev/null' INT
+while true; do
+  wait $child
+  code=$?
+  kill -0 $child 2>/dev/null || exit $code
+done
+"""
+
+
+@dataclass(eq=False)
+class _Agent:
+    slot: Slot
+    process: subprocess.Popen[bytes]
+    log: Path
+
+
+def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
+    """Create a sweep on the W&B server; returns `ENTITY/PROJECT/ID`.
+
+    Args:
+        path: the definition.
+        values: overrides of the command line, which become constant parameters.
+        results_dir: the definition as it was sent is kept below it.
+
+    Raises:
+        XlaSweepsError: the definition has a command of its own, or the server refused.
+    """
+    document = _definition(path, values)
+    folder = folder_below(results_dir.resolve(), "logs", "sweeps")
+    written = folder / f"{file_name(document['name'])}-{os.getpid()}.yaml"
+    replace_whole(written, yaml.safe_dump(document, sort_keys=False).encode())
+    chosen = {
+        key: values.get(f"tracker.{key}") or document.get(key) or os.environ.get(variable)
+        for key, variable in (("project", "WANDB_PROJECT"), ("entity", "WANDB_ENTITY"))
+    }
+    chosen["project"] = chosen["project"] or "xla-sweeps"
+    words = [word for key, name in chosen.items() if name for word in (f"--{key}", str(name))]
+    command = python_command("wandb", "sweep", *words, str(written))
+    try:
+        with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as empty:  # see `_start`
+            done = subprocess.run(
+                command, cwd=empty, capture_output=True, text=True, timeout=120, check=False
+            )
+    except subprocess.TimeoutExpired:
+        raise XlaSweepsError(
+            "the W&B server did not answer within 120 s; nothing was started"
+        ) from None
+    created = _CREATED.search(done.stdout + done.stderr)
+    if done.returncode or not created:
+        message = last_line_of(done.stderr or done.stdout)
+        raise XlaSweepsError(f"the W&B server rejected the sweep: {message or '(no message)'}")
+    sweep = created[1].strip()
+    return sweep if sweep.count("/") == 2 else f"{chosen['entity'] or ''}/{sweep}"
+
+
+def run(
+    path: str,
+    *,
+    slots: Sequence[Slot],
+    results_dir: Path,
+    screen: Screen,
+    places: Assignment | None = None,
+    max_failed: int = MAX_FAILED,
+) -> int:
+    """One agent on each device until the sweep has no more trials; exit code 1 where one gave up.
+
+    Args:
+        path: `ENTITY/PROJECT/ID`.
+        slots: the devices of this machine.
+        results_dir: the agents' logs and W&B's files are written below it.
+        screen: shows how the agents are doing.
+        places: folders that the trials use in place of those of the sweep; None: no others.
+        max_failed: trials in a row that may fail before an agent gives up.
+    """
+    agents_folder = folder_below(results_dir.resolve(), "logs", "agents")
+    folder = Path(tempfile.mkdtemp(prefix=f"{path.rpartition('/')[2]}-", dir=agents_folder))
+    shim = _shim(folder)
+    agents: list[_Agent] = []
+    with StopSignals() as stop:
+        try:
+            for slot in slots:
+                if stop.number:
+                    break
+                agent = _start(path, slot, folder, shim, places or Assignment(), max_failed)
+                agents.append(agent)
+                screen.running(slot.name, f"wandb agent {path}", agent.log)
+                if slot is not slots[-1]:
+                    time.sleep(STAGGER_S)
+            code = _wait(agents, screen, stop)
+        finally:
+            for agent in agents:
+                if agent.process.poll() is None:
+                    kill_tree(agent.process.pid)
+    return 128 + stop.number if stop.number else code
+
+
+def _start(
+    path: str, slot: Slot, folder: Path, shim: Path, places: Assignment, max_failed: int
+) -> _Agent:
+    """Start an agent in a new folder: W&B's client obeys a file wandb/settings where it starts."""
+    log = folder / f"{slot.name.replace(':', '')}.log"
+    environment = {
+        **job_environment(os.environ, slot),
+        **places.environment(),
+        "PATH": f"{shim}{os.pathsep}{os.environ.get('PATH', '')}",
+        "WANDB_DIR": str(folder),
+        "WANDB_AGENT_DISABLE_FLAPPING": "true",  # a model that does not compile is a result
+        "WANDB_AGENT_MAX_INITIAL_FAILURES": str(max_failed),
+        "WANDB_AGENT_KILL_DELAY": str(TERM_TIMEOUT_S),
+    }
+    command = python_command(
+        "wandb",
+        "agent",
+        "--forward-signals",
+        "--term-timeout",
+        str(TERM_TIMEOUT_S),
+        "--max-consecutive-failed-runs",
+        str(max_failed),
+        path,
+    )
+    with log.open("ab") as output:
+        process = start_process(
+            command, output=output, environment=environment, cores=slot.cores, folder=folder
+        )
+    return _Agent(slot, process, log)
+
+
+def _wait(agents: Sequence[_Agent], screen: Screen, stop: StopSignals) -> int:
+    """Wait for all agents, and stop them on a signal; 1 where one gave up or failed."""
+    code = 0
+    left = list(agents)
+    deadline: float | None = None
+    while left:
+        time.sleep(0.25)
+        if stop.number and deadline is None:
+            deadline = time.monotonic() + KILL_GRACE_S
+            for agent in left:
+                signal_process(agent.process.pid, signal.SIGTERM)  # it stops its own trial
+        if stop.kill or (deadline is not None and time.monotonic() > deadline):
+            for agent in left:
+                kill_tree(agent.process.pid)  # its trial has a process group of its own
+        for agent in [agent for agent in left if agent.process.poll() is not None]:
+            left.remove(agent)
+            text = agent.log.read_text("utf-8", "replace")
+            gave_up = _GAVE_UP in text
+            failed = gave_up or agent.process.returncode != 0
+            outcome = "gave up" if gave_up else "failed" if failed else "finished"
+            detail = f"{last_line_of(text)}  log={agent.log}" if failed else ""
+            screen.ended(agent.slot.name, "wandb agent", outcome, detail)
+            if failed and not stop.number:
+                screen.warn(f"the agent on {agent.slot.name} {outcome}: {detail}")
+                code = 1
+    return code
+
+
+def _shim(folder: Path) -> Path:
+    """A folder with the `python` that agents start."""
+    shim = folder / "bin"
+    shim.mkdir()
+    script = shim / "python"
+    here = shlex.quote(str(Path.cwd()))
+    script.write_text(SHIM.format(python=sys.executable, folder=here), encoding="utf-8")
+    script.chmod(0o755)
+    return shim
+
+
+def command_of(path: Path) -> list[str]:
+    """The command that agents run on every machine: ours, and values that a file may set.
+
+    Raises:
+        ConfigError: the definition has another one.
+    """
+    given = yaml.safe_load(path.read_text(encoding="utf-8")).get("command") or COMMAND
+    words = list(map(str, given)) if isinstance(given, list) else [str(given)]
+    for program in (_PROGRAM, _EARLY_PROGRAM):
+        if words[: len(program)] == program:
+            words = words[len(program) :]
+            break
+    else:
+        raise ConfigError(f"{path}: command: {shlex.join(words)}: {_ALLOWED}")
+    for word in words:
+        key, equals, value = word.partition("=")
+        if word != _ARGUMENTS and not (equals and may_set(key, value)):
+            raise ConfigError(f"{path}: command: {word}: {_ALLOWED}")
+    return [*_PROGRAM, *words]
+
+
+def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The file's content with the overrides as constant parameters.
+
+    What a server may not set goes into the command, which the agents run as it is. No scheduler is
+    sent: agents would wait for the process of one.
+    """
+    document: dict[str, Any] = dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+    document.pop("scheduler", None)
+    sweep = load_sweep(path)
+    given = {key: {"value": value} for key, value in values.items() if may_set(key, value)}
+    words = overrides({key: value for key, value in values.items() if key not in given})
+    return {
+        **document,
+        "command": [*command_of(path), *words],
+        "name": sweep.name,
+        "method": sweep.method,
+        "parameters": {**document["parameters"], **given},
+    }

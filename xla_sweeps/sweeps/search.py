@@ -1,0 +1,226 @@
+"""Choose the trials of a sweep: a grid, random ones from a seed, or a search guided by results."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from xla_sweeps.errors import ConfigError, how_to_install
+from xla_sweeps.schema.overrides import tidy
+from xla_sweeps.schema.record import Record
+from xla_sweeps.store.rows import Runs
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.compose import Composer, Task
+from xla_sweeps.sweeps.definition import Metric, Parameter, Sweep
+from xla_sweeps.sweeps.plan import add_duplicates, assign_records
+
+Values = dict[str, Any]
+"""The value of each key of one trial."""
+
+_DRAWS_PER_TRIAL = 100
+
+_EXPONENT = 700
+"""The largest whose power of e is a float."""
+
+
+def expand(sweep: Sweep, *, seed: int = 0) -> Iterator[Values]:
+    """The values of each trial, in order: all of a grid, or random ones without repetition.
+
+    Args:
+        sweep: with method grid or random.
+        seed: of a random search: the same seed draws the same trials, so that a sweep can be
+            resumed.
+    """
+    if sweep.method == "random":
+        return _random(sweep, random.Random(seed))
+    axes = [
+        [parameter.value(index) for index in range(min(parameter.count or 0, sweep.trials))]
+        for parameter in sweep.parameters.values()
+    ]
+    combinations = itertools.islice(itertools.product(*axes), sweep.trials)
+    return (dict(zip(sweep.parameters, values, strict=True)) for values in combinations)
+
+
+def sample(parameter: Parameter, source: random.Random) -> Any:
+    """One random value."""
+    match parameter.distribution:
+        case "constant" | "categorical":
+            return source.choices(parameter.values, parameter.probabilities or None)[0]
+        case "int_uniform":
+            return source.randint(int(parameter.low), int(parameter.high))
+        case "uniform":
+            return source.uniform(parameter.low, parameter.high)
+        case "q_uniform":
+            return parameter.value(source.randrange(parameter.count or 1))
+        case "log_uniform_values" | "q_log_uniform_values":
+            drawn = math.exp(source.uniform(math.log(parameter.low), math.log(parameter.high)))
+        case "normal" | "q_normal":
+            drawn = source.gauss(parameter.mu, parameter.sigma)
+        case _:
+            drawn = math.exp(min(source.gauss(parameter.mu, parameter.sigma), _EXPONENT))
+    if not parameter.distribution.startswith("q_"):
+        return drawn
+    stepped = round(drawn / parameter.q) * parameter.q
+    if "uniform" in parameter.distribution:
+        stepped = min(max(stepped, parameter.low), parameter.high)
+    return tidy(stepped)
+
+
+def example(sweep: Sweep, source: random.Random) -> Values:
+    """The values of one trial that a search may propose."""
+    return {key: sample(parameter, source) for key, parameter in sweep.parameters.items()}
+
+
+def _random(sweep: Sweep, source: random.Random) -> Iterator[Values]:
+    seen: set[str] = set()
+    for _ in range(_DRAWS_PER_TRIAL * sweep.trials):
+        values = example(sweep, source)
+        if len(seen) == sweep.trials:
+            return
+        if repr(values) not in seen:
+            seen.add(repr(values))
+            yield values
+
+
+class Search:
+    """Propose trials by Optuna's TPE sampler, and report their results to it.
+
+    Args:
+        sweep: with method bayes and a metric.
+        store: the records; a trial that has them is not measured again.
+        seed: of the sampler: with the same results it proposes the same trials, so that a sweep
+            can be resumed.
+        measured: a trial's results by the names that `metric` may have, from its records.
+
+    Attributes:
+        total: the most trials that it proposes.
+        tasks: the trials that it proposed, each once.
+
+    Raises:
+        ConfigError: Optuna is not installed, or a parameter has a distribution that it does not
+            know.
+    """
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        composer: Composer,
+        store: Store,
+        *,
+        seed: int,
+        measured: Callable[[Sequence[Record]], Mapping[str, Any]],
+    ) -> None:
+        try:
+            import optuna
+        except ImportError:
+            raise ConfigError(
+                f"method bayes needs Optuna; install it: {how_to_install('bayes')}"
+            ) from None
+        assert sweep.metric  # which a definition of method bayes has
+        self._metric = sweep.metric
+        self._composer, self._store, self._measured = composer, store, measured
+        self._space = {
+            key: _distribution(optuna, key, parameter)
+            for key, parameter in sweep.parameters.items()
+        }
+        self._choices = {
+            key: parameter.values for key, parameter in sweep.parameters.items() if parameter.values
+        }
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._failed = optuna.trial.TrialState.FAIL
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._study = optuna.create_study(
+                direction=sweep.metric.goal,
+                sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True),
+            )
+        self._asked: dict[str, list[Any]] = {}
+        self._left = self.total = sweep.trials
+        self.tasks: list[Task] = []
+
+    @property
+    def exhausted(self) -> bool:
+        """True if it has proposed all its trials."""
+        return self._left <= 0
+
+    def next(self) -> Task | None:
+        """The next trial; one that was proposed before is not measured again."""
+        while self._left > 0:
+            self._left -= 1
+            trial = self._study.ask(self._space)
+            task = self._composer.task(
+                {key: self._value(key, value) for key, value in trial.params.items()}
+            )
+            asked = self._asked.setdefault(task.key, [])
+            asked.append(trial)
+            if len(asked) > 1:
+                self.done(task)
+                continue
+            add_duplicates([task])
+            runs = Runs.of(self._records(task))
+            assign_records([task], runs, software=self._composer.software, retry=())
+            self.tasks.append(task)
+            return task
+        return None
+
+    def done(self, task: Task) -> None:
+        """Report a trial's result to the sampler."""
+        group = next(iter(self._records(task).values()), None)
+        value = metric_of(self._measured(group), self._metric) if group else None
+        for trial in self._asked.pop(task.key, []):
+            if value is None:
+                self._study.tell(trial, state=self._failed)
+            else:
+                self._study.tell(trial, value)
+
+    def _value(self, key: str, value: Any) -> Any:
+        """The value of a parameter that the sampler chose."""
+        chosen = self._choices[key][value] if key in self._choices else value
+        return tidy(chosen) if isinstance(chosen, float) else chosen
+
+    def _records(self, task: Task) -> dict[str, list[Record]]:
+        """The records of a task by trial."""
+        records = self._store.load(*task.trial_ids).records
+        return {
+            trial: group
+            for trial, group in records.items()
+            if task.trial_ids or group[0].request_id == task.request_id
+        }
+
+
+def _distribution(optuna: Any, key: str, parameter: Parameter) -> Any:
+    """A parameter as Optuna's; values are chosen by their number, since Optuna takes no lists."""
+    kinds = optuna.distributions
+    match parameter.distribution:
+        case "constant" | "categorical":
+            return kinds.CategoricalDistribution(range(len(parameter.values)))
+        case "int_uniform":
+            return kinds.IntDistribution(int(parameter.low), int(parameter.high))
+        case "uniform" | "log_uniform_values":
+            log = parameter.distribution.startswith("log")
+            return kinds.FloatDistribution(parameter.low, parameter.high, log=log)
+        case "q_uniform":
+            return kinds.FloatDistribution(parameter.low, parameter.high, step=parameter.q)
+        case "q_log_uniform_values" if parameter.q == 1:
+            return kinds.IntDistribution(int(parameter.low), int(parameter.high), log=True)
+    raise ConfigError(
+        f"parameters.{key}: method bayes has no {parameter.distribution}; use method: random"
+    )
+
+
+def metric_of(row: Mapping[str, Any], metric: Metric) -> float | None:
+    """The metric's value among a trial's results, or None.
+
+    Raises:
+        ConfigError: there is no such column.
+    """
+    if metric.name not in row:
+        raise ConfigError(
+            f"metric {metric.name}: not a column of `results`; available: {', '.join(sorted(row))}"
+        )
+    value = row[metric.name]
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

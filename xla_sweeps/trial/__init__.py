@@ -1,0 +1,1 @@
+"""The parent's side of one trial: runner, conductor, workers, rounds, monitor."""

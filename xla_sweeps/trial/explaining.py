@@ -1,0 +1,141 @@
+"""Explain a model in a process of its own, whose crash costs no more than what it had yet to say.
+
+The process is started, followed and ended as a trial's is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from xla_sweeps.config.settings import Settings
+from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.schema.backend import Backend, backends, backends_of, default_backend
+from xla_sweeps.schema.explanation import Explanation, OpList
+from xla_sweeps.schema.modes import SCENARIOS, Scenario
+from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.system import environment, programs
+from xla_sweeps.system.leases import Leases, whole_replicate
+from xla_sweeps.system.process import StopSignals, adopting_orphans
+from xla_sweeps.trial import protocol, workers
+from xla_sweeps.trial.failures import WorkerLost
+from xla_sweeps.trial.monitor import Sampler
+
+
+def explain(
+    settings: Settings,
+    *,
+    trace: bool,
+    on_stage: Callable[[protocol.Stage], None],
+    on_wait: Callable[[str], None],
+) -> tuple[Explanation, bool]:
+    """Explain one model; it waits for measurements on the device, which compiling would disturb.
+
+    Args:
+        settings: of the trial; what only concerns timing is ignored.
+        trace: whether to trace where the time goes.
+        on_stage: called when a stage begins.
+        on_wait: told who measures.
+
+    Returns:
+        What was found, and whether the process finished.
+
+    Raises:
+        ConfigError: no backend, or more than one, is to explain it.
+        KeyboardInterrupt: a signal ended it.
+    """
+    backend = explained_backend(settings)
+    every = SCENARIOS[Scenario.CALL].modes
+    modes = tuple(str(mode) for mode in every if mode.backend == backend.name)
+    trial = replace(settings.trial, modes=modes)
+    job = ReplicateJob(trial=trial, replicate=1, modes=modes, order_seed=0)
+    explained, why = Explanation(model=trial.model.name, device=""), ""
+
+    def follow(event: protocol.Event) -> None:
+        nonlocal explained
+        match event:
+            case protocol.Stage():
+                on_stage(event)
+            case protocol.Explained(explanation=explanation):
+                explained = explanation
+
+    with (
+        tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder,
+        workers.Stop() as stop,
+        StopSignals(on_stop=lambda number: stop.request()) as signals,
+        Leases(whole_replicate(settings.device), holder=f"explain {trial.model.name}") as whole,
+        adopting_orphans() as mark,
+    ):
+        whole.wait(stop, on_wait)
+        command = workers.WorkerCommand(
+            backend=backend,
+            environment=workers.worker_environment(trial, settings.device),
+            log=Path(folder, "log"),
+            labels=modes,
+            trial=trial,
+        )
+        try:
+            worker = workers.start(command, mark=mark, stop=stop, on_event=follow)
+            if worker is not None:
+                limit = trial.memory_limit_bytes
+                with worker, Sampler(device=settings.device, memory_limit_bytes=limit) as sampler:
+                    sampler.add(worker.pid, worker.memory.request)
+                    request = protocol.Explain(job=job, trace=trace)
+                    worker.request(request, protocol.Finished, deadline_s=trial.timeouts.build_s)
+                    explained = replace(explained, others=sampler.others())
+        except (workers.RequestFailed, WorkerLost) as error:
+            why = error.failure.message
+    if signals.number:
+        raise KeyboardInterrupt
+    return (explained.completed(why), False) if why else (explained, True)
+
+
+def explained_backend(settings: Settings) -> Backend:
+    """The backend that explains the model of a trial.
+
+    Raises:
+        ConfigError: the modes belong to several backends, or theirs explains no model or is not
+            installed.
+    """
+    backend, *others = backends_of(settings.trial)
+    if others:
+        names = [each.name for each in (backend, *others)]
+        raise ConfigError(
+            f"explain: modes of {' and '.join(names)}: a model is explained on one backend; "
+            f"give backend={' or backend='.join(names)} in place of modes"
+        )
+    if not backend.explains:
+        raise ConfigError(f"explain: {backend.title} explains no model")
+    if not _is_installed(backend):
+        able = [f"backend={each.name}" for each in backends() if _is_installed(each)]
+        instead = f", or add {' or '.join(able)}" if able else ""
+        raise ConfigError(f"explain: {backend.title} is not installed; install it{instead}")
+    for module, package in backend.explains_with.items():
+        if not environment.is_installed(module):
+            raise ConfigError(f"explain on {backend.title} needs {package}: pip install {package}")
+    return backend
+
+
+def _is_installed(backend: Backend) -> bool:
+    return environment.is_installed(backend.extra or backend.name)
+
+
+def compiled_ops() -> OpList:
+    """List of what the installed framework compiles; of a GPU too, without one.
+
+    Raises:
+        XlaSweepsError: it cannot be loaded, or does not answer.
+    """
+    backend = default_backend()
+    done, reason = programs.run(backend, "ops"), "its list of kernels cannot be read"
+    if done.code != 0:
+        reason = done.reason
+    else:
+        with contextlib.suppress(IndexError, msgspec.DecodeError):
+            return msgspec.json.decode(done.output.splitlines()[-1], type=OpList)
+    raise XlaSweepsError(f"explain --ops: {backend.title} does not list its kernels: {reason}")

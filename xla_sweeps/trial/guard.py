@@ -1,0 +1,327 @@
+"""Guard: measure two sides in pairs of fresh processes that take turns, and judge at fixed looks.
+
+Each pair is a replicate with a worker of either side. Where both do not fit into memory, its two
+processes run one after the other. Pairs alternate the order of the sides. The first pair does not
+count: it fills caches, and says how long a pair takes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from xla_sweeps.analysis import guard
+from xla_sweeps.analysis.estimates import Samples, figure
+from xla_sweeps.analysis.guard import LOOK, Change, Pair
+from xla_sweeps.config.settings import least_memory_bytes
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import headline_candidates, label_of, mode_of
+from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.system.leases import Leases, whole_replicate
+from xla_sweeps.trial.replicate import WAITING, ReplicateResult, Screen
+from xla_sweeps.trial.runner import conduct, stop_signals
+from xla_sweeps.trial.sides import Side
+from xla_sweeps.trial.tracking import tracker_named
+from xla_sweeps.trial.workers import Stop
+
+_OUT_OF_MEMORY = (Status.OOM_GPU, Status.OOM_HOST)
+
+HOLDER = "guard"
+
+NO_TURNS = "both sides do not fit into memory together: their processes run one after the other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a guard measures.
+
+    Attributes:
+        before: one side; `after` the other.
+        modes: the labels that are judged.
+        budget_s: seconds that all pairs may take.
+        detect: the smallest relative difference that matters.
+        logs: folder for the output of the processes.
+    """
+
+    before: Side
+    after: Side
+    modes: tuple[str, ...]
+    budget_s: float
+    detect: float
+    logs: Path
+
+
+@dataclass(kw_only=True)
+class GuardResult:
+    """Result of a guard.
+
+    Attributes:
+        looks: how many were planned; 0 before that.
+        pairs: those that count.
+        changes: at the last look, of the modes that both sides measured.
+        failures: of each mode, for each pair that tried it, the one that does not count first: the
+            message of each side that failed, by its name.
+        models: as built, by the name of the side.
+        together: whether the sides took turns block by block.
+        contaminated: pairs that other load contaminated.
+        pair_s: seconds of the first pair.
+        stopped: number of the signal that ended it, or 0.
+    """
+
+    plan: Plan
+    looks: int = 0
+    pairs: list[Pair] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    failures: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    models: dict[str, ModelFacts] = field(default_factory=dict)
+    together: bool = True
+    contaminated: int = 0
+    pair_s: float = 0.0
+    stopped: int = 0
+
+    @property
+    def broken(self) -> list[str]:
+        """Modes that fail after where they run before, more often than the other way round."""
+        return [
+            mode
+            for mode, pairs in self.failures.items()
+            if sum([*failed] == ["after"] for failed in pairs)
+            > sum([*failed] == ["before"] for failed in pairs)
+        ]
+
+    @property
+    def judgeable(self) -> list[str]:
+        """Modes with a change, or broken: all others could not be judged so far."""
+        changed = {change.mode for change in self.changes}
+        return [mode for mode in self.plan.modes if mode in changed or mode in self.broken]
+
+
+def judged_modes(trial: Trial, *, chosen: bool) -> tuple[str, ...]:
+    """The modes that a guard judges: those that were chosen, else the headline's."""
+    return trial.modes if chosen else (trial.baseline, *headline_candidates(trial.modes))
+
+
+def run_guard(plan: Plan, *, screen: Screen) -> GuardResult:
+    """Measure pairs until every mode has a verdict, or all looks are done.
+
+    Raises:
+        ConfigError: the budget is too small for one look.
+        StoreError: a process cannot be started with its log.
+    """
+    device = plan.before.settings.device
+    with (
+        Leases(whole_replicate(device), holder=HOLDER) as whole,
+        Stop() as stop,
+        stop_signals(stop) as signals,
+    ):
+        text = WAITING.format(device=device.label, holder="{}")
+        whole.wait(stop, lambda holder: screen.warn(text.format(holder)))
+        session = Pairs(plan, screen, stop)
+        session.run()
+        session.result.stopped = signals.number
+        return session.result
+
+
+@dataclass(frozen=True)
+class MeasuredPair:
+    """One pair as measured: of each side, by its name, the replicate and the copy in it."""
+
+    seen: Mapping[str, tuple[ReplicateResult, int]]
+
+    @property
+    def interrupted(self) -> bool:
+        """True if a signal ended it."""
+        return any(result.status is Status.INTERRUPTED for result, _ in self.seen.values())
+
+    @property
+    def contaminated(self) -> bool:
+        """True if other load contaminated a side."""
+        return any(result.contaminated for result, _ in self.seen.values())
+
+    @property
+    def models(self) -> dict[str, ModelFacts]:
+        """The models that were built, by the name of the side."""
+        together = len({id(result) for result, _ in self.seen.values()}) == 1
+        return {
+            name: model
+            for name, (result, copy) in self.seen.items()
+            if (model := result.built.get(copy - 1 if together else 0))
+        }
+
+    def out_of_memory(self) -> bool:
+        """True if a process or a mode ran out of memory."""
+        ends = [result.status for result, _ in self.seen.values()]
+        ends += [one.status for result, _ in self.seen.values() for one in result.modes.values()]
+        return any(end in _OUT_OF_MEMORY for end in ends)
+
+    def failures(self, mode: str) -> dict[str, str]:
+        """The message of each side that failed in a mode."""
+        failed = {}
+        for name, (result, copy) in self.seen.items():
+            outcome = result.modes.get(label_of(mode_of(mode), copy))
+            if outcome is None or outcome.status is not Status.OK or not result.finished:
+                failure = (outcome and outcome.failure) or result.failure
+                failed[name] = failure.message if failure else str(result.status)
+        return failed
+
+    def ratio(self, mode: str) -> float | None:
+        """log(after / before) of seconds a call, or None."""
+        if self.failures(mode):
+            return None
+        (first, copy), (second, other) = self.seen["before"], self.seen["after"]
+        labels = label_of(mode_of(mode), copy), label_of(mode_of(mode), other)
+        if first is second:
+            both = figure("speedup", [_samples(first)], labels[1], labels[0])
+            return both.mean if both else None
+        sides = [
+            figure("call", [_samples(result)], label)
+            for result, label in zip((first, second), labels, strict=True)
+        ]
+        return sides[1].mean - sides[0].mean if sides[0] and sides[1] else None
+
+
+def _samples(result: ReplicateResult) -> Samples:
+    return Samples(result.rounds, contaminated=result.contaminated)
+
+
+class Pairs:
+    """The pairs of a guard, while they are measured."""
+
+    def __init__(self, plan: Plan, screen: Screen, stop: Stop) -> None:
+        self.plan, self.screen, self.stop = plan, screen, stop
+        self.result = GuardResult(plan=plan)
+        trial = plan.before.settings.trial
+        effort = replace(trial.effort, rounds_max=trial.effort.rounds_min, replicates=1)
+        self.alone = replace(trial, modes=plan.modes, effort=effort)
+        copies = tuple(label_of(mode_of(label), 2) for label in plan.modes)
+        self.apart = replace(self.alone, modes=plan.modes + copies, copies="apart")
+        self.number = 0
+
+    def run(self) -> None:
+        """Measure a pair that does not count, then those that do."""
+        result, device = self.result, self.plan.before.settings.device
+        began = time.monotonic()
+        title = f"guard {self.alone.model.variant}"
+        self.screen.trial_started(title, replicates=1 + guard.MAX_PAIRS, log=self.plan.logs)
+        if 0 < device.memory_bytes < least_memory_bytes(self.apart):
+            self._take_no_turns()
+        first = self.measure(before_first=True)
+        if result.together and first.out_of_memory():
+            self._take_no_turns()
+            began = time.monotonic()
+            first = self.measure(before_first=True)
+        if first.interrupted:
+            return
+        result.models = first.models
+        result.failures = {mode: [first.failures(mode)] for mode in self.plan.modes}
+        result.pair_s = time.monotonic() - began
+        modes = [mode for mode, (failed,) in result.failures.items() if not failed]
+        if not modes:
+            return
+        self._keep_only(modes)
+        result.looks = self._looks()
+        self._measure_pairs(modes)
+
+    def _take_no_turns(self) -> None:
+        self.result.together = False
+        self.screen.warn(NO_TURNS)
+
+    def _keep_only(self, modes: list[str]) -> None:
+        """Measure these modes from now on."""
+        kept = {mode_of(mode) for mode in modes}
+        for name in ("alone", "apart"):
+            trial: Trial = getattr(self, name)
+            left = tuple(label for label in trial.modes if mode_of(label) in kept)
+            setattr(self, name, replace(trial, modes=left))
+
+    def _looks(self) -> int:
+        """The looks that the rest of the budget allows; they are fixed before the first.
+
+        Raises:
+            ConfigError: none.
+        """
+        pair_s, budget_s = self.result.pair_s, self.plan.budget_s
+        looks = guard.looks_within((budget_s - pair_s) / pair_s)
+        if not looks:
+            raise ConfigError(
+                f"--budget: a pair takes {pair_s:.0f} s, and a verdict needs {LOOK} after one that "
+                f"does not count: at least {(LOOK + 1) * pair_s:.0f} s; {budget_s:.0f} s were given"
+            )
+        self.screen.replicate_done(
+            0,
+            f"a pair that does not count, {pair_s:.0f} s;",
+            f"now {LOOK} to {looks * LOOK} pairs in {LOOK * pair_s:.0f} to "
+            f"{looks * LOOK * pair_s:.0f} s",
+        )
+        return looks
+
+    def _measure_pairs(self, modes: list[str]) -> None:
+        """Measure pairs and look at them until all is settled."""
+        result, plan = self.result, self.plan
+        while len(result.pairs) < result.looks * LOOK:
+            before_first = (len(result.pairs) + self.alone.seed) % 2 == 0
+            measured = self.measure(before_first=before_first)
+            if measured.interrupted:
+                return
+            ratios = {mode: measured.ratio(mode) for mode in modes}
+            kept = {mode: ratio for mode, ratio in ratios.items() if ratio is not None}
+            result.pairs.append(Pair(before_first, kept))
+            result.contaminated += measured.contaminated
+            for mode in modes:
+                result.failures[mode].append(measured.failures(mode))
+            self._say(measured, kept)
+            if len(result.pairs) % LOOK == 0:
+                result.changes = [
+                    guard.judge(
+                        result.pairs, mode, looks=result.looks, modes=len(modes), detect=plan.detect
+                    )
+                    for mode in modes
+                    if guard.is_enough(result.pairs, mode)
+                ]
+                open_ = [one for one in result.changes if one.mode not in result.broken]
+                if {*modes} <= {*result.judgeable} and guard.is_settled(open_):
+                    return
+
+    def _say(self, measured: MeasuredPair, ratios: Mapping[str, float]) -> None:
+        """Show what the latest pair says."""
+        pairs, most = len(self.result.pairs), self.result.looks * LOOK
+        words = [f"{mode} {100 * math.expm1(ratio):+.1f} %" for mode, ratio in ratios.items()]
+        self.screen.replicate_done(pairs, f"pair {pairs} of at most {most}:", ", ".join(words))
+        for mode in self.alone.modes:
+            for name, text in measured.failures(mode).items():
+                self.screen.warn(f"{mode} failed {name}: {text}")
+
+    def measure(self, *, before_first: bool) -> MeasuredPair:
+        """Measure one pair."""
+        sides = [self.plan.before, self.plan.after]
+        sides = sides if before_first else sides[::-1]
+        if self.result.together:
+            replicate = self._conduct(self.apart, *sides)
+            return MeasuredPair(
+                {side.name: (replicate, copy) for copy, side in enumerate(sides, start=1)}
+            )
+        return MeasuredPair({side.name: (self._conduct(self.alone, side), 1) for side in sides})
+
+    def _conduct(self, trial: Trial, *sides: Side) -> ReplicateResult:
+        job = ReplicateJob(
+            trial=trial,
+            replicate=len(self.result.pairs) + (self.result.looks > 0),
+            modes=trial.modes,
+            order_seed=trial.seed * 1009 + self.number,
+        )
+        self.number += 1
+        return conduct(
+            sides[0].settings,
+            job,
+            self.plan.logs / f"{self.number}.log",
+            stop=self.stop,
+            screen=self.screen,
+            tracker=tracker_named("none"),
+            holder=HOLDER,
+            places=tuple(side.place(trial) for side in sides),
+        )

@@ -1,0 +1,217 @@
+"""Decide how often to call a mode in a block, and what its times show: pure.
+
+The parent decides from what its workers measured; `worker.timing` calls.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xla_sweeps.analysis import stats
+from xla_sweeps.schema.measurement import INPUTS, Block, Round, Trend
+from xla_sweeps.schema.trial import Effort
+
+STATIONARY_TOLERANCE = 0.01
+BLOCK_OVER_SYNC = 200
+MOST_FILL = 0.01
+"""Largest share of a block that filling and draining the device's queue may take."""
+LONGEST_BLOCK_S = 1.0
+"""Length that no block is given to keep that share, seconds."""
+UNEQUAL_INPUTS = 0.05
+"""Relative distance of the mean of the inputs from the middle one that is still alike."""
+ASSIGNMENTS = 999
+"""Random assignments of calls to inputs with which the measured one is compared."""
+BY_CHANCE = 0.01
+"""Share of healthy modes that a flag may reach."""
+TREND_LEVEL = 0.995
+"""Level of the interval of a trend: a steady speed is rarely called moving."""
+START_FROM = 10
+"""Minimum number of rounds to tell that the speed was steady."""
+Clock = Callable[[], int]
+"""Nanoseconds from an arbitrary start, monotonic: `time.perf_counter_ns`."""
+
+
+def singles_of(block: Block, first: int) -> list[Block]:
+    """Calls of a block's mode that each had a synchronization of its own, as blocks of one.
+
+    Args:
+        block: one that `settled_block` timed.
+        first: position of the input of its first call.
+    """
+    if block.calls == 1 and not block.single_ns:
+        return [block]
+    times = zip(block.single_ns, block.single_enqueue_ns, strict=True)
+    return [
+        Block(
+            mode=block.mode,
+            calls=1,
+            elapsed_ns=elapsed_ns,
+            enqueue_ns=enqueue_ns,
+            input=(first + place) % INPUTS,
+        )
+        for place, (elapsed_ns, enqueue_ns) in enumerate(times)
+    ]
+
+
+def trend_of(call_s: Sequence[float]) -> Trend:
+    """Trend of consecutive seconds a call: a change above 1 %, none, or too noisy to tell."""
+    if not call_s:
+        return Trend.NOT_ASSESSED
+    change = stats.trend_interval(call_s, level=TREND_LEVEL)
+    if change.low > STATIONARY_TOLERANCE or change.high < -STATIONARY_TOLERANCE:
+        return Trend.MOVING
+    change = stats.trend_interval(call_s)
+    within = max(-change.low, change.high) <= STATIONARY_TOLERANCE
+    return Trend.STEADY if within else Trend.NOT_ASSESSED
+
+
+def trend(rounds: Sequence[Round], label: str) -> Trend:
+    """Change of a mode's speed over its uncontaminated rounds, slow first ones included.
+
+    Over all rounds where every one is contaminated: a mode that slows down may be the cause. Steady
+    takes `START_FROM` rounds.
+    """
+    mine = [(one.dirty, block) for one in rounds for block in one.blocks if block.mode == label]
+    clean = [block.call_s for dirty, block in mine if not dirty]
+    call_s = clean or [block.call_s for _, block in mine]
+    overall = trend_of(call_s)
+    if len(call_s) >= START_FROM:
+        return Trend.MOVING if starts_slowly(call_s) else overall
+    return overall if overall is Trend.MOVING else Trend.NOT_ASSESSED
+
+
+def starts_slowly(call_s: Sequence[float]) -> bool:
+    """True if the first times, at most a third of all, are longer than every later one.
+
+    By more than 1 % in median. A trend over all of them does not see that, since most are alike.
+    Times of one distribution are in such an order with a chance of 1 / binomial(n, k); so many
+    first ones are looked at that the sum of these stays below `BY_CHANCE` / 2.
+    """
+    chance, most = 0.0, len(call_s) // 3
+    for first in range(most, 1, -1):
+        chance += 1 / math.comb(len(call_s), first)
+        if chance > BY_CHANCE / 2:
+            return False
+        if min(call_s[:first]) > max(call_s[first:]) and statistics.median(call_s[:first]) > (
+            1 + STATIONARY_TOLERANCE
+        ) * statistics.median(call_s[first:]):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Speed of a mode in a stream of calls on a device that queues them.
+
+    A block of n calls and one synchronization takes n * call_s + fill_s.
+
+    Attributes:
+        call_s: seconds that one more call takes.
+        fill_s: seconds that filling the queue and draining it take.
+    """
+
+    call_s: float
+    fill_s: float
+
+    @classmethod
+    def mean(cls, paces: Sequence[Pace]) -> Pace:
+        """The pace of copies of one mode, which are timed alike."""
+        return cls(
+            call_s=statistics.fmean(pace.call_s for pace in paces),
+            fill_s=statistics.fmean(pace.fill_s for pace in paces),
+        )
+
+
+def calls_per_block(
+    call_s: float, *, sync_s: float, block_s: float, fill_s: float | None = None
+) -> int:
+    """Calls for a block that lasts at least `block_s` and 200 empty synchronizations.
+
+    Blocks of all modes last equally long: a faster mode gets more calls. A block has a single call,
+    or takes each of the rotating inputs equally often. On a device that queues it has several, so
+    many that filling the queue takes at most 1 % of it, unless it lasts `LONGEST_BLOCK_S`.
+
+    Args:
+        call_s: seconds that one more call takes.
+        sync_s: seconds of an empty synchronization.
+        block_s: seconds of a block, at least.
+        fill_s: seconds that filling the device's queue takes; None where calls do not queue.
+    """
+    target_s = max(block_s, BLOCK_OVER_SYNC * sync_s)
+    if fill_s is not None:
+        target_s = max(target_s, min(fill_s / MOST_FILL, LONGEST_BLOCK_S))
+    calls = math.ceil(target_s / call_s)
+    return 1 if calls <= 1 and fill_s is None else INPUTS * math.ceil(calls / INPUTS)
+
+
+def is_too_short(pace: Pace, calls: int) -> bool:
+    """True if filling the queue takes more than `MOST_FILL` of a block of so many calls."""
+    return pace.fill_s > MOST_FILL * (calls * pace.call_s + pace.fill_s)
+
+
+def singles_per_round(call_s: float, *, calls: int, effort: Effort) -> int:
+    """Single calls of a mode after each of its blocks, so that the first rounds have all of them.
+
+    They take each of the rotating inputs equally often where time allows it.
+
+    Args:
+        call_s: seconds of one.
+        calls: in the block; a single one is itself such a call.
+        effort: how many in all, and for how long.
+    """
+    if calls == 1:
+        return 0
+    rounds = max(1, effort.rounds_min)
+    wanted = min(effort.latency_calls, effort.latency_cap_s / call_s) / rounds
+    return max(1, INPUTS * round(wanted / INPUTS)) if wanted >= 1 else 1
+
+
+def inputs_s(singles: Sequence[Block]) -> tuple[float, ...]:
+    """Median seconds of single calls on each of the inputs; empty unless all of them were timed."""
+    call_s = [
+        [block.call_s for block in singles if block.input == position] for position in range(INPUTS)
+    ]
+    return tuple(map(statistics.median, call_s)) if all(call_s) else ()
+
+
+def inputs_differ(singles: Sequence[Block]) -> bool:
+    """True if a call on all inputs takes another time, on average, than one on the middle input.
+
+    By more than `UNEQUAL_INPUTS`, and by more than noise makes it: fewer than one in a hundred
+    assignments of the calls to the inputs separate them as far. Slow phases only make that rarer,
+    since the inputs rotate.
+    """
+    seconds = inputs_s(singles)
+    if not seconds:
+        return False
+    apart = abs(statistics.fmean(seconds) / statistics.median(seconds) - 1)
+    if apart <= UNEQUAL_INPUTS:
+        return False
+    places = [block.input for block in singles if block.input is not None]
+    ranks = _ranks([block.call_s for block in singles if block.input is not None])
+    measured, source = _separation(places, ranks), random.Random(0)
+    as_far = 0
+    for _ in range(ASSIGNMENTS):
+        source.shuffle(places)
+        as_far += _separation(places, ranks) >= measured - 1e-9
+    return (1 + as_far) / (1 + ASSIGNMENTS) < BY_CHANCE
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """The rank of each value; equal ones share theirs."""
+    order = sorted(values)
+    return [(bisect_left(order, value) + bisect_right(order, value)) / 2 for value in values]
+
+
+def _separation(places: Sequence[int], ranks: Sequence[float]) -> float:
+    """The statistic of Kruskal and Wallis, but for constants: squared sums of ranks by group."""
+    sums, sizes = [0.0] * INPUTS, [0] * INPUTS
+    for place, rank in zip(places, ranks, strict=True):
+        sums[place] += rank
+        sizes[place] += 1
+    return sum(total**2 / size for total, size in zip(sums, sizes, strict=True))

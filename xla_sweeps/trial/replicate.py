@@ -1,0 +1,185 @@
+"""A replicate as its conductor sees it: where it is measured, who follows it, what it yields."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from xla_sweeps.schema.backend import Backend
+from xla_sweeps.schema.measurement import (
+    Energy,
+    Failure,
+    Flag,
+    Flagged,
+    ModeOutcome,
+    Round,
+    Status,
+)
+from xla_sweeps.schema.record import GpuSpan, ModelFacts
+from xla_sweeps.schema.trial import Trial
+from xla_sweeps.system.leases import Leases
+from xla_sweeps.trial.gpu import SHARED
+from xla_sweeps.trial.monitor import Sampler
+from xla_sweeps.trial.rounds import Progress
+from xla_sweeps.trial.tracking import Tracker
+from xla_sweeps.trial.workers import Stop
+
+CLOCK_TOLERANCE = 0.05
+
+CLOCK_SLACK_S = 1.0
+"""Seconds that a reply may be read later than it was sent, on a busy machine."""
+
+WAITING = "waiting for {device}: {holder} is measured on it"
+
+WRONG_CLOCK = "the measuring process's clock ran at another speed than the machine's"
+
+
+class Screen(Protocol):
+    """Display on which a person follows a trial; `terminal` has one."""
+
+    def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
+        """A trial begins; its libraries' output goes to the log."""
+
+    def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
+        """A stage begins."""
+
+    def round_done(self, replicate: int, progress: Progress) -> None:
+        """A group of rounds is measured, in which each mode took each place once."""
+
+    def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
+        """A replicate ended."""
+
+    def warn(self, message: str) -> None:
+        """Something a person should know now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Place of one worker, where workers differ.
+
+    Attributes:
+        python: its interpreter.
+        folder: the current folder, where the model's code is looked for.
+        environment: the complete environment.
+        trial: what it builds; modes, effort and device are those of the replicate.
+    """
+
+    python: str
+    folder: Path
+    environment: Mapping[str, str]
+    trial: Trial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Place and surroundings of a replicate.
+
+    Attributes:
+        backend: the framework that runs the trial; its `worker` is started.
+        environment: the complete environment of its workers.
+        others: further backends of the trial by name, each with its workers' environment.
+        log: file for a worker's output.
+        watch: starts the watcher of the machine.
+        stop: ends the replicate early.
+        leases: of the device; taken before anything is timed.
+        screen: shows how far it is, between blocks.
+        tracker: gets the rounds, between blocks.
+        quiet_s: how long to wait for a quiet machine before anything is timed.
+        places: of each worker, in the order of `Trial.workers`; empty where all are alike.
+    """
+
+    backend: Backend
+    environment: Mapping[str, str]
+    log: Path
+    watch: Callable[[], AbstractContextManager[Sampler]]
+    stop: Stop
+    leases: Leases
+    screen: Screen
+    tracker: Tracker
+    quiet_s: float = 0.0
+    places: tuple[Place, ...] = ()
+    others: Mapping[str, tuple[Backend, Mapping[str, str]]] = field(default_factory=dict)
+
+
+@dataclass
+class ReplicateResult:
+    """Yield of a replicate, and how it ended.
+
+    Attributes:
+        status: `ok` where it was measured to the end; otherwise why not.
+        finished: whether it was measured to the end, with at least one mode.
+        built: the model of each worker that built one.
+    """
+
+    status: Status = Status.OK
+    failure: Failure | None = None
+    finished: bool = False
+    model: ModelFacts | None = None
+    built: dict[int, ModelFacts] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    modes: dict[str, ModeOutcome] = field(default_factory=dict)
+    rounds: list[Round] = field(default_factory=list)
+    flags: list[Flagged] = field(default_factory=list)
+    contaminated: bool = False
+    sync: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    contamination: dict[str, Any] = field(default_factory=dict)
+    gpu: tuple[GpuSpan, ...] = ()
+    energy: Energy | None = None
+
+    def fail(self, mode: str, status: Status, failure: Failure) -> None:
+        """Note that a mode could not be measured; what is known of it is kept."""
+        earlier = self.modes.get(mode, ModeOutcome(status=status))
+        self.modes[mode] = replace(earlier, status=status, failure=failure)
+
+    def flag(self, flagged: Flagged) -> None:
+        """Note a caveat, once."""
+        if flagged not in self.flags:
+            self.flags.append(flagged)
+
+    def contaminate(self, cause: str) -> None:
+        """Mark all rounds as contaminated; what the device used is not known either."""
+        self.contaminated = True
+        if self.energy:
+            self.energy = replace(self.energy, problem=self.energy.problem or cause)
+        self.rounds = [replace(round_, dirty=round_.dirty or cause) for round_ in self.rounds]
+
+    def conclude(self, watcher: Sampler, *, clock_differs: bool) -> None:
+        """Take in what the watcher saw over the whole time."""
+        watch = watcher.gpu
+        if watch and self.finished:
+            watch.end()
+            if watch.newcomers:  # since when is unknown
+                self.contaminate(SHARED)
+        if self.finished and clock_differs:
+            self.flag(Flagged(Flag.CLOCK_DIFFERS))
+            self.contaminate(WRONG_CLOCK)
+        if watch:
+            self.gpu = tuple(watch.spans)
+            self.flags += map(Flagged, watch.flags())
+        self.contamination = dict(watcher.summary())
+
+
+class ClockCheck:
+    """Compare a worker's clock with this process's, over all its blocks.
+
+    The model's own code runs in the worker, and may have replaced its clock.
+
+    Attributes:
+        differs: whether the two disagree by more than a few percent.
+    """
+
+    def __init__(self) -> None:
+        self._first: tuple[float, float] | None = None
+        self.differs = False
+
+    def note(self, there_ns: int) -> None:
+        """A block was measured, and its reply has just been received."""
+        here_s, there_s = time.monotonic(), there_ns / 1e9
+        self._first = self._first or (here_s, there_s)
+        here, there = here_s - self._first[0], there_s - self._first[1]
+        self.differs = abs(here - there) > CLOCK_TOLERANCE * here + CLOCK_SLACK_S

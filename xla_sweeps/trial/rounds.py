@@ -1,0 +1,366 @@
+"""Measure rounds of one replicate until the headline interval is narrow enough.
+
+On a busy machine it ends at the first look instead. A round is one block of every mode, and some
+single calls of each after it; the order is balanced. It runs in the parent, which asks the
+measuring processes for one block after the other. Pure in the same sense as `timing`: what times a
+block, clock, seed and the review of contaminated rounds are arguments.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.estimates import Samples, logs
+from xla_sweeps.schema.measurement import INPUTS, Block, Round
+from xla_sweeps.schema.modes import headline_pairs
+from xla_sweeps.schema.trial import Effort
+from xla_sweeps.trial.failures import WorkerLost
+from xla_sweeps.trial.pacing import Clock
+
+MAX_CONTAMINATED_SHARE = 0.2
+REPEAT_PASSES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Progress after a Williams design.
+
+    Attributes:
+        measured: rounds so far, contaminated ones included.
+        rounds: of which clean, with every mode that is still measured.
+        half_width: of the widest headline log-ratio.
+        remaining_s: the shortest and the longest time left; never above what `mode_cap_s` leaves.
+    """
+
+    measured: int
+    rounds: int
+    rounds_max: int
+    half_width: float | None
+    target: float
+    remaining_s: tuple[float, float]
+
+
+def is_contaminated(rounds: Sequence[Round]) -> bool:
+    """True if more than a fifth of these rounds are contaminated."""
+    return _share(rounds) > MAX_CONTAMINATED_SHARE
+
+
+def _share(rounds: Sequence[Round]) -> float:
+    return sum(bool(round_.dirty) for round_ in rounds) / max(1, len(rounds))
+
+
+TimeBlock = Callable[[str, int, bool, int, int], Block]
+"""Times so many back-to-back calls of a label with one synchronization, then single calls.
+
+After an untimed call, which refills the caches, if it is to settle. The last two arguments are the
+position of the first call's input, and the number of single calls. It raises `WorkerLost` where the
+label cannot be measured any more.
+"""
+
+Review = Callable[[Sequence[Round]], Sequence[Round]]
+"""Called between Williams designs, outside timed code: these rounds with what contaminated them."""
+
+
+def williams_design(labels: Sequence[str], rng: random.Random) -> list[tuple[str, ...]]:
+    """Orders of the modes in one Williams design.
+
+    Each mode takes each position, and follows each other mode, equally often. Two modes: ABBA BAAB,
+    that is the rounds AB, BA, BA, AB, from a random phase on. More modes: n rows for an even number
+    of modes, 2n for an odd one; modes and rows are shuffled.
+
+    References:
+        Williams (1949), Experimental designs balanced for the estimation of residual effects of
+        treatments.
+    """
+    count = len(labels)
+    if count < 2:
+        return [tuple(labels)]
+    shuffled = rng.sample(list(labels), count)
+    if count == 2:
+        rows = [tuple(shuffled), tuple(shuffled[::-1]), tuple(shuffled[::-1]), tuple(shuffled)]
+        phase = rng.randrange(4)
+        return rows[phase:] + rows[:phase]
+    zigzag = [(place + 1) // 2 if place % 2 else -(place // 2) % count for place in range(count)]
+    places = [[(shift + step) % count for step in zigzag] for shift in range(count)]
+    if count % 2:
+        places += [list(reversed(row)) for row in places]
+    rng.shuffle(places)
+    return [tuple(shuffled[index] for index in row) for row in places]
+
+
+@dataclass
+class Interleaving:
+    """The rounds of all modes of a replicate, until every headline log-ratio's interval is narrow.
+
+    Significance never ends it, because that would bias the result. Designs are never cut short. An
+    untimed call follows each switch of modes, or in no mode at all (`effort.settle_s`). A mode
+    outside the headline leaves after `effort.side_rounds`, or at its time limit; when a headline
+    mode reaches its limit, measuring ends without convergence. From the first look on, contaminated
+    rounds end it too: to wait for a quiet machine is better than to measure more on a busy one. A
+    mode that is lost is measured no further; the others are.
+
+    Attributes:
+        time_block: times a block of a mode that is warm.
+        calls: calls per block, by label.
+        call_s: expected seconds of one call, by label.
+        effort: how many rounds, how narrow an interval.
+        singles: single calls after each block, by label.
+        least_s: time from which an interval that stays too wide ends measuring, seconds.
+        seed: seed of the order of the modes.
+        clock: nanoseconds.
+        review: called between Williams designs.
+        on_design: receives the progress; called between Williams designs.
+        rounds: all so far, contaminated ones included.
+        lost: modes that could not be measured to the end, and why.
+    """
+
+    time_block: TimeBlock
+    calls: Mapping[str, int]
+    call_s: Mapping[str, float]
+    effort: Effort
+    seed: int
+    clock: Clock
+    review: Review
+    on_design: Callable[[Progress], None]
+    singles: Mapping[str, int] = field(default_factory=dict)
+    least_s: float = 0.0
+    rounds: list[Round] = field(default_factory=list)
+    lost: tuple[WorkerLost, ...] = ()
+    spent_s: dict[str, float] = field(default_factory=dict)
+    repeated: int = 0
+    measured: int = 0
+    width: float | None = None
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        self.active = list(self.calls)
+        self.headline = list(headline_pairs(tuple(self.calls)))
+        self.next_look = self.effort.rounds_min
+
+    def measure(self) -> Interleaving:
+        """Measure one Williams design after the other to the end; returns itself."""
+        while True:
+            self.run_design()
+            ended = not self.active or self.look()
+            if self.active:
+                if not ended:
+                    self.retire()
+                self.on_design(_progress(self, ended=ended))
+            if ended:
+                return self
+
+    @property
+    def decisive(self) -> set[str]:
+        """The modes whose rounds and limits end measuring: those of the headline, or the only one.
+
+        The others may leave earlier.
+        """
+        return {label for pair in self.headline for label in pair} or set(self.active)
+
+    @property
+    def converged(self) -> bool:
+        """True if the interval is narrow enough, or none is needed of the modes that are left."""
+        if not self.headline:
+            return bool(self.active)
+        return self.width is not None and self.width <= self.effort.target_half_width
+
+    def run_round(self, order: tuple[str, ...]) -> Round:
+        """Measure one block of each mode, in this order, each after an untimed call.
+
+        That call refills the caches after the switch of modes. Modes profit from it unequally, so
+        all have it or none. All blocks begin with the same input, the next one in each round, so
+        modes whose blocks are single calls are timed on the same inputs.
+
+        Raises:
+            WorkerLost: a mode cannot be measured any more; the round does not count.
+        """
+        settle = max(self.call_s[label] for label in self.decisive) <= self.effort.settle_s
+        blocks, first = [], len(self.rounds) % INPUTS
+        started = self.clock()
+        for label in order:
+            begun = self.clock()
+            singles = self.singles_left(label)
+            blocks.append(self.time_block(label, self.calls[label], settle, first, singles))
+            self.spent_s[label] = self.spent_s.get(label, 0.0) + (self.clock() - begun) / 1e9
+        result = Round(
+            round=len(self.rounds),
+            order=order,
+            blocks=tuple(blocks),
+            started_ns=started,
+            finished_ns=self.clock(),
+        )
+        self.rounds.append(result)
+        return result
+
+    def singles_left(self, label: str) -> int:
+        """Number of single calls of a mode in the next round; none once it has all."""
+        each = self.singles.get(label, 0)
+        return each if self.clean(label) * each < self.effort.latency_calls else 0
+
+    def run_design(self) -> None:
+        """Measure a Williams design; contaminated rounds are repeated with all their modes.
+
+        Where a whole design is contaminated the next one takes its place. A design that loses a
+        mode ends there; its complete rounds are kept.
+        """
+        design, before = williams_design(self.active, self.rng), len(self.lost)
+        pending = self.run_rounds(design)
+        for _ in range(REPEAT_PASSES):
+            orders = [round_.order for round_ in self.mark(pending)]
+            if (
+                len(self.lost) != before
+                or len(orders) in (0, len(design))
+                or self.repeated > MAX_CONTAMINATED_SHARE * len(self.rounds)
+            ):
+                return
+            self.repeated += len(orders)
+            pending = self.run_rounds(orders)
+        self.mark(pending)
+
+    def run_rounds(self, orders: Sequence[tuple[str, ...]]) -> list[Round]:
+        """Measure rounds in these orders; those before a mode was lost, if one is."""
+        complete: list[Round] = []
+        try:
+            for order in orders:
+                complete.append(self.run_round(order))
+        except WorkerLost as lost:
+            self.lost += (lost,)
+            self.active = [label for label in self.active if label not in lost.labels]
+            self.headline = list(headline_pairs(tuple(self.active)))
+        return complete
+
+    def mark(self, rounds: Sequence[Round]) -> list[Round]:
+        """Have these rounds reviewed; the contaminated ones among them."""
+        reviewed = self.review(rounds) if rounds else ()
+        for round_ in reviewed:
+            self.rounds[round_.round] = round_
+        return [round_ for round_ in reviewed if round_.dirty]
+
+    def look(self) -> bool:
+        """Take in the Williams design that was measured; returns whether it is the last."""
+        effort = self.effort
+        self.measured = self.clean(*self.active)
+        self.width = headline_half_width(self.rounds, self.headline)
+        busy = len(self.rounds) >= effort.rounds_min and is_contaminated(self.rounds)
+        capped = any(not self.designs_left(label) for label in self.decisive)
+        due = self.measured >= self.next_look
+        while self.next_look <= self.measured:
+            self.next_look += effort.rounds_look
+        enough = due and (self.converged or (effort.hopeless_ends and self.futile()))
+        last = self.measured >= effort.rounds_max and self.timed_s >= self.least_s
+        return busy or capped or enough or last
+
+    def futile(self) -> bool:
+        """True if the interval would still be too wide after the last allowed round.
+
+        Widths shrink with the square root of the number of rounds. Before `least_s` has passed it
+        is never.
+        """
+        last = max(self.measured, self.effort.rounds_max)
+        return (
+            self.width is not None
+            and self.timed_s >= self.least_s
+            and self.width * math.sqrt(self.measured / last) > self.effort.target_half_width
+        )
+
+    def retire(self) -> None:
+        """Measure no more of the modes outside the headline that had their time or their rounds."""
+        wanted = self.effort.side_rounds or math.inf
+        left = [
+            label
+            for label in self.active
+            if label not in self.decisive
+            and (not self.designs_left(label) or self.clean(label) >= wanted)
+        ]
+        self.active = [label for label in self.active if label not in left]
+
+    @property
+    def timed_s(self) -> float:
+        """Seconds of all rounds so far."""
+        return sum(self.spent_s.values())
+
+    def clean(self, *labels: str) -> int:
+        """The number of rounds that hold these modes and are not contaminated."""
+        return sum(not round_.dirty and set(round_.order) >= set(labels) for round_ in self.rounds)
+
+    @property
+    def rows(self) -> int:
+        """The number of rounds in a Williams design of the modes that are still measured."""
+        return len(williams_design(self.active, random.Random(0)))
+
+    def designs_left(self, label: str) -> int:
+        """Number of further Williams designs that a mode's time limit allows."""
+        left_s = max(0.0, self.effort.mode_cap_s - self.spent_s.get(label, 0.0))
+        return math.floor(left_s / (self.rows * self.round_s(label)))
+
+    def round_s(self, label: str) -> float:
+        """Seconds that a mode takes of a round that has it, contaminated or not."""
+        rounds = sum(label in round_.order for round_ in self.rounds)
+        return self.spent_s[label] / rounds if rounds else self.calls[label] * self.call_s[label]
+
+
+def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> float | None:
+    """Half-width of the pairs' widest 95 % interval over clean rounds; None while there is none."""
+    widths = []
+    for baseline, candidate in pairs:
+        ratios = log_ratios(rounds, baseline, candidate)
+        if len(ratios) < stats.MIN_PAIRS:
+            return None
+        interval = stats.signed_rank_interval(ratios)
+        widths.append((interval.high - interval.low) / 2)
+    return max(widths, default=None)
+
+
+def drifts(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> bool:
+    """True if the ratio of a pair surely changes over the rounds, by more than `stats.DRIFT`."""
+    return any(stats.drifts(log_ratios(rounds, *pair)) for pair in pairs)
+
+
+def log_ratios(rounds: Sequence[Round], baseline: str, candidate: str) -> list[float]:
+    """log(baseline call time / candidate call time) of each round that holds both modes.
+
+    As the record's reader takes them. Contaminated rounds are left out, unless too few others
+    remain for an interval.
+    """
+    samples = Samples(rounds)
+    clean = samples.call_s(baseline, candidate)
+    enough = len(clean) >= stats.MIN_PAIRS
+    counted = clean if enough else samples.call_s(baseline, candidate, contaminated=True)
+    log_ratio: list[float] = logs([counted])[0].tolist()
+    return log_ratio
+
+
+def _progress(state: Interleaving, *, ended: bool) -> Progress:
+    effort = state.effort
+    last = effort.rounds_max if state.headline else effort.rounds_min
+    if is_contaminated(state.rounds):
+        soonest = max(0, effort.rounds_min - len(state.rounds))
+    else:
+        soonest = max(0, min(state.next_look, last) - state.measured)
+    round_s = sum(map(state.round_s, state.active))
+    last = max(last, state.measured + math.ceil(max(0.0, state.least_s - state.timed_s) / round_s))
+    repeats = 1 / (1 - min(_share(state.rounds), MAX_CONTAMINATED_SHARE))
+    return Progress(
+        measured=len(state.rounds),
+        rounds=state.measured,
+        rounds_max=state.measured
+        + state.rows * max(0, math.ceil((last - state.measured) / state.rows)),
+        half_width=state.width,
+        target=effort.target_half_width,
+        remaining_s=(0.0, 0.0)
+        if ended
+        else (_time_s(state, soonest), _time_s(state, (last - state.measured) * repeats)),
+    )
+
+
+def _time_s(state: Interleaving, rounds: float) -> float:
+    """Seconds of so many more rounds, in whole Williams designs, within every mode's time limit."""
+    designs = min(math.ceil(rounds / state.rows), *map(state.designs_left, state.decisive))
+    return sum(
+        min(designs, state.designs_left(label)) * state.rows * state.round_s(label)
+        for label in state.active
+    )

@@ -1,0 +1,348 @@
+"""Run one trial: claim it, open its run, measure each replicate in its own process, save, analyse.
+
+A record is saved after every replicate, however it ended.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from xla_sweeps.analysis.summary import headline_clear, headline_failed
+from xla_sweeps.config.settings import Settings, identify
+from xla_sweeps.errors import LockedError, StoreError
+from xla_sweeps.schema.backend import backends_of
+from xla_sweeps.schema.measurement import Flag, Flagged, Status
+from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.store.claim import claimed
+from xla_sweeps.store.rows import end_trial
+from xla_sweeps.store.store import Store, folder_below
+from xla_sweeps.system import environment
+from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
+from xla_sweeps.system.process import Assignment, StopSignals
+from xla_sweeps.trial import conductor, monitor
+from xla_sweeps.trial.recording import make_record, now, save, take_in
+from xla_sweeps.trial.replicate import WAITING, Place, ReplicateResult, Screen, Setting
+from xla_sweeps.trial.tracking import Tracker, TrackerReport, run_header
+from xla_sweeps.trial.workers import Stop, worker_environment
+
+_ENDS_TRIAL = (Status.INFRA, Status.BUILD_ERROR)
+
+
+@dataclass(slots=True, kw_only=True)
+class TrialResult:
+    """End of a trial.
+
+    Attributes:
+        exit_code: 0; 1 where a candidate could not be measured; 128 + the signal that stopped it.
+        paths: the records written, in order.
+        summary: over all records of the trial, earlier ones included; None where nothing was
+            recorded.
+    """
+
+    trial_id: str
+    exit_code: int = 0
+    summary: TrialSummary | None = None
+    records: list[Record] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
+    logs: list[Path] = field(default_factory=list)
+    tracking: TrackerReport | None = None
+
+
+@dataclass
+class _Session:
+    """State that all replicates of one command share."""
+
+    settings: Settings
+    store: Store
+    screen: Screen
+    tracker: Tracker
+    environment: dict[str, Any]
+    title: str
+    stop: Stop
+    signals: StopSignals
+    assignment: Assignment
+    result: TrialResult
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A trial whose results folder can be written, its id, and the facts of this machine."""
+
+    store: Store
+    trial_id: str
+    facts: dict[str, Any]
+
+
+def prepare(settings: Settings) -> Prepared:
+    """Check, before anything starts, that the results folder can be written.
+
+    Raises:
+        StoreError: it cannot.
+    """
+    store = Store(settings.results_dir)
+    store.check_writable()
+    facts = environment.environment()
+    identifier = identify(settings, facts)
+    folder_below(settings.results_dir, "logs", identifier)
+    return Prepared(store, identifier, facts)
+
+
+def check_free(prepared: Prepared, assignment: Assignment) -> None:
+    """Check that no other process measures a trial that starts later.
+
+    Raises:
+        StoreError: the trial is being measured into the same folder.
+        LockedError: there are more records than the sweep knew of.
+    """
+    with claimed(prepared.store.results_dir, prepared.trial_id):
+        _require_unmeasured(assignment, prepared.store, prepared.trial_id)
+
+
+def run_trial(
+    settings: Settings,
+    *,
+    screen: Screen,
+    tracker: Tracker,
+    assignment: Assignment | None = None,
+    prepared: Prepared | None = None,
+) -> TrialResult:
+    """Measure one trial: all its replicates, tracked and saved.
+
+    Args:
+        settings: what to measure.
+        screen: shows how far it is.
+        tracker: of its run.
+        assignment: what a launcher wants of it; None: nothing, a person started it.
+        prepared: what `prepare` gave a moment ago; default: prepare now.
+
+    Raises:
+        StoreError: the results folder cannot be used, or the same trial is being measured into it.
+        LockedError: there are more records than the sweep knew of.
+    """
+    prepared = prepared or prepare(settings)
+    store, identifier, facts = prepared.store, prepared.trial_id, prepared.facts
+    assignment = assignment or Assignment()
+    replicates = 1 if assignment.known_records is not None else settings.trial.effort.replicates
+    with claimed(settings.results_dir, identifier), Stop() as stop, stop_signals(stop) as signals:
+        take_in(store, warn=screen.warn)
+        _require_unmeasured(assignment, store, identifier)
+        header = run_header(
+            settings.trial,
+            settings.tracker,
+            trial_id=identifier,
+            device_kind=settings.device.kind,
+            device_name=settings.device.name,
+            environment=facts,
+            results_dir=settings.results_dir,
+        )
+        session = _Session(
+            settings=settings,
+            store=store,
+            screen=screen,
+            tracker=tracker,
+            environment=facts,
+            title=header.name,
+            stop=stop,
+            signals=signals,
+            assignment=assignment,
+            result=TrialResult(trial_id=identifier),
+        )
+        tracker.open(header)
+        _run_all(session, replicates)
+        return _conclude(session)
+
+
+def _run_all(session: _Session, count: int) -> None:
+    """Measure replicates until a signal, or one that shows that the others would fail too."""
+    try:
+        for _ in range(count):
+            _run_replicate(session)
+            if session.signals.number or session.result.records[-1].status in _ENDS_TRIAL:
+                return
+    except StoreError as error:
+        session.tracker.finish(session.result.records, None, exit_code=error.exit_code)
+        raise
+
+
+def _require_unmeasured(assignment: Assignment, store: Store, identifier: str) -> None:
+    """Refuse a sweep's trial that another process has measured since it was planned.
+
+    The trial must be claimed.
+    """
+    planned = assignment.known_records
+    if planned is not None and len(store.keys(identifier)) > planned:
+        raise LockedError(f"already measured by another process; skipped (trial {identifier})")
+
+
+def _run_replicate(session: _Session) -> None:
+    """Measure one replicate, and save its record however it ends."""
+    settings, trial = session.settings, session.settings.trial
+    number = session.store.next_replicate(session.result.trial_id)
+    job = ReplicateJob(
+        trial=trial,
+        replicate=number,
+        modes=trial.modes,
+        order_seed=trial.seed * 1009 + number,
+    )
+    log = _log_path(session, number)
+    session.result.logs.append(log)
+    if not session.result.records:
+        session.screen.trial_started(session.title, replicates=trial.effort.replicates, log=log)
+    with Leases(whole_replicate(settings.device), holder=session.title) as whole:
+        device, warn = trial.device, session.screen.warn
+        whole.wait(session.stop, lambda who: warn(WAITING.format(device=device, holder=who)))
+        started_at = now()
+        result = conduct(
+            settings,
+            job,
+            log,
+            stop=session.stop,
+            screen=session.screen,
+            tracker=session.tracker,
+            holder=session.title,
+            together=session.assignment.together,
+            quiet_s=monitor.WAIT_LIMIT_S if _was_contaminated(session) else 0.0,
+        )
+    if session.assignment.together and result.rounds:
+        result.flag(Flagged(Flag.TOOK_TURNS))
+    record = make_record(
+        session.settings, session.result.trial_id, number, result, session.environment
+    )
+    record = replace(
+        record,
+        started_at=started_at,
+        finished_at=now(),
+        log=str(log.relative_to(settings.results_dir)),
+    )
+    sys.audit("xla_sweeps.supervisor.result")
+    stored, path = save(record, session.store, stop=session.stop, warn=session.screen.warn)
+    session.result.records.append(stored)
+    session.result.paths.append(path)
+    session.screen.replicate_done(
+        stored.replicate, str(stored.status), stored.failure.message if stored.failure else ""
+    )
+
+
+def conduct(
+    settings: Settings,
+    job: ReplicateJob,
+    log: Path,
+    *,
+    stop: Stop,
+    screen: Screen,
+    tracker: Tracker,
+    holder: str,
+    together: Iterable[str] = (),
+    quiet_s: float = 0.0,
+    places: tuple[Place, ...] = (),
+) -> ReplicateResult:
+    """Have a replicate measured while its device is leased.
+
+    Args:
+        settings: of the device.
+        job: what to measure.
+        log: file for the output of its processes.
+        stop: as in `Setting`, like `screen`, `tracker`, `quiet_s` and `places`.
+        screen: shows how far it is.
+        tracker: gets the rounds.
+        holder: name that others who wait for the device see.
+        together: leases of devices that it must not be measured beside.
+        quiet_s: how long to wait for a quiet machine.
+        places: of each worker, where they differ.
+
+    Raises:
+        StoreError: a process cannot be started with its log.
+    """
+    (backend, environment), *others = [
+        (each, worker_environment(job.trial, settings.device, each))
+        for each in backends_of(job.trial)
+    ]
+    watch = partial(
+        monitor.Sampler,
+        device=settings.device,
+        memory_limit_bytes=job.trial.memory_limit_bytes,
+    )
+    try:
+        with Leases({*lease_names(settings.device), *together}, holder=holder) as leases:
+            return conductor.measure(
+                job,
+                Setting(
+                    backend=backend,
+                    environment=environment,
+                    others={each.name: (each, variables) for each, variables in others},
+                    log=log,
+                    watch=watch,
+                    stop=stop,
+                    leases=leases,
+                    screen=screen,
+                    tracker=tracker,
+                    quiet_s=quiet_s,
+                    places=places,
+                ),
+            )
+    except OSError as error:
+        raise StoreError(
+            f"cannot start the measuring process with its log {log}: {error.strerror or error}"
+        ) from error
+
+
+def _was_contaminated(session: _Session) -> bool:
+    """True if the next replicate waits for quiet: the latest is contaminated, the answer open.
+
+    One that has waited in vain is not followed by another wait.
+    """
+    trial_id, replicates = session.result.trial_id, session.result.records
+    if not replicates:
+        loaded = session.store.load(trial_id)
+        replicates = loaded.records.get(trial_id, [])
+        for problem in loaded.problems:  # a damaged record is moved away, and named only now
+            session.screen.warn(problem)
+    if not replicates or replicates[-1].status is not Status.CONTAMINATED:
+        return False
+    waited_s = replicates[-1].contamination.get("waited_s", 0.0)
+    return waited_s < monitor.WAIT_LIMIT_S and not headline_clear(replicates)
+
+
+def _conclude(session: _Session) -> TrialResult:
+    """Analyse all records of the trial, close the run, and decide the exit code."""
+    result, stopped = session.result, session.signals.number
+    result.summary, problems = end_trial(session.store, result.trial_id)
+    for problem in problems:
+        session.screen.warn(problem)
+    if stopped:
+        result.exit_code = 128 + stopped
+        if stopped == signal.SIGTERM:
+            session.tracker.preempt()
+    elif headline_failed(result.records):
+        result.exit_code = 1
+    result.tracking = session.tracker.finish(
+        result.records, result.summary, exit_code=result.exit_code
+    )
+    return result
+
+
+def _log_path(session: _Session, number: int) -> Path:
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
+    folder = folder_below(session.store.results_dir, "logs", session.result.trial_id)
+    return folder / f"{number}-{stamp}-{os.getpid()}.log"
+
+
+def stop_signals(stop: Stop) -> StopSignals:
+    """A signal ends the measuring process and saves; a Ctrl-C after it kills."""
+
+    def kill() -> None:
+        if os.isatty(2):
+            os.write(2, b"\x1b[?25h\n")  # the live display hides the cursor
+        os._exit(128 + signal.SIGINT)  # the measuring process dies with this one
+
+    return StopSignals(on_stop=lambda number: stop.request(), on_kill=kill)

@@ -1,0 +1,240 @@
+"""The two sides of a guard: an interpreter, a folder and a trial each, and what differs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import Settings, settings_of
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.backend import backends_of, default_backend
+from xla_sweeps.schema.modes import parse
+from xla_sweeps.schema.overrides import keys_of
+from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.schema.trial import Trial
+from xla_sweeps.system.environment import commit_of, cpu_environment
+from xla_sweeps.system.text import last_line_of
+from xla_sweeps.trial.replicate import Place
+from xla_sweeps.trial.workers import worker_environment
+from xla_sweeps.version import __version__
+
+PROBE_S = 120.0
+"""Seconds that an interpreter has to say what it is."""
+
+_PROBE = """
+import json, sys
+from xla_sweeps import __version__
+print(__version__)
+from xla_sweeps.system.environment import environment
+print(json.dumps({"search": sys.path, **environment()}))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One side of a guard.
+
+    Attributes:
+        name: `before` or `after`.
+        python: its interpreter.
+        folder: where the model's code is looked for.
+        own: overrides of this side alone.
+        settings: of its trial.
+        facts: `environment()` of its interpreter.
+        commit: of the folder, or "".
+    """
+
+    name: str
+    python: str
+    folder: Path
+    own: tuple[str, ...]
+    settings: Settings
+    facts: Mapping[str, Any]
+    commit: str
+
+    def place(self, asked: Trial) -> Place:
+        """Its place as a worker of a trial with these modes and this effort."""
+        trial = replace(
+            self.settings.trial, modes=asked.modes, copies=asked.copies, effort=asked.effort
+        )
+        return Place(
+            python=self.python,
+            folder=self.folder,
+            environment=worker_environment(trial, self.settings.device),
+            trial=trial,
+        )
+
+
+def side_of(
+    name: str,
+    text: str,
+    words: Sequence[str],
+    own: Sequence[str] = (),
+    *,
+    config_dir: Path | None = None,
+) -> Side:
+    """Check one side before anything is measured.
+
+    Args:
+        name: `before` or `after`.
+        text: as typed: ENV or ENV@DIR.
+        words: overrides of both sides.
+        own: overrides of this side, which win.
+        config_dir: a further folder of configuration files.
+
+    Raises:
+        XlaSweepsError: it has no such interpreter or folder, or not what a trial needs there.
+    """
+    where = f"--{name} {text}"
+    environment, folder = _parted(text, where)
+    python = _python_of(environment, where)
+    facts = _probed(python, folder, where)
+    all_words = [*words, *own]
+    with contextlib.chdir(folder), _searching(facts["search"]):
+        document = compose_config(all_words, config_dir=config_dir and config_dir.absolute())
+        settings = settings_of(document, explicit=keys_of(all_words))
+    backend = backends_of(settings.trial)[0]
+    library = next(iter(backend.packages))
+    if library not in facts["packages"]:
+        raise ConfigError(f"{where}: {backend.title} is not installed there ({python})")
+    return Side(
+        name=name,
+        python=python,
+        folder=folder,
+        own=tuple(own),
+        settings=settings,
+        facts=facts,
+        commit=commit_of(folder),
+    )
+
+
+def _parted(text: str, where: str) -> tuple[str, Path]:
+    """Interpreter or environment, and the folder: by default the current one."""
+    environment, at, folder = text.rpartition("@")
+    if not at or Path(text).expanduser().exists():
+        return text, Path.cwd()
+    place = Path(folder).expanduser().absolute()
+    if not folder or not place.is_dir():
+        raise ConfigError(f"{where}: there is no folder {folder or '(no name)'}")
+    return environment, place
+
+
+def _python_of(environment: str, where: str) -> str:
+    """The interpreter, without following links: a virtual environment's is one."""
+    place = Path(environment).expanduser().absolute()
+    python = place / "bin" / "python" if place.is_dir() else place
+    if not environment or not python.is_file() or not os.access(python, os.X_OK):
+        raise ConfigError(
+            f"{where}: no interpreter there; give the path of a python, or the folder of a "
+            "virtual environment"
+        )
+    return str(python)
+
+
+def _probed(python: str, folder: Path, where: str) -> dict[str, Any]:
+    """The facts of an interpreter's packages, and where it looks for modules.
+
+    Raises:
+        ConfigError: it lacks this version of xla_sweeps.
+    """
+    try:
+        done = subprocess.run(
+            [python, "-P", "-c", _PROBE],
+            cwd=folder,
+            env=cpu_environment(default_backend()),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=PROBE_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigError(f"{where}: {python} cannot be run: {error}") from error
+    if "No module named 'xla_sweeps'" in done.stderr:
+        raise ConfigError(f"{where}: xla_sweeps is not installed there ({python})")
+    lines = done.stdout.splitlines()
+    if lines and lines[0] != __version__:
+        raise ConfigError(
+            f"{where}: it has xla_sweeps {lines[0]}, this is {__version__}; both sides need the "
+            "same version as the command"
+        )
+    try:
+        facts: dict[str, Any] = json.loads(lines[1])
+    except (IndexError, ValueError) as error:
+        reason = last_line_of(done.stderr) or f"exit code {done.returncode}"
+        raise ConfigError(f"{where}: {python} cannot load xla_sweeps: {reason}") from error
+    return facts
+
+
+@contextlib.contextmanager
+def _searching(folders: Sequence[str]) -> Iterator[None]:
+    """Look for a model's module in these folders too."""
+    saved = list(sys.path)
+    sys.path += [folder for folder in folders if folder not in saved]
+    try:
+        yield
+    finally:
+        sys.path[:] = saved
+
+
+def require_comparable(before: Side, after: Side) -> None:
+    """Refuse sides whose calls cannot take turns or do not do the same.
+
+    Raises:
+        ConfigError: with the option that differs.
+    """
+    first, second = (side.settings.trial for side in (before, after))
+    for name in ("modes", "device", "scenario", "batch_size", "batches", "copies", "effort"):
+        if getattr(first, name) != getattr(second, name):
+            raise ConfigError(f"{name}: both sides need the same")
+    if any(parse(label)[1] > 1 for label in first.modes):
+        raise ConfigError(
+            f"modes=[{','.join(first.modes)}]: name each once; guard measures it on both sides"
+        )
+    if len(first.workers) > 1:
+        raise ConfigError(f"modes=[{','.join(first.modes)}]: guard measures modes of one framework")
+
+
+def differences(
+    before: Side, after: Side, models: Mapping[str, ModelFacts]
+) -> dict[str, tuple[str, str]]:
+    """The two sides of everything known that differs, by its name.
+
+    Args:
+        before: one side.
+        after: the other side.
+        models: as they were built, by the name of the side.
+    """
+    first, second = (_known(side, models.get(side.name)) for side in (before, after))
+    names = dict.fromkeys([*first, *second])
+    both = {name: (first.get(name, "—"), second.get(name, "—")) for name in names}
+    return {name: pair for name, pair in both.items() if pair[0] != pair[1]}
+
+
+def _known(side: Side, model: ModelFacts | None) -> dict[str, str]:
+    """Everything that may differ, as texts."""
+    facts = side.facts
+    known = {
+        "Python": facts["python"],
+        **facts["packages"],
+        "xla_sweeps": facts["git"],
+        "commit": side.commit,
+        "model file": side.settings.trial.model.recipe.get("fingerprint", ""),
+        "options": " ".join(side.own),
+    }
+    if model:
+        known |= {
+            "parameters": f"{model.params:,}" if model.params is not None else "",
+            "multiply-accumulates": f"{model.macs:,}" if model.macs is not None else "",
+            "operations": f"{model.graph_operations or ''}",
+        }
+    return {name: str(value) for name, value in known.items() if value}

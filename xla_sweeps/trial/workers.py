@@ -1,0 +1,399 @@
+"""One measuring process, the worker, as its parent has it: started, asked, watched and ended.
+
+It is in a group of its own, with its output in a log file and a deadline for every request. It may
+run anybody's code, so nothing that it sends, writes or leaves behind may delay, flood or confuse
+the parent. A crash, a hang or a kill of it becomes a failure in the result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Any, TypeVar
+
+from xla_sweeps.schema.backend import Backend, backends_of
+from xla_sweeps.schema.measurement import Phase, Status
+from xla_sweeps.schema.trial import Timeouts, Trial
+from xla_sweeps.system.devices import Device
+from xla_sweeps.system.environment import child_environment
+from xla_sweeps.system.files import drop_lines, tail, trim
+from xla_sweeps.system.leases import Readable
+from xla_sweeps.system.process import end_of, signal_group
+from xla_sweeps.system.text import redacted
+from xla_sweeps.trial import protocol
+from xla_sweeps.trial.failures import (
+    ProcessEnd,
+    WorkerLost,
+    diagnose_end,
+    diagnose_exception,
+    timeout_key,
+)
+
+EXIT_GRACE_S = 0.5
+
+TERM_GRACE_S = 5.0
+
+DUMP_GRACE_S = 0.5
+
+LOG_LIMIT_BYTES = 16 * 2**20
+
+LOOK_S = 2.0
+"""Between two looks at the size of the log."""
+
+_LOG_TAIL_BYTES = 8192
+
+_NOISE = re.compile(rb"Delay kernel timed out: measured time has sub-optimal accuracy")
+"""XLA's autotuner writes it dozens of times on a GPU."""
+
+_READ_BYTES = 1 << 16
+
+_MODE_PHASES = {Phase.TRACE, Phase.COMPILE, Phase.VERIFY, Phase.WARMUP}
+
+Answer = TypeVar("Answer", bound=protocol.Reply)
+
+
+class Stop(AbstractContextManager["Stop"]):
+    """A request to stop a worker, from a signal handler or thread, that wakes the waiting parent.
+
+    A context manager: it owns a descriptor.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    def __exit__(self, *ended: object) -> None:
+        self.close()
+
+    def request(self) -> None:
+        """Ask for the stop."""
+        self.requested = True
+        with contextlib.suppress(OSError, ValueError):  # many requests, or closed
+            os.eventfd_write(self._descriptor, 1)
+
+    def fileno(self) -> int:
+        """Readable once a stop was requested."""
+        return self._descriptor
+
+    def close(self) -> None:
+        """Give the descriptor back; a later request is not heard."""
+        descriptor, self._descriptor = self._descriptor, -1
+        os.close(descriptor)
+
+
+class RequestFailed(Exception):
+    """A Python exception ended a request; the worker goes on, unless it was setting up.
+
+    Attributes:
+        status: of the mode, or of the worker.
+        failure: the same in words.
+    """
+
+    def __init__(self, failed: protocol.Failed, command: WorkerCommand) -> None:
+        self.status, self.failure = diagnose_exception(
+            failed.phase, failed.kind, failed.text, backend=command.backend, **command.sharing
+        )
+        super().__init__(self.failure.message)
+
+
+def worker_environment(
+    trial: Trial, device: Device, backend: Backend | None = None
+) -> dict[str, str]:
+    """The complete environment of a worker; default: of the trial's first backend."""
+    backend = backend or backends_of(trial)[0]
+    variables = child_environment(os.environ, device=device, backend=backend)
+    return variables | dict(backend.environment(trial, variables))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerCommand:
+    """Whose worker is started, and its surroundings.
+
+    Attributes:
+        backend: whose `worker` is started, with our process id and the channel's descriptor.
+        environment: the complete environment.
+        log: file that its output is appended to.
+        labels: the modes that it measures.
+        trial: sets the limits of its stages and its memory.
+        python: another interpreter than the backend's; "" for that.
+        folder: to start it in; None for the current one.
+    """
+
+    backend: Backend
+    environment: Mapping[str, str]
+    log: Path
+    labels: tuple[str, ...]
+    trial: Trial
+    python: str = ""
+    folder: Path | None = None
+
+    @property
+    def sharing(self) -> dict[str, Any]:
+        """The device, and the number of workers that share it, as a diagnosis needs them."""
+        return {"device": self.trial.device, "workers": len(self.trial.workers)}
+
+
+class Worker(AbstractContextManager["Worker"]):
+    """A started worker; a context manager that ends it.
+
+    Attributes:
+        memory: to be requested once its memory passes the limit.
+        stage: the one that it is in.
+    """
+
+    def __init__(
+        self,
+        command: WorkerCommand,
+        process: subprocess.Popen[bytes],
+        channel: FileIO,
+        *,
+        stop: Stop,
+        on_event: Callable[[protocol.Event], None],
+    ) -> None:
+        self.labels, self.memory = command.labels, Stop()
+        self.stage = protocol.Stage(phase=Phase.IMPORT)
+        self._command, self._process, self._channel = command, process, channel
+        self._stops: Mapping[str, Readable] = {"memory": self.memory, "interrupt": stop}
+        self._on_event, self._reader = on_event, protocol.Reader()
+        self._looked, self._oom_kills = time.monotonic(), oom_kills()
+        self._ended, self._unsent, self._deadline = False, b"", 0.0
+        assert process.stdin is not None
+        self._requests = process.stdin.fileno()
+        os.set_blocking(self._requests, False)
+
+    def __exit__(self, *ended: object) -> None:
+        self.close()
+        self.memory.close()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def request(
+        self, message: protocol.Request, expected: type[Answer], *, deadline_s: float
+    ) -> Answer:
+        """Send a request and wait for its reply; events that come meanwhile are passed on.
+
+        Args:
+            message: the request.
+            expected: the type of its reply.
+            deadline_s: how long the reply may take; a stage that begins meanwhile has the trial's
+                own deadline instead.
+
+        Raises:
+            RequestFailed: an exception ended the request.
+            WorkerLost: the worker ended, or had to be ended: it missed the deadline, passed its
+                memory limit, misused its channel, or a stop was requested.
+        """
+        mode = getattr(message, "mode", "")
+        self.stage = protocol.Stage(phase=message.phase, mode=mode)
+        self._unsent, self._deadline = protocol.encode(message), time.monotonic() + deadline_s
+        reply, reason = self._answer()
+        if isinstance(reply, expected):
+            return reply
+        if isinstance(reply, protocol.Failed):
+            raise RequestFailed(reply, self._command)
+        raise self._lost(reason or "flood")
+
+    def give_up(self, failed: RequestFailed) -> WorkerLost:
+        """End it because of a failed request; what its modes are then lost to."""
+        self.close()
+        return WorkerLost(self.labels, status=failed.status, failure=failed.failure)
+
+    def close(self) -> bool:
+        """End it; returns whether it had ended by itself. What it started ends with it."""
+        if self._ended:
+            return True
+        self._ended = True
+        try:
+            return end_group(self._process)
+        finally:
+            self._channel.close()
+            self._process.__exit__(None, None, None)
+            drop_lines(self._command.log, _NOISE)
+            trim(self._command.log, limit=LOG_LIMIT_BYTES)
+
+    def _answer(self) -> tuple[protocol.Reply | None, str]:
+        """The reply, or why there is none: a key of `_stops`, or as `ProcessEnd.killed_for`."""
+        with selectors.DefaultSelector() as selector, end_of(self._process) as end:
+            selector.register(self._requests, selectors.EVENT_WRITE)
+            sources: list[Readable | int] = [self._channel, *self._stops.values()]
+            for source in sources if end is None else [*sources, end]:
+                selector.register(source, selectors.EVENT_READ)
+            while True:
+                left_s = max(0.0, self._deadline - time.monotonic())
+                ready = {key.fileobj for key, _ in selector.select(min(LOOK_S, left_s))}
+                for reason, stop in self._stops.items():
+                    if stop in ready:
+                        return None, reason
+                if self._requests in ready:
+                    self._unsent = self._unsent[self._write(self._unsent) :]
+                    if not self._unsent:
+                        selector.unregister(self._requests)
+                if self._channel in ready:
+                    chunk = self._channel.read(_READ_BYTES)
+                    if not chunk:
+                        return None, "closed"
+                    reply = self._take(chunk)
+                    if reply is not None:
+                        return reply, ""
+                    if self._reader.flooded:
+                        return None, "flood"
+                elif end in ready:
+                    return None, "died"
+                if time.monotonic() >= self._deadline:
+                    self._dump_stacks()
+                    return None, "timeout"
+                if time.monotonic() >= self._looked + LOOK_S:
+                    self._looked = time.monotonic()
+                    trim(self._command.log, limit=LOG_LIMIT_BYTES)
+
+    def _take(self, chunk: bytes) -> protocol.Reply | None:
+        """Pass on the events in a chunk; returns the reply, if it is there."""
+        reply = None
+        for message in self._reader.feed(chunk):
+            if isinstance(message, protocol.Stage):
+                self.stage = message
+                limit_s = limit_of(message.phase, self._command.trial.timeouts)
+                self._deadline = time.monotonic() + limit_s
+            if isinstance(message, protocol.Event):
+                self._on_event(message)
+            else:
+                reply = message
+        return reply
+
+    def _write(self, content: bytes) -> int:
+        """Number of bytes that the worker's input took; all if nobody reads it any more."""
+        try:
+            return os.write(self._requests, content)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(content)
+
+    def _dump_stacks(self) -> None:
+        """Have the worker write all its stacks to the log.
+
+        Works while native code holds the interpreter.
+        """
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGUSR1)
+        time.sleep(DUMP_GRACE_S)
+
+    def _lost(self, reason: str) -> WorkerLost:
+        """End what is left of it, and say why it ended and which mode it was preparing."""
+        by_itself, stage, command = self.close(), self.stage, self._command
+        if reason == "died" or (reason == "closed" and by_itself):
+            reason = ""
+        limit = f"{limit_of(stage.phase, command.trial.timeouts):g} s"
+        if reason == "memory":
+            limit = f"{command.trial.memory_limit_bytes / 2**30:.1f} GiB"
+        status, failure = diagnose_end(
+            ProcessEnd(
+                exit_code=self._process.wait(),
+                phase=stage.phase,
+                killed_for=reason,
+                limit=limit,
+                oom_kills=oom_kills() - self._oom_kills,
+                log_tail=redacted(tail(command.log, limit=_LOG_TAIL_BYTES)),
+            ),
+            backend=command.backend,
+            **command.sharing,
+        )
+        interrupted = status is Status.INTERRUPTED
+        blamed = stage.mode in self.labels and stage.phase in _MODE_PHASES and not interrupted
+        mode = stage.mode if blamed else ""
+        return WorkerLost(self.labels, status=status, failure=failure, mode=mode)
+
+
+def start(
+    command: WorkerCommand,
+    *,
+    mark: Mapping[str, str],
+    stop: Stop,
+    on_event: Callable[[protocol.Event], None],
+) -> Worker | None:
+    """Start a worker; None where a stop was requested meanwhile.
+
+    Args:
+        command: the program, its environment, log and limits.
+        mark: variables by which orphans are found.
+        stop: ends every request.
+        on_event: called with every event.
+
+    Raises:
+        OSError: it cannot be started, or its log cannot be written.
+    """
+    if stop.requested:
+        return None
+    command.log.parent.mkdir(parents=True, exist_ok=True)
+    python, *program = command.backend.command("worker")
+    read_end, write_end = os.pipe()
+    channel = os.fdopen(read_end, "rb", buffering=0)
+    try:
+        with command.log.open("ab", buffering=0) as output:
+            process = subprocess.Popen(
+                [command.python or python, *program, str(os.getpid()), str(write_end)],
+                cwd=command.folder,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env={**command.environment, **mark},
+                pass_fds=[write_end],
+                start_new_session=True,
+            )
+    except BaseException:
+        channel.close()
+        raise
+    finally:
+        os.close(write_end)
+    return Worker(command, process, channel, stop=stop, on_event=on_event)
+
+
+def limit_of(phase: Phase, timeouts: Timeouts) -> float:
+    """The deadline of a stage, seconds."""
+    limit_s: float = getattr(timeouts, f"{timeout_key(phase)}_s")
+    return limit_s
+
+
+def end_group(process: subprocess.Popen[bytes]) -> bool:
+    """Let a process end by itself if it is about to; returns whether it did.
+
+    Otherwise SIGTERM, then SIGKILL, to its whole group.
+    """
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    for signal_number, grace_s in (
+        (None, EXIT_GRACE_S),
+        (signal.SIGTERM, TERM_GRACE_S),
+        (signal.SIGKILL, None),
+    ):
+        if signal_number is not None:
+            signal_group(process.pid, signal_number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(grace_s)
+            break
+    signal_group(process.pid, signal.SIGKILL)  # grandchildren that outlived it
+    return signal_number is None
+
+
+def oom_kills() -> int:
+    """The kernel's count of out-of-memory kills: of our control group, else of all."""
+    for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
+        with contextlib.suppress(OSError, ValueError):
+            for line in Path(path).read_text().splitlines():
+                if line.split()[0] == "oom_kill":
+                    return int(line.split()[1])
+    return 0

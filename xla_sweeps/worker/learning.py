@@ -1,0 +1,285 @@
+"""Check, before timing, that a mode trains as eager execution does. Pure, numpy only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xla_sweeps.schema.measurement import Agreement
+from xla_sweeps.schema.trial import Precision
+from xla_sweeps.worker.agreement import REFERENCE_FACTOR, TOLERANCE
+
+STEPS = 5
+"""Steps of the loss curve."""
+
+NUDGE = {Precision.FLOAT32: 1e-6, Precision.MIXED_FLOAT16: 1e-3, Precision.MIXED_BFLOAT16: 8e-3}
+"""Relative change of the inputs, about as small as rounding."""
+
+SPREAD_FACTOR = 3
+"""A mode may differ from eager by this many times what such a change of the inputs makes."""
+
+OWN_SHARE = 0.1
+"""Eager's steps on equal inputs may differ by this share of what such a change of the inputs makes.
+
+More would be the model's own random numbers, or the device's, in the bounds of every mode.
+"""
+
+DRAWS = 8
+"""Losses with dropout, each with other random numbers, that are drawn first."""
+
+MOST_DRAWS = 128
+"""Losses that are drawn before they count as unlike eager's."""
+
+UNLIKE = 0.4
+"""Distance of two distributions of losses from which on they are unlike.
+
+Losses without dropout, all of one value, are at a distance of at least 0.5 from losses with it. Of
+equal distributions with `MOST_DRAWS` losses each, one pair in 10^8 is that far apart.
+"""
+
+MEANINGFUL = 0.5
+"""Share of all updates above which their bound shows nothing."""
+
+NEGLIGIBLE = 0.01
+"""A variable whose update differs by less than this many tolerances of all updates passes.
+
+A bias in front of batch normalization has a gradient of nothing but rounding.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstSteps:
+    """First training steps of a mode, always from the same state.
+
+    Attributes:
+        loss: of the first step.
+        updates: what the first step adds to each variable of the model, with a learning rate so
+            high that rounding loses nothing: for SGD the gradients, times a constant.
+        curve: losses of the first `STEPS` steps with the trial's learning rate.
+    """
+
+    loss: float
+    updates: tuple[np.ndarray, ...]
+    curve: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Change of eager execution's first steps when its inputs change by rounding.
+
+    Attributes:
+        loss: absolute change of the loss.
+        updates: norm of each update's change.
+        curve: the largest change of a loss of the curve.
+    """
+
+    loss: float
+    updates: tuple[float, ...]
+    curve: float
+
+
+def spread_of(eager: FirstSteps, nudged: Sequence[FirstSteps]) -> Spread:
+    """The largest differences between eager's first steps and those on changed inputs.
+
+    At least one of these has a curve; the others may be of the first step alone.
+    """
+    return Spread(
+        loss=max(abs(steps.loss - eager.loss) for steps in nudged),
+        updates=tuple(
+            max(column) for column in zip(*(_apart(steps, eager) for steps in nudged), strict=True)
+        ),
+        curve=max(_furthest(steps.curve, eager.curve)[1] for steps in nudged if steps.curve),
+    )
+
+
+def deterministic(
+    first: FirstSteps, again: FirstSteps, spread: Spread, *, precision: Precision
+) -> bool:
+    """True if two runs of the first step on equal inputs differ by rounding only.
+
+    Either by no more than a mode's tolerance, or by much less than what rounding-sized changes of
+    the inputs make: devices that add in any order round differently each time, and some models
+    amplify that.
+    """
+    tolerance = TOLERANCE[precision]
+    loss_bound = max(tolerance * abs(first.loss), OWN_SHARE * spread.loss)
+    updates_bound = max(tolerance * _norm(_norms(first)), OWN_SHARE * _norm(spread.updates))
+    return (
+        abs(first.loss - again.loss) <= loss_bound and _norm(_apart(first, again)) <= updates_bound
+    )
+
+
+def rounding_of(steps: FirstSteps, eager: FirstSteps, spread: Spread) -> float:
+    """Difference of a mode's losses from eager's that is rounding, where both draw alike."""
+    apart = max(abs(steps.loss - eager.loss), spread.loss)
+    return max(TOLERANCE[Precision.FLOAT32] * abs(eager.loss), SPREAD_FACTOR * apart)
+
+
+def distance(losses: Sequence[float], others: Sequence[float], *, rounding: float) -> float:
+    """Largest difference between the shares of two samples that lie below a value, 0 to 1.
+
+    This is the statistic of the Kolmogorov-Smirnov test, except that a sample may be shifted by up
+    to `rounding` to be closer. Values that are not finite make it 1.
+    """
+    if not all(map(math.isfinite, (*losses, *others))):
+        return 1.0
+    return max(_excess(losses, others, rounding), _excess(others, losses, rounding))
+
+
+def _excess(lower: Sequence[float], upper: Sequence[float], shift: float) -> float:
+    """Largest excess of the share of `lower` at or below a value, once it is moved by `shift`."""
+    moved, fixed = np.sort(lower) + shift, np.sort(upper)
+    below = np.arange(1, len(moved) + 1) / len(moved)
+    other = np.searchsorted(fixed, moved, side="right") / len(fixed)
+    return float(max(0.0, np.max(below - other)))
+
+
+def random_reason(losses: Sequence[float], eager: Sequence[float], *, rounding: float) -> str:
+    """Reason why a mode's losses with dropout are unlike eager's; "" where they are alike."""
+    apart = distance(losses, eager, rounding=rounding)
+    if apart < UNLIKE:
+        return ""
+    return (
+        f"with dropout on, its losses are {_range(losses)} over {len(losses)} draws of random "
+        f"numbers, eager's {_range(eager)} (distance of the distributions: {apart:.2f}, allowed: "
+        f"{UNLIKE:.2f})"
+    )
+
+
+def _range(losses: Sequence[float]) -> str:
+    return f"{min(losses):.6g} to {max(losses):.6g}"
+
+
+def compare_steps(
+    steps: FirstSteps,
+    eager: FirstSteps,
+    spread: Spread,
+    reference: FirstSteps | None = None,
+    *,
+    names: Sequence[str],
+    precision: Precision,
+) -> Agreement:
+    """Compare a mode's first training steps with eager's, and both with float64 where it is given.
+
+    The loss and every variable's update must be close to eager's, or no further from it than
+    `SPREAD_FACTOR` times what rounding-sized changes of the inputs make, or about as close to
+    float64 as eager's. The losses of the following steps likewise, without float64. Where eager's
+    own bounds would accept anything, the comparison is refused.
+    """
+    tolerance, factor = TOLERANCE[precision], REFERENCE_FACTOR[precision]
+    sizes, apart = _norms(eager), _apart(steps, eager)
+    whole = _norm(sizes)
+    errors = _apart(steps, reference) if reference else None
+    eager_errors = _apart(eager, reference) if reference else None
+
+    def answer(reason: str, *, refused: bool = False) -> Agreement:
+        return Agreement(
+            rmse_rel=_relative(apart, whole),
+            top1_match=None,
+            ok=not reason,
+            reason=reason,
+            refused=refused,
+            rmse_ref_rel=_relative(errors, whole),
+            eager_rmse_ref_rel=_relative(eager_errors, whole),
+        )
+
+    tells = SPREAD_FACTOR * _norm(spread.updates) <= MEANINGFUL * whole
+    if refusal := _refusal(eager, spread, eager_errors, whole, factor, tells=tells):
+        return answer(refusal, refused=True)
+    if not _finite(steps):
+        return answer("its first steps give values that are not finite")
+    allowed = max(tolerance * abs(eager.loss), SPREAD_FACTOR * spread.loss)
+    if reference:
+        allowed = max(allowed, factor * abs(eager.loss - reference.loss))
+    if abs(steps.loss - eager.loss) > allowed:
+        return answer(
+            f"the loss of the first step is {steps.loss:.6g}, eager's {eager.loss:.6g} (allowed "
+            f"difference: {allowed:.1e})"
+        )
+    for index, name in enumerate(names):
+        bound = max(
+            tolerance * sizes[index],
+            SPREAD_FACTOR * spread.updates[index] if tells else 0.0,
+            NEGLIGIBLE * tolerance * whole,
+        )
+        as_good = errors and eager_errors and errors[index] <= factor * eager_errors[index]
+        if apart[index] > bound and not as_good:
+            return answer(
+                f"the first step changes {name} otherwise than eager's: by "
+                f"{apart[index] / (sizes[index] or whole):.1e} of its change (allowed: "
+                f"{bound / (sizes[index] or whole):.1e})"
+            )
+    return answer(_curve_reason(steps, eager, spread, tolerance))
+
+
+def _refusal(
+    eager: FirstSteps,
+    spread: Spread,
+    errors: Sequence[float] | None,
+    whole: float,
+    factor: float,
+    *,
+    tells: bool,
+) -> str:
+    """Reason why eager's first steps can verify no mode, or ""."""
+    if not _finite(eager):
+        return "eager's own loss or gradients are not finite"
+    if not whole:
+        return "eager's first step changes no variable, so any mode that does nothing would agree"
+    if tells or (errors and factor * _norm(errors) <= MEANINGFUL * whole):
+        return ""
+    return (
+        "the model amplifies rounding: inputs changed by that little change eager's own gradients "
+        f"by {_norm(spread.updates) / whole:.1e} of their size"
+    )
+
+
+def _curve_reason(steps: FirstSteps, eager: FirstSteps, spread: Spread, tolerance: float) -> str:
+    step, apart = _furthest(steps.curve, eager.curve)
+    largest = max(map(abs, eager.curve), default=0.0)
+    allowed = max(tolerance * largest, SPREAD_FACTOR * spread.curve)
+    if apart <= allowed:
+        return ""
+    return (
+        f"the loss of step {step + 1} is {steps.curve[step]:.6g}, eager's {eager.curve[step]:.6g} "
+        f"(allowed difference: {allowed:.1e})"
+    )
+
+
+def _furthest(one: Sequence[float], other: Sequence[float]) -> tuple[int, float]:
+    """Step in which two curves differ most, and the difference."""
+    apart = [abs(a - b) for a, b in zip(one, other, strict=True)]
+    worst = max(range(len(apart)), key=apart.__getitem__, default=0)
+    return worst, apart[worst] if apart else 0.0
+
+
+def _apart(one: FirstSteps, other: FirstSteps) -> tuple[float, ...]:
+    """Norm of the difference of each update."""
+    return tuple(
+        float(np.linalg.norm((a.astype(np.float64) - b).ravel()))
+        for a, b in zip(one.updates, other.updates, strict=True)
+    )
+
+
+def _norms(steps: FirstSteps) -> tuple[float, ...]:
+    return tuple(
+        float(np.linalg.norm(update.astype(np.float64).ravel())) for update in steps.updates
+    )
+
+
+def _norm(values: Sequence[float]) -> float:
+    return math.sqrt(math.fsum(value * value for value in values))
+
+
+def _relative(parts: Sequence[float] | None, whole: float) -> float | None:
+    """Their norm as a share of the whole; None where either is missing or not finite."""
+    share = _norm(parts) / whole if parts is not None and whole else math.nan
+    return share if math.isfinite(share) else None
+
+
+def _finite(steps: FirstSteps) -> bool:
+    losses = all(map(math.isfinite, (steps.loss, *steps.curve)))
+    return losses and all(bool(np.isfinite(update).all()) for update in steps.updates)
