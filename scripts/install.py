@@ -1,6 +1,6 @@
 """Install the checkout into the environment of this Python: with uv, else with pip.
 
-Started by `scripts/setup`. uv needs a quarter of pip's processor time: benchmarks/results/setup.md.
+Started by `scripts/setup`.
 It is the one on the PATH, or one that pip puts into the environment; it is told what pip's
 configuration says of indexes. Where that says more than uv has words for, or uv fails, it is pip.
 

@@ -54,7 +54,7 @@ LOAD = 0.3
 """Standard deviation of the log that other load adds to a ratio of contaminated rounds.
 
 It slows both modes, though not alike, and much the same in every round and replicate: so it shrinks
-with the number of neither (measured by `benchmarks/loaded.py`).
+with the number of neither (`benchmarks/results/loaded.md`).
 """
 
 LEAST = 1e-12
