@@ -22,7 +22,7 @@ each measured as often as a trial.
 
 `trust`: sweeps of some A/A pairs, whose copies are equal or really differ.
 
-Prints the tables of docs/measurement.md; takes some minutes of CPU.
+Prints the tables of benchmarks/results/coverage.md; takes some minutes of CPU.
 """
 
 from __future__ import annotations

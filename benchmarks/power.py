@@ -3,7 +3,7 @@
     python -m benchmarks.power [--sweeps 100]
 
 The sweeps are those of `benchmarks.coverage`, and their trials learn from each other; every trial
-has the same true gain. Prints the table of docs/measurement.md; takes a minute of CPU.
+has the same true gain. Prints a table of benchmarks/results/coverage.md; takes a minute of CPU.
 """
 
 from __future__ import annotations
