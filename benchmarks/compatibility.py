@@ -33,7 +33,7 @@ from xla_sweeps.trial.replicate import Setting
 from xla_sweeps.trial.workers import Stop
 
 MODES = ("graph", "xla")
-COMPILED = ("ok", "wrong_result", "nondeterministic")
+COMPILED = ("ok", "wrong_result", "unverifiable", "nondeterministic")
 
 
 class Silent:
@@ -132,61 +132,42 @@ def read(path: Path) -> list[dict[str, str]]:
 
 HEAD = """# Which models compile under XLA, and do they compute the same?
 
+{answer} Every entry, with parameters, GMACs, error and compile time:
+[compatibility.csv](compatibility.csv).
+
 Written by `python -m benchmarks.compatibility docs/compatibility.csv` on {cores} cores of an
 {cpu}, without a GPU: this is XLA:CPU. {versions}.
 
-Batch 1, random weights, float32; native resolutions above 384 px are reduced to 384 px. *agrees*:
-XLA's outputs against eager's, as a root mean square relative to the largest; ✓ if that is close
-enough, or as close to float64 as eager is. *compile*: trace and first call less a second call, on a
-busy machine: an order of magnitude.
+Batch 1, random weights, float32; native resolutions above 384 px are reduced to 384 px. An entry
+agrees if XLA's outputs are close enough to eager's (`rmse_rel`: root mean square relative to the
+largest), or as close to float64 as eager's are. `compile_s`: trace and first call less a second
+call, on a busy machine: an order of magnitude.
 
 | source | entries | compile under XLA | agree with eager |
 |---|---:|---:|---:|
 """
-COLUMNS = "px | params | GMACs | agrees | compile s |"
-RULE = "---:|---:|---:|---|---:|"
 
 
 def page(rows: Sequence[Mapping[str, str]]) -> str:
-    """The table as Markdown: a summary, models of several sources, and all rows by source."""
+    """The answer as Markdown: a count by source, and the entries that do not agree."""
     packages = environment.versions()
     names = ("tensorflow", "keras", "tf_keras", "keras-cv", "keras-hub", "tensorflow-hub")
-    versions = ", ".join(f"{name} {packages[name]}" for name in names if name in packages)
-    text = HEAD.format(cores=devices.usable_cores(), cpu=devices.cpu_name(), versions=versions)
-    ordered = sorted(rows, key=_name)
-    sources = {
-        source: [row for row in ordered if row["source"] == source] for source in catalog.SOURCES
-    }
-    for source, own in sources.items():
-        compiled = sum(row["xla"] in COMPILED for row in own)
-        agreeing = sum(row["xla"] == "ok" for row in own)
-        text += f"| {source} | {len(own)} | {compiled} | {agreeing} |\n" if own else ""
-    shared = {name for name, entry in catalog.load_catalog().items() if len(entry.sources) > 1}
-    text += (
-        f"\n## One architecture, several sources\n\n| model | source | {COLUMNS}\n|---|---|{RULE}\n"
+    compiled = [row for row in rows if row["xla"] in COMPILED]
+    others = [row for row in rows if row["xla"] != "ok"]
+    text = HEAD.format(
+        answer=f"{len(compiled)} of {len(rows)} entries compile; all but {len(others)} agree with eager.",
+        cores=devices.usable_cores(),
+        cpu=devices.cpu_name(),
+        versions=", ".join(f"{name} {packages[name]}" for name in names if name in packages),
     )
-    text += "".join(_line(row, with_source=True) for row in ordered if row["model"] in shared)
-    for source, own in sources.items():
-        text += f"\n## {source}\n\n| model | {COLUMNS}\n|---|{RULE}\n" if own else ""
-        text += "".join(_line(row) for row in own)
+    for source in catalog.SOURCES:
+        if own := [row for row in rows if row["source"] == source]:
+            counts = [sum(row in some for row in own) for some in (compiled, others)]
+            text += f"| {source} | {len(own)} | {counts[0]} | {len(own) - counts[1]} |\n"
+    text += "\n| entry | source | XLA | why |\n|---|---|---|---|\n" if others else ""
+    for row in others:
+        text += f"| {row['model']} | {row['source']} | {row['xla']} | {row['message']} |\n"
     return text
-
-
-def _name(row: Mapping[str, str]) -> str:
-    return row["model"]
-
-
-def _line(row: Mapping[str, str], *, with_source: bool = False) -> str:
-    cells = [row["model"], *([row["source"]] if with_source else []), row["px"]]
-    cells.append(f"{int(row['params']):,}" if row["params"] else "—")
-    cells.append(f"{int(row['macs']) / 1e9:.2f}" if row["macs"] else "—")
-    cells.append(
-        f"✓ {float(row['rmse_rel']):.0e}"
-        if row["xla"] == "ok"
-        else f"✕ {row['xla']}: {row['message']}"
-    )
-    cells.append(f"{float(row['compile_s']):.1f}" if row["compile_s"] else "—")
-    return f"| {' | '.join(cells)} |\n"
 
 
 def main() -> None:
