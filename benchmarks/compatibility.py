@@ -155,7 +155,10 @@ def page(rows: Sequence[Mapping[str, str]]) -> str:
     compiled = [row for row in rows if row["xla"] in COMPILED]
     others = [row for row in rows if row["xla"] != "ok"]
     text = HEAD.format(
-        answer=f"{len(compiled)} of {len(rows)} entries compile; all but {len(others)} agree with eager.",
+        answer=(
+            f"{len(compiled)} of {len(rows)} entries compile; "
+            f"all but {len(others)} agree with eager."
+        ),
         cores=devices.usable_cores(),
         cpu=devices.cpu_name(),
         versions=", ".join(f"{name} {packages[name]}" for name in names if name in packages),
