@@ -19,7 +19,7 @@ import numpy as np
 
 from xla_sweeps.analysis.estimates import Samples, figure
 from xla_sweeps.analysis.pool import NOTHING, Evidence, pool_of
-from xla_sweeps.analysis.predict_cost import Shape, Size, costs_of, crossing, totals_of
+from xla_sweeps.analysis.predict_cost import Shape, Size, costs_of
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.measurement import Block, Round
 
@@ -35,7 +35,6 @@ WAYS = {
 SHAPES: tuple[Shape, ...] = ((1, 1), (8, 1), (32, 1), (128, 1), (8, 4), (8, 16))
 NOISE = {1: 0.06, 8: 0.03, 32: 0.012, 128: 0.005}
 ROUNDS = 12
-SAMPLES = 1024
 REPLICATES = {"1": (1,) * 6, "1+": (2, 1, 1, 1, 2, 1), "3": (3,) * 6}
 
 
@@ -115,7 +114,7 @@ def _replicate(source: np.random.Generator, world: World, shape: Shape) -> Sampl
 
 
 def simulate(world: World, replicates: Sequence[int], sweeps: int) -> Mapping[str, float]:
-    """Share of intervals that hold the truth: of the overheads of `predict`, totals, a crossing."""
+    """Share of intervals that hold the truth: of the overheads of `predict`, of calls."""
     source = np.random.default_rng((round(1e3 * world.own), round(10 * world.bend), *replicates))
     held: dict[str, list[bool]] = {}
 
@@ -126,30 +125,12 @@ def simulate(world: World, replicates: Sequence[int], sweeps: int) -> Mapping[st
     for _ in range(sweeps):
         sizes = measure(source, world, replicates)
         for cost in costs_of(sizes):
-            if cost.label != "predict":
-                continue
             shape = (cost.batch_size, cost.batches)
-            truth = world.seconds("predict", *shape) - world.seconds(REFERENCE, *shape)
-            add(f"overhead {cost.batches} × {cost.batch_size}", cost.overhead, truth)
-        for way in WAYS:
-            for total in totals_of(sizes, way, SAMPLES):
-                shape = (total.batch_size, total.batches)
-                add(f"{way} total {shape[0]}", total.seconds, world.seconds(way, *shape))
-        meets = crossing(sizes, "predict", "call_host")
-        held.setdefault("crossing", []).append(
-            meets is not None and (meets.low or 0.0) <= meeting(world) <= (meets.high or math.inf)
-        )
+            truth, name = world.seconds(cost.label, *shape), f"{cost.batches} × {cost.batch_size}"
+            add(f"{cost.label} {name}", cost.seconds, truth)
+            if cost.label == "predict":
+                add(f"overhead {name}", cost.overhead, truth - world.seconds(REFERENCE, *shape))
     return {name: float(np.mean(values)) for name, values in held.items()}
-
-
-def meeting(world: World) -> float:
-    """The true batch size at which `predict` and `call_host` take equally long."""
-    low, high = 1.0, 128.0
-    for _ in range(40):
-        middle = math.sqrt(low * high)
-        below = world.seconds("predict", middle, 1) > world.seconds("call_host", middle, 1)
-        low, high = (middle, high) if below else (low, middle)
-    return low
 
 
 def main() -> None:
@@ -159,7 +140,7 @@ def main() -> None:
     )
     parser.add_argument("--sweeps", type=int, default=400, help="of each kind (default 400)")
     sweeps = parser.parse_args().sweeps
-    columns = ("overhead", "graph_host total", "call_host total", "predict total", "crossing")
+    columns = ("overhead", "graph_host", "call_host", "predict")
     print(f"| replicates | processes | each way | small batches | {' | '.join(columns)} |")
     print(f"|---|---|---|---|{'---|' * len(columns)}")
     for name, replicates in REPLICATES.items():

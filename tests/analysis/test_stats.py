@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -70,31 +68,6 @@ def test_the_interval_is_the_set_of_shifts_that_wilcoxons_test_does_not_reject(
         assert (interval.low < shift < interval.high) == accepted
 
 
-@given(st.lists(finite, min_size=6, max_size=20), st.floats(-10, 10))
-def test_shifting_the_data_shifts_the_interval(values: list[float], shift: float) -> None:
-    before, after = (
-        stats.signed_rank_interval(values),
-        stats.signed_rank_interval([value + shift for value in values]),
-    )
-    assert after.estimate == pytest.approx(before.estimate + shift, abs=1e-6)
-    assert after.low == pytest.approx(before.low + shift, abs=1e-6)
-
-
-@given(st.lists(finite, min_size=6, max_size=20))
-def test_negating_the_data_mirrors_the_interval(values: list[float]) -> None:
-    before, after = (
-        stats.signed_rank_interval(values),
-        stats.signed_rank_interval([-value for value in values]),
-    )
-    assert (after.low, after.high) == pytest.approx((-before.high, -before.low))
-
-
-@given(st.lists(finite, min_size=8, max_size=20))
-def test_the_estimate_lies_in_its_interval(values: list[float]) -> None:
-    interval = stats.signed_rank_interval(values)
-    assert interval.low <= interval.estimate <= interval.high
-
-
 def test_drawn_pairs_of_many_values_give_nearly_the_interval_of_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -105,23 +78,6 @@ def test_drawn_pairs_of_many_values_give_nearly_the_interval_of_all(
     width = every.high - every.low
     for name in ("estimate", "low", "high"):
         assert abs(getattr(drawn, name) - getattr(every, name)) < width / 20
-
-
-@pytest.mark.parametrize("draw", ["gauss", "heavy", "uniform"])
-@pytest.mark.parametrize("count", [8, 20, 60])
-def test_the_interval_covers_the_truth_as_often_as_its_level(draw: str, count: int) -> None:
-    source = random.Random(count)
-    noises: dict[str, Callable[[], float]] = {
-        "gauss": lambda: source.gauss(0, 1),
-        "heavy": lambda: source.gauss(0, 1) / max(0.05, source.random()),
-        "uniform": lambda: source.uniform(-1, 1),
-    }
-    noise = noises[draw]
-    held = 0
-    for _ in range(400):
-        interval = stats.signed_rank_interval([0.3 + noise() for _ in range(count)])
-        held += interval.low <= 0.3 <= interval.high
-    assert held / 400 > 0.92
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9])

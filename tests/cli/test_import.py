@@ -26,9 +26,9 @@ def test_the_studys_tables_can_be_imported_shown_and_exported_without_a_record(
     )
     assert list((tmp_path / "results").iterdir()) == [tmp_path / "results" / "imported"]
     again = command("import", str(SAMPLE), "--name", "published", cwd=tmp_path)
-    assert "replaced results/imported/published.json" in again.stdout
+    assert "replaced results/imported/published.csv" in again.stdout
     assert [path.name for path in (tmp_path / "results" / "imported").iterdir()] == [
-        "published.json"
+        "published.csv"
     ]
     table = command("results", cwd=tmp_path)
     assert (table.returncode, table.stderr) == (0, "")
@@ -82,7 +82,7 @@ def test_imported_and_measured_rows_are_shown_together(tmp_path: Path) -> None:
         (
             text(line("vgg16")).encode(),
             ("--into", "/proc/nope"),
-            "xla-sweeps: cannot write /proc/nope/imported/f.json: No such",
+            "xla-sweeps: cannot write /proc/nope/imported/f.csv: No such",
         ),
     ],
 )

@@ -143,17 +143,6 @@ def test_arguments_of_an_agent_in_json_become_overrides() -> None:
         expand_json(["{model"])
 
 
-def test_an_option_of_an_earlier_version_is_ignored_from_a_server_and_refused_from_a_person(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert expand_json(['{"model": "resnet50", "known_records": 3}']) == ["model=resnet50"]
-    assert capsys.readouterr().err == ""
-    done = command("model=resnet50", "known_records=3", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "known_records" in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     "error", [TypeError("two\nlines\x1b[31m"), MemoryError(), RecursionError(), OSError(5, "EIO")]
 )

@@ -91,28 +91,10 @@ def test_an_epoch_has_at_most_as_many_samples_as_there_are_pictures() -> None:
     assert replace(epoch, training=Training()).samples == 12
 
 
-def test_trials_with_the_defaults_of_tensorflow_keep_the_ids_of_earlier_versions() -> None:
-    assert "runtime" not in _affecting(TRIAL)
-    asked = _affecting(replace(TRIAL, runtime=Runtime(onednn=True)))
-    assert asked == {**_affecting(TRIAL), "runtime": {"onednn": True}}
-
-
-def test_a_call_of_one_batch_keeps_the_ids_of_earlier_versions() -> None:
-    assert "batches" not in _affecting(TRIAL)
-    assert _affecting(replace(TRIAL, batches=2)) == {**_affecting(TRIAL), "batches": 2}
-
-
 def test_a_new_option_at_its_default_keeps_the_ids_of_earlier_versions() -> None:
     later = LaterTrial(**{each.name: getattr(TRIAL, each.name) for each in fields(TRIAL)})
     assert _affecting(later) == _affecting(TRIAL)
     assert _affecting(replace(later, added="b")) == {**_affecting(TRIAL), "added": "b"}
-
-
-def test_an_effort_without_the_limits_of_quick_keeps_the_ids_of_earlier_versions() -> None:
-    assert not {"side_rounds", "warmup_cap_calls"} & set(_affecting(TRIAL)["effort"])
-    quick = replace(TRIAL, effort=replace(EFFORT, side_rounds=6, warmup_cap_calls=5))
-    more = {"side_rounds": 6, "warmup_cap_calls": 5}
-    assert _affecting(quick)["effort"] == {**_affecting(TRIAL)["effort"], **more}
 
 
 def test_another_machine_or_version_changes_the_identity() -> None:

@@ -87,15 +87,6 @@ def kinds(seed: int) -> dict[str, list[Record]]:
         "alone, failed": [record(modes={"xla": failed_outcome(Status.OOM_HOST)}, rounds=())],
         "a/a": several({"graph": 0.2, "graph_2": 0.201}, 6),
         "a/a, one": several({"graph": 0.2, "graph_2": 0.205}, 1),
-        "a/a, forked": [
-            replace(record_of_two, process="forked")
-            for record_of_two in several({"graph": 0.2, "graph_2": 0.3}, 2)
-        ],
-        "forked": [record(process="forked")],
-        "forked beside fresh": [
-            record(process="forked"),
-            record({**TIMES, "xla": 0.1}, replicate=1, seed=seed + 1, process="fresh"),
-        ],
         "anchor": [
             record({"graph": 0.2, "graph_2": 0.2}, config=ANCHOR, replicate=number)
             for number in range(2)

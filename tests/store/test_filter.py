@@ -228,67 +228,6 @@ rows = st.fixed_dictionaries(
 )
 
 
-@st.composite
-def conditions(draw: st.DrawFn) -> tuple[str, Callable[[dict[str, Any]], bool]]:
-    """A condition as text, and the same in Python."""
-    sign = draw(st.sampled_from(list(SIGNS)))
-    match draw(st.sampled_from("ntb")):
-        case "n":
-            number = draw(numbers)
-            return (
-                f"p_value {sign} {number}",
-                lambda row: (
-                    sign == "!="
-                    if row["p_value"] is None
-                    else bool(SIGNS[sign](row["p_value"], number))
-                ),
-            )
-        case "t":
-            word = draw(words)
-            return (
-                f'model{sign}"{word}"',
-                lambda row: (
-                    sign == "!="
-                    if not row["model"]
-                    else bool(SIGNS[sign](row["model"].lower(), word.lower()))
-                ),
-            )
-        case _:
-            truth = draw(st.booleans())
-            return (
-                (f"headline={truth}", lambda row: row["headline"] is truth)
-                if draw(st.booleans())
-                else ("headline", lambda row: row["headline"])
-            )
-
-
-def joined(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    negated = parts.map(lambda part: (f"not ({part[0]})", lambda row: not part[1](row)))
-    pairs = st.tuples(parts, parts)
-    both = pairs.map(
-        lambda pair: (
-            f"({pair[0][0]}) and ({pair[1][0]})",
-            lambda row: pair[0][1](row) and pair[1][1](row),
-        )
-    )
-    either = pairs.map(
-        lambda pair: (
-            f"({pair[0][0]}) OR ({pair[1][0]})",
-            lambda row: pair[0][1](row) or pair[1][1](row),
-        )
-    )
-    return negated | both | either
-
-
-@given(st.recursive(conditions(), joined, max_leaves=8), rows)
-@settings(max_examples=300, deadline=None)
-def test_a_filter_matches_the_rows_that_python_would_match(
-    condition: tuple[str, Callable[[Any], bool]], row: dict[str, Any]
-) -> None:
-    text, expected = condition
-    assert matches(text, {**ROW, **row}) is expected(row)
-
-
 @given(st.text(max_size=40) | st.text("()=<>!~'\" andornotbtn.5", max_size=40))
 @settings(max_examples=500, deadline=None)
 def test_any_text_is_a_filter_or_a_reported_mistake(text: str) -> None:

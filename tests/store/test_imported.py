@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from xla_sweeps.report import advice
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.store import imported
-from xla_sweeps.store.rows import load
 from xla_sweeps.store.table import table_of
 
 STUDY = {
@@ -54,47 +52,32 @@ STUDY = {
 """Every name of the study, by its source."""
 
 
+def read(content: str) -> tuple[list[ComparisonRow], list[str]]:
+    figures = imported.parse(content.encode("utf-8", "replace"), where="F")
+    return imported.rows_of(figures, load_catalog(), label="study")
+
+
 def rows(*lines: str) -> list[ComparisonRow]:
-    return imported.rows_of(imported.parse(text(*lines), where="F"), load_catalog(), label="study")[
-        0
-    ]
+    return read(text(*lines))[0]
 
 
 @pytest.mark.parametrize(
     ("variant", "name"),
     [
         ("efficient_s_v2", "efficientnetv2s"),
-        ("efficient_b1", "efficientnetb1"),
-        ("efficient_b1_v2", "efficientnetv2b1"),
         ("resnet50_v1", "resnet50"),
-        ("resnet101_v2", "resnet101v2"),
-        ("convnext_tiny", "convnext_tiny"),
-        ("densenet_201", "densenet201"),
         ("inception_resnetv2", "inception_resnet_v2"),
-        ("resnetrs_420", "resnetrs420"),
-        ("mobilenet_v3_small", "mobilenet_v3_small"),
         ("mobilenet", "mobilenet_v1"),
-        ("nasnet_mobile", "nasnet_mobile"),
         ("regnety_320", "regnety_320"),
-        ("vit_r26_s32", "vit_r26_s32"),
         ("vit_small_patch16_224", "vit_s16"),
-        ("deit_tiny_distilled_patch16_224", "deit_tiny_distilled_patch16_224"),
-        ("swin_s3_base_224", "swin_s3_base_224"),
         ("swin_large_patch4_window7_384", "swin_large_patch4_window12_384"),
-        ("mixer_b16", "mixer_b16"),
         ("yolo_v8_m_pascalvoc", "yolo_v8_m"),
-        ("retinanet_resnet50_pascalvoc", "retinanet_resnet50"),
     ],
 )
 def test_names_in_published_files_are_matched_to_catalog_models(variant: str, name: str) -> None:
     (row,) = rows(line(variant))
     entry = load_catalog()[name]
-    assert (row.trial.model, row.trial.family, row.trial.variant, row.trial.task) == (
-        name,
-        entry.family,
-        entry.variant,
-        entry.task,
-    )
+    assert (row.trial.model, row.trial.family) == (name, entry.family)
     assert row.trial.source in entry.sources
 
 
@@ -127,47 +110,26 @@ def test_eager_and_xla_of_the_same_become_one_row_without_an_interval() -> None:
         line("resnet50_v1", params="25.64", flop="3.86", xla=False, rate=50),
         line("resnet50_v1", rate=200),
     )
-    assert (row.baseline.mode, row.candidate.mode, row.headline, row.trial.batch_size) == (
-        "eager",
-        "xla",
-        True,
+    assert (row.baseline.mode, row.candidate.mode, row.headline) == ("eager", "xla", True)
+    sides = (row.baseline, row.candidate)
+    assert [(side.throughput_samples_per_s, side.call_ms) for side in sides] == [
+        (50, 80),
+        (200, 20),
+    ]
+    speedup = row.speedup
+    assert (speedup.value, speedup.percent, speedup.absolute_samples_per_s) == (4, 300, 150)
+    missing = (speedup.low, speedup.high, speedup.p_value, row.candidate.throughput_low)
+    assert missing == (None, None, None, None)
+    assert (speedup.verdict, speedup.replicates) == (Verdict.AMBIGUOUS, 1)
+    assert (row.provenance.origin, row.flags) == ("imported", ("imported",))
+    assert (row.trial.device, row.trial.precision) == ("NVIDIA A100", "float32")
+    assert (row.trial.params, row.trial.macs, row.trial.batch_size) == (
+        25_640_000,
+        3_860_000_000,
         4,
     )
-    assert (row.baseline.throughput_samples_per_s, row.candidate.throughput_samples_per_s) == (
-        50,
-        200,
-    )
-    assert (row.baseline.call_ms, row.candidate.call_ms) == (80, 20)
-    assert (row.speedup.value, row.speedup.percent, row.speedup.absolute_samples_per_s) == (
-        4,
-        300,
-        150,
-    )
-    assert (
-        row.speedup.low,
-        row.speedup.high,
-        row.speedup.p_value,
-        row.candidate.throughput_low,
-    ) == (
-        None,
-        None,
-        None,
-        None,
-    )
-    assert (row.speedup.verdict, row.speedup.replicates) == (
-        Verdict.AMBIGUOUS,
-        1,
-    )
-    assert (row.provenance.origin, row.flags, row.trial.device, row.trial.precision) == (
-        "imported",
-        ("imported",),
-        "NVIDIA A100",
-        "float32",
-    )
-    assert (row.trial.params, row.trial.macs) == (25_640_000, 3_860_000_000)
-    assert (
-        row.provenance.command == "python -m xla_sweeps model=resnet50 source=applications jit=true"
-    )
+    command = "python -m xla_sweeps model=resnet50 source=applications jit=true"
+    assert row.provenance.command == command
 
 
 def test_a_figure_without_its_counterpart_keeps_its_throughput_and_notes_what_is_missing() -> None:
@@ -191,47 +153,14 @@ def test_repeated_figures_become_their_median() -> None:
     assert "XLA is in the file 3 times: the median" in row.provenance.note
 
 
-@pytest.mark.parametrize(
-    ("called", "params", "truth"),
-    [
-        ("regnetx_006", "7.30", "regnetx_008"),
-        ("regnetx_008", "9.23", "regnetx_016"),
-        ("regnetx_016", "2.71", "regnetx_002"),
-        ("regnetx006", "7.30", "regnetx_008"),
-        ("RegNetX006", "7.30", "regnetx_008"),
-        ("RegNetX006", "6.22", "regnetx_006"),
-        ("regnety_006", "6.29", "regnety_008"),
-        ("regnety_008", "11.26", "regnety_016"),
-        ("regnety_016", "3.18", "regnety_002"),
-        ("regnety_016", "", "regnety_002"),
-        ("regnetx_016", "9.23", "regnetx_016"),
-        ("regnetx_032", "15.36", "regnetx_032"),
-    ],
-)
-def test_a_mislabelled_regnet_is_identified_by_its_parameters(
-    called: str, params: str, truth: str
-) -> None:
-    (row,) = rows(line(called, params=params))
-    assert row.trial.model == truth
-    relabelled = called.lower().replace("_", "") != truth.replace("_", "")
-    assert (f"called {called} in the file" in row.provenance.note) is relabelled
-
-
-def test_the_figures_of_a_relabelled_regnet_join_those_of_the_true_one() -> None:
-    (row,) = rows(
-        line("regnetx_016", params="2.71", rate=100), line("regnetx_002", params="2.71", rate=110)
-    )
-    assert (row.trial.model, row.candidate.throughput_samples_per_s) == ("regnetx_002", 105)
-
-
-def test_parameters_of_another_model_get_a_note() -> None:
-    (row,) = rows(line("resnet50_v1", params="11.7"))
-    assert "the file's 11.7 M parameters are not resnet50's 25.6" in row.provenance.note
+def test_a_model_that_the_study_built_under_another_name_is_named_by_the_column_model() -> None:
+    (row,), warnings = read(f"{HEADER},model\n{line('regnetx_016')},regnetx_002\n")
+    assert (row.trial.model, warnings) == ("regnetx_002", [])
+    assert "called regnetx_016 in the file, whose study built regnetx_002" in row.provenance.note
 
 
 def test_an_unknown_name_is_kept_with_a_warning() -> None:
-    figures = imported.parse(text(line("resnet51_v1"), line("zzz")), where="F")
-    kept_rows, warnings = imported.rows_of(figures, load_catalog(), label="study")
+    kept_rows, warnings = read(text(line("resnet51_v1"), line("zzz")))
     assert [
         (row.trial.model, row.trial.family, row.trial.source, row.provenance.command)
         for row in kept_rows
@@ -253,35 +182,20 @@ def test_an_unknown_name_is_kept_with_a_warning() -> None:
         (HEADER + "\n", "F: expected a header, and a line"),
         (HEADER.replace("xla", "jit") + "\na\n", "F, line 1: expected one column 'xla', got 0."),
         (HEADER + ",xla\na\n", "F, line 1: expected one column 'xla', got 2."),
-        (
-            text("a,b,224,True,t4,1,1"),
-            "F, line 2, column 'throughput (samples/sec)': expected a number from 1e-9 to 1e9, "
-            "got ''",
-        ),
-        (text("a,b,224,True,t4,1,1,fast"), "F, line 2, column 'throughput (samples/sec)': expec"),
+        (text("a,b,224,True,t4,1,1"), "F, line 2, column 'throughput (samples/sec)': expected `fl"),
         (text("a,b,224,True,t4,1,1,-5"), "F, line 2, column 'throughput (samples/sec)': expected"),
         (text("a,b,224,True,t4,1,1,nan"), "F, line 2, column 'throughput (samples/sec)': expect"),
-        (text("a,b,224,True,t4,inf,1,5"), "F, line 2, column 'flop (giga)': expected a number"),
-        (text("a,b,224,True,t4,1,1e30,5"), "F, line 2, column 'params (million)': expected a n"),
-        (text("a,b,224,True,t4,1,1,1e-300"), "F, line 2, column 'throughput (samples/sec)': ex"),
-        (
-            text("a,b,224.5,True,t4,1,1,5"),
-            "F, line 2, column 'resolution': expected an integer, in pixels, got '224.5'",
-        ),
-        (
-            text("a,b,224,maybe,t4,1,1,5"),
-            "F, line 2, column 'xla': expected True or False, got 'maybe'",
-        ),
-        (
-            text(line("vgg16"), "a,,224,True,t4,1,1,5"),
-            "F, line 3, column 'model_variant': expected a name, got ''",
-        ),
+        (text("a,b,224,True,t4,inf,1,5"), "F, line 2, column 'flop (giga)': expected"),
+        (text("a,b,224,True,t4,1,1e30,5"), "F, line 2, column 'params (million)': expected"),
+        (text("a,b,224.5,True,t4,1,1,5"), "F, line 2, column 'resolution': expected `int`, got '2"),
+        (text("a,b,224,maybe,t4,1,1,5"), "F, line 2, column 'xla': expected `bool`, got 'maybe'"),
+        (text(line("vgg16"), "a,,224,True,t4,1,1,5"), "F, line 3, column 'model_variant': expect"),
         (text('a,"b"c,224,True,t4,1,1,5'), "F, line 2: not CSV"),
     ],
 )
 def test_mistakes_in_a_file_are_reported_with_line_and_column(content: str, complaint: str) -> None:
     with pytest.raises(ConfigError) as error:
-        imported.parse(content, where="F")
+        read(content)
     assert str(error.value).startswith(complaint)
     assert "\n" not in str(error.value)
 
@@ -311,19 +225,18 @@ cells = st.sampled_from(
     st.text(max_size=60)
     | st.lists(cells, max_size=30).map(lambda words: HEADER + "\n" + ",".join(words))
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_text_is_a_file_of_figures_or_a_reported_mistake(content: str) -> None:
     with contextlib.suppress(ConfigError):
-        read, _ = imported.rows_of(
-            imported.parse(content, where="F"), load_catalog(), label="study"
-        )
-        assert table_of(read).num_rows == len(read)
+        made, _ = read(content)
+        assert table_of(made).num_rows == len(made)
 
 
 def test_columns_may_be_in_any_order_with_others_among_them() -> None:
-    names = ["note", *reversed(list(imported.COLUMNS))]
+    names = ["note", *reversed(imported.NEEDED)]
     cells = ["hm", "100", "25.6", "3.9", "T4", "FALSE", "224", "resnet50_v1", "ResNet_V1"]
-    (figure,) = imported.parse(",".join(names) + "\r\n" + ",".join(cells) + "\r\n", where="F")
+    content = ",".join(names) + "\r\n" + ",".join(cells) + "\r\n"
+    (figure,) = imported.parse(content.encode(), where="F")
     assert (figure.variant, figure.xla, figure.accelerator, figure.throughput_samples_per_s) == (
         "resnet50_v1",
         False,
@@ -357,12 +270,6 @@ def test_a_file_in_another_encoding_is_refused_with_its_line(tmp_path: Path) -> 
         imported.add(tmp_path / "f.csv", tmp_path / "r")
 
 
-def test_an_import_of_a_later_version_asks_for_an_update(tmp_path: Path) -> None:
-    path = imported.add(SAMPLE, tmp_path).path
-    path.write_text('{"schema_version": 2, "figures": {}}')
-    assert imported.load(tmp_path) == ([], [f"{path}: schema 2; update xla_sweeps to read it"])
-
-
 def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_bytes(b"\xef\xbb\xbf" + text(line("vgg16")).encode())
     assert imported.add(tmp_path / "f.csv", tmp_path / "r").figures == 1
@@ -389,54 +296,20 @@ def test_a_reader_of_an_import_that_is_being_replaced_sees_all_of_the_old_one(
     assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"{",
-        b"[]",
-        b'{"schema_version": 99}',
-        b'{"schema_version": 0}',
-        b'{"schema_version": 1, "figures": 3}',
-        b"\xff",
-        b"[" * 100_000,
-        b'{"schema_version": 1, "figures": ' + b"[" * 100_000,
-    ],
-)
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'"' + b"[" * 200_000, b"x" * 2**25])
 def test_a_damaged_import_is_reported_and_the_others_are_shown(
     content: bytes, tmp_path: Path
 ) -> None:
     imported.add(SAMPLE, tmp_path)
-    (tmp_path / "imported" / "bad.json").write_bytes(content)
-    figures, problems = imported.load(tmp_path)
+    (tmp_path / "imported" / "bad.csv").write_bytes(content)
+    figures, (problem,) = imported.load(tmp_path)
     assert len(figures) == 36
-    assert len(problems) == 1
-    assert "bad.json" in problems[0]
-
-
-@pytest.mark.parametrize(
-    ("member", "value"),
-    [
-        ("resolution_px", 2**70),
-        ("resolution_px", -1),
-        ("gmacs", 1e300),
-        ("params_million", -5.0),
-        ("throughput_samples_per_s", 0.0),
-    ],
-)
-def test_an_import_with_an_impossible_figure_is_reported(
-    member: str, value: float, tmp_path: Path
-) -> None:
-    path = imported.add(SAMPLE, tmp_path).path
-    document = json.loads(path.read_bytes())
-    document["figures"][0][member] = value
-    path.write_text(json.dumps(document))
-    assert load(tmp_path).table.num_rows == 0
-    assert member in imported.load(tmp_path)[1][0]
+    assert "bad.csv" in problem
 
 
 def test_a_pipe_among_the_imports_is_not_waited_for(tmp_path: Path) -> None:
     imported.add(SAMPLE, tmp_path)
-    os.mkfifo(tmp_path / "imported" / "pipe.json")
+    os.mkfifo(tmp_path / "imported" / "pipe.csv")
     figures, problems = imported.load(tmp_path)
     assert len(figures) == 36
-    assert "pipe.json: not a regular file" in problems[0]
+    assert "pipe.csv: not a regular file" in problems[0]

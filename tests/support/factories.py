@@ -21,18 +21,21 @@ from xla_sweeps.schema.measurement import (
     Status,
     Trend,
 )
-from xla_sweeps.schema.modes import Scenario, headline_of
+from xla_sweeps.schema.modes import JIT_CANDIDATES, Scenario, headline_of, implied_modes, mode_of
+from xla_sweeps.schema.options import BY_NAME, LOCAL, RUNTIME
+from xla_sweeps.schema.overrides import asked_of, overrides, runtime_text
 from xla_sweeps.schema.record import GpuSpan, ModelFacts, Record, with_digest
 from xla_sweeps.schema.trial import (
     Effort,
     InputSpec,
     ModelSpec,
     Precision,
+    Runtime,
     Timeouts,
     TrackerSettings,
+    Training,
     Trial,
 )
-from xla_sweeps.schema.upgrade import typed_trial
 
 EFFORT = Effort(
     name="quick",
@@ -94,13 +97,44 @@ def asked(
     model: ModelFacts | None = None,
     modes: Iterable[str] = ("graph", "xla"),
 ) -> dict[str, Any]:
-    """The trial and the tracker of a record that was stored with this configuration."""
-    built = msgspec.to_builtins(model or MODEL)
-    document = typed_trial({"config": dict(config), "model": built, "modes": dict.fromkeys(modes)})
-    return {
-        "trial": msgspec.convert(document["trial"], Trial),
-        "tracker": msgspec.convert(document["tracker"], TrackerSettings),
-    }
+    """The trial and the tracker of a record that was asked for with these options."""
+    built, plain = model or MODEL, {**config}
+    size, source = plain.get("resolution"), plain.get("source", built.source)
+    spec = replace(
+        TRIAL.model,
+        **{name: getattr(built, name) for name in ("name", "family", "variant", "task")},
+        source=source,
+        library=source,
+        recipe={"path": plain["path"]} if source == "local" else {},
+        inputs=(InputSpec(shape=(size, size, 3)),) if size else (),
+        resolution_px=size,
+        keras=plain.get("keras"),
+        weights="own" if source == "local" else plain.get("weights", "random"),
+    )
+    same = {name: plain[name] for name in _TRIAL_KEYS if name in plain}
+    optimizer = plain.get("optimizer")
+    trial = replace(
+        TRIAL,
+        **{"device": "", **same},
+        model=spec,
+        modes=tuple(plain.get("modes") or modes),
+        precision=Precision(plain.get("precision", "float32")),
+        scenario=Scenario(plain.get("scenario", "call")),
+        effort=replace(EFFORT, **plain.get("effort", {})),
+        runtime=Runtime(
+            **{name: plain[name] for name in ("xla_flags", "tf_xla_flags") if name in plain},
+            onednn=plain.get("onednn"),
+            intra_threads=plain.get("threads", {}).get("intra"),
+            inter_threads=plain.get("threads", {}).get("inter"),
+        ),
+        training=Training(optimizer=optimizer) if optimizer else None,
+    )
+    tracker = {name: value for name, value in plain.get("tracker", {}).items() if value is not None}
+    return {"trial": trial, "tracker": msgspec.convert(tracker, TrackerSettings)}
+
+
+_TRIAL_KEYS = ("batch_size", "batches", "tf32", "seed", "device", "copies")
+"""Options that are fields of a trial, with the same value."""
 
 
 def config_of(scenario: str, *modes: str) -> dict[str, Any]:
@@ -219,7 +253,25 @@ def make_record(
     fields |= changes
     config = fields.pop("config", CONFIG)
     made = {} if "trial" in fields else asked(config, model=fields["model"], modes=fields["modes"])
-    return Record(**made | fields)
+    words = {"words": words_of(fields.get("trial") or made["trial"])}
+    return Record(**words | made | fields)
+
+
+def words_of(trial: Trial) -> tuple[str, ...]:
+    """The overrides that ask for a trial; what is as by default is left out."""
+    plain = {
+        name: value
+        for name, value in asked_of(trial).items()
+        if name not in ("modes", *RUNTIME)
+        and (name in ("model", "source") or value not in (BY_NAME[name].default, None, ""))
+    }
+    if plain["model"] == LOCAL:
+        del plain["source"]
+    modes = [mode_of(label) for label in trial.modes]
+    jit = next((j for j in JIT_CANDIDATES if [*implied_modes(trial.scenario, j)] == modes), None)
+    chosen = {"modes": list(map(str, modes))} if jit is None else {}
+    named = [] if jit is None else [f"jit={jit}"]
+    return (*overrides(plain | chosen), *named, *runtime_text(trial).split())
 
 
 def renamed(text: bytes, before: str, after: str) -> bytes:

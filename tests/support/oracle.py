@@ -1,30 +1,55 @@
-"""A second implementation of what a results folder must hold, which shares nothing with the first.
-
-It reads the files as plain JSON, checks what must hold of numbers, times, samples and names, and
-computes once more what the kept rows say.
-"""
+"""Contradictions in a results folder: what `check` finds, and what no measurement can yield."""
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from record_oracle import Unreadable, problems_of, read
-from rows_oracle import Kept
+from xla_sweeps.cli.check import examined
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record
+from xla_sweeps.store.store import Store
+
+APART = 4.0
+"""Two figures of one speed that differ by more than this factor cannot both be right."""
 
 
 def contradictions(results_dir: Path) -> list[str]:
     """A line for each thing that cannot be true of a results folder."""
-    lines: list[str] = []
-    kept = Kept(results_dir)
-    for folder in sorted((results_dir / "records").iterdir()):
-        documents: list[dict[str, Any]] = []
-        for path in sorted(folder.glob("[0-9]*.json")) if folder.is_dir() else ():
-            try:
-                documents.append(read(path))
-            except Unreadable as error:
-                lines.append(f"{path}: {error}")
-            else:
-                lines += [f"{path}: {problem}" for problem in problems_of(path, documents[-1])]
-        kept.compare(folder.name, documents)
-    return [*lines, *kept.differing()]
+    lines = [*examined(results_dir).problems]
+    for trial, records in Store(results_dir).load().records.items():
+        for record in records:
+            lines += [f"{trial}/{record.replicate}: {line}" for line in impossible(record)]
+    return lines
+
+
+def impossible(record: Record) -> Iterator[str]:
+    """A line for each thing that cannot be true of a record."""
+    measured = record.status in (Status.OK, Status.CONTAMINATED)
+    if measured != (record.failure is None):
+        yield f"status {record.status}, and the failure {record.failure}"
+    if measured and not any(mode.latencies_s for mode in record.modes.values()):
+        yield f"{record.status} without a measured mode"
+    if record.modes.keys() != {*record.trial.modes}:
+        yield f"modes {', '.join(record.modes)} are not those of the trial"
+    for label, mode in record.modes.items():
+        if (mode.status is Status.OK) != (mode.failure is None):
+            yield f"{label}: status {mode.status}, and the failure {mode.failure}"
+        if mode.status is Status.OK and mode.effective.get("in_force") is False:
+            yield f"{label}: ok, and it was not in force"
+        blocks = [block for one in record.rounds for block in one.blocks if block.mode == label]
+        if mode.latencies_s and blocks:
+            call_s = statistics.median(block.elapsed_ns / block.calls for block in blocks) / 1e9
+            alone_s = statistics.median(mode.latencies_s)
+            if alone_s * APART < call_s:
+                yield f"{label}: a call takes {alone_s:.3g} s alone and {call_s:.3g} s in rounds"
+    ended = 0
+    for number, one in enumerate(record.rounds):
+        if (one.round, {block.mode for block in one.blocks}) != (number, {*one.order}):
+            yield f"round {number}: it is round {one.round}, or its blocks are not of its order"
+        if not ended <= one.started_ns <= one.finished_ns:
+            yield f"round {number}: it started before the one before it, or finished before that"
+        if sum(block.elapsed_ns for block in one.blocks) > one.finished_ns - one.started_ns:
+            yield f"round {number}: its blocks take longer than the round"
+        ended = one.finished_ns

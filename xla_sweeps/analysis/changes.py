@@ -42,10 +42,8 @@ class Change:
     """One quantity of one trial, B over A.
 
     Attributes:
-        name: of the trial, for a person.
         device: of both sides; `A's → B's` where they differ.
         quantity: `graph throughput`, `xla / graph speedup`.
-        kind: `throughput` or `speedup`.
         value_a: samples per second, or the speedup; so is `value_b`.
         ratio: B / A, with its 95 % interval; above 1 B is faster, or has the larger speedup.
         p_value: of the ratio against the floor.
@@ -54,7 +52,6 @@ class Change:
         floor: the smallest relative difference that is called one: the larger of both sides'.
         contaminated: a side has contaminated rounds only; then the verdict is ambiguous, unless
             such sides are accepted.
-        flags: of either side.
     """
 
     name: str
@@ -105,11 +102,8 @@ class Difference:
         changes: of the commonest scenario first; in each slower first, then faster, ambiguous,
             equivalent; the largest first in each of these.
         only_a: trials and modes that B does not have; `only_b` likewise.
-        failed_both: modes that work on neither side.
         environment: `(what, A's, B's)`, everything that is recorded.
-        notes: caveats of the matching.
         days: how fast the machine was, B over A, by `noise.days_of`; none where no anchor says so.
-        accept_contaminated: whether contaminated sides count like others.
     """
 
     title_a: str

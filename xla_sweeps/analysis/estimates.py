@@ -75,13 +75,7 @@ def logs(call_s: Iterable[Seconds]) -> list[Seconds]:
 
 
 def figure(name: str, samples: Sequence[Samples], *labels: str) -> Figure | None:
-    """The figure of one mode's log seconds a call, or of the ratio of two's, if it has rounds.
-
-    Args:
-        name: of the figure; `latency` is one of single calls, the others are of streams.
-        samples: of each replicate.
-        labels: of the mode, or of both.
-    """
+    """The figure of one mode's log seconds a call, or of the ratio of two's, if it has rounds."""
     single = name == LATENCY
     call_s, contaminated = counting(samples, *labels, single=single)
     within = intervals(call_s)
@@ -201,11 +195,6 @@ class Samples:
         """Seconds a call of these modes in the rounds that hold all of them, shape (rounds, modes).
 
         Where one input was timed, each round is brought to the rate over all inputs.
-
-        Args:
-            labels: of modes; one that was never measured gives no rounds.
-            contaminated: include contaminated rounds.
-            single: calls with a synchronization of their own; else those of the blocks.
         """
         if not {*labels} <= self._place.keys():
             return np.empty((0, len(labels)))

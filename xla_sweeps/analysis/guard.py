@@ -23,7 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xla_sweeps.analysis.interval import LEAST, Numbers, reach_of
+from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.interval import LEAST, Numbers
 from xla_sweeps.schema.columns import Verdict
 
 LOOK = 4
@@ -95,20 +96,15 @@ def judge(pairs: Sequence[Pair], mode: str, *, looks: int, modes: int, detect: f
 
     It is `equivalent` where the interval lies within the difference to detect, else faster or
     slower where the interval has one sign.
-
-    Args:
-        pairs: enough for a verdict.
-        mode: its label.
-        looks: how many looks were planned.
-        modes: how many modes are judged, which share the level.
-        detect: the smallest relative difference that matters.
     """
     measured = [pair for pair in pairs if mode in pair.ratios]
     ratios = np.array([pair.ratios[mode] for pair in measured])
     middle, error, freedom, spread = fit(ratios, [pair.before_first for pair in measured])
     level = 1 - LEVELS[looks - 1] / modes
-    reach = float(reach_of(error, freedom, level=level))
-    low, high = float(middle) - reach, float(middle) + reach
+    interval = stats.interval_about(
+        float(middle), float(error), freedom=float(freedom), level=level
+    )
+    low, high = interval.low, interval.high
     bound = math.log1p(detect)
     verdict = (
         Verdict.EQUIVALENT
@@ -125,7 +121,7 @@ def judge(pairs: Sequence[Pair], mode: str, *, looks: int, modes: int, detect: f
         change=math.expm1(middle),
         low=math.expm1(low),
         high=math.expm1(high),
-        missed=math.expm1(reach),
+        missed=math.expm1(high - float(middle)),
         pairs=len(measured),
         confidence=level,
         spread=float(spread),

@@ -21,7 +21,7 @@ import functools
 import math
 import operator
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -171,6 +171,8 @@ def figure_of(
         loaded=loaded,
         scatter=statistics.fmean(map(operator.mul, squares, counts)) if counts else 0.0,
         on_gpu=on_gpu,
+        values=tuple(values),
+        errors=tuple(errors),
     )
 
 
@@ -244,6 +246,32 @@ def difference_of(first: Bounds, second: Bounds) -> Bounds:
     below = np.hypot(second.value - second.low, first.high - first.value)
     above = np.hypot(second.high - second.value, first.value - first.low)
     return Bounds(value, value - below, value + above)
+
+
+def propagate(
+    function: Callable[[Sequence[float]], float],
+    parts: Sequence[Interval],
+    *,
+    least: float = -math.inf,
+) -> Interval:
+    """The interval of a function of independent estimates, from theirs; nothing is below `least`.
+
+    As `difference_of`: each estimate alone is moved to its bounds, and the changes are added in
+    quadrature.
+    """
+    middle = [part.estimate for part in parts]
+    value = function(middle)
+    below = above = 0.0
+    for place, part in enumerate(parts):
+        changes = [
+            function([*middle[:place], end, *middle[place + 1 :]]) - value
+            for end in (part.low, part.high)
+        ]
+        below += min(0.0, *changes) ** 2
+        above += max(0.0, *changes) ** 2
+    bounds = (value, value - math.sqrt(below), value + math.sqrt(above))
+    estimate, low, high = (max(least, bound) for bound in bounds)
+    return Interval(estimate=estimate, low=low, high=high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,13 +356,7 @@ def _verdicts(
 
 
 def _p_values(excess: Numbers, error: Numbers, freedom: Numbers) -> Numbers:
-    """Two-sided p-values against the hypothesis that the truth lies within a floor.
-
-    Args:
-        excess: by how much each estimate is past its floor; below 0 inside.
-        error: standard errors.
-        freedom: degrees of freedom.
-    """
+    """Two-sided p-values against the hypothesis that the truth lies within a floor."""
     with np.errstate(divide="ignore", invalid="ignore"):
         p_value = 2 * stats.special().stdtr(freedom, -excess / error)
     return np.where(error > 0, np.fmin(1.0, p_value), np.where(excess > 0, 0.0, 1.0))
@@ -344,11 +366,6 @@ def judge(figures: Sequence[Figure], priors: Sequence[Prior], floor: Numbers) ->
     """The columns of speedups that depend on other trials, by their names in `SpeedupColumns`.
 
     A verdict is a difference exactly where the p-value is below 0.05.
-
-    Args:
-        figures: log speedups.
-        priors: of each.
-        floor: the smallest relative difference that counts.
     """
     error, freedom = errors_of(figures, priors)
     logs, bound = np.array([one.mean for one in figures]), np.log1p(floor)
@@ -375,11 +392,6 @@ def _replicates_to_settle(replicates: Numbers, error: Numbers, excess: Numbers) 
 
     The interval becomes narrower until it ends at the nearer edge of the floor. A number above
     `MOST_TO_SETTLE` becomes the next larger one.
-
-    Args:
-        replicates: so far.
-        error: standard errors with them.
-        excess: by how much each estimate is past its floor; below 0 inside.
     """
     counts = np.arange(1.0, replicates.max(initial=1) + MOST_TO_SETTLE + 1)
     with np.errstate(divide="ignore", invalid="ignore"):  # processes that agree exactly

@@ -20,11 +20,7 @@ _VERSION = re.compile(r"(?<=[A-Za-z])[_-]?(V\d+|RS)$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inversion:
-    """A larger model that is faster than a smaller one, their intervals apart.
-
-    Attributes:
-        ratio: of the throughputs.
-    """
+    """A larger model that is faster than a smaller one, their intervals apart."""
 
     larger: Entry
     smaller: Entry

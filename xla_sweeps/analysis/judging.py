@@ -21,48 +21,16 @@ from xla_sweeps.analysis.interval import (
 )
 from xla_sweeps.analysis.pool import NOTHING, Key, Pool
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.row import COLUMNS, Figure
+from xla_sweeps.schema.row import COLUMNS, Band, Figure, bands_of
 
-Triple = tuple[str, str, str]
-"""Columns of a figure, and of the ends of its interval."""
+_PARTS = {part: bands_of(part) for part in ("candidate", "baseline", "speedup", "provenance")}
+"""Columns with bounds, by the part of a row and the figure that they show."""
 
-_OF_A_PAIR: Mapping[str, tuple[Triple, ...]] = {
-    "memory": (("peak_memory_ratio", "peak_memory_ratio_low", "peak_memory_ratio_high"),),
-}
-
-_OF_A_TRIAL: Mapping[str, tuple[Triple, ...]] = {
-    "idle_power": (("idle_watts", "idle_watts_low", "idle_watts_high"),),
-}
-
-_OF_A_MODE: Mapping[str, tuple[Triple, ...]] = {
-    "call": (
-        ("call_ms", "call_low_ms", "call_high_ms"),
-        ("throughput_samples_per_s", "throughput_low", "throughput_high"),
-    ),
-    **{
-        name: ((f"{name}_ms", f"{name}_low_ms", f"{name}_high_ms"),)
-        for name in ("latency_p50", "latency_p90", "latency_p99", "copy_input", "copy_output")
-    },
-    "input_share": (("input_share", "input_share_low", "input_share_high"),),
-    "energy": (("joules_per_sample", "joules_per_sample_low", "joules_per_sample_high"),),
-}
-
-_EXTRA: Triple = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
+_EXTRA = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
 
 NEEDED = (
     *("trial_id", "host", "baseline", "candidate", "verdict"),
-    *(
-        triple[0]
-        for of_a_row in (_OF_A_PAIR, _OF_A_TRIAL)
-        for triples in of_a_row.values()
-        for triple in triples
-    ),
-    *(
-        f"{prefix}{triple[0]}"
-        for prefix in ("", "baseline_")
-        for triples in _OF_A_MODE.values()
-        for triple in triples
-    ),
+    *(band[0] for figures in _PARTS.values() for bands in figures.values() for band in bands),
 )
 """The columns from which `judged` makes others."""
 
@@ -74,35 +42,29 @@ def judged(
     figures: Mapping[str, Mapping[Key, Figure]],
     pools: Mapping[str, Pool],
 ) -> dict[str, Any]:
-    """The columns of rows that depend on other trials; NaN where a number is missing.
-
-    Args:
-        columns: `NEEDED`, by name, a value a row.
-        figures: of each trial.
-        pools: what others say, by trial.
-    """
+    """The columns of rows that depend on other trials; NaN where a number is missing."""
     rows = _Rows(columns, figures, pools)
     pairs = list(zip(columns["baseline"], columns["candidate"], strict=True))
-    sides = {"": columns["candidate"], "baseline_": columns["baseline"]}
+    candidates, baselines = (
+        [(label,) for label in columns[side]] for side in ("candidate", "baseline")
+    )
+    labels = {
+        "candidate": candidates,
+        "baseline": baselines,
+        "speedup": pairs,
+        "provenance": [()] * len(pairs),
+    }
     made: dict[str, Any] = {}
-    for name, triples in _OF_A_PAIR.items():
-        made |= rows.bounded(triples, rows.reach(name, pairs))
-    for name, triples in _OF_A_TRIAL.items():
-        made |= rows.bounded(triples, rows.reach(name, [()] * len(pairs)))
-    for prefix, labels in sides.items():
-        for name, triples in _OF_A_MODE.items():
-            reach = rows.reach(name, [(label,) for label in labels])
-            made |= rows.bounded(triples, reach, prefix=prefix)
-    prepared = [rows.level("prepare", [(label,) for label in sides[side]]) for side in sides]
-    extra = difference_of(prepared[1], prepared[0])
+    for part, figures_shown in _PARTS.items():
+        for name, bands in figures_shown.items():
+            made |= rows.bounded(bands, rows.reach(name, labels[part]))
+    extra = difference_of(rows.level("prepare", baselines), rows.level("prepare", candidates))
     made |= dict(zip(_EXTRA, extra, strict=True))
     made |= rows.floors(pairs)
     judgement = rows.judgement(pairs, np.asarray(made["floor"]))
     speedup = Bounds(*(judgement[_NAMES[f"speedup.{end}"]] for end in ("value", "low", "high")))
     faster = np.array([str(word) == Verdict.FASTER for word in judgement["verdict"]], dtype=bool)
-    paid = break_even(
-        extra, rows.level("call", [(label,) for label in sides["baseline_"]]), speedup
-    )
+    paid = break_even(extra, rows.level("call", baselines), speedup)
     made |= {name: np.where(faster, calls, np.nan) for name, calls in paid.items()}
     return made | judgement | rows.single_calls(pairs, np.asarray(made["floor"]))
 
@@ -136,15 +98,12 @@ class _Rows:
         reach[places] = reach_of(*errors_of(figures, priors))
         return reach
 
-    def bounded(
-        self, triples: Sequence[Triple], reach: Numbers, *, prefix: str = ""
-    ) -> dict[str, Numbers]:
+    def bounded(self, bands: Sequence[Band], reach: Numbers) -> dict[str, Numbers]:
         """The ends of the intervals of these columns."""
         made = {}
-        for value, low, high in triples:
-            numbers = np.array(self._columns[f"{prefix}{value}"], dtype=float)
-            made[f"{prefix}{low}"] = numbers * np.exp(-reach)
-            made[f"{prefix}{high}"] = numbers * np.exp(reach)
+        for value, low, high in bands:
+            numbers = np.array(self._columns[value], dtype=float)
+            made |= {low: numbers * np.exp(-reach), high: numbers * np.exp(reach)}
         return made
 
     def level(self, name: str, labels: Sequence[tuple[str, ...]]) -> Bounds:

@@ -55,13 +55,8 @@ class ComparedTrial:
 
     Attributes:
         asked: equal for trials that were asked for in the same words, on whatever device and
-            versions; "" for records of an early version.
-        question: the same of the model as it was built.
+            versions.
         otherwise: equal for trials that differ in the options of TensorFlow itself alone.
-        runtime: those that it sets, or "".
-        name: of the model, size and setting.
-        facts: what tells it from others, by name.
-        samples: of one call.
         pairs: candidate and baseline of each headline comparison that has a verdict.
         floor: of its speedups; `floor_across` of its throughputs.
         environment: `(what, value)` of what measured it.
@@ -69,7 +64,6 @@ class ComparedTrial:
 
     trial_id: str
     asked: str
-    question: str
     otherwise: str
     runtime: str
     name: str
@@ -98,25 +92,14 @@ def compared(
     figures: tuple[Figure, ...],
     flags: tuple[str, ...],
 ) -> ComparedTrial:
-    """A trial as a comparison needs it.
-
-    Args:
-        records: of the trial, oldest first; those of its newest build count.
-        trial: what was measured.
-        rows: its headline comparisons.
-        modes: all of its modes.
-        figures: of its modes and comparisons.
-        flags: of the trial.
-    """
+    """A trial as a comparison needs it."""
     kept = newest(records, build_of)[0]
     last = kept[-1]
     model = next((one.model for one in reversed(records) if one.model.params), last.model)
-    plain = _question(last, runtime=Runtime())
     return ComparedTrial(
         trial_id=last.trial_id,
         asked=last.request_id,
-        question=plain if last.trial.runtime == Runtime() else _question(last),
-        otherwise=plain,
+        otherwise=request_id(replace(last.trial, runtime=Runtime())),
         runtime=runtime_text(last.trial),
         name=_name(model, rows[:1]),
         facts=_facts(last, model.source, modes),
@@ -190,7 +173,7 @@ def match(first: Side, second: Side) -> Matched:
     sides is matched with other flags, threads or libraries of TensorFlow, where a side has one set
     of them.
     """
-    sides = _asked(first.trials, second.trials)
+    sides = (first.trials, second.trials)
     a, b = map(_latest, sides)
     notes = [
         f"{side.title}: {more} trials were measured again with other versions; the latest count"
@@ -262,38 +245,12 @@ def environment_of(pairs: Sequence[Pair]) -> tuple[tuple[str, str, str], ...]:
     )
 
 
-def _asked(*sides: Sequence[ComparedTrial]) -> list[list[ComparedTrial]]:
-    """The sides, where an early record gets the request id of the same question."""
-    asked = {one.question: one.asked for side in sides for one in side if one.asked}
-    return [
-        [
-            one if one.asked else replace(one, asked=asked.get(one.question, one.question))
-            for one in side
-        ]
-        for side in sides
-    ]
-
-
 def _latest(trials: Sequence[ComparedTrial]) -> dict[str, dict[str, ComparedTrial]]:
     """The trial measured last on each device, by request."""
     newest_by_request: dict[str, dict[str, ComparedTrial]] = {}
     for trial in sorted(trials, key=lambda trial: trial.started_at):
         newest_by_request.setdefault(trial.asked, {})[trial.device] = trial
     return newest_by_request
-
-
-def _question(record: Record, *, runtime: Runtime | None = None) -> str:
-    """Equal for records of the same request; the model counts as it was built.
-
-    Args:
-        record: of the trial.
-        runtime: options of TensorFlow itself in place of the trial's.
-    """
-    trial, built = record.trial, record.model
-    model = replace(
-        trial.model, name=built.name, source=built.source, resolution_px=built.resolution_px
-    )
-    return request_id(replace(trial, model=model, runtime=runtime or trial.runtime))
 
 
 def _name(model: ModelFacts, rows: Sequence[ComparisonRow]) -> str:
@@ -374,7 +331,6 @@ def _environment(record: Record) -> Iterator[tuple[str, str]]:
         "effective precision": record.effective(record.model),
         "TF32": record.trial.tf32,
         "host": facts.get("host"),
-        "process": provenance.process_of([record]),
         "CPU": cpu.get("name"),
         "CPU model": cpu.get("model"),
         "instruction sets": cpu.get("instruction_sets"),

@@ -9,13 +9,7 @@ from dataclasses import dataclass
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.estimates import figure
-from xla_sweeps.analysis.interval import (
-    NORMAL_95,
-    Prior,
-    built_in,
-    contrast,
-    is_noisy,
-)
+from xla_sweeps.analysis.interval import Prior, built_in, contrast, is_noisy
 from xla_sweeps.analysis.pool import NOTHING, Pool
 from xla_sweeps.analysis.summary import samples_of
 from xla_sweeps.schema.columns import ANCHOR_TAG
@@ -37,8 +31,9 @@ def level_of(*records: Record) -> Figure | None:
 
 def change(before: Figure, after: Figure) -> tuple[float, float]:
     """The interval of how much longer a call took, as a log, within these two processes."""
-    reach = NORMAL_95 * math.sqrt(before.within + after.within)
-    return after.mean - before.mean - reach, after.mean - before.mean + reach
+    error = math.sqrt(before.within + after.within)
+    interval = stats.interval_about(after.mean - before.mean, error)
+    return interval.low, interval.high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +70,6 @@ def days_of(
     By whether they are `is_noisy`: where the host sets the pace, the day is another one than where
     the device does. None in common is no day: an anchor of other software or another device is
     another trial.
-
-    Args:
-        first: records of one side's anchors, by trial.
-        second: of the other's.
-        pools: what other trials of the first side say, by trial.
     """
     days: dict[bool, Day] = {}
     for trial, records in first.items():
@@ -102,12 +92,7 @@ def is_anchor(record: Record) -> bool:
 def spans_of(
     anchors: Iterable[tuple[str, str, str, Figure]], prior: Prior | None = None
 ) -> dict[str, list[Span]]:
-    """The spans between neighbouring anchors over which a device's speed changed, by device.
-
-    Args:
-        anchors: device, trial, start and `level_of` each anchor.
-        prior: how processes differ anyway; the built-in prior if it is not given.
-    """
+    """The spans between neighbouring anchors over which a device's speed changed, by device."""
     by_trial: dict[tuple[str, str], list[tuple[str, Figure]]] = {}
     for device, trial, start, level in anchors:
         if start:

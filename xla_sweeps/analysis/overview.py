@@ -49,13 +49,9 @@ class Overview:
     Attributes:
         pairs: comparisons, failed ones included.
         not_measured: further ones that no mode's failure explains; they count nowhere else.
-        compared: those with a speedup.
-        models: that these are of.
-        geomean: geometric mean of the speedups (`geometric_mean`).
         spread_low, spread_high: between which 8 of 10 of the speedups lie (the 10th and the 90th
             percentile); None for fewer than eight models.
         discoveries: differences past the floor at a false discovery rate of 5 %.
-        median_extra_compile_s: seconds.
         priced: pairs with a compile time of which it is known whether they gain: not ambiguous.
         median_break_even_calls: of these; one that is slower or equivalent never pays back, and
             counts as infinitely many calls. None where that is the median, or nothing is known.
@@ -100,9 +96,6 @@ def answering(columns: Mapping[str, Sequence[Any]]) -> list[int]:
     """Places of the rows that answer each question: with the most replicates, then the newest.
 
     A sum over all rows would count a question as often as it was measured.
-
-    Args:
-        columns: `ASKED`, of equal length, by name.
     """
     best: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     questions = zip(*(columns[name] for name in QUESTION), strict=True)
@@ -194,11 +187,7 @@ def _verdicts(verdict: _Words) -> dict[str, int]:
 
 
 def _paid_back(calls: Numbers) -> dict[str, Any]:
-    """Median calls after which compiling pays back, and how many pairs never do.
-
-    Args:
-        calls: after which, of each priced pair; NaN for never.
-    """
+    """Median calls after which compiling pays back, and how many pairs never do."""
     never = np.isnan(calls)
     median = float(np.median(np.where(never, np.inf, calls))) if calls.size else math.inf
     return {

@@ -1,10 +1,6 @@
 """Spread between processes, learned from all trials of one device and effort. Pure.
 
 A few replicates of one trial say little of how replicates differ; many trials together say much.
-
-Only fresh processes say it. Older records may be of processes that were forked from one: they share
-its layout of memory, and differ less. A trial with such a replicate learns from others, and they
-nothing from it.
 """
 
 from __future__ import annotations
@@ -147,9 +143,6 @@ def prior_of(figures: Sequence[Figure]) -> Prior:
     counts like one more trial of `FREEDOM` degrees of freedom. The scale lies halfway, in logs,
     between this mean and the typical trial: so a few noisy trials do not widen the intervals of all
     others, and are not called quiet either.
-
-    Args:
-        figures: of one name, at least one, each with several replicates.
 
     References:
         Smyth (2004), section 6.2: mean and variance of the log of a variance; Févotte & Idier

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from xla_sweeps.schema.backend import backends, backends_of, is_harmless
 from xla_sweeps.schema.columns import AA_TAG, ANCHOR_TAG, RESULT
 from xla_sweeps.schema.options import BY_NAME
-from xla_sweeps.schema.overrides import agree, repeats, words_of
+from xla_sweeps.schema.overrides import agree, repeats
 from xla_sweeps.schema.record import Record
 
 _LIBRARIES = (
@@ -57,11 +57,6 @@ def driver_of(record: Record) -> str:
     return str(driver.get("driver") or "")
 
 
-def process_of(records: Iterable[Record]) -> str:
-    """Start of the measuring processes: `fresh`, `forked` or both; "" in older records."""
-    return ",".join(sorted({record.process for record in records} - {"unknown"}))
-
-
 def flags_of(record: Record) -> str:
     """Environment variables that change what is measured: `XLA_FLAGS=...`, joined by blanks."""
     flags = record.environment.get("flags") or {}
@@ -77,11 +72,7 @@ def command_of(record: Record) -> str:
     variables = [
         word for name, value in sorted(flags.items()) if (word := _assignment(name, str(value)))
     ]
-    words = record.words
-    if words is None:  # an early record; if there are GPUs, `auto` is the first
-        device = record.trial.device if record.environment.get("driver") else ""
-        words = tuple(words_of(record.trial, device="" if device == "gpu:0" else device))
-    words = words or (f"model={BY_NAME['model'].default}",)
+    words = record.words or (f"model={BY_NAME['model'].default}",)
     if (
         not repeats(words)
         or not agree(words, record.trial)

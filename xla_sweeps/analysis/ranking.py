@@ -72,9 +72,7 @@ class Fastest:
     """The fastest model at a place.
 
     Attributes:
-        candidates: models that were ranked.
         tied: other models whose intervals reach the fastest one's.
-        median: throughput of the middle model.
         differs: True if another device's fastest model at this resolution is another.
     """
 
@@ -97,11 +95,7 @@ class Agreement:
 
 
 def entries_of(columns: Mapping[str, Sequence[Any]]) -> list[Entry]:
-    """Each mode of each model once; contaminated rows and those without a throughput stay out.
-
-    Args:
-        columns: `NEEDED`, of equal length, by name; a row of each question.
-    """
+    """Each mode of each model once; contaminated rows and those without a throughput stay out."""
     entries: dict[tuple[Any, ...], Entry] = {}
     for values in zip(*(columns[name] for name in NEEDED), strict=True):
         row = dict(zip(NEEDED, values, strict=True))

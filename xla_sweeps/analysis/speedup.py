@@ -18,7 +18,6 @@ from xla_sweeps.analysis.interval import (
     MIN_REPLICATES,
     built_in,
     contrast,
-    error_within,
     figure_within,
 )
 from xla_sweeps.analysis.pool import ACROSS, MIN_FLOOR, Key
@@ -26,12 +25,10 @@ from xla_sweeps.analysis.provenance import (
     command_of,
     driver_of,
     flags_of,
-    process_of,
     purpose_of,
     software_of,
     telemetry_of,
 )
-from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.columns import (
     FailureColumns,
     ModeColumns,
@@ -81,13 +78,7 @@ def shared_of(
     *,
     also: Sequence[str] = (),
 ) -> Shared:
-    """Columns that rows of a trial share: model, device, flags, provenance.
-
-    Args:
-        records: those that count, at least one.
-        model: as built.
-        also: further flags.
-    """
+    """Columns that rows of a trial share: model, device, flags, provenance."""
     first, last = records[0], records[-1]
     trial = first.trial
     return Shared(
@@ -137,7 +128,6 @@ def shared_of(
             environment_flags=flags_of(last),
             environment_id=str(last.environment.get("id", "")),
             host=str(last.environment.get("host", "")),
-            process=process_of(records),
             replicate_s=statistics.fmean(map(wall_s, records)),
             log=last.log,
             command=command_of(last),
@@ -154,16 +144,7 @@ def compare(
     *,
     shared: Shared,
 ) -> ComparisonRow:
-    """The row of one candidate against one baseline, not judged yet.
-
-    Args:
-        samples: of the trial's replicates.
-        modes: all modes of the trial, by label.
-        figures: of the trial.
-        pair: labels of the baseline and the candidate; the first is "" where the candidate was
-            measured alone.
-        shared: `shared_of`.
-    """
+    """The row of one candidate against one baseline, not judged yet."""
     baseline, candidate = pair
     second, first = modes[candidate], modes.get(baseline)
     sides = (second, first) if first else (second,)
@@ -212,7 +193,6 @@ def _speedup(
     failed = not first.status is second.status is Status.OK
     pair = first.label, second.label
     counted, _ = counting(samples, *pair)
-    within = intervals(counted)
     figure, memory, single = (figures.get((name, pair)) for name in ("speedup", "memory", LATENCY))
     value = absolute = sustained = None
     if figure and not failed:
@@ -221,19 +201,20 @@ def _speedup(
         absolute = rate * (value - 1) if rate else None
         if first.sustained and second.sustained:
             sustained = value * first.sustained.value / second.sustained.value
-    shown = [] if value is None else within
+    values, errors = (figure.values, figure.errors) if figure else ((), ())
     return SpeedupColumns(
         value=value,
         percent=None if value is None else 100 * (value - 1),
         absolute_samples_per_s=absolute,
         verdict=_missing(first, second) if value is None else Verdict.AMBIGUOUS,
         floor=MIN_FLOOR,
-        replicates=len(within),
+        replicates=len(values),
         rounds=sum(map(len, counted)),
         **_across(figures.get((ACROSS, pair))),
-        **_variance_budget(within),
-        estimates=" ".join(repr(interval.estimate) for interval in shown),
-        errors=" ".join(repr(error_within(interval)) for interval in shown),
+        within_percent=100 * statistics.fmean(errors) if errors else None,
+        between_percent=100 * statistics.stdev(values) if len(values) > 1 else None,
+        estimates="" if value is None else " ".join(map(repr, values)),
+        errors="" if value is None else " ".join(map(repr, errors)),
         **_costs(figures, *pair),
         latency=math.exp(single.mean) if single and value is not None else None,
         peak_memory_ratio=math.exp(memory.mean) if memory else None,
@@ -271,21 +252,6 @@ def _costs(figures: Mapping[Key, Figure], baseline: str, candidate: str) -> dict
     return {"compile_s_extra": math.exp(times[1].mean) - math.exp(times[0].mean)}
 
 
-def _variance_budget(within: Sequence[Interval]) -> dict[str, Any]:
-    """Uncertainty in percent: of rounds within a replicate, and between replicates.
-
-    The larger says what to increase: time per replicate, or the number of replicates.
-
-    Args:
-        within: intervals of the log speedup, of each replicate, at 95 %.
-    """
-    values = [interval.estimate for interval in within]
-    return {
-        "within_percent": 100 * statistics.fmean(map(error_within, within)) if within else None,
-        "between_percent": 100 * statistics.stdev(values) if len(values) > 1 else None,
-    }
-
-
 def across_of(
     counted: Sequence[Seconds], baseline: str, candidate: str, *, on_gpu: bool
 ) -> Figure | None:
@@ -293,12 +259,6 @@ def across_of(
 
     Nothing pairs the two, so drift and what differs between processes are in it. None for other
     pairs, and for fewer than three replicates a side. The figure's `within` is its whole variance.
-
-    Args:
-        counted: seconds a call of both modes, of each replicate.
-        baseline: label of the baseline mode.
-        candidate: label of its copy.
-        on_gpu: whether the device is a GPU.
     """
     if not is_aa_pair(baseline, candidate) or len(counted) < 2 * MIN_REPLICATES:
         return None

@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from xla_sweeps.analysis import speedup, stats
-from xla_sweeps.analysis.energy import ENERGY, energy_of, idle_power_of
+from xla_sweeps.analysis.energy import energy_of, idle_power_of
 from xla_sweeps.analysis.estimates import LATENCY, Samples, Seconds, counting, figure
 from xla_sweeps.analysis.interval import figure_of, interval_alone
 from xla_sweeps.analysis.judging import judged
@@ -32,11 +32,13 @@ from xla_sweeps.schema.measurement import (
 from xla_sweeps.schema.modes import Entry, Mode, by_role, comparison_pairs, mode_of
 from xla_sweeps.schema.record import Record, build_of, newest
 from xla_sweeps.schema.row import (
+    COLUMNS,
     ComparisonRow,
     Estimate,
     Figure,
     ModeSummary,
     TrialSummary,
+    bands_of,
     columns_of,
     row_of,
 )
@@ -50,6 +52,9 @@ PASS_GROUP = 5
 
 40 of them say as much as 16 others.
 """
+
+_BANDS = bands_of("candidate")
+"""Columns of a mode with their bounds, by figure."""
 
 WITHHELD = (
     Status.WRONG_RESULT,
@@ -68,9 +73,7 @@ class Measured:
     Attributes:
         records: those of the newest build, in order.
         counted: of these, those whose figures count.
-        labels: of all modes.
         build_changed: whether records of an earlier build are left out.
-        samples: the blocks of `records`.
     """
 
     records: Sequence[Record]
@@ -309,28 +312,14 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
     status, failure = _mode_status(trial.records, label, measured=bool(counted))
     outcomes = [record.modes[label] for record in trial.counted if label in record.modes]
     blocks = [one[:, 0] for one in counted]
-
-    def value(name: str, scale: float) -> float | None:
-        one = figures.get((name, (label,)))
-        return scale * math.exp(one.mean) if one else None
-
-    call_s = value("call", 1.0)
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
     on_gpu = any(map(is_on_gpu, trial.records))
     return ModeSummary(
         label=label,
         columns=ModeColumns(
             mode=label,
-            throughput_samples_per_s=trial.records[0].trial.samples / call_s if call_s else None,
-            call_ms=value("call", 1e3),
-            copy_input_ms=value("copy_input", 1e3),
-            copy_output_ms=value("copy_output", 1e3),
-            input_share=value("input_share", 1.0),
-            joules_per_sample=value(ENERGY, 1.0),
+            **_figure_columns(figures, label, trial.records[0].trial.samples),
             last_batch_compile_s=_median(outcome.last_batch_compile_s for outcome in outcomes),
-            latency_p50_ms=value("latency_p50", 1e3),
-            latency_p90_ms=value("latency_p90", 1e3),
-            latency_p99_ms=value("latency_p99", 1e3),
             jit_compile=_jit_compile(outcomes),
         ),
         status=status,
@@ -351,6 +340,21 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
         cv_percent=_cv_percent(blocks),
         sustained=_shown(figures.get(("sustained", (label,)))),
     )
+
+
+def _figure_columns(figures: Mapping[Key, Figure], label: str, samples: int) -> dict[str, float]:
+    """The columns of a mode that show its figures, in their units."""
+    columns = {}
+    for name, bands in _BANDS.items():
+        one = figures.get((name, (label,)))
+        if one is None:
+            continue
+        for column, *_ in bands:
+            value, unit = math.exp(one.mean), COLUMNS[column].unit
+            columns[column] = (
+                1e3 * value if unit == "ms" else samples / value if unit == "samples/s" else value
+            )
+    return columns
 
 
 def _jit_compile(outcomes: Sequence[ModeOutcome]) -> str:

@@ -111,11 +111,7 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
     parser.epilog, parser.formatter_class = _EXAMPLES, argparse.RawDescriptionHelpFormatter
     add_model(parser, overrides="of every trial: model=mobilenet_v2 effort=standard")
     for name, values, text in (
-        (
-            "batch-sizes",
-            sizes.parameters["batch_size"].values,
-            "two or more batch sizes, of calls of one batch",
-        ),
+        ("batch-sizes", sizes.parameters["batch_size"].values, "two or more sizes of one batch"),
         (
             "batches",
             several.parameters["batches"].values,

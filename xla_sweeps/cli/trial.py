@@ -36,7 +36,7 @@ from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.console import complain, warn
 from xla_sweeps.report.wandb.credentials import require_login
-from xla_sweeps.schema.options import BY_NAME, LOGGED, RETIRED
+from xla_sweeps.schema.options import BY_NAME, LOGGED
 from xla_sweeps.schema.overrides import flattened, key_of, keys_of, overrides, repeating
 from xla_sweeps.store.store import folder_below
 from xla_sweeps.system.environment import dropped_flags
@@ -136,7 +136,7 @@ def _overrides_in(argument: str, typed: Collection[str]) -> list[str]:
     for key, value in document.items():
         option = BY_NAME.get(key.split(".")[0])
         if option is None:
-            unknown += [] if key in {*RETIRED, *LOGGED, "_wandb"} else [key]
+            unknown += [] if key in {*LOGGED, "_wandb"} else [key]
         elif key == "keras" and "." in str(value):
             continue  # the version that was loaded, as earlier versions logged it
         elif key in typed or (option.foreign == "nothing" and value == option.default):

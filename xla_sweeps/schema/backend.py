@@ -28,7 +28,6 @@ class KnownFailure:
 
     Attributes:
         describe: message and operation, of the match.
-        hint: what to do about it.
     """
 
     expression: re.Pattern[str]
@@ -42,12 +41,9 @@ class Backend:
     """Facts of a framework that are needed where it is not loaded.
 
     Attributes:
-        name: as in `Mode.backend`.
-        title: as people write it.
         programs: commands that start a process of it: `worker`, which measures (`worker.server`).
             Optional: `flags`, which reads the flags and ends; `toolchain`, `ops`, `make_data`,
             `replicas`.
-        explains: whether its worker explains a model, too.
         explains_with: packages that this needs besides, by the module that each brings.
         packages: what is installed of it, each under the names that it may have, for the record.
         identity: packages whose versions are part of a trial's identity.

@@ -11,8 +11,6 @@ class Compilation:
     """Programs that one call compiled.
 
     Attributes:
-        call: in words.
-        programs: number of them.
         trace_s: seconds of tracing; those of lowering and of compiling besides.
     """
 
@@ -28,9 +26,7 @@ class Break:
     """A place where a captured graph ends, and the framework runs Python.
 
     Attributes:
-        reason: why, as one line.
         times: how many graphs end there for this reason.
-        line: the line of Python as `file:line`, or "".
     """
 
     reason: str

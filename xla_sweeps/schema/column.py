@@ -62,6 +62,7 @@ class Column:
         meaning: for docs/results.md.
         shown: on the local page, and in the table of the W&B report.
         asked: its part in the question; None if rows that differ in it may answer the same one.
+        figure: name of the figure that it shows and that bounds it in the next two columns, or "".
     """
 
     name: str
@@ -71,9 +72,13 @@ class Column:
     meaning: str
     shown: Shown
     asked: Asked | None
+    figure: str = ""
 
 
 PAGE, WANDB = Shown.PAGE, Shown.WANDB
+
+OF_BEFORE = "of the column before"
+"""In place of the unit of a bound."""
 
 
 def as_column(
@@ -83,8 +88,15 @@ def as_column(
     shown: Shown = Shown.NOWHERE,
     asked: Asked | None = None,
     name: str = "",
+    figure: str = "",
     default: Any = MISSING,
 ) -> Any:
     """A field that is a column, with what `Column` says of it."""
-    facts = {"meaning": meaning, "unit": unit, "shown": shown, "asked": asked, "name": name}
-    return field(default=default, metadata=facts)
+    facts = {"meaning": meaning, "unit": unit, "shown": shown, "asked": asked, "figure": figure}
+    return field(default=default, metadata={**facts, "name": name})
+
+
+def as_bound(which: str, *, shown: Shown = Shown.NOWHERE, name: str = "") -> Any:
+    """The `lower` or the `upper` bound of the column before, in its unit."""
+    meaning = f"{which} bound of its 95 % interval"
+    return as_column(meaning, unit=OF_BEFORE, shown=shown, name=name, default=None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from xla_sweeps.schema.column import PAGE, WANDB, Asked, Part, Shown, as_column
+from xla_sweeps.schema.column import PAGE, WANDB, Asked, Part, Shown, as_bound, as_column
 from xla_sweeps.schema.modes import TAKING_BATCHES, Scenario
 
 STATISTICS_VERSION = 7
@@ -45,9 +45,15 @@ class Verdict(StrEnum):
         return self in (Verdict.FAILED, Verdict.NOT_MEASURED)
 
 
-def _number(meaning: str, *, unit: str, shown: Shown = Shown.NOWHERE, name: str = "") -> Any:
-    """A number that may be missing."""
-    return as_column(meaning, unit=unit, shown=shown, name=name, default=None)
+def _number(
+    meaning: str, *, unit: str, shown: Shown = Shown.NOWHERE, name: str = "", figure: str = ""
+) -> Any:
+    """A number that may be missing.
+
+    With `figure`, the next two fields bound it: they follow from the figure of that name
+    (`analysis.interval.BUILT_IN`).
+    """
+    return as_column(meaning, unit=unit, shown=shown, name=name, figure=figure, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,45 +225,40 @@ class ModeColumns:
     throughput_samples_per_s: float | None = _number(
         "throughput, from blocks of back-to-back calls with one synchronization; what filling and "
         "draining the device's queue takes is left out",
+        figure="call",
         unit="samples/s",
         shown=PAGE | WANDB,
     )
-    throughput_low: float | None = _number(
-        "lower bound of its 95 % interval",
-        unit="samples/s",
-        shown=PAGE | WANDB,
-    )
-    throughput_high: float | None = _number(
-        "upper bound of its 95 % interval", unit="samples/s", shown=PAGE | WANDB
-    )
+    throughput_low: float | None = as_bound("lower", shown=PAGE | WANDB)
+    throughput_high: float | None = as_bound("upper", shown=PAGE | WANDB)
     call_ms: float | None = _number(
-        "one call, from the same blocks (samples / throughput)", unit="ms"
+        "one call, from the same blocks (samples / throughput)", figure="call", unit="ms"
     )
-    call_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
-    call_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
+    call_low_ms: float | None = as_bound("lower")
+    call_high_ms: float | None = as_bound("upper")
     copy_input_ms: float | None = _number(
         "copying a call's input from NumPy to the device, alone; missing where it is there already",
+        figure="copy_input",
         unit="ms",
     )
-    copy_input_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
-    copy_input_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
+    copy_input_low_ms: float | None = as_bound("lower")
+    copy_input_high_ms: float | None = as_bound("upper")
     copy_output_ms: float | None = _number(
-        "copying a call's output to NumPy, alone; missing where it stays on the device", unit="ms"
+        "copying a call's output to NumPy, alone; missing where it stays on the device",
+        figure="copy_output",
+        unit="ms",
     )
-    copy_output_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
-    copy_output_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
+    copy_output_low_ms: float | None = as_bound("lower")
+    copy_output_high_ms: float | None = as_bound("upper")
     joules_per_sample: float | None = _number(
         "energy that the device used for a sample while the mode ran alone, all that it draws "
         "included; missing where `energy` says why",
+        figure="energy",
         unit="J",
         shown=PAGE | WANDB,
     )
-    joules_per_sample_low: float | None = _number(
-        "lower bound of its 95 % interval", unit="J", shown=PAGE
-    )
-    joules_per_sample_high: float | None = _number(
-        "upper bound of its 95 % interval", unit="J", shown=PAGE
-    )
+    joules_per_sample_low: float | None = as_bound("lower", shown=PAGE)
+    joules_per_sample_high: float | None = as_bound("upper", shown=PAGE)
     last_batch_compile_s: float | None = _number(
         "compiling for the last, smaller batch of an epoch, a part of compile_s; missing where all "
         "batches are of one size",
@@ -266,26 +267,30 @@ class ModeColumns:
     )
     input_share: float | None = _number(
         "the input pipeline alone takes this share of the mode's time; in scenario `fit`",
+        figure="input_share",
         unit="ratio",
         shown=PAGE | WANDB,
     )
-    input_share_low: float | None = _number("lower bound of its 95 % interval", unit="ratio")
-    input_share_high: float | None = _number("upper bound of its 95 % interval", unit="ratio")
+    input_share_low: float | None = as_bound("lower")
+    input_share_high: float | None = as_bound("upper")
     latency_p50_ms: float | None = _number(
         "median time of one call with a synchronization after it",
+        figure="latency_p50",
         unit="ms",
         shown=PAGE | WANDB,
     )
-    latency_p50_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
-    latency_p50_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
+    latency_p50_low_ms: float | None = as_bound("lower")
+    latency_p50_high_ms: float | None = as_bound("upper")
     latency_p90_ms: float | None = _number(
-        "90th percentile of these calls", unit="ms", shown=PAGE | WANDB
+        "90th percentile of these calls", figure="latency_p90", unit="ms", shown=PAGE | WANDB
     )
-    latency_p90_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
-    latency_p90_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
-    latency_p99_ms: float | None = _number("99th percentile; given from 1,000 calls on", unit="ms")
-    latency_p99_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
-    latency_p99_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
+    latency_p90_low_ms: float | None = as_bound("lower")
+    latency_p90_high_ms: float | None = as_bound("upper")
+    latency_p99_ms: float | None = _number(
+        "99th percentile; given from 1,000 calls on", figure="latency_p99", unit="ms"
+    )
+    latency_p99_low_ms: float | None = as_bound("lower")
+    latency_p99_high_ms: float | None = as_bound("upper")
     jit_compile: str = as_column(
         "whether XLA compiles it, read back after the first call, since Keras may choose: true, "
         "false; empty where nothing says so",
@@ -305,12 +310,8 @@ class SpeedupColumns:
         shown=PAGE | WANDB,
         name="speedup",
     )
-    low: float | None = _number(
-        "lower bound of its 95 % interval", unit="ratio", shown=PAGE | WANDB, name="speedup_low"
-    )
-    high: float | None = _number(
-        "upper bound of its 95 % interval", unit="ratio", shown=PAGE | WANDB, name="speedup_high"
-    )
+    low: float | None = as_bound("lower", shown=PAGE | WANDB, name="speedup_low")
+    high: float | None = as_bound("upper", shown=PAGE | WANDB, name="speedup_high")
     low_90: float | None = _number(
         "lower bound of the 90 % interval, which decides equivalence",
         unit="ratio",
@@ -350,18 +351,8 @@ class SpeedupColumns:
         shown=PAGE | WANDB,
         name="latency_speedup",
     )
-    latency_low: float | None = _number(
-        "lower bound of its 95 % interval",
-        unit="ratio",
-        shown=PAGE | WANDB,
-        name="latency_speedup_low",
-    )
-    latency_high: float | None = _number(
-        "upper bound of its 95 % interval",
-        unit="ratio",
-        shown=PAGE | WANDB,
-        name="latency_speedup_high",
-    )
+    latency_low: float | None = as_bound("lower", shown=PAGE | WANDB, name="latency_speedup_low")
+    latency_high: float | None = as_bound("upper", shown=PAGE | WANDB, name="latency_speedup_high")
     latency_verdict: str = as_column(
         "the verdict on latency_speedup; empty without one", shown=PAGE, default=""
     )
@@ -386,12 +377,8 @@ class SpeedupColumns:
         unit="ratio",
         shown=PAGE,
     )
-    aa_across_low: float | None = _number(
-        "lower bound of its 95 % interval", unit="ratio", shown=PAGE
-    )
-    aa_across_high: float | None = _number(
-        "upper bound of its 95 % interval", unit="ratio", shown=PAGE
-    )
+    aa_across_low: float | None = as_bound("lower", shown=PAGE)
+    aa_across_high: float | None = as_bound("upper", shown=PAGE)
     floor_across: float = as_column(
         "the smallest relative difference between processes that counts, in `compare` and for "
         "`aa_across`",
@@ -431,31 +418,24 @@ class SpeedupColumns:
         unit="s",
         shown=PAGE | WANDB,
     )
-    compile_s_extra_low: float | None = _number("lower bound of its 95 % interval", unit="s")
-    compile_s_extra_high: float | None = _number("upper bound of its 95 % interval", unit="s")
+    compile_s_extra_low: float | None = as_bound("lower")
+    compile_s_extra_high: float | None = as_bound("upper")
     break_even_calls: float | None = _number(
         "calls after which that time is paid back; missing unless the verdict is faster",
         unit="calls",
         shown=PAGE | WANDB,
     )
-    break_even_low: float | None = _number(
-        "lower bound of its 95 % interval",
-        unit="calls",
-        shown=PAGE | WANDB,
-    )
-    break_even_high: float | None = _number(
-        "upper bound of its 95 % interval",
-        unit="calls",
-        shown=PAGE | WANDB,
-    )
+    break_even_low: float | None = as_bound("lower", shown=PAGE | WANDB)
+    break_even_high: float | None = as_bound("upper", shown=PAGE | WANDB)
     peak_memory_ratio: float | None = _number(
         "the most memory in steady calls, weights included, by the device's allocator: candidate / "
         "baseline",
+        figure="memory",
         unit="ratio",
         shown=PAGE | WANDB,
     )
-    peak_memory_ratio_low: float | None = _number("lower bound of its 95 % interval", unit="ratio")
-    peak_memory_ratio_high: float | None = _number("upper bound of its 95 % interval", unit="ratio")
+    peak_memory_ratio_low: float | None = as_bound("lower")
+    peak_memory_ratio_high: float | None = as_bound("upper")
     host_bound: bool = as_column(
         "the device waits for the host: enqueuing takes over 90 % of the candidate's single call",
         shown=PAGE,
@@ -508,26 +488,17 @@ class ProvenanceColumns:
     )
     environment_id: str = as_column(
         "eight hex digits of device, CPU, libraries and these variables: only trials with the same "
-        "one, and the same `runtime`, learn from each other; empty in older records",
+        "one, and the same `runtime`, learn from each other",
         default="",
     )
     host: str = as_column("the machine, as a hash", shown=PAGE, default="")
-    process: str = as_column(
-        "how the measuring processes were started: `fresh`; of older records also `forked` from "
-        "one that had loaded TensorFlow, `forked,fresh`, or empty",
-        default="",
-    )
     replicate_s: float | None = _number(
         "wall time of a replicate, on average", unit="s", shown=PAGE
     )
     log: str = as_column(
         "log of the last replicate, relative to the results folder", shown=PAGE, default=""
     )
-    command: str = as_column(
-        "command that measures it again; an early record does not tell keys of `effort.`",
-        shown=PAGE,
-        default="",
-    )
+    command: str = as_column("command that measures it again", shown=PAGE, default="")
     sm_clock_mhz_low: float | None = _number(
         "lowest clock of the GPU while measured; missing on a CPU", unit="MHz", shown=PAGE
     )
@@ -546,11 +517,12 @@ class ProvenanceColumns:
     idle_watts: float | None = _number(
         "power of the device that this counter gives before the modes run alone, with all of them "
         "loaded",
+        figure="idle_power",
         unit="W",
         shown=PAGE | WANDB,
     )
-    idle_watts_low: float | None = _number("lower bound of its 95 % interval", unit="W")
-    idle_watts_high: float | None = _number("upper bound of its 95 % interval", unit="W")
+    idle_watts_low: float | None = as_bound("lower")
+    idle_watts_high: float | None = as_bound("upper")
     foreign_cores: float | None = _number(
         "cores that other processes used meanwhile, the most of any replicate",
         unit="cores",

@@ -188,13 +188,12 @@ class Block:
         elapsed_ns: from the first enqueue to the end of the synchronization.
         enqueue_ns: from the first enqueue to the return of the last.
         cpu_ns: CPU time of all threads of the process meanwhile; recorded for analyses, never used
-            to choose blocks. None in older records.
+            to choose blocks.
         idle_cpu_ns: CPU time of the trial's other measuring processes meanwhile, which should be
             idle; None where there are none.
-        input: position of the only input of its calls; None where they took all inputs in turn,
-            and in older records.
+        input: position of the only input of its calls; None where they took all inputs in turn.
         fill_ns: how much of elapsed_ns filling and draining the device's queue took, as the
-            warm-up measured it; 0 where calls do not queue, and in older records.
+            warm-up measured it; 0 where calls do not queue.
         single_ns: of each call after the block that had a synchronization of its own, in turn on
             all inputs from the block's first on; empty where the block is such a call itself.
         single_enqueue_ns: of each of these calls, until it had returned.
@@ -249,7 +248,7 @@ class Round:
     Attributes:
         started_ns: CLOCK_MONOTONIC at the first block; comparable between processes of one machine.
         dirty: why the round is contaminated ("" if it is not); such a round was repeated.
-        load: of the machine; None in older records.
+        load: of the machine.
     """
 
     round: Count
@@ -330,7 +329,7 @@ class ModeOutcome:
         steady_memory_bytes: the most that the device's allocator had handed out during warm-up,
             that is without what only a first call needs (autotuning); None where it does not count.
         latencies_s: of synchronized calls, in the order of the rounds, seconds.
-        latency_enqueue_ns: of each of these calls, until it had returned; none in older records.
+        latency_enqueue_ns: of each of these calls, until it had returned.
         sustained_call_s: seconds a call of each block of the mode alone, in order; none where that
             was not measured.
         energy: of each pass of the mode alone; none where that was not measured.
@@ -340,8 +339,8 @@ class ModeOutcome:
             takes than a later one, seconds: XLA compiles for its size. It is a part of compile_s;
             None where all batches are of one size.
         warmup_calls: calls before the mode counted as warm.
-        warmup_trend: whether the speed still changed; None in older records, and where neither
-            warm-up nor rounds were long enough to tell.
+        warmup_trend: whether the speed still changed; None where neither warm-up nor rounds were
+            long enough to tell.
         warmup_block_calls: calls of each block of the warm-up, in order.
         warmup_block_ns: how long each of these blocks took.
     """

@@ -101,10 +101,7 @@ class Mode(StrEnum):
     """Way to call and execute one and the same model. A name does not end in `_` and digits.
 
     Attributes:
-        entry: the way of calling.
-        execution: what compiles and runs it.
         steps: whether all batches of a call are one execution: Keras's `steps_per_execution`.
-        backend: the framework that runs it.
     """
 
     entry: Entry
@@ -258,16 +255,12 @@ class ScenarioFacts:
     """Facts of a scenario.
 
     Attributes:
-        meaning: what one timed call does, in a few words.
         modes: all that can be asked for.
         default: those measured unless `modes` says otherwise, before `jit` chooses the candidate.
         jit: the candidate of each value of `jit` in lower case, as Hydra, W&B and people write it.
             Those of `false` and `true` are what the scenario's headline compares.
-        call: what people call one timed call.
         write: what a Keras user writes, and where, with `jit_compile={switch}` in it.
         named_by: the ways of calling that tell the scenario by their name.
-        trains: whether it changes the weights.
-        takes_batches: whether one call may take several batches.
         is_epoch: whether a call is an epoch, with its own input.
     """
 

@@ -7,8 +7,9 @@ the same keys and defaults; a test compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Literal
 
 from xla_sweeps.schema.modes import (
@@ -18,7 +19,16 @@ from xla_sweeps.schema.modes import (
     TRAINING,
     Scenario,
 )
-from xla_sweeps.schema.trial import OPTIMIZERS, Effort, Precision, Timeouts, Training, typed
+from xla_sweeps.schema.trial import (
+    OPTIMIZERS,
+    Effort,
+    InputSpec,
+    Precision,
+    Timeouts,
+    Training,
+    Trial,
+    typed,
+)
 
 SYNTHETIC = "synthetic"
 """The value of `data` that stands for values that are drawn."""
@@ -49,6 +59,8 @@ class Option:
         keys: the keys below it, with their defaults: `timeouts.compile=600`.
         open_keys: whether the keys below it are names that only `config.settings` knows.
         in_files: whether its values are the files of a folder of `conf/`.
+        of: its value in a trial, as plain data, None where the trial has none; None of an option
+            that is no part of a trial.
         identifies: whether trials that differ in it are different trials, as long as their records
             hold it; what is resolved into another key is not.
         foreign: what a sweep file, a W&B server or a file below `--config-dir` may set it to: any
@@ -64,6 +76,7 @@ class Option:
     keys: Mapping[str, Any] = field(default_factory=dict)
     open_keys: bool = False
     in_files: bool = False
+    of: Callable[[Trial], Any] | None = None
     identifies: bool = False
     foreign: Literal["value", "name", "nothing"] = "value"
 
@@ -78,9 +91,20 @@ class Option:
         return self.unset or typed(self.default)
 
 
+def _is_own(trial: Trial) -> bool:
+    """True if it measures a model of the user's own."""
+    return trial.model.source == LOCAL
+
+
+def _input(given: InputSpec) -> dict[str, Any]:
+    document = {"shape": list(given.shape), "dtype": given.dtype, "low": given.low}
+    return document | {"high": given.high} | ({"name": given.name} if given.name else {})
+
+
 _MEASURED = (
     Option(
         usage="model=NAME",
+        of=lambda trial: LOCAL if _is_own(trial) else trial.model.name,
         help="a model of the catalog below, or local: your own",
         default="mobilenet_v2",
         in_files=True,
@@ -89,6 +113,7 @@ _MEASURED = (
     ),
     Option(
         usage="source=NAME",
+        of=lambda trial: trial.model.source,
         help="library that the model comes from; `xla-sweeps models NAME` lists those that have it",
         default="auto",
         choices={
@@ -104,23 +129,27 @@ _MEASURED = (
     ),
     Option(
         usage="keras=N",
+        of=lambda trial: trial.model.keras,
         help="version of Keras that builds a model of Keras Applications: 3, or 2 (tf_keras)",
         unset="the model's: 3, but 2 for families that Keras 3 dropped",
         identifies=True,
     ),
     Option(
         usage="resolution=PX",
+        of=lambda trial: trial.model.resolution_px,
         help="side of the square input, pixels",
         unset="the model's native one",
     ),
     Option(
         usage="batch_size=N",
+        of=attrgetter("batch_size"),
         help="images per call; never changed, not even when memory runs out",
         default=4,
         identifies=True,
     ),
     Option(
         usage="batches=N",
+        of=attrgetter("batches"),
         help=f"with scenario={' and '.join(TAKING_BATCHES)}: batches of one call; one predict or "
         "fit gets them all, the other modes loop over them; 8 for fit",
         default=1,
@@ -128,6 +157,7 @@ _MEASURED = (
     ),
     Option(
         usage="scenario=NAME",
+        of=lambda trial: str(trial.scenario),
         help="what one call does",
         default=str(Scenario.CALL),
         choices={str(scenario): facts.meaning for scenario, facts in SCENARIOS.items()},
@@ -135,6 +165,7 @@ _MEASURED = (
     ),
     Option(
         usage="optimizer=NAME",
+        of=lambda trial: trial.training.optimizer if trial.training else None,
         help=f"with scenario={' and '.join(TRAINING)}: Keras's optimizer",
         default=Training().optimizer,
         choices={name: "momentum 0.9" if name == "sgd" else "" for name in OPTIMIZERS},
@@ -142,6 +173,7 @@ _MEASURED = (
     ),
     Option(
         usage="learning_rate=X",
+        of=lambda trial: trial.training.learning_rate if trial.training else None,
         help="with scenario=train_step and fit: the optimizer's learning rate; speed does not "
         "depend on it as long as losses are finite",
         default=Training().learning_rate,
@@ -149,6 +181,7 @@ _MEASURED = (
     ),
     Option(
         usage="data=PATH",
+        of=lambda trial: trial.data.path if trial.data else SYNTHETIC if trial.training else None,
         help="with scenario=fit: what to train on: synthetic, TFRecord files of JPEGs, or a folder "
         "with a folder of JPEGs for each class; a call is then an epoch over all of them, or over "
         "batches=N",
@@ -158,6 +191,7 @@ _MEASURED = (
     ),
     Option(
         usage="drop_remainder=BOOL",
+        of=lambda trial: trial.data.drop_remainder if trial.data else None,
         help="with data=PATH: leave out the last batch of an epoch if it is smaller, which XLA "
         "compiles once more",
         default=False,
@@ -165,6 +199,7 @@ _MEASURED = (
     ),
     Option(
         usage="steps_per_execution=N",
+        of=attrgetter("steps_per_execution"),
         help="with scenario=fit: batches that fit trains on before it returns to Python, as in "
         "compile(steps_per_execution=N)",
         default=1,
@@ -172,6 +207,7 @@ _MEASURED = (
     ),
     Option(
         usage="precision=NAME",
+        of=lambda trial: str(trial.precision),
         help="Keras dtype policy",
         default=str(Precision.FLOAT32),
         choices={str(policy): "" for policy in Precision},
@@ -179,6 +215,7 @@ _MEASURED = (
     ),
     Option(
         usage="weights=NAME",
+        of=lambda trial: "random" if _is_own(trial) else trial.model.weights,
         help="random (it runs the same operations), imagenet, a preset, or a file's path",
         default="random",
         identifies=True,
@@ -186,6 +223,7 @@ _MEASURED = (
     ),
     Option(
         usage="seed=N",
+        of=attrgetter("seed"),
         help="seed of weights, inputs and the order of modes",
         default=0,
         identifies=True,
@@ -195,6 +233,7 @@ _MEASURED = (
 _OWN = (
     Option(
         usage="path=PATH",
+        of=lambda trial: trial.model.recipe.get("path") if _is_own(trial) else None,
         help="with model=local: a .keras file, a SavedModel folder, module:function or "
         "file.py:function; only on the command line",
         unset="none",
@@ -202,6 +241,7 @@ _OWN = (
     ),
     Option(
         usage="import=MODULE",
+        of=lambda trial: trial.model.recipe.get("import") if _is_own(trial) else None,
         help="the module or file.py with the custom layers of a .keras file; only on the command "
         "line",
         unset="none",
@@ -209,12 +249,14 @@ _OWN = (
     ),
     Option(
         usage="trust_code=BOOL",
+        of=lambda trial: True if _is_own(trial) else None,
         help="whether the code that the model brings may run; only on the command line",
         default=False,
         foreign="nothing",
     ),
     Option(
         usage="input_spec=[…]",
+        of=lambda trial: list(map(_input, trial.model.inputs)) or None if _is_own(trial) else None,
         help="inputs, if the model does not describe them: "
         "[{shape:[224,224,3],dtype:float32,low:0,high:255}]",
         unset="the model's",
@@ -242,6 +284,7 @@ _EXECUTED = (
     ),
     Option(
         usage="modes=[A,B]",
+        of=lambda trial: list(trial.modes),
         help=f"the modes themselves: {', '.join(SCENARIOS[Scenario.CALL].modes)}, or another "
         "scenario's (docs/options.md); one given twice is an A/A pair: modes=[graph,graph]",
         unset="the scenario's with its candidate, as eager, graph and xla",
@@ -249,6 +292,7 @@ _EXECUTED = (
     ),
     Option(
         usage="copies=NAME",
+        of=attrgetter("copies"),
         help="processes that measure the copies of an A/A pair (a mode that is given twice)",
         default="together",
         choices={
@@ -259,17 +303,23 @@ _EXECUTED = (
     ),
     Option(
         usage="tf32=BOOL",
+        of=attrgetter("tf32"),
         help="TensorFloat-32 on GPUs that have it",
         default=False,
         identifies=True,
     ),
     Option(
         usage="onednn=BOOL",
+        of=attrgetter("runtime.onednn"),
         help="oneDNN's kernels, which XLA does not use",
         unset="TensorFlow's choice",
     ),
     Option(
         usage="threads.KEY=N",
+        of=lambda trial: {
+            "intra": trial.runtime.intra_threads,
+            "inter": trial.runtime.inter_threads,
+        },
         help="threads on the CPU: intra share the work of one operation, inter run operations side "
         "by side",
         unset="one for each core",
@@ -277,6 +327,7 @@ _EXECUTED = (
     ),
     Option(
         usage="xla_flags.NAME=VALUE",
+        of=lambda trial: dict(trial.runtime.xla_flags),
         help="a flag of XLA (XLA_FLAGS), as in xla_flags.xla_cpu_enable_fast_math=true; several: "
         "xla_flags={NAME:VALUE,NAME:VALUE}",
         unset="XLA's",
@@ -284,6 +335,7 @@ _EXECUTED = (
     ),
     Option(
         usage="tf_xla_flags.NAME=VALUE",
+        of=lambda trial: dict(trial.runtime.tf_xla_flags),
         help="a flag of TensorFlow for XLA (TF_XLA_FLAGS), likewise",
         unset="TensorFlow's",
         open_keys=True,
@@ -293,6 +345,7 @@ _EXECUTED = (
 _PRECISION = (
     Option(
         usage="effort=LEVEL",
+        of=attrgetter("effort.name"),
         help="how long and how precisely to measure; effort.KEY=VALUE sets one value of a level",
         default="quick",
         choices={"quick": "1 replicate", "standard": "3", "publish": "5"},
@@ -379,9 +432,6 @@ BY_NAME: Mapping[str, Option] = {option.name: option for option in OPTIONS}
 NAMES = tuple(BY_NAME)
 """The top-level keys of the configuration."""
 
-RETIRED = ("known_records",)
-"""Options of earlier versions, ignored where a sweep file or a W&B server still names them."""
-
 LOGGED = (
     *("variant", "family", "task", "execution_modes", "pretrained", "xla", "device_kind"),
     *("tensorflow", "keras_version", "driver", "cuda", "host", "python", "xla_sweeps", "git"),
@@ -403,10 +453,7 @@ IDENTIFYING = tuple(option.name for option in OPTIONS if option.identifies)
 
 
 def name_of(value: Any) -> str:
-    """The name of a choice, given as the name or as the mapping that it stands for; "" for none.
-
-    `effort` and `model` are mappings in every record, `source` and `scenario` in early ones.
-    """
+    """The name of a choice, given as the name or as the mapping that it stands for; "" for none."""
     name = value.get("name") if isinstance(value, Mapping) else value
     return "" if name is None else str(name)
 

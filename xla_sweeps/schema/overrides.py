@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xla_sweeps.schema.backend import is_harmless
-from xla_sweeps.schema.modes import JIT_CANDIDATES, implied_modes, mode_of
-from xla_sweeps.schema.options import BY_NAME, LOCAL, NESTED, RUNTIME, SYNTHETIC
-from xla_sweeps.schema.trial import InputSpec, Trial
+from xla_sweeps.schema.modes import mode_of
+from xla_sweeps.schema.options import BY_NAME, LOCAL, NESTED, OPTIONS, RUNTIME
+from xla_sweeps.schema.trial import Trial
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:-]+")
 
@@ -170,68 +170,7 @@ def asked_of(trial: Trial) -> dict[str, Any]:
 
     W&B's config, the names of trials and the command that measures one again are made from them.
     """
-    model, training, data = trial.model, trial.training, trial.data
-    own, runtime = model.source == LOCAL, trial.runtime
-    return {
-        "model": LOCAL if own else model.name,
-        "source": model.source,
-        "keras": model.keras,
-        "resolution": model.resolution_px,
-        "batch_size": trial.batch_size,
-        "batches": trial.batches,
-        "scenario": str(trial.scenario),
-        "optimizer": training.optimizer if training else None,
-        "learning_rate": training.learning_rate if training else None,
-        "data": data.path if data else SYNTHETIC if training else None,
-        "drop_remainder": data.drop_remainder if data else None,
-        "steps_per_execution": trial.steps_per_execution,
-        "precision": str(trial.precision),
-        "weights": BY_NAME["weights"].default if own else model.weights,
-        "seed": trial.seed,
-        "path": model.recipe.get("path") if own else None,
-        "import": model.recipe.get("import") if own else None,
-        "trust_code": True if own else None,
-        "input_spec": [_input(each) for each in model.inputs] or None if own else None,
-        "modes": list(trial.modes),
-        "copies": trial.copies,
-        "tf32": trial.tf32,
-        "onednn": runtime.onednn,
-        "threads": {"intra": runtime.intra_threads, "inter": runtime.inter_threads},
-        "xla_flags": dict(runtime.xla_flags),
-        "tf_xla_flags": dict(runtime.tf_xla_flags),
-        "effort": trial.effort.name,
-    }
-
-
-def _input(given: InputSpec) -> dict[str, Any]:
-    document = {"shape": list(given.shape), "dtype": given.dtype, "low": given.low}
-    return document | {"high": given.high} | ({"name": given.name} if given.name else {})
-
-
-def words_of(trial: Trial, *, device: str = "") -> list[str]:
-    """The overrides that ask for a trial; what is as by default is left out.
-
-    Without keys of `effort.` and without `--config-dir`: it does not tell which were given.
-
-    Args:
-        trial: what was measured.
-        device: to be named too, or "".
-    """
-    asked = asked_of(trial)
-    plain = {
-        name: value
-        for name, value in asked.items()
-        if name not in ("modes", *RUNTIME)
-        and (name in ("model", "source") or value not in (BY_NAME[name].default, None, ""))
-    }
-    if plain["model"] == LOCAL:
-        del plain["source"]
-    modes = [mode_of(label) for label in trial.modes]
-    jit = next((j for j in JIT_CANDIDATES if [*implied_modes(trial.scenario, j)] == modes), None)
-    chosen = {"modes": list(map(str, modes))} if jit is None else {}
-    candidate = [] if jit is None else [f"jit={jit}"]
-    named = {"device": device} if device else {}
-    return [*overrides(plain | named | chosen), *candidate, *runtime_text(trial).split()]
+    return {option.name: option.of(trial) for option in OPTIONS if option.of}
 
 
 def runtime_text(trial: Trial) -> str:

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -73,17 +73,15 @@ class ModelFacts:
         resolution_px: side of the square image; 0 where the model takes something else.
         macs: multiply-accumulates of one sample at `resolution_px`, or None where they could not be
             counted.
-        macs_note: why not, or a caveat.
         macs_by_type: the same by the type of their operands, as XLA writes it: `f32`, `bf16`.
         graph_operations: that compute something, in the graph that graph mode ran: after
-            TensorFlow's optimizer. None where graph mode did not run, and in older records.
+            TensorFlow's optimizer. None where graph mode did not run.
         fingerprint: sixteen hex digits of the operations that were traced, with shapes and types,
-            without names and constants; "" where nothing was traced, and in older records.
+            without names and constants; "" where nothing was traced.
         eager_is_graph: whether its "eager" calls run a graph that was traced before (a SavedModel's
             always do), so that they compare with no Keras model's eager.
         replica_of: the handle of the published model whose architecture this is, with random
             weights; or "".
-        inputs: shape and dtype of each, without the batch.
     """
 
     name: str
@@ -161,10 +159,6 @@ class GpuSpan:
     thermal_s: Seconds | None = None
 
 
-ProcessStart = Literal["unknown", "fresh", "forked"]
-"""The start of a measuring process; unknown in older records."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One replicate of a trial: immutable once stored.
@@ -172,24 +166,14 @@ class Record:
     Attributes:
         trial_id: sixteen hex digits; records with the same id may be pooled. It becomes the name of
             files, so that one with anything but letters, digits, _ and - is not read.
-        replicate: the number of the file within the trial, from 0.
-        status: of the replicate as a whole.
-        trial: what was asked for.
         environment: versions, flags, host; `environment.environment()` plus what the child read.
         device: kind, name and what else identifies the device; of a GPU also its settings.
-        modes: outcome of each mode, by label.
-        rounds: raw blocks, in the order they were measured.
         contamination: what the sampler outside the measuring process saw, summarized.
-        gpu: what the GPU reported between Williams designs; empty in older records.
+        gpu: what the GPU reported between Williams designs.
         energy: of the device; None where it was not asked for.
         sync: the synchronization self-test; `empty_s` is one with nothing to wait for, seconds.
         seconds: wall time of the stages `import` (TensorFlow), `build`, `prepare`, `measure`.
-        log: the replicate's log file, relative to the results folder.
-        request_id: of what was asked for, whatever device measured it; "" in older records.
-        words: arguments of the command that measures the trial again; None in older records.
-        process: whether the measuring process was started afresh, or, in older records, forked from
-            one that had loaded TensorFlow.
-        tracker: where its run went.
+        request_id: of what was asked for, whatever device measured it.
     """
 
     trial_id: Annotated[str, msgspec.Meta(pattern=r"\A[0-9A-Za-z_-]{1,64}\Z")]
@@ -212,8 +196,7 @@ class Record:
     seconds: Mapping[str, Seconds] = field(default_factory=dict)
     log: str = ""
     request_id: str = ""
-    words: tuple[str, ...] | None = None
-    process: ProcessStart = "unknown"
+    words: tuple[str, ...] = ()
     tracker: TrackerSettings = field(default_factory=TrackerSettings)
     schema_version: int = SCHEMA_VERSION
 
@@ -304,9 +287,9 @@ def _upgraded(document: Any, *, has_digest: bool) -> dict[str, Any]:
             f"schema {version} is newer than this version's {SCHEMA_VERSION}: "
             "update xla_sweeps to read it"
         )
-    if version < 1:
+    if version not in (*UPGRADES, SCHEMA_VERSION):
         raise RecordFormatError(f"schema_version {version}: not a record of xla_sweeps")
-    if version > 1 and not has_digest:
+    if not has_digest:
         raise RecordFormatError("damaged: its last line is not a digest")
     for earlier in range(version, SCHEMA_VERSION):
         try:
@@ -419,12 +402,7 @@ def differ(one: Build, other: Build) -> bool:
 def newest(
     items: Sequence[_Item], build: Callable[[_Item], Build]
 ) -> tuple[list[_Item], dict[str, str]]:
-    """The items of the newest build, and what is known of it.
-
-    Args:
-        items: of one trial, the newest last.
-        build: of an item.
-    """
+    """The items of the newest build, and what is known of it."""
     latest: dict[str, str] = {}
     kept: list[_Item] = []
     for candidate in reversed(items):

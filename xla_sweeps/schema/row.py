@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from operator import attrgetter
 from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from xla_sweeps.schema.column import PAGE, WANDB, Column, as_column
+from xla_sweeps.schema.column import OF_BEFORE, PAGE, WANDB, Column, as_column
 from xla_sweeps.schema.columns import (
     FailureColumns,
     ModeColumns,
@@ -37,14 +37,14 @@ class Figure(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
         name: one of `analysis.interval.BUILT_IN`.
         labels: of the mode, or of baseline and candidate.
         replicates: how many gave a number.
-        mean: of these numbers.
         within: variance of one of them, from its own rounds; 0 where that is not known.
         between: variance of these numbers; 0 for a single one.
         contaminated: whether all that counts is contaminated.
         loaded: whether contaminated rounds count, for want of others.
         scatter: variance of one round, as the error of its replicates says it: a spike does not
             change it; 0 where it is not known.
-        on_gpu: whether the device is a GPU.
+        values: the log of each replicate; a further rule needs no other module to hand it on.
+        errors: the standard error of each, from its own rounds; empty where it is not known.
     """
 
     name: str
@@ -57,6 +57,8 @@ class Figure(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
     loaded: bool = False
     scatter: float = 0.0
     on_gpu: bool = False
+    values: tuple[float, ...] = ()
+    errors: tuple[float, ...] = ()
 
 
 class ModeState(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,37 +123,48 @@ _PARTS: Mapping[str, Any] = {
     name: kind for name, kind in get_type_hints(ComparisonRow).items() if is_dataclass(kind)
 }
 
+_FIELDS = {one.name: one for one in fields(ComparisonRow)}
+
 
 def _columns() -> Iterator[Column]:
-    own = get_type_hints(ComparisonRow)
-    for part in fields(ComparisonRow):
-        if part.name not in _PARTS:
-            yield _column_of(part, own[part.name], part.name, part.name)
-            continue
-        kind, label = own[part.name], part.name
-        hints = get_type_hints(kind)
-        for inner in fields(kind):
-            name = inner.metadata["name"] or inner.name
-            if kind is ModeColumns:
-                prefix = "baseline_" if label == "baseline" else ""
-                name = label if inner.name == "mode" else f"{prefix}{name}"
-            column = _column_of(inner, hints[inner.name], name, f"{part.name}.{inner.name}")
-            yield (
-                replace(column, meaning=f"{label}: {column.meaning}")
-                if kind is ModeColumns
-                else column
+    unit = ""
+    for part, hint in get_type_hints(ComparisonRow).items():
+        inner = fields(hint) if part in _PARTS else (_FIELDS[part],)
+        hints = get_type_hints(hint) if part in _PARTS else {part: hint}
+        for one in inner:
+            facts = {**one.metadata}
+            unit = unit if facts["unit"] == OF_BEFORE else facts["unit"]
+            name = facts.pop("name") or one.name
+            if hint is ModeColumns:
+                prefix = "baseline_" if part == "baseline" else ""
+                name = part if one.name == "mode" else f"{prefix}{name}"
+                facts["meaning"] = f"{part}: {facts['meaning']}"
+            types = get_args(hints[one.name]) or (hints[one.name],)
+            yield Column(
+                name=name,
+                path=f"{part}.{one.name}" if part in _PARTS else part,
+                kind=next((kind for kind in (bool, int, float) if kind in types), str),
+                **{**facts, "unit": unit},
             )
-
-
-def _column_of(part: Field[Any], hint: Any, name: str, path: str) -> Column:
-    types = get_args(hint) or (hint,)
-    kind = next((kind for kind in (bool, int, float) if kind in types), str)
-    facts = {key: value for key, value in part.metadata.items() if key != "name"}
-    return Column(name=name, path=path, kind=kind, **facts)
 
 
 COLUMNS: Mapping[str, Column] = {column.name: column for column in _columns()}
 """All columns, in order."""
+
+Band = tuple[str, str, str]
+"""A column, and those of the bounds of its interval."""
+
+
+def bands_of(part: str) -> dict[str, list[Band]]:
+    """The columns of a part of a row (`candidate`) that show a figure, by the figure's name."""
+    columns = [column for column in COLUMNS.values() if column.path.startswith(f"{part}.")]
+    bands: dict[str, list[Band]] = {}
+    for place, column in enumerate(columns):
+        if column.figure:
+            low, high = columns[place + 1 : place + 3]
+            bands.setdefault(column.figure, []).append((column.name, low.name, high.name))
+    return bands
+
 
 QUESTION = tuple(name for name, column in COLUMNS.items() if column.asked)
 """Columns that make a question, however often it was measured."""

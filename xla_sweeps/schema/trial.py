@@ -44,8 +44,6 @@ class InputSpec:
 
     Attributes:
         shape: of one sample, without the batch.
-        dtype: as TensorFlow writes it.
-        low: smallest value drawn.
         high: values are drawn uniformly from [low, high); integers for integer dtypes.
         name: of the input, if the model takes several by name; else "".
     """
@@ -66,11 +64,9 @@ class ModelSpec:
             `local`.
         recipe: what that library's builder reads: constructor and arguments, a handle, or a path.
         resolution_px: side of the square input, pixels; None if the model fixes it.
-        inputs: of the model; empty if the model describes them.
         weights: `random`, `imagenet`, the name of a preset, a path, or `own` of the user's model.
         published_params: parameters as published, or None.
         published_gmacs: multiply-accumulates of one image at the native resolution, 1e9, or None.
-        keras: the version of Keras that was asked for; None for the model's own.
     """
 
     name: str
@@ -188,15 +184,7 @@ FlagValue = bool | int | float | str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """Options that TensorFlow reads when it loads; an absent one has its default.
-
-    Attributes:
-        xla_flags: XLA's own flags, by name.
-        tf_xla_flags: flags of TensorFlow's side of XLA, likewise.
-        intra_threads: threads that share the work of one operation.
-        inter_threads: threads that run operations side by side.
-        onednn: whether TensorFlow uses oneDNN's kernels.
-    """
+    """Options that TensorFlow reads when it loads; an absent one has its default."""
 
     xla_flags: Mapping[str, FlagValue] = field(default_factory=dict)
     tf_xla_flags: Mapping[str, FlagValue] = field(default_factory=dict)
@@ -225,9 +213,7 @@ class Data:
 
     Attributes:
         path: of the folder or the file, absolute.
-        pictures: how many there are.
         fingerprint: sixteen hex digits of the files' names and sizes.
-        drop_remainder: whether an epoch leaves out the last batch if it is smaller.
     """
 
     path: str
@@ -242,8 +228,6 @@ class Training:
 
     Attributes:
         optimizer: a name of `OPTIMIZERS`; `sgd` has a momentum of 0.9.
-        learning_rate: of the optimizer; constant.
-        data: what it trains on; None for values that are drawn.
     """
 
     optimizer: str = "sgd"
@@ -259,10 +243,6 @@ class Trial:
         modes: labels, in the order given; a mode given twice is labelled `graph`, `graph_2` (an A/A
             pair).
         device: `cpu` or `gpu:N`.
-        scenario: what one timed call does.
-        training: how it trains; None where it does not.
-        batches: how many batches a call handles.
-        steps_per_execution: batches that `fit` trains on in one execution.
         copies: whether copies of a mode are measured `together` in one process, or `apart`, each
             in a process of its own.
         memory_limit_bytes: resident memory past which the child is stopped as `oom_host`.

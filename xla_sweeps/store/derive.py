@@ -36,21 +36,12 @@ _ROWS_AT_ONCE = 1000
 _GROUP = ("effort", "scenario", "device", "environment_id", "runtime", "copies")
 """The columns that trials have in common which learn from each other."""
 
-FORKED = "forked"
-"""Value of the column `process` of a trial with a forked replicate."""
-
 
 class RecordFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One record, in short: for planning, and to find drift.
 
     Attributes:
-        outcome: `schema.record.outcome_of`.
-        device: `noise.device_of`.
-        device_name: as the device calls itself.
         software: versions that make records comparable (`software_identity`).
-        cost_s: wall time of the replicate.
-        build: `schema.record.build_of`.
-        level: the anchor's `noise.level_of`.
     """
 
     trial_id: str
@@ -72,16 +63,8 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Facts of a trial that are kept beside its rows.
 
     Attributes:
-        runs: its records.
-        figures: of its modes and comparisons.
         group: values of `_GROUP`.
-        host: that measured it.
-        measured_at: ISO time of its last replicate.
-        forked: whether a replicate was forked from another process.
-        has_rows: whether its records can be summarized.
         complete: whether all of it could be used; else it is read again next time.
-        clear: `is_clear` of its records.
-        modes: of all its records.
     """
 
     runs: tuple[RecordFacts, ...] = ()
@@ -89,15 +72,14 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     group: tuple[str, ...] = ()
     host: str = ""
     measured_at: str = ""
-    forked: bool = False
     has_rows: bool = True
     complete: bool = True
     clear: bool = False
     modes: tuple[ModeState, ...] = ()
 
-    def evidence(self, trial: str) -> Evidence | None:
-        """Figures from which others learn; none of a trial with a forked replicate."""
-        return None if self.forked else Evidence(trial, self.measured_at, self.host, self.figures)
+    def evidence(self, trial: str) -> Evidence:
+        """Figures from which others learn."""
+        return Evidence(trial, self.measured_at, self.host, self.figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +133,7 @@ def read_trials(
     names: Sequence[str],
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> Trials:
-    """Read and summarize these trials.
-
-    Args:
-        store: of the records.
-        names: of the trials.
-        advance: called with (trials read, trials to read) after each.
-    """
+    """Read and summarize these trials."""
 
     def read() -> Iterator[tuple[str, Sequence[Record], tuple[str, ...]]]:
         for done, name in enumerate(names, start=1):
@@ -171,12 +147,7 @@ def read_trials(
 def summarized(
     store: Store, trials: Iterable[tuple[str, Sequence[Record], tuple[str, ...]]]
 ) -> Trials:
-    """Summarize trials.
-
-    Args:
-        store: names the trials' folders in problems.
-        trials: name and records of each, and a line for each of its files that cannot be used.
-    """
+    """Summarize trials."""
     facts: dict[str, Facts] = {}
     problems: list[str] = []
     tables: list[pyarrow.Table] = []
@@ -210,7 +181,6 @@ def facts_of(trial: TrialSummary) -> Facts:
         group=tuple(str(value_of(row, name)) for name in _GROUP),
         host=row.provenance.host,
         measured_at=row.provenance.measured_at,
-        forked=FORKED in row.provenance.process,
         modes=tuple(
             ModeState(label=mode.label, status=mode.status, failure=mode.failure)
             for mode in trial.modes
@@ -251,7 +221,7 @@ def pools_of(facts: Mapping[str, Facts]) -> dict[str, Pool]:
         groups.setdefault(fact.group, []).append(trial)
     pools = {}
     for trials in groups.values():
-        pool = pool_of(evidence for trial in trials if (evidence := facts[trial].evidence(trial)))
+        pool = pool_of(facts[trial].evidence(trial) for trial in trials)
         pools.update(dict.fromkeys(trials, pool))
     return pools
 

@@ -1,12 +1,13 @@
 """Published figures of the study keras-xla-benchmarks in a results folder.
 
-`imported/<label>.json` holds the figures as they were read; their comparison rows are derived. A
-file appears whole or not at all, and importing under the same label replaces it.
+`imported/<label>.csv` is the file as it was imported, and `published.csv` the study's own tables.
+Both are read by the same function into comparison rows. A file appears whole or not at all, and
+importing under the same label replaces it.
 
 A figure is one measurement: throughput over a hundred calls of four float32 images, eager (`xla`
 False) or with jit_compile=True, each timed alone. So the rows have no interval, and the verdict
 `ambiguous`, or `none` where only one mode was published. The study's names are names or aliases of
-the catalog.
+the catalog; where it built another model under a name, the column `model` says which.
 """
 
 from __future__ import annotations
@@ -14,15 +15,13 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import math
 import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -42,8 +41,6 @@ from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.system import files
 from xla_sweeps.system.text import displayable
 
-SCHEMA_VERSION = 1
-
 MAX_BYTES = 16 * 2**20
 
 BATCH_SIZE = 4
@@ -57,19 +54,14 @@ _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 _Number = Annotated[float, msgspec.Meta(ge=1e-9, le=1e9)]
 
-_A_NUMBER = "a number from 1e-9 to 1e9"
-
-COLUMNS: Mapping[str, tuple[str, Any, str]] = {
-    "model_family": ("family", _Text, "a name"),
-    "model_variant": ("variant", _Text, "a name"),
-    "resolution": ("resolution_px", Count, "an integer, in pixels"),
-    "xla": ("xla", bool, "True or False"),
-    "accelerator": ("accelerator", _Text, "a name"),
-    "flop (giga)": ("gmacs", _Number | None, f"{_A_NUMBER}, or nothing"),
-    "params (million)": ("params_million", _Number | None, f"{_A_NUMBER}, or nothing"),
-    "throughput (samples/sec)": ("throughput_samples_per_s", _Number, _A_NUMBER),
+_COLUMNS = {
+    "family": "model_family",
+    "variant": "model_variant",
+    "resolution_px": "resolution",
+    "gmacs": "flop (giga)",
+    "params_million": "params (million)",
+    "throughput_samples_per_s": "throughput (samples/sec)",
 }
-"""Member of a `Figure`, its type, and the type in words, by column of the file."""
 
 ACCELERATORS = {"a100": "NVIDIA A100", "v100": "NVIDIA V100", "t4": "NVIDIA T4"}
 """Device names.
@@ -77,49 +69,35 @@ ACCELERATORS = {"a100": "NVIDIA A100", "v100": "NVIDIA V100", "t4": "NVIDIA T4"}
 A driver says more (`NVIDIA A100-SXM4-40GB`), so measured rows stand under other names.
 """
 
-_REGNET_BUILT = {
-    f"regnet{kind}_{called}": f"regnet{kind}_{built}"
-    for kind in "xy"
-    for called, built in (("006", "008"), ("008", "016"), ("016", "002"))
-}
-"""The models that the study built under these names."""
-
 _SOURCES = ("applications", "hub", "keras_cv")
 
-_PARAMS_APART = 1.05
-"""Factor from which on parameters are those of another model."""
 
-
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
+class Figure(msgspec.Struct, frozen=True, kw_only=True, rename=_COLUMNS):
     """One line of the file.
 
     Attributes:
-        line: in the file, from 1, the header's included.
         gmacs: multiply-accumulates of one image, 1e9 (the study calls them FLOPs), or None.
+        model: the model's name in the catalog, if it is not the one that `variant` means.
     """
 
-    line: Count
-    family: str
-    variant: str
+    family: _Text
+    variant: _Text
     resolution_px: Count
     xla: bool
-    accelerator: str
+    accelerator: _Text
     gmacs: _Number | None
     params_million: _Number | None
     throughput_samples_per_s: _Number
+    model: str | None = None
+    line: Count
 
 
-class _Versioned(msgspec.Struct, frozen=True, kw_only=True):
-    schema_version: Annotated[int, msgspec.Meta(ge=1)] = SCHEMA_VERSION
-
-
-class _Document(_Versioned, frozen=True, kw_only=True):
-    """Content of a file of `imported/`."""
-
-    label: str
-    file: str
-    imported_at: str
-    figures: list[Figure]
+NEEDED = tuple(
+    field.encode_name
+    for field in msgspec.structs.fields(Figure)
+    if field.name not in ("model", "line")
+)
+"""Columns that a file must have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +112,7 @@ class Import:
 
 
 def add(file: Path, results_dir: Path, *, label: str | None = None) -> Import:
-    """Read a file of published figures and keep them in a results folder.
-
-    Args:
-        file: CSV with the columns `COLUMNS`.
-        results_dir: made where it is missing.
-        label: name of the import (default: the file's).
+    """Read a file of published figures and keep it in a results folder.
 
     Raises:
         ConfigError: the file or the label cannot be used; nothing was written.
@@ -152,25 +125,16 @@ def add(file: Path, results_dir: Path, *, label: str | None = None) -> Import:
         )
     label = label or re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._")[:64] or "published"
     try:
-        text = files.read_regular(file.resolve(), limit=MAX_BYTES).decode("utf-8-sig")
+        content = files.read_regular(file.resolve(), limit=MAX_BYTES)
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{file}, line {line}: not UTF-8; save it as UTF-8") from error
-    figures = parse(text, where=str(file))
+    figures = parse(content, where=str(file))
     rows, warnings = rows_of(figures, load_catalog(), label=label)
-    document = _Document(
-        label=label,
-        file=file.name,
-        figures=figures,
-        imported_at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-    path = results_dir / "imported" / f"{label}.json"
+    path = results_dir / "imported" / f"{label}.csv"
     replaced = path.exists()
     try:
         files.folder_in(results_dir, "imported")
-        files.replace_whole(path, msgspec.json.format(msgspec.json.encode(document), indent=1))
+        files.replace_whole(path, content)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
     return Import(path=path, figures=len(figures), rows=rows, warnings=warnings, replaced=replaced)
@@ -178,30 +142,26 @@ def add(file: Path, results_dir: Path, *, label: str | None = None) -> Import:
 
 def study() -> list[ComparisonRow]:
     """The rows of the public study's two tables, which ship with the package."""
-    text = (resources.files("xla_sweeps.store") / "published.csv").read_text(encoding="utf-8")
-    return rows_of(parse(text, where="published.csv"), load_catalog(), label=STUDY)[0]
+    content = (resources.files("xla_sweeps.store") / "published.csv").read_bytes()
+    return rows_of(parse(content, where="published.csv"), load_catalog(), label=STUDY)[0]
 
 
 def load(results_dir: Path) -> tuple[list[ComparisonRow], list[str]]:
     """The rows of everything that was imported, and a line for each file that could not be used."""
     rows: list[ComparisonRow] = []
     problems: list[str] = []
-    for path in sorted((results_dir / "imported").glob("*.json")):
+    for path in sorted((results_dir / "imported").glob("*.csv")):
         try:
-            content = files.read_regular(path)
-            version = msgspec.json.decode(content, type=_Versioned).schema_version
-            if version > SCHEMA_VERSION:
-                problems.append(f"{path}: schema {version}; update xla_sweeps to read it")
-                continue
-            document = msgspec.json.decode(content, type=_Document)
-            rows += rows_of(document.figures, load_catalog(), label=document.label)[0]
-        except Exception as error:
-            reason = error.strerror or error if isinstance(error, OSError) else error
-            problems.append(f"{path}: {displayable(reason)}; import the file again")
+            figures = parse(files.read_regular(path, limit=MAX_BYTES), where=str(path))
+            rows += rows_of(figures, load_catalog(), label=path.stem)[0]
+        except OSError as error:
+            problems.append(f"{path}: {displayable(error.strerror or error)}")
+        except ConfigError as error:
+            problems.append(f"{displayable(error)}; import the file again")
     return rows, problems
 
 
-def parse(text: str, *, where: str) -> list[Figure]:
+def parse(content: bytes, *, where: str) -> list[Figure]:
     """The figures of a CSV file, in its order.
 
     Columns may stand in any order; further ones are ignored. Errors call the file `where`.
@@ -209,53 +169,60 @@ def parse(text: str, *, where: str) -> list[Figure]:
     Raises:
         ConfigError: one line with the file, the line and the column.
     """
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
+        reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
         lines = [(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{where}, line {line}: not UTF-8; save it as UTF-8") from error
     except csv.Error as error:
         raise ConfigError(f"{where}, line {reader.line_num}: not CSV: {error}") from error
     if len(lines) < 2:
         raise ConfigError(f"{where}: expected a header, and a line for each figure below it")
     header = [cell.strip().lower() for cell in lines[0][1]]
-    for column in COLUMNS:
+    for column in NEEDED:
         if header.count(column) != 1:
             raise ConfigError(
                 f"{where}, line {lines[0][0]}: expected one column {column!r}, "
-                f"got {header.count(column)}. Needed: {', '.join(COLUMNS)}"
+                f"got {header.count(column)}. Needed: {', '.join(NEEDED)}"
             )
+    empty = dict.fromkeys(header)
     return [
-        _figure(dict(zip(header, cells, strict=False)), line=line, where=where)
+        _figure({**empty, **dict(zip(header, cells, strict=False))}, line=line, where=where)
         for line, cells in lines[1:]
     ]
 
 
-def _figure(cells: Mapping[str, str], *, line: int, where: str) -> Figure:
-    members: dict[str, Any] = {"line": line}
-    for column, (member, kind, expected) in COLUMNS.items():
-        cell = cells.get(column, "").strip()
-        try:
-            members[member] = msgspec.convert(cell or None, kind, strict=False)
-        except msgspec.ValidationError:
-            raise ConfigError(
-                f"{where}, line {line}, column '{column}': expected {expected}, got {cell[:40]!r}"
-            ) from None
-    return Figure(**members)
+def _figure(cells: Mapping[str, str | None], *, line: int, where: str) -> Figure:
+    values = {column: (cell or "").strip() or None for column, cell in cells.items()}
+    try:
+        return msgspec.convert({**values, "line": line}, Figure, strict=False)
+    except msgspec.ValidationError as error:
+        expected, _, place = str(error).partition(" - at `$.")
+        column, expected = place.removesuffix("`"), expected.partition(", got")[0].lower()
+        cell = (values[column] or "")[:40]
+        raise ConfigError(
+            f"{where}, line {line}, column '{column}': {expected}, got {cell!r}"
+        ) from None
 
 
 def rows_of(
-    figures: Iterable[Figure], catalog: Mapping[str, CatalogEntry], *, label: str
+    figures: Sequence[Figure], catalog: Mapping[str, CatalogEntry], *, label: str
 ) -> tuple[list[ComparisonRow], list[str]]:
     """One row per model, resolution and accelerator, and a warning per name not in the catalog.
 
     The label of the import is a part of the rows' trial ids.
     """
-    names = {word: entry for entry in catalog.values() for word in _words(entry)}
+    names = {
+        word.lower(): entry
+        for entry in catalog.values()
+        for word in (entry.variant, *entry.aliases)
+    }
     names |= {name.lower(): entry for name, entry in catalog.items()}
     warnings: dict[str, str] = {}
     groups: dict[tuple[str, int, str], list[Figure]] = {}
     for figure in figures:
-        named = names.get(figure.variant.lower())
-        entry = _built(figure, named, catalog) if named else None
+        entry = names.get((figure.model or figure.variant).lower())
         if entry is None:
             what = f"'{figure.variant}' is not in the catalog and keeps its name"
             warnings.setdefault(figure.variant, f"line {figure.line}: {what}")
@@ -267,27 +234,6 @@ def rows_of(
         for (model, _, device), group in groups.items()
     ]
     return rows, list(warnings.values())
-
-
-def _words(entry: CatalogEntry) -> set[str]:
-    """The words that mean a model in a file, in lower case."""
-    return {word.lower() for word in (entry.name, entry.variant, *entry.aliases)}
-
-
-def _built(
-    figure: Figure, named: CatalogEntry, catalog: Mapping[str, CatalogEntry]
-) -> CatalogEntry:
-    """The model behind a figure: of two that the name may mean, the one with its parameters."""
-    built = catalog.get(_REGNET_BUILT.get(named.name, ""))
-    params = figure.params_million
-    if built is None or params is None:
-        return built or named
-    distances = {
-        entry.name: abs(math.log(params / entry.published.params_million))
-        for entry in (built, named)
-        if entry.published
-    }
-    return catalog[min(distances, key=distances.__getitem__)] if distances else built
 
 
 def _row(
@@ -351,29 +297,19 @@ def _notes(
     entry: CatalogEntry | None,
     device: str,
     rates: Mapping[str, Sequence[float]],
-) -> list[str]:
+) -> Iterator[str]:
     """Caveats of a row: its model, missing and repeated figures, the device."""
     if entry is None:
-        notes = ["not in the catalog: the name is the file's"]
-    else:
-        notes = [
-            f"called {name} in the file, whose study built {entry.name} under that name"
-            for name in sorted({figure.variant for figure in figures})
-            if name.lower() not in _words(entry)
-        ]
-    given, published = figures[0].params_million, entry.published if entry else None
-    if entry and given and published:
-        true = published.params_million
-        if not 1 / _PARAMS_APART < given / true < _PARAMS_APART:
-            notes.append(f"the file's {given:g} M parameters are not {entry.name}'s {true:g}")
+        yield "not in the catalog: the name is the file's"
+    for name in sorted({figure.variant for figure in figures if entry and figure.model}):
+        yield f"called {name} in the file, whose study built {figures[0].model} under that name"
     for mode, measured in rates.items():
         if not measured:
-            notes.append(f"{mode} is not in the file")
+            yield f"{mode} is not in the file"
         elif len(measured) > 1:
-            notes.append(f"{mode} is in the file {len(measured)} times: the median")
+            yield f"{mode} is in the file {len(measured)} times: the median"
     if device == ACCELERATORS["a100"]:
-        notes.append("float32 with TF32 in matrix products, TensorFlow's default there")
-    return notes
+        yield "float32 with TF32 in matrix products, TensorFlow's default there"
 
 
 def _mode(mode: str, samples_per_s: float | None) -> ModeColumns:

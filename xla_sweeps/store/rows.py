@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _Made = TypeVar("_Made")
 
-VERSION = 24
+VERSION = 25
 
 _LIMIT_BYTES = 2**30
 
@@ -62,10 +62,6 @@ class Rows:
 
     Attributes:
         table: the columns of `schema.row.COLUMNS`, sorted by `table.ORDER`.
-        trials: how many were measured.
-        records: how many there are.
-        problems: a line for each file that cannot be used.
-        facts: what is kept of each measured trial beside its rows.
     """
 
     table: pyarrow.Table
@@ -88,13 +84,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The records of a results folder, in short.
-
-    Attributes:
-        by_trial: those of each trial, oldest first.
-        clear: the trials that `derive.is_clear`.
-        problems: a line for each file that cannot be used.
-    """
+    """The records of a results folder, in short."""
 
     by_trial: Mapping[str, Sequence[RecordFacts]]
     clear: frozenset[str] = frozenset()
@@ -185,12 +175,6 @@ def summaries(
 ) -> tuple[dict[str, list[Record]], dict[str, TrialSummary], tuple[str, ...]]:
     """Records and summaries by trial, for what needs more than rows; lines that rows do not have.
 
-    Args:
-        results_dir: the results folder.
-        rows: of the folder; the summaries have them.
-        only: these trials (default: all).
-        advance: called with (trials read, trials to read) after each.
-
     Raises:
         StoreError: there is no readable record.
     """
@@ -215,14 +199,7 @@ def to_compare(
     only: Collection[str] | None = None,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[dict[str, ComparedTrial], tuple[str, ...]]:
-    """Each trial as `compare` needs it, mostly from its rows and facts; with further lines.
-
-    Args:
-        results_dir: the results folder.
-        rows: of the folder.
-        only: these trials (default: all).
-        advance: called with (trials read, trials to read) after each.
-    """
+    """Each trial as `compare` needs it, mostly from its rows and facts; with further lines."""
     environments: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
 
     def make(name: str, records: Sequence[Record], own: Sequence[ComparisonRow]) -> ComparedTrial:
@@ -345,10 +322,6 @@ def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
 
     Only what the next reader would use is compared: of this version and place, and of trials whose
     folders have not changed since.
-
-    Args:
-        results_dir: the results folder.
-        read: all of its trials, derived from their records just now.
     """
     store, path = Store(results_dir), _path(results_dir)
     folders = dict(store.folders())

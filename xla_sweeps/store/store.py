@@ -49,11 +49,7 @@ class Loaded:
 
 
 class Store:
-    """The records of one results folder.
-
-    Args:
-        results_dir: the folder; made on the first write, not before.
-    """
+    """The records of one results folder."""
 
     def __init__(self, results_dir: Path) -> None:
         self.results_dir = results_dir

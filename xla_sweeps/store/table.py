@@ -102,13 +102,7 @@ def differing(kept: pyarrow.Table, fresh: pyarrow.Table) -> list[str]:
 def headlines(
     table: pyarrow.Table, trials: Collection[str], *, requests: Collection[str] = ()
 ) -> list[ComparisonRow]:
-    """The headline rows of these trials.
-
-    Args:
-        table: rows.
-        trials: trial ids.
-        requests: ids of requests, whatever device measured them.
-    """
+    """The headline rows of these trials."""
     columns = (table[name].to_pylist() for name in ("headline", "trial_id", "request_id"))
     chosen = [
         headline and (trial in trials or request in requests)

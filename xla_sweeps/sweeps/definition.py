@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from xla_sweeps.config.foreign import read_values, read_yaml
 from xla_sweeps.errors import ConfigError, unknown_name
-from xla_sweeps.schema.options import RETIRED
 from xla_sweeps.schema.overrides import tidy
 
 METHODS = ("grid", "random", "bayes", "custom")
@@ -204,9 +203,6 @@ def parse_sweep(
         )
     flat = {}
     for path, parameter in _flatten(parameters, (), at):
-        if path[0] in RETIRED:
-            warnings.append(f"{at(*_place(path))}: ignored {path[0]} (of an earlier version)")
-            continue
         flat[path] = parameter
         if method == "grid" and parameter.count is None:
             raise ConfigError(

@@ -74,7 +74,7 @@ def in_words(foreign_cores: float, cores: int, names: Sequence[str]) -> str:
 
 
 def disturbance_of(contamination: Mapping[str, Any]) -> str:
-    """Sentence on other processes from a record's `contamination`; "" from an older record."""
+    """Sentence on other processes from a record's `contamination`; "" where it has none."""
     used, cores = contamination.get("foreign_cores"), contamination.get("cores")
     names = contamination.get("busiest")
     if not isinstance(used, int | float) or not isinstance(cores, int):

@@ -80,7 +80,6 @@ def make_record(
         seconds=result.seconds,
         request_id=request_id(trial),
         words=settings.words,
-        process="fresh",
         tracker=settings.tracker,
     )
 

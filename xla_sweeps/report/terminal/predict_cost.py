@@ -1,4 +1,4 @@
-"""Times of each way to call a model, and the batch sizes at which they cross, as text."""
+"""Times of each way to call a model, and when to take which, as text."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from xla_sweeps.analysis.predict_cost import (
     Cost,
-    Crossing,
-    Ranked,
     Size,
+    Total,
     costs_of,
-    crossing,
     pairs_of,
-    ranking,
     totals_of,
 )
 from xla_sweeps.analysis.stats import Interval
@@ -34,16 +31,7 @@ def cost_text(
     unit: str,
     samples: int | None = None,
 ) -> str:
-    """The table, the batch sizes at which ways cross, and the answer in sentences.
-
-    Args:
-        sizes: that were measured.
-        labels: of the ways, each measured at one size or more.
-        copies: as `predict_cost.copies_of` has them.
-        title: of the model.
-        unit: what a sample is called: `image`.
-        samples: how many in all to say the cost of, if any.
-    """
+    """The table, and the answer in sentences."""
     costs = costs_of(sizes)
     table = [("batches", "mode", "ms a call", "more than a tf.function")]
     for cost in costs:
@@ -53,7 +41,7 @@ def cost_text(
     said = [
         "More than a tf.function: predict and predict_on_batch against the one with the same "
         "jit_compile, all else against jit_compile=False, both from NumPy to NumPy.",
-        *answers(sizes, costs, labels, unit=unit),
+        *answers(sizes, costs, labels),
     ]
     for size, seconds in copies.items():
         said.append(
@@ -62,17 +50,15 @@ def cost_text(
         )
     lines += ["", *itertools.chain.from_iterable(map(wrapped, said))]
     if samples is not None:
-        ranked = ranking(sizes, labels, samples)
-        rows = [("mode", "batches", f"ms for {counted(samples, unit)}")]
-        rows += [(way.label, _batches(way), _ms(way.best.seconds)) for way in ranked]
-        lines += ["", *aligned(rows, names=0), ""]
-        lines += itertools.chain.from_iterable(map(wrapped, _of_all(ranked, sizes, samples, unit)))
+        totals = totals_of(sizes, labels, samples)
+        whole = counted(samples, unit)
+        rows = [("mode", "calls", f"ms for {whole}")]
+        rows += [(total.label, _calls(total), _ms(total.seconds)) for total in totals]
+        lines += ["", *aligned(rows, names=0), "", *wrapped(_fastest(totals, whole))]
     return "\n".join(lines) + "\n"
 
 
-def answers(
-    sizes: Sequence[Size], costs: Sequence[Cost], labels: Sequence[str], *, unit: str
-) -> Iterator[str]:
+def answers(sizes: Sequence[Size], costs: Sequence[Cost], labels: Sequence[str]) -> Iterator[str]:
     """Sentences on what `predict` costs more, and one for each other way on when to take it."""
     for name in labels:
         if mode_of(name).entry is not Entry.PREDICT:
@@ -88,74 +74,41 @@ def answers(
             yield f"{name} takes longer than {_called(singles[0].reference)}: {ends[0]}{also}."
         for label in labels:
             if mode_of(label).entry not in (Entry.PREDICT, Entry.PREDICT_ON_BATCH):
-                yield from _against(sizes, costs, (name, label), unit)
+                yield from _against(sizes, costs, (name, label))
 
 
-def _of_all(
-    ranked: Sequence[Ranked], sizes: Sequence[Size], samples: int, unit: str
-) -> Iterator[str]:
-    """Sentences on the way that takes least for all samples, and on what that leaves out."""
-    whole = counted(samples, unit)
-    first, *others = ranked
-    if near := [way.label for way in others if way.may_be_fastest]:
-        names = ", ".join([first.label, *near])
-        yield f"Too little to tell which way is the fastest for {whole}: {names}."
-    else:
-        yield f"{_called(first.label)} is the fastest for {whole}: {_ms(first.best.seconds)} ms."
-    for way in others:
-        if not way.may_be_fastest and mode_of(way.label).entry is Entry.PREDICT:
-            yield f"{way.label} takes {_ms(way.behind)} ms longer."
-    singles = [size.batch_size for size in sizes if size.batches == 1]
-    most = max(size.batches for size in sizes)
-    if outside := [way.label for way in ranked if way.best.outside]:
-        yield (
-            f"Extrapolated: {', '.join(outside)}; measured were {min(singles):,} to "
-            f"{max(singles):,} {unit}s a batch, and up to {most:,} batches a call."
-        )
-    last = first.best
-    again = (
-        f"; the last batch, of {last.last_batch:,}, is a second shape, for which XLA compiles again"
-        if last.batches > 1 and last.last_batch != last.batch_size
-        else ""
+def _fastest(totals: Sequence[Total], whole: str) -> str:
+    """The way that takes least for all samples, in a sentence, and what that leaves out."""
+    names = [total.label for total in totals if total.may_be_fastest]
+    first = totals[0]
+    answer = (
+        f"Too little to tell which way is the fastest for {whole}: {', '.join(names)}."
+        if names[1:]
+        else f"{_called(first.label)} is the fastest for {whole}: {_ms(first.seconds)} ms."
     )
-    yield f"Tracing and compiling are not counted{again}."
+    return f"{answer} Each way in its best measured call. Tracing and compiling are not counted."
 
 
-def _batches(way: Ranked) -> str:
-    """`8 × 128`; `7 × 128 + 104` where the last one is smaller."""
-    best = way.best
-    if best.last_batch == best.batch_size:
-        return f"{best.batches:,} × {best.batch_size:,}"
-    return f"{best.batches - 1:,} × {best.batch_size:,} + {best.last_batch:,}"
+def _calls(total: Total) -> str:
+    """`8 calls of 4 × 32`."""
+    return f"{counted(total.calls, 'call')} of {total.batches:,} × {total.batch_size:,}"
 
 
-def _against(
-    sizes: Sequence[Size], costs: Sequence[Cost], ways: tuple[str, str], unit: str
-) -> Iterator[str]:
+def _against(sizes: Sequence[Size], costs: Sequence[Cost], ways: tuple[str, str]) -> Iterator[str]:
     """Sentences on when another way is faster than `predict`, for a call of one batch.
 
     Where the table has the difference of both, its interval decides here too.
     """
     name, label = ways
-    ratios = {size: ratio for size, (_, ratio) in pairs_of(sizes, name, label).items()}
     words = {
         size: "less" if ratio.high < 0 else "more" if ratio.low > 0 else ""
-        for size, ratio in ratios.items()
+        for size, ratio in pairs_of(sizes, name, label).items()
     }
     for cost in costs:
         if (cost.label, cost.reference, cost.batches) == (name, label, 1) and cost.overhead:
             shown = _ms(cost.overhead) != TOO_LITTLE
             words[cost.batch_size] = words[cost.batch_size] if shown else ""
     called = _called(label)
-    meets = crossing(sizes, name, label)
-    if meets and {"less", "more"} <= {*words.values()}:
-        below = next(iter(ratios.values())).estimate < 0
-        side = ("Below", "above") if below else ("Above", "below")
-        yield (
-            f"{side[0]} {_size(meets, list(ratios))} {unit}s a batch, {called} costs less than "
-            f"{name}; {side[1]}, more."
-        )
-        return
     for word in ("less", "more"):
         at = [f"{size:,}" for size, one in words.items() if one == word]
         where = "every measured batch size" if len(at) == len(words) else f"batch {', '.join(at)}"
@@ -171,12 +124,6 @@ def _against(
 def _called(label: str) -> str:
     """A mode's label, and how people switch it on."""
     return f"{label} ({mode_of(label).switch})"
-
-
-def _size(meets: Crossing, measured: Sequence[int]) -> str:
-    low = f"<{min(measured)}" if meets.low is None else f"{meets.low:.3g}"
-    high = f">{max(measured)}" if meets.high is None else f"{meets.high:.3g}"
-    return f"{meets.batch_size:.3g} ({low}–{high})"
 
 
 def _ms(interval: Interval | None) -> str:
@@ -203,32 +150,12 @@ def json_of(
     samples: int | None = None,
 ) -> dict[str, object]:
     """The times and differences as plain data, in seconds."""
-    return {
-        "modes": {
-            label: [cost for cost in costs_of(sizes) if cost.label == label] for label in labels
-        },
-        "crossings": {
-            f"{one}/{other}": met
-            for one, other in itertools.combinations(labels, 2)
-            if (met := crossing(sizes, one, other)) is not None
-        },
+    costs = costs_of(sizes)
+    document: dict[str, object] = {
+        "modes": {label: [cost for cost in costs if cost.label == label] for label in labels},
         "copies_s": {str(size): seconds for size, seconds in copies.items()},
-        **({} if samples is None else {"samples": _samples_json(sizes, labels, samples)}),
     }
-
-
-def _samples_json(sizes: Sequence[Size], labels: Sequence[str], samples: int) -> dict[str, object]:
-    ranked = ranking(sizes, labels, samples)
-    return {
-        "count": samples,
-        "fastest": ranked[0].label,
-        "may_be_fastest": [way.label for way in ranked if way.may_be_fastest],
-        "modes": {
-            way.label: {
-                "best": way.best,
-                "behind_s": way.behind,
-                "batch_sizes": totals_of(sizes, way.label, samples),
-            }
-            for way in ranked
-        },
-    }
+    if samples is not None:
+        totals = totals_of(sizes, labels, samples)
+        document["samples"] = {"count": samples, "modes": totals}
+    return document
