@@ -36,12 +36,9 @@ class Counter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meter:
-    """The energy counters of one device.
+    """The energy counters of one device: of a `GPU` or a `CPU package`.
 
-    Attributes:
-        name: what is counted: `GPU` or `CPU package`.
-        counters: those of the device and of no other.
-        problem: why nothing can be counted, or "".
+    `problem` says why nothing can be counted.
     """
 
     name: str = ""
@@ -78,12 +75,7 @@ class Meter:
 
 
 def meter_of(device: Device, *, root: Path = Path("/")) -> Meter:
-    """The meter of a device; of a CPU, of the packages that this process may run on.
-
-    Args:
-        device: a GPU by its UUID, or the CPU.
-        root: the folder that holds `sys`; another one in tests.
-    """
+    """The meter of a GPU, by its UUID, or of the CPU packages that this process may run on."""
     if device.kind != "gpu":
         return _of_packages(root)
     counter = Counter(read=partial(_gpu_uj, device.uuid))
@@ -102,8 +94,8 @@ def _gpu_uj(uuid: str) -> int | None:
 def _of_packages(root: Path) -> Meter:
     """The meter of the CPU packages that this process may run on.
 
-    Parts of a package (`intel-rapl:0:0`) and the whole machine (`psys`) are left out, and so is a
-    second interface to the same package (`intel-rapl-mmio`).
+    Left out are parts of a package (`intel-rapl:0:0`), the whole machine (`psys`) and a second
+    interface to the same package (`intel-rapl-mmio`).
     """
     zones = [
         (zone, package[1])

@@ -224,11 +224,11 @@ def start_process(
     """Start a process without input, the leader of a group and session of its own.
 
     Args:
-        command: to be run.
-        output: file for its standard output and error.
-        environment: the complete environment.
+        command: what runs.
+        output: file of standard output and error.
+        environment: the complete one.
         cores: numbers of the cores that it may use; empty for all.
-        folder: to start it in; default: the current one.
+        folder: where it starts; default: the current folder.
 
     Raises:
         OSError: it cannot be started.
@@ -296,12 +296,7 @@ def kill_tree(pid: int) -> None:
 
 
 def descendants(pid: int, *, root: Path = Path("/")) -> list[int]:
-    """The processes that a process started, and those that they started; none where it is gone.
-
-    Args:
-        pid: of the process.
-        root: the folder that holds `proc`; another one in tests.
-    """
+    """The processes that a process started, and those that they started; none where it is gone."""
     pids, todo = list[int](), [pid]
     while todo:
         new = children(todo.pop(), root=root)
