@@ -117,7 +117,7 @@ def sweep_command(arguments: Sequence[str]) -> int:
     if list(arguments) == ["--list"]:
         return _list()
     options = options_of(arguments)
-    if not (options.kind.place or options.dry_run):
+    if not (options.kind.driven or options.dry_run):
         return _launch_agents(options)
     slots = slots_of(options) if options.kind.on_devices else None
     again = ("xla-sweeps", "sweep", *arguments)
@@ -155,7 +155,7 @@ def measure(request: Request, plan: Plan) -> int:
         warn=warn,
     )
     with (
-        contextlib.closing(options.kind.launcher(launcher_request)) as launcher,
+        contextlib.closing(options.kind(launcher_request)) as launcher,
         told or SweepProgress(sweep.name, launcher.slots(), ui=ui) as board,
     ):
         outcome = _driver(request, plan, launcher, board, source).run(plan.tasks)

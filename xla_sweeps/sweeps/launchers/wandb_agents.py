@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -27,7 +27,7 @@ from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.store.store import folder_below
 from xla_sweeps.sweeps.definition import load_sweep
-from xla_sweeps.sweeps.launchers import Screen
+from xla_sweeps.sweeps.launchers import DEVICES, Launcher, Options, Screen
 from xla_sweeps.sweeps.launchers.slots import Slot, job_environment
 from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.process import (
@@ -81,6 +81,14 @@ while true; do
   kill -0 $child 2>/dev/null || exit $code
 done
 """
+
+
+class AgentsLauncher(Launcher):
+    """A declaration alone: `run` starts agents, to which the W&B server hands out trials."""
+
+    name = "wandb"
+    options: ClassVar[Options] = {"devices": DEVICES}
+    driven = False
 
 
 @dataclass(eq=False)
