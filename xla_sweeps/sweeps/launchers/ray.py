@@ -216,11 +216,11 @@ def _no_current_folder(config: Any) -> Any:
     return config
 
 
-def keep_output(ended: Ended, job: Job) -> None:
-    """Write a job's log with what came back from its node, where that is possible."""
+def keep_log(output: str, log: Path) -> None:
+    """Keep a job's output that came back from its node, where that is possible."""
     with contextlib.suppress(OSError):
-        make_log_folder(job.log)
-        job.log.write_text(ended.output, encoding="utf-8")
+        make_log_folder(log)
+        log.write_text(output, encoding="utf-8")
 
 
 def run_job(job: Job, command: Sequence[str], key: str, notes: Any) -> Ended:
