@@ -18,7 +18,7 @@ import msgspec
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli.agents import agents_command
-from xla_sweeps.cli.sweep_options import Options, options_of
+from xla_sweeps.cli.sweep_options import DEVICE, Options, options_of
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import written
 from xla_sweeps.config.compose import override_values
@@ -109,11 +109,7 @@ class Request:
 
 
 def sweep_command(arguments: Sequence[str]) -> int:
-    """Run or resume a sweep definition; returns the exit code.
-
-    Raises:
-        XlaSweepsError: the definition or the request is wrong; nothing was started.
-    """
+    """Run or resume a sweep definition; returns the exit code."""
     if list(arguments) == ["--list"]:
         return _list()
     options = options_of(arguments)
@@ -176,11 +172,7 @@ def _loaded(options: Options) -> Sweep:
 
 
 def plan_of(request: Request, *, self_checks: bool = True) -> Plan:
-    """Compose the trials and match them with the records.
-
-    Args:
-        request: of the sweep.
-        self_checks: whether to add A/A twins and duplicates.
+    """Compose the trials and match them with the records; `self_checks` are twins and duplicates.
 
     Raises:
         XlaSweepsError: the definition or the request is wrong.
@@ -196,9 +188,9 @@ def plan_of(request: Request, *, self_checks: bool = True) -> Plan:
         search.expand(sweep, seed=options.seed) for sweep in sweeps if asked
     )
     lines, where = request.sweep.lines, str(options.file)
-    composed = compose_all(composer, trials, lines=lines, where=where)
-    tasks = with_aa(composed, composer.of_words) if self_checks else composed
+    tasks = composed = compose_all(composer, trials, lines=lines, where=where)
     if self_checks:
+        tasks = with_aa(composed, composer.of_words)
         add_duplicates(tasks)
     assign_records(tasks, runs, software=composer.software, retry=options.retry)
     if options.rerun is not None:
@@ -238,15 +230,10 @@ def _show_plan(request: Request, plan: Plan) -> None:
 
 def _source(request: Request) -> Search | None:
     """The search that proposes the trials; None for a grid or a random sweep."""
-    if request.sweep.method != "bayes":
+    sweep, seed = request.sweep, request.options.seed
+    if sweep.method != "bayes":
         return None
-    return Search(
-        request.sweep,
-        request.composer,
-        request.store,
-        seed=request.options.seed,
-        measured=metrics_of,
-    )
+    return Search(sweep, request.composer, request.store, seed=seed, measured=metrics_of)
 
 
 def metrics_of(records: Sequence[Record]) -> dict[str, Any]:
@@ -291,12 +278,7 @@ def _driver(
         board,
         extra=extra,
         logs=logs,
-        backlog=Backlog(
-            anchors,
-            source,
-            repeats=max(repeats, default=1),
-            late_anchors=quick,
-        ),
+        backlog=Backlog(anchors, source, repeats=max(repeats, default=1), late_anchors=quick),
         costs=plan.costs,
         record_death=died if request.slots else None,
         rematch=lambda task: assign_records(
@@ -347,11 +329,7 @@ def _code_of(outcome: Outcome, options: Options) -> int:
 
 
 def _launch_agents(options: Options) -> int:
-    """Create the sweep on the W&B server, then run agents for it on this machine.
-
-    Raises:
-        XlaSweepsError: the definition is wrong, there is no key, or the server refused.
-    """
+    """Create the sweep on the W&B server, then run agents for it on this machine."""
     sweep = load_sweep(options.file)
     wandb_agents.command_of(options.file)
     require_login()
@@ -372,28 +350,25 @@ def _trial_overrides(options: Options) -> tuple[str, ...]:
     Raises:
         ConfigError: one would have no effect.
     """
-    device = next((word for word in options.overrides if word.startswith("device=")), None)
-    if device and not options.kind.on_devices:
-        raise ConfigError(f"{device} with --launcher {options.launcher}: {DEVICE_RULE}")
+    if options.device and not options.kind.on_devices:
+        launcher = f"device={options.device} with --launcher {options.launcher}"
+        raise ConfigError(f"{launcher}: {DEVICE_RULE}")
     for word in options.overrides:
         if key_of(word).startswith(_OF_MULTIRUN):
             raise ConfigError(
                 f"{word}: only -m reads it; remove it (a sweep takes hydra.run.dir=DIR and "
                 "--launcher)"
             )
-    return tuple(word for word in options.overrides if not word.startswith("device="))
+    return tuple(word for word in options.overrides if not word.startswith(DEVICE))
 
 
 def slots_of(options: Options) -> list[Slot]:
     """The devices of this machine that run trials."""
-    device = next(
-        (word.partition("=")[2] for word in options.overrides if word.startswith("device=")), None
-    )
+    device = options.device
     if device and options.devices:
         raise ConfigError(f"device={device} and --devices={options.devices}: give one of the two")
-    if device == "gpu":
-        device = "gpu:0"
-    asked = options.devices or (None if device in (None, "auto") else device)
+    named = {"auto": None, "gpu": "gpu:0"}.get(device or "auto", device)
+    asked = options.devices or named
     slots = slots_for(asked)
     for problem in () if asked else gpu_problems():
         warn(f"{problem}; not used")

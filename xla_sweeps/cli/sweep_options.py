@@ -16,6 +16,8 @@ from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.sweeps.launchers import Launcher, key_and_value, launchers
 
+DEVICE = "device="
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -49,6 +51,12 @@ class Options:
         return launchers()[self.launcher]
 
     @property
+    def device(self) -> str | None:
+        """The device among the overrides."""
+        given = (word for word in self.overrides if word.startswith(DEVICE))
+        return next((word.removeprefix(DEVICE) for word in given), None)
+
+    @property
     def devices(self) -> str | None:
         """The devices of this machine that were asked for."""
         return self.launching.get("devices")
@@ -60,11 +68,7 @@ class Options:
 
 
 def options_of(arguments: Sequence[str]) -> Options:
-    """The options that these arguments of `sweep` give.
-
-    Raises:
-        ConfigError: an argument is wrong.
-    """
+    """The options that these arguments of `sweep` give."""
     parser = command_parser(
         "sweep",
         "The definition is in W&B's format. Run it again to measure exactly what is missing.",
@@ -160,11 +164,7 @@ def _definition(given: str) -> Path:
 
 
 def _status(word: str) -> Status:
-    """The status of that name.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The status of that name."""
     names = [str(status) for status in Status]
     if word not in names:
         raise unknown_name("status", word, names, listed=len(names))

@@ -19,8 +19,8 @@ class Backlog:
 
     Args:
         anchors: the anchor trials of each slot, so that all can be measured at once; or none.
-        repeats: replicates of an anchor each time: as many as trials have.
         source: proposes further tasks.
+        repeats: replicates of an anchor each time: as many as trials have.
         late_anchors: only after the first half hour, so that a short sweep has none.
 
     Attributes:

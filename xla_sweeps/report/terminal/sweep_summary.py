@@ -63,7 +63,7 @@ def show_plan(
         twins: number of A/A trials to measure that the sweep adds.
         twice: number of trials of one replicate that are measured twice.
         estimated: number of trials to measure whose model was measured before.
-        left_s: estimated duration in seconds, as a range; None without an estimate.
+        left_s: estimated duration, as a range; None without an estimate.
         timed_s: maximum seconds of timing, by the limits of their effort.
     """
     left = [(words, replicates) for words, replicates in trials if replicates]
@@ -213,10 +213,7 @@ def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) ->
             )
     for why in gave_up.values():
         classes.setdefault("gave up", []).append(why)
-    for status, examples in sorted(classes.items(), key=lambda pair: -len(pair[1]))[
-        :FAILURES_SHOWN
-    ]:
-        say(
-            f"{SYMBOLS['failed']} {len(examples)} {status}: {displayable(examples[0])[:200]}",
-            COLOURS["failed"],
-        )
+    most_first = sorted(classes.items(), key=lambda pair: -len(pair[1]))
+    for status, examples in most_first[:FAILURES_SHOWN]:
+        example = displayable(examples[0])[:200]
+        say(f"{SYMBOLS['failed']} {len(examples)} {status}: {example}", COLOURS["failed"])

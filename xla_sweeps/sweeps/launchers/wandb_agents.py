@@ -50,8 +50,6 @@ MAX_FAILED = 20
 
 _PROGRAM = ["${env}", "${interpreter}", "-P", "-m", "xla_sweeps"]
 
-_EARLY_PROGRAM = ["${env}", "${interpreter}", "-m", "xla_sweeps"]
-
 _ARGUMENTS = "${args_json}"
 
 COMMAND = [*_PROGRAM, _ARGUMENTS]
@@ -153,7 +151,7 @@ def run(
         slots: the devices of this machine.
         results_dir: the agents' logs and W&B's files are written below it.
         screen: shows how the agents are doing.
-        places: folders that the trials use in place of those of the sweep; None: no others.
+        places: folders that the trials use in place of those of the sweep.
         max_failed: trials in a row that may fail before an agent gives up.
     """
     agents_folder = folder_below(results_dir.resolve(), "logs", "agents")
@@ -192,16 +190,8 @@ def _start(
         "WANDB_AGENT_MAX_INITIAL_FAILURES": str(max_failed),
         "WANDB_AGENT_KILL_DELAY": str(TERM_TIMEOUT_S),
     }
-    command = python_command(
-        "wandb",
-        "agent",
-        "--forward-signals",
-        "--term-timeout",
-        str(TERM_TIMEOUT_S),
-        "--max-consecutive-failed-runs",
-        str(max_failed),
-        path,
-    )
+    limits = (f"--term-timeout={TERM_TIMEOUT_S}", f"--max-consecutive-failed-runs={max_failed}")
+    command = python_command("wandb", "agent", "--forward-signals", *limits, path)
     with log.open("ab") as output:
         process = start_process(
             command, output=output, environment=environment, cores=slot.cores, folder=folder
@@ -226,9 +216,9 @@ def _wait(agents: Sequence[_Agent], screen: Screen, stop: StopSignals) -> int:
         for agent in [agent for agent in left if agent.process.poll() is not None]:
             left.remove(agent)
             text = agent.log.read_text("utf-8", "replace")
-            gave_up = _GAVE_UP in text
-            failed = gave_up or agent.process.returncode != 0
-            outcome = "gave up" if gave_up else "failed" if failed else "finished"
+            outcome = "failed" if agent.process.returncode else "finished"
+            outcome = "gave up" if _GAVE_UP in text else outcome
+            failed = outcome != "finished"
             detail = f"{last_line_of(text)}  log={agent.log}" if failed else ""
             screen.ended(agent.slot.name, "wandb agent", outcome, detail)
             if failed and not stop.number:
@@ -256,12 +246,10 @@ def command_of(path: Path) -> list[str]:
     """
     given = yaml.safe_load(path.read_text(encoding="utf-8")).get("command") or COMMAND
     words = list(map(str, given)) if isinstance(given, list) else [str(given)]
-    for program in (_PROGRAM, _EARLY_PROGRAM):
-        if words[: len(program)] == program:
-            words = words[len(program) :]
-            break
-    else:
+    program = [word for word in _PROGRAM if word != "-P" or word in words]
+    if words[: len(program)] != program:
         raise ConfigError(f"{path}: command: {shlex.join(words)}: {_ALLOWED}")
+    words = words[len(program) :]
     for word in words:
         key, equals, value = word.partition("=")
         if word != _ARGUMENTS and not (equals and may_set(key, value)):
