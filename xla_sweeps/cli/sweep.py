@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import itertools
 import os
 import random
 import shlex
@@ -131,32 +130,29 @@ def _list() -> int:
 
 def measure(request: Request, plan: Plan) -> int:
     """Measure what is missing of a plan, or show it; returns the exit code."""
-    sweep, options = request.sweep, request.options
+    sweep, options, results_dir = request.sweep, request.options, request.store.results_dir
     if options.dry_run:
         _show_plan(request, plan)
         return 0
-    if off := without_leases():
-        warn(off)
+    warn(*filter(None, [without_leases()]))
     request.store.check_writable()
-    folder_below(request.store.results_dir, "logs", "sweeps")
+    folder_below(results_dir, "logs", "sweeps")
     source = _source(request)
     if source is None:  # a search does not know its trials beforehand
-        keep(request.store.results_dir, sweep.name, (task.request_id for task in plan.tasks))
+        keep(results_dir, sweep.name, (task.request_id for task in plan.tasks))
     ui = str(request.composer.base()["ui"])
-    told = JsonSweep() if ui == "json" else None
-    launcher_request = LauncherRequest(
-        options=options.launching,
-        results_dir=request.store.results_dir,
-        slots=request.slots or (),
-        warn=warn,
+    json_ui = JsonSweep() if ui == "json" else None
+    slots = request.slots or ()
+    launching = LauncherRequest(
+        options=options.launching, results_dir=results_dir, slots=slots, warn=warn
     )
     with (
-        contextlib.closing(options.kind(launcher_request)) as launcher,
-        told or SweepProgress(sweep.name, launcher.slots(), ui=ui) as board,
+        contextlib.closing(options.kind(launching)) as launcher,
+        json_ui or SweepProgress(sweep.name, launcher.slots(), ui=ui) as board,
     ):
         outcome = _driver(request, plan, launcher, board, source).run(plan.tasks)
     tasks = [*plan.tasks, *(source.tasks if source else ())]
-    return _conclude(request, tasks, outcome, told=told)
+    return _conclude(request, tasks, outcome, json_ui=json_ui)
 
 
 def _loaded(options: Options) -> Sweep:
@@ -183,10 +179,8 @@ def plan_of(request: Request, *, self_checks: bool = True) -> Plan:
         check_parameters(sweep, options.file)
     runs = load_runs(store)
     warn(*runs.problems)
-    asked = sum(sweep.trials for sweep in sweeps if sweep.method != "bayes")
-    trials = itertools.chain.from_iterable(
-        search.expand(sweep, seed=options.seed) for sweep in sweeps if asked
-    )
+    known = [sweep for sweep in sweeps if sweep.method != "bayes"]
+    trials = (values for sweep in known for values in search.expand(sweep, seed=options.seed))
     lines, where = request.sweep.lines, str(options.file)
     tasks = composed = compose_all(composer, trials, lines=lines, where=where)
     if self_checks:
@@ -195,7 +189,8 @@ def plan_of(request: Request, *, self_checks: bool = True) -> Plan:
     assign_records(tasks, runs, software=composer.software, retry=options.retry)
     if options.rerun is not None:
         want_again(tasks, runs, store.results_dir, *options.rerun, warn=warn)
-    return Plan(tasks=tasks, repeated=asked - len(composed), costs=costs_of(runs))
+    repeated = sum(sweep.trials for sweep in known) - len(composed)
+    return Plan(tasks=tasks, repeated=repeated, costs=costs_of(runs))
 
 
 def _show_plan(request: Request, plan: Plan) -> None:
@@ -253,7 +248,7 @@ def _driver(
     stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
     logs = store.results_dir / "logs" / "sweeps" / f"{file_name(name)}-{stamp}-{os.getpid()}"
     extra = ["ui=plain"]
-    if not any(word.startswith("tracker.group=") for word in request.options.overrides):
+    if "tracker.group" not in map(key_of, request.options.overrides):
         extra.append(f"tracker.group={override_value(name)}")
     anchors: list[list[Task]] = []
     if any(task.wanted for task in plan.tasks):
@@ -288,7 +283,7 @@ def _driver(
 
 
 def _conclude(
-    request: Request, tasks: Sequence[Task], outcome: Outcome, *, told: JsonSweep | None
+    request: Request, tasks: Sequence[Task], outcome: Outcome, *, json_ui: JsonSweep | None
 ) -> int:
     """Show the results; the exit code says whether anything is left."""
     results_dir = request.store.results_dir
@@ -307,10 +302,10 @@ def _conclude(
         kept=request.options.accept_contaminated,
     )
     code = _code_of(outcome, request.options)
-    if told is None:
+    if json_ui is None:
         show()
     else:
-        told.end(
+        json_ui.end(
             exit_code=code,
             show=show,
             trials=list(dict.fromkeys(row.trial.trial_id for row in rows)),

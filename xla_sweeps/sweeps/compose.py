@@ -101,12 +101,8 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
 class Composer:
     """Compose the trials of one sweep.
 
-    Args:
-        given: overrides of the command line; they win over the definition's.
-        slots: where trials may run here; None where that is not known (a cluster).
-        environ: environment variables; default: this process's.
-        config_dir: a further folder of configuration files, which each trial gets too.
-        accepted: statuses of the replicates that count as measured.
+    Overrides of the command line win over the definition's. The slots are where trials may run
+    here; None on a cluster. Each trial gets the further folder of configuration files.
     """
 
     def __init__(
@@ -266,14 +262,7 @@ def compose_all(
 ) -> list[Task]:
     """Compose the trials of a sweep, each once, so that all are checked before any runs.
 
-    Args:
-        composer: of the sweep.
-        trials: the values of each.
-        lines: line of each parameter in the definition.
-        where: the definition's file.
-
-    Raises:
-        ConfigError: with the file, and the line of the wrong parameter.
+    An error names the file, and the line of the wrong parameter.
     """
     tasks: dict[str, Task] = {}
     for values in trials:

@@ -164,10 +164,8 @@ class Judge:
         self._backlog, self._launcher, self._warn = backlog, launcher, warn
         self._is_clear, self._record_death, self._rematch = is_clear, record_death, rematch
         self.gave_up: dict[str, tuple[str, str]] = {}
-        self._deaths: Counter[str] = Counter()
-        self._broke: Counter[str] = Counter()
-        self._changes: Counter[str] = Counter()
-        self._losses: Counter[str] = Counter()
+        self._deaths, self._broke = Counter[str](), Counter[str]()
+        self._changes, self._losses = Counter[str](), Counter[str]()
         self._since: dict[str, float] = {}
         self._drained: set[str] = set()
         self.broken = ""
@@ -280,10 +278,8 @@ class Judge:
             self._losses[slot] += 1
         if self.broken or slot in self._drained or self._losses[slot] < BREAKER:
             return
-        why = (
-            f"{slot or self._launcher.name} failed {BREAKER} times in a row, "
-            f"last error: {ended.detail or 'none'}"
-        )
+        why = f"{slot or self._launcher.name} failed {BREAKER} times in a row, "
+        why += f"last error: {ended.detail or 'none'}"
         if self._launcher.drain(slot):
             self._drained.add(slot)
             self._warn(f"{why}. It gets no more trials.")

@@ -216,13 +216,7 @@ def missing(
     replicates: int,
     accepted: Collection[Status] = (Status.OK,),
 ) -> int:
-    """Number of replicates that are still to be measured; the order of records does not matter.
-
-    Args:
-        outcomes: of the trial's records that count.
-        replicates: number of accepted records that are wanted.
-        accepted: statuses of records that need no repetition.
-    """
+    """Number of replicates to measure until so many are accepted, whatever the records' order."""
     for status, count in Counter(outcomes).items():
         repeated = status in (*accepted, Status.INFRA, Status.INTERRUPTED)
         if not repeated and count >= attempts(status, replicates=replicates):

@@ -23,11 +23,9 @@ class MeterError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counter:
-    """A counter of energy that only rises.
+    """A counter of energy, in microjoules: `read` gives None where it cannot be read.
 
-    Attributes:
-        read: microjoules so far, or None where it cannot be read.
-        wraps_uj: the counter begins again at 0 after so many microjoules; 0 if it never does.
+    It begins again at 0 after `wraps_uj`, or never.
     """
 
     read: Callable[[], int | None]
@@ -51,11 +49,12 @@ class Meter:
         Raises:
             MeterError: one of them cannot be read any more.
         """
-        values = [counter.read() for counter in self.counters]
-        present = [value for value in values if value is not None]
-        if len(present) < len(values):
-            raise MeterError(f"the {self.name}'s counter could no longer be read")
-        return tuple(present)
+        values = []
+        for counter in self.counters:
+            if (value := counter.read()) is None:
+                raise MeterError(f"the {self.name}'s counter could no longer be read")
+            values.append(value)
+        return tuple(values)
 
     def joules(self, before: Sequence[int], now: Sequence[int]) -> float:
         """Energy between two readings, less than one turn of a counter apart.

@@ -120,12 +120,8 @@ def identity(
 ) -> dict[str, Any]:
     """The machine and software that make results comparable; part of a trial's identity.
 
-    Args:
-        device: what is measured on.
-        facts: of `environment`.
-        measured: the frameworks.
-        also: further packages whose versions count.
-        cores: number that the trial may use; default: as in the facts.
+    The versions of the measured frameworks count, and those of the packages in `also`. The trial
+    may use all cores in the facts of `environment`, or so many.
     """
     packages, cpu, driver = facts["packages"], facts["cpu"], ""
     names = [*(name for backend in measured for name in backend.identity), *also]

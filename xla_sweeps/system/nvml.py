@@ -55,11 +55,7 @@ class Reading:
 
 @cache
 def library() -> Any:
-    """The library, ready for queries.
-
-    Raises:
-        Exception: there is no driver, no library or no permission.
-    """
+    """The library, ready for queries; any error where driver, library or permission is missing."""
     import pynvml
 
     pynvml.nvmlInit()

@@ -41,17 +41,9 @@ def run(
     environment: Mapping[str, str] | None = None,
     limit_s: float | None = LIMIT_S,
 ) -> Ended:
-    """Run one of a backend's programs (`Backend.programs`), without input.
+    """Run one of a backend's programs (`Backend.programs`) with these words, without input.
 
-    Args:
-        backend: the framework.
-        program: name of the program.
-        words: its arguments.
-        environment: the complete one; default: that of a program on the CPU.
-        limit_s: seconds after which it is killed; None for never.
-
-    Raises:
-        ConfigError: the backend has no such program.
+    By default in the environment of a program on the CPU. It is killed after `limit_s` seconds.
     """
     try:
         done = subprocess.run(

@@ -121,11 +121,11 @@ def show_sweep(
         rows: headline rows of its trials.
         counts: trials by status.
         gave_up: reasons for giving up, by trial.
-        stopped: reason why the sweep stopped itself, "" after a signal; None where it ended.
+        stopped: why the sweep stopped itself, "" after a signal; None where it ended.
         planned: number of its trials.
         results_dir: the results folder.
         again: the command that resumes it.
-        kept: True if contaminated trials are not measured again.
+        kept: whether contaminated trials are not measured again.
     """
     say(f"{displayable(name)}: {counted(planned, 'trial')}: {words_of(counts)}", "bold")
     show_headlines(rows, results_dir)

@@ -106,18 +106,10 @@ def start(
     assignment: Assignment | None = None,
     cores: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a job, with its output appended to its log.
+    """Start a job, with its output appended to its log; arguments as of `start_process`.
 
-    Args:
-        job: to be started.
-        command: what its arguments follow.
-        environment: the complete one, without the assignment.
-        assignment: default: to measure one replicate, besides the records that this very job made
-            before it was preempted.
-        cores: numbers of the cores that it may use; empty for all.
-
-    Raises:
-        OSError: it cannot be started.
+    By default its assignment is one replicate, besides the records that this very job made before
+    it was preempted.
     """
     make_log_folder(job.log)
     assignment = assignment or Assignment(

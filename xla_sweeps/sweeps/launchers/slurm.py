@@ -306,17 +306,11 @@ def _check(options: Mapping[str, str]) -> None:
 def script_of(
     options: Mapping[str, str], *, accelerator: str | None, tasks: int, jobs: Path, output: Path
 ) -> str:
-    """The batch script of an array; it holds no secret.
+    """The batch script of an array of tasks; it holds no secret.
 
-    Args:
-        options: of sbatch, by long name; of `array` only `%N`, the most tasks at once.
-        accelerator: replaces `{accelerator}` in their values.
-        tasks: number of them.
-        jobs: the file that lists them.
-        output: folder for their output.
-
-    Raises:
-        ValueError: a value would leave its line.
+    The options are those of sbatch by long name; of `array` only `%N` counts, the most tasks at
+    once. The accelerator replaces `{accelerator}` in their values. `jobs` is the file that lists
+    them. A value that would leave its line is a ValueError.
     """
     gres = "gpu:{accelerator}:1" if accelerator else "gpu:1"
     chosen = {

@@ -99,10 +99,8 @@ class _Agent:
 def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
     """Create a sweep on the W&B server; returns `ENTITY/PROJECT/ID`.
 
-    Args:
-        path: the definition.
-        values: overrides of the command line, which become constant parameters.
-        results_dir: the definition as it was sent is kept below it.
+    The values of the command line become constant parameters. The definition as it was sent is kept
+    below the results folder.
 
     Raises:
         XlaSweepsError: the definition has a command of its own, or the server refused.
@@ -146,13 +144,8 @@ def run(
 ) -> int:
     """One agent on each device until the sweep has no more trials; exit code 1 where one gave up.
 
-    Args:
-        path: `ENTITY/PROJECT/ID`.
-        slots: the devices of this machine.
-        results_dir: the agents' logs and W&B's files are written below it.
-        screen: shows how the agents are doing.
-        places: folders that the trials use in place of those of the sweep.
-        max_failed: trials in a row that may fail before an agent gives up.
+    An agent gives up after `max_failed` trials in a row. Its trials use the folders of `places` in
+    place of those of the sweep.
     """
     agents_folder = folder_below(results_dir.resolve(), "logs", "agents")
     folder = Path(tempfile.mkdtemp(prefix=f"{path.rpartition('/')[2]}-", dir=agents_folder))
