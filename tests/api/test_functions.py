@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import subprocess
@@ -60,13 +59,6 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
-def test_a_package_of_a_function_s_name_can_be_called_however_it_was_imported() -> None:
-    for package in ("measure.runner", "results.rows", "sweep.plan"):
-        importlib.import_module(f"xla_sweeps.{package}")
-    for name in ("measure", "results", "sweep", "compare", "explain"):
-        assert callable(getattr(xs, name)), name
-
-
 def test_a_trial_in_a_thread_is_a_value_that_shows_itself() -> None:
     done: list[xs.Trial] = []
     with subprocess.Popen(["sleep", "600"]) as child:
@@ -90,6 +82,7 @@ def test_a_trial_in_a_thread_is_a_value_that_shows_itself() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"model": "mobilenet_v11"}, "Did you mean 'mobilenet_v1'"),
         ({"batch_sise": 4}, "unknown option 'batch_sise'. Did you mean 'batch_size'?"),
         ({"ui": "live"}, "use progress="),
         ({"progress": "bar"}, "unknown progress 'bar'"),
@@ -103,15 +96,10 @@ def test_a_request_that_cannot_be_carried_out_raises_in_one_line(
     options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(xs.ConfigError) as error:
-        xs.measure("mobilenet_v1", **{**QUICK, **options})
+        xs.measure(**{"model": "mobilenet_v1", **QUICK, **options})
     assert words in str(error.value)
     assert "\n" not in str(error.value)
     assert not Path("results", "records").exists()
-
-
-def test_an_unknown_model_raises_with_the_nearest() -> None:
-    with pytest.raises(xs.ConfigError, match="Did you mean 'mobilenet_v1'"):
-        xs.measure("mobilenet_v11", **QUICK)
 
 
 LONG = {**QUICK, "effort.rounds_max": 20_000, "effort.rounds_min": 20_000}
@@ -191,35 +179,26 @@ def test_a_gpu_that_this_process_holds_is_refused_with_both_ways_out(
     require_free_gpus(None)
 
 
-def test_a_sweep_gives_the_rows_of_its_own_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    run_by("fake_sweep.py", monkeypatch)
-    Store(Path("results")).save(RECORD)
-    grid = {"model": "mobilenet_v2", "modes": [["graph", "xla"]], "effort.duplicates": 0}
-    monkeypatch.setenv("FAKE_WORKER", "")
-    good = xs.sweep({**grid, "batch_size": [1, 4]}, effort="quick", device="cpu")
-    assert [row["batch_size"] for row in good] == [1, 4]
-    assert {row["status"] for row in good} == {"ok"}
-    assert good.notes[0] == "trials: 2 ok"
-    monkeypatch.setenv("FAKE_WORKER", "raise:xla")
-    more = xs.sweep({**grid, "batch_size": [4, 8]}, effort="quick", device="cpu")
-    assert [(row["batch_size"], row["verdict"]) for row in more][1] == (8, "failed")
-    assert "1 ok" in more.notes[0]
-    assert len(more) == 2
-    assert len(xs.results()) == 4
-
-
-def test_a_sweep_s_own_twin_is_in_no_table_unless_asked_for(
+def test_a_sweep_gives_the_rows_of_its_own_trials_and_its_twin_only_where_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run_by("fake_sweep.py", monkeypatch)
     monkeypatch.setenv("FAKE_WORKER", "")
+    Store(Path("results")).save(RECORD)
     grid = {"model": "mobilenet_v2", "modes": [["graph", "xla"]], "effort.duplicates": 0}
-    table = xs.sweep({**grid, "batch_size": list(range(1, 9))}, effort="quick", device="cpu")
-    for each in (table, xs.results()):
-        assert sorted(row["batch_size"] for row in each) == list(range(1, 9))
-        assert {row["candidate"] for row in each} == {"xla"}
+    sizes = list(range(1, 9))
+    good = xs.sweep({**grid, "batch_size": sizes}, effort="quick", device="cpu")
+    assert sorted(row["batch_size"] for row in good) == sizes
+    assert {(row["status"], row["candidate"]) for row in good} == {("ok", "xla")}
+    assert good.notes[0] == "trials: 9 ok"
+    assert len(xs.results()) == 9
     (twin,) = xs.results(where="purpose=aa")
     assert twin["candidate"] == "graph_2"
+    monkeypatch.setenv("FAKE_WORKER", "raise:xla")
+    more = xs.sweep({**grid, "batch_size": [8, 9]}, effort="quick", device="cpu")
+    assert [(row["batch_size"], row["verdict"]) for row in more][1] == (9, "failed")
+    assert "1 ok" in more.notes[0]
+    assert len(more) == 2
 
 
 def test_a_sweep_that_cannot_be_carried_out_raises() -> None:

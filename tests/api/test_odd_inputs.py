@@ -186,7 +186,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refusal_says_what_is_expected(name: str) -> None:
     call, words = REFUSED[name]
-    with pytest.raises(xs.ConfigError) as error:
+    with pytest.raises(xs.XlaSweepsError) as error:
         call()
     assert words in str(error.value)
     assert "\n" not in str(error.value)

@@ -28,7 +28,6 @@ from xla_sweeps.store import planned, rows
 from xla_sweeps.store.store import Store
 from xla_sweeps.store.table import headlines
 from xla_sweeps.system import devices
-from xla_sweeps.system.devices import Device
 from xla_sweeps.system.leases import LEASES
 
 SWEEP = str(SUPPORT / "fake_sweep.py")
@@ -72,20 +71,13 @@ def tags(folder: Path) -> Counter[str]:
 
 
 def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> None:
-    done = fresh_command(
-        "sweep",
-        str(ROOT / "sweeps" / "smoke.yaml"),
-        "batch_size=1",
-        "--dry-run",
-        "resolution=64",
-        cwd=tmp_path,
-    )
+    path = str(ROOT / "sweeps" / "smoke.yaml")
+    words = ("batch_size=1", "--dry-run", "resolution=64")
+    done = fresh_command("sweep", path, *words, cwd=tmp_path)
     assert done.returncode == 0
-    assert (
-        done.stdout.splitlines()[0]
-        == "python -m xla_sweeps model=mobilenet_v2 jit=true batch_size=1 resolution=64"
-    )
-    assert len(done.stdout.splitlines()) == 3
+    first, *others = done.stdout.splitlines()
+    assert first == "python -m xla_sweeps model=mobilenet_v2 jit=true batch_size=1 resolution=64"
+    assert len(others) == 2
     assert done.stderr == (
         "smoke: 3 trials; 0 done, 3 to measure (3 replicates)\n"
         "timing takes at most 4 min 36 s in all, by the limits of the effort; building and "
@@ -98,6 +90,7 @@ def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "line"),
     [
+        ("", "xla-sweeps: s.yaml: no such file\n"),
         ("method: grid\nparameters: [1\nx: 2\n", ": not valid YAML: "),
         ("a: &x 1\nb: *x\n", ":2: YAML aliases are not allowed"),
         (
@@ -113,18 +106,12 @@ def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> No
 def test_a_wrong_file_is_reported_in_one_line_with_exit_code_2(
     text: str, line: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "s.yaml").write_text(text)
+    if text:
+        (tmp_path / "s.yaml").write_text(text)
     done = command("sweep", "s.yaml", cwd=tmp_path)
     assert done.returncode == 2
     assert line in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-def test_an_absent_file_is_reported_in_one_line(tmp_path: Path) -> None:
-    assert (
-        command("sweep", "none.yaml", cwd=tmp_path).stderr
-        == "xla-sweeps: none.yaml: no such file\n"
-    )
 
 
 def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
@@ -133,10 +120,7 @@ def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
     definition(tmp_path)
     first = sweep(tmp_path)
     assert first.returncode == 0, first.stderr
-    assert re.search(
-        r"start    cpu  model=mobilenet_v2 'modes=\[graph,xla\]'|start    cpu  model=mobilenet_v2",
-        first.stderr,
-    )
+    assert "start    cpu  model=mobilenet_v2" in first.stderr
     assert re.search(r"sweep    2/2 trials  2 ok\n", first.stderr)
     lines = first.stdout.splitlines()
     assert lines[0] == "mine: 2 trials: 2 ok"
@@ -153,37 +137,27 @@ def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
     plan = sweep(tmp_path, "--dry-run")
     assert plan.stdout == ""
     assert "2 trials; 2 done, 0 to measure" in plan.stderr
+    definition(tmp_path, batch_size={"values": [4, 8]})
+    plan = sweep(tmp_path, "--dry-run")
+    sizes = [line.split("batch_size=")[1].split()[0] for line in plan.stdout.splitlines()]
+    assert sizes == ["8", "8"]
+    assert "4 trials; 2 done, 2 to measure (2 replicates)\nabout " in plan.stderr
     assert planned.unmeasured(tmp_path / "results") == 0
     shutil.rmtree(next((tmp_path / "results" / "records").iterdir()))
     assert planned.unmeasured(tmp_path / "results") == 1
 
 
-def test_adding_a_value_measures_that_alone_and_the_plan_estimates_its_time(tmp_path: Path) -> None:
-    definition(tmp_path)
-    sweep(tmp_path)
-    definition(tmp_path, batch_size={"values": [4, 8]})
-    plan = sweep(tmp_path, "--dry-run")
-    assert [line.split("batch_size=")[1].split()[0] for line in plan.stdout.splitlines()] == [
-        "8",
-        "8",
-    ]
-    assert "4 trials; 2 done, 2 to measure (2 replicates)" in plan.stderr
-    sweep(tmp_path)
-    assert len(records(tmp_path)) == 4
-
-
 def test_a_failure_is_retried_as_often_as_the_policy_allows_and_counted_by_class(
     tmp_path: Path,
 ) -> None:
-    definition(tmp_path)
+    definition(tmp_path, model={"value": "resnet50"})
     done = sweep(tmp_path, worker="raise:xla")
     assert done.returncode == 0, "all trials are final"
-    assert done.stdout.startswith("mine: 2 trials: 2 compile_error\n")
-    assert "2 compile_error: " in done.stdout.split("\n", 1)[1]
-    assert len(records(tmp_path)) == 4
-    assert len(records(tmp_path)) == (sweep(tmp_path).returncode, len(records(tmp_path)))[1]
+    assert done.stdout.startswith("mine: 1 trial: 1 compile_error\n")
+    assert "1 compile_error: " in done.stdout.split("\n", 1)[1]
+    assert len(records(tmp_path)) == 2
     sweep(tmp_path, "--retry", "compile_error")
-    assert len(records(tmp_path)) == 6
+    assert len(records(tmp_path)) == 3
     wrong = sweep(tmp_path, "--retry", "compile_eror")
     assert (wrong.returncode, wrong.stderr.split("?")[0]) == (
         2,
@@ -204,19 +178,9 @@ def test_a_trial_whose_process_dies_is_recorded_each_time_and_given_up_after_the
         record.failure and "own process died: SIGKILL" in record.failure.message
         for record in deaths
     )
-    assert "start " not in sweep(tmp_path).stderr, "crashed is final"
+    assert "1 done, 0 to measure" in sweep(tmp_path, "--dry-run").stderr, "crashed is final"
     assert sweep(tmp_path, "--retry", "crashed").returncode == 0
     assert Counter(str(record.status) for record in records(tmp_path)) == {"crashed": 2, "ok": 1}
-
-
-def test_a_trial_whose_process_dies_once_is_retried_and_the_death_is_recorded(
-    tmp_path: Path,
-) -> None:
-    definition(tmp_path, model={"value": "resnet50"})
-    done = sweep(tmp_path, XLA_SWEEPS_FP=f"claim.after:kill:1:{tmp_path / 'once'}")
-    assert done.returncode == 0, done.stderr
-    assert [str(record.status) for record in records(tmp_path)] == ["crashed", "ok"]
-    assert done.stdout.startswith("mine: 1 trial: 1 ok\n")
 
 
 @pytest.mark.exhaustive  # daily: the quick sweep's pair and duplicates, and the driver's anchors
@@ -266,14 +230,6 @@ def test_a_quick_sweep_measures_every_fourth_trial_twice_and_has_an_aa_pair(
     assert Counter(record.trial_id for record in records(tmp_path)) == measured
 
 
-def test_a_sweep_keeps_the_configuration_of_its_trials_where_it_is_told_to(tmp_path: Path) -> None:
-    definition(tmp_path, model={"value": "resnet50"})
-    done = sweep(tmp_path, "hydra.run.dir=elsewhere")
-    assert done.returncode == 0, done.stderr
-    assert "resnet50" in (tmp_path / "elsewhere" / ".hydra" / "config.yaml").read_text()
-    assert not (tmp_path / "results" / "hydra").exists()
-
-
 def test_contaminated_trials_are_measured_twice_unless_they_are_accepted(
     tmp_path: Path,
 ) -> None:
@@ -285,29 +241,22 @@ def test_contaminated_trials_are_measured_twice_unless_they_are_accepted(
     kept = sweep(tmp_path, "--accept-contaminated", worker="contaminated")
     assert kept.returncode == 0, kept.stderr
     assert "start " not in kept.stderr
-    shutil.rmtree(tmp_path / "results")
-    once = sweep(tmp_path, "--accept-contaminated", worker="contaminated")
-    assert once.returncode == 0, once.stderr
-    assert len(records(tmp_path)) == 1
-    assert sweep(tmp_path, "--accept-contaminated", "--retry", "contaminated").returncode == 0
-    assert [str(record.status) for record in records(tmp_path)] == ["contaminated", "ok"]
+    folder = ("hydra.run.dir=elsewhere", "--accept-contaminated", "--retry", "contaminated")
+    assert sweep(tmp_path, *folder).returncode == 0
+    assert [str(record.status) for record in records(tmp_path)] == ["contaminated"] * 2 + ["ok"]
+    assert "resnet50" in (tmp_path / "elsewhere" / ".hydra" / "config.yaml").read_text()
+    assert not (tmp_path / "results" / "hydra").exists()
 
 
 def test_rerun_adds_a_replicate_where_results_say_so(tmp_path: Path) -> None:
-    definition(tmp_path)
+    definition(tmp_path, model={"value": "resnet50"})
     sweep(tmp_path)
-    assert sweep(tmp_path, "--rerun", "model=vgg16", "--dry-run").stdout.count("resnet50") == 0, (
-        "no row of that model"
-    )
+    none = sweep(tmp_path, "--rerun", "model=vgg16", "--dry-run")
+    assert none.stdout == "", "no row of that model"
     assert sweep(tmp_path, "--rerun", "candidate=xla").returncode == 0
-    assert Counter(record.trial.model.name for record in records(tmp_path)) == {
-        "mobilenet_v2": 2,
-        "resnet50": 2,
-    }
-    assert (
-        "unknown column in --rerun 'verdit'. Did you mean 'verdict'?"
-        in sweep(tmp_path, "--rerun", "verdit=x").stderr
-    )
+    assert len(records(tmp_path)) == 2
+    wrong = sweep(tmp_path, "--rerun", "verdit=x")
+    assert "unknown column in --rerun 'verdit'. Did you mean 'verdict'?" in wrong.stderr
 
 
 def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_none(
@@ -316,21 +265,21 @@ def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_n
     definition(
         tmp_path,
         batch_size={"min": 1, "max": 64},
-        top={"method": "bayes", "run_cap": 5, "metric": {"name": "speedup", "goal": "maximize"}},
+        top={"method": "bayes", "run_cap": 4, "metric": {"name": "speedup", "goal": "maximize"}},
     )
     done = sweep(tmp_path)
     assert done.returncode == 0, done.stderr
     first = len(records(tmp_path))
-    assert 1 <= first <= 5
+    assert 1 <= first <= 4
     assert len({record.trial.batch_size for record in records(tmp_path)}) > 1
     assert sweep(tmp_path).returncode == 0
     assert len(records(tmp_path)) == first
     plan = sweep(tmp_path, "--dry-run")
-    assert "5 trials, proposed one by one from earlier results\n" in plan.stderr
+    assert "4 trials, proposed one by one from earlier results\n" in plan.stderr
     shutil.rmtree(tmp_path / "results")
-    assert "\ntiming takes at most 5 min 07 s in all" in sweep(tmp_path, "--dry-run").stderr
+    assert "\ntiming takes at most 4 min 06 s in all" in sweep(tmp_path, "--dry-run").stderr
     twice = sweep(tmp_path, "--dry-run", "effort.duplicates=4").stderr
-    assert "\ntiming takes at most 6 min 08 s in all" in twice, "one of five"
+    assert "\ntiming takes at most 5 min 07 s in all" in twice, "one of four"
 
 
 def test_a_metric_that_no_run_has_is_reported_in_one_line(tmp_path: Path) -> None:
@@ -354,12 +303,9 @@ def test_several_devices_are_tested_for_interference_before_they_are_used(tmp_pa
     assert {record.environment["cpu"]["cores"] for record in records(tmp_path)} == {
         devices.usable_cores() // 2
     }
-    logs = list((tmp_path / "results" / "logs" / "sweeps").glob("*/interference-*.log"))
-    assert sorted(path.name for path in logs) == [
-        "interference-alone-cpu0.log",
-        "interference-together-cpu0.log",
-        "interference-together-cpu1.log",
-    ]
+    logs = (tmp_path / "results" / "logs" / "sweeps").glob("*/interference-*.log")
+    places = sorted(path.stem.removeprefix("interference-") for path in logs)
+    assert places == ["alone-cpu0", "together-cpu0", "together-cpu1"]
 
 
 def test_an_absent_accelerator_is_refused_and_a_present_one_is_used(
@@ -386,10 +332,6 @@ def test_an_absent_accelerator_is_refused_and_a_present_one_is_used(
         (
             ["device=cpu", "--launcher", "ray"],
             "device=cpu with --launcher ray: the launcher chooses the device: use ",
-        ),
-        (
-            ["device=cpu", "--launcher", "slurm"],
-            "device=cpu with --launcher slurm: the launcher chooses the device",
         ),
         (
             ["--devices", "cpu", "--launcher", "slurm"],
@@ -419,7 +361,7 @@ def test_a_mistake_is_reported_in_one_line_and_nothing_is_started(
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize("launcher", ["local", "ray", "slurm"])
+@pytest.mark.parametrize("launcher", ["local", "ray"])
 def test_a_device_cannot_be_swept_because_the_launcher_assigns_it(
     launcher: str, tmp_path: Path
 ) -> None:
@@ -435,10 +377,10 @@ def test_a_device_cannot_be_swept_because_the_launcher_assigns_it(
 
 def test_ctrl_c_on_a_terminal_saves_prints_how_to_resume_and_exits_with_130(tmp_path: Path) -> None:
     definition(tmp_path)
-    code, screen = on_terminal(
-        tmp_path, "seed=3", "tracker.group=a b", presses=1, worker="wait-at:4"
-    )
+    code, screen = on_terminal(tmp_path, "seed=3", "tracker.group=a b", worker="wait-at:4")
     assert code == 130
+    assert re.search(r"cpu\s+mobilenet_v2", screen)
+    assert "0/2 trials" in screen
     (resume,) = re.findall(r"resume with: (.*?)\s*$", screen, re.M)
     program, name, *words = shlex.split(resume)
     assert (program, name) == ("xla-sweeps", "sweep")
@@ -453,35 +395,17 @@ def test_ctrl_c_on_a_terminal_saves_prints_how_to_resume_and_exits_with_130(tmp_
     assert {record.tracker.group for record in records(tmp_path)} == {"a b"}
 
 
-def test_the_terminal_shows_each_device_its_trial_and_the_progress_of_the_sweep(
-    tmp_path: Path,
-) -> None:
-    definition(tmp_path)
-    code, screen = on_terminal(tmp_path, presses=0)
-    assert code == 0
-    assert re.search(r"cpu\s+resnet50", screen)
-    assert "2/2 trials" in screen
-
-
-def on_terminal(folder: Path, *words: str, presses: int, worker: str = "") -> tuple[int, str]:
+def on_terminal(folder: Path, *words: str, worker: str) -> tuple[int, str]:
     """The output of a sweep on a pseudo-terminal after Ctrl-C during its first trial."""
-    environ = {
-        **os.environ,
-        "TERM": "xterm",
-        "COLUMNS": "140",
-        "LINES": "40",
-        "FAKE_WORKER": worker,
-    }
+    size = {"TERM": "xterm", "COLUMNS": "140", "LINES": "40"}
+    environ = {**os.environ, **size, "FAKE_WORKER": worker}
     environ.pop("CI", None)
+    command = [sys.executable, SWEEP, "sweep", "mine.yaml", "tracker=none", *words]
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(folder)
-        os.execve(
-            sys.executable,
-            [sys.executable, SWEEP, "sweep", "mine.yaml", "tracker=none", *words],
-            environ,
-        )
-    shown, logs = b"", folder / "results" / "logs"
+        os.execve(sys.executable, command, environ)
+    shown, logs, presses = b"", folder / "results" / "logs", 1
     with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
         while chunk := os.read(terminal, 65536):  # drawn every second
             shown += chunk
@@ -493,9 +417,6 @@ def on_terminal(folder: Path, *words: str, presses: int, worker: str = "") -> tu
     return os.waitstatus_to_exitcode(status), re.sub(
         r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode("utf-8", "replace")
     )
-
-
-CPU = Device(kind="cpu", index=0, name="Some CPU")
 
 
 def test_a_definition_of_the_package_is_run_by_its_name_from_any_folder(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from quick_sweep import quick_launch, tasks_of
 
@@ -16,6 +17,7 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.store.rows import load_runs
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.backlog import Backlog
+from xla_sweeps.sweeps.compose import Task
 from xla_sweeps.sweeps.driver import Driver
 from xla_sweeps.sweeps.launchers import Launcher
 from xla_sweeps.sweeps.launchers.local import LocalLauncher
@@ -62,15 +64,23 @@ class Notes:
 
 
 def drive(
-    results: Path, *arguments: str, slots: int = 2, retry: Sequence[Status] = ()
+    results: Path,
+    *arguments: str,
+    slots: int = 2,
+    retry: Sequence[Status] = (),
+    store: Store | None = None,
+    notes: Notes | None = None,
+    launcher: Launcher | None = None,
+    tasks: Sequence[Task] | None = None,
+    **driving: Any,
 ) -> tuple[Outcome, Notes]:
-    store, notes = Store(results), Notes()
-    tasks = tasks_of(results, list(arguments))
+    """Run these trials, or these tasks, by default on slots of this machine."""
+    store, notes = store or Store(results), notes or Notes()
+    launcher = launcher or LocalLauncher(quick_launch(slots))
+    tasks = tasks_of(results, list(arguments)) if tasks is None else tasks
     assign_records(tasks, load_runs(store), software={}, retry=retry)
-    launcher = LocalLauncher(quick_launch(slots))
-    return Driver(launcher, store, notes, extra=(), logs=results / "logs" / "sweeps").run(
-        tasks
-    ), notes
+    logs = results / "logs" / "sweeps"
+    return Driver(launcher, store, notes, extra=(), logs=logs, **driving).run(tasks), notes
 
 
 def judge_of(

@@ -46,7 +46,6 @@ GRID: dict[str, Any] = {
     },
 }
 
-
 CUSTOM: dict[str, Any] = {
     **GRID,
     "method": "custom",
@@ -56,113 +55,82 @@ CUSTOM: dict[str, Any] = {
 }
 
 
+OPTUNA = {"engine": "optuna"}
+
+WRONG: list[tuple[Any, str]] = [
+    ([], "a sweep definition is a mapping with method and parameters"),
+    (
+        {"method": "grd", "parameters": {}},
+        "unknown method 'grd'. Did you mean 'grid'? Allowed: grid, random, bayes, custom.",
+    ),
+    ({**GRID, "method": "bayes"}, "method bayes needs run_cap"),
+    ({**GRID, "method": "random"}, "method random needs run_cap, the number of trials"),
+    ({**CUSTOM, "run_cap": None}, "method custom needs run_cap"),
+    ({**GRID, "run_cap": 0}, "run_cap=0: expected an integer above 0"),
+    ({**GRID, "run_cap": -(10**5000)}, "run_cap=-10^5000: expected an integer above 0"),
+    ({**GRID, "method": "bayes", "run_cap": 3}, "metric: expected {name: speedup, goal: maximize}"),
+    (
+        {**GRID, "metric": {"name": "speedup", "goal": "maximise"}},
+        "unknown goal 'maximise'. Did you mean 'maximize'?",
+    ),
+    ({**GRID, "metric": {"name": "a", "goal": ["minimize"]}}, "unknown goal '['minimize']'"),
+    ({"method": "grid"}, "parameters: expected at least one"),
+    (
+        {"method": "grid", "parametrs": {}},
+        "parameters: expected at least one, as in model: {values: [resnet50, vgg16]} "
+        "(unknown key 'parametrs'",
+    ),
+]
+
+WRONG_SCHEDULERS: list[tuple[Any, str]] = [
+    (None, "method custom needs scheduler: {engine: optuna}"),
+    ("optuna", "method custom needs scheduler: {engine: optuna}"),
+    ({"engine": "ax"}, "unknown engine 'ax'. Allowed: optuna."),
+    ({"engine": ["optuna"]}, "unknown engine '['optuna']'."),
+    ({**OPTUNA, "worker": 1}, "unknown scheduler key 'worker'. Allowed: eng"),
+    *(
+        (
+            {**OPTUNA, key: "x"},
+            f"scheduler.{key}: names Python code, which a definition never runs; "
+            "allowed: engine: optuna",
+        )
+        for key in ("source", "optimizer", "search_space", "terminator")
+    ),
+]
+
+WRONG_PARAMETERS: list[tuple[Any, str]] = [
+    (3, ": expected value: X, values: [X, Y]"),
+    ({"values": []}, ".values=[]: expected a list with at least"),
+    ({"vals": [1]}, ": unknown key 'vals'. Did you mean 'value"),
+    ({"min": 3, "max": 1}, ": min=3 is above max=1"),
+    ({"min": 0.5, "max": 2.5}, ": a grid needs values that can be counted"),
+    ({"parameters": {}}, ".parameters: expected at least one"),
+    ({"distribution": "beta"}, ": unknown distribution 'beta'."),
+    ({"distribution": ["uniform"]}, ": unknown distribution '['uniform']'"),
+    (
+        {"values": [1, 2], "probabilities": [0.5, 0.6]},
+        ".probabilities=[0.5, 0.6]: expected one for each value, with sum 1",
+    ),
+    ({"values": [1, 2], "probabilities": 5}, ".probabilities=5: expected one for each"),
+    ({"values": [1, 2], "probabilities": [1e308, math.inf]}, ".probabilities=[1e+308"),
+    ({"min": 10**400, "max": 10**401}, ".min=10^400: expected a number, at most 1e+15"),
+    ({"min": 0, "max": 1e16}, ".max=1e+16: expected a number, at most 1e+15"),
+    ({"distribution": "q_uniform", "min": 0, "max": 1, "q": 1e-300}, ": q must be at least 1e-15"),
+]
+
+
 @pytest.mark.parametrize(
     ("document", "line"),
     [
-        ([], "s.yaml: a sweep definition is a mapping with method and parameters"),
+        *WRONG,
+        *(({**CUSTOM, "scheduler": given}, line) for given, line in WRONG_SCHEDULERS),
         (
-            {"method": "grd", "parameters": {}},
-            "s.yaml: unknown method 'grd'. Did you mean 'grid'? Allowed: grid, random, bayes, "
-            "custom.",
-        ),
-        ({**GRID, "method": "bayes"}, "s.yaml: method bayes needs run_cap"),
-        (CUSTOM | {"run_cap": None}, "s.yaml: method custom needs run_cap"),
-        *(
-            ({**CUSTOM, "scheduler": given}, f"s.yaml: {line}")
-            for given, line in (
-                (None, "method custom needs scheduler: {engine: optuna}"),
-                ("optuna", "method custom needs scheduler: {engine: optuna}"),
-                ({"engine": "ax"}, "unknown engine 'ax'. Allowed: optuna."),
-                ({"engine": ["optuna"]}, "unknown engine '['optuna']'."),
-                ({"engine": "optuna", "worker": 1}, "unknown scheduler key 'worker'. Allowed: eng"),
-            )
+            {**CUSTOM, "method": "bayes", "scheduler": {"source": "x"}},
+            "scheduler.source: names Pyt",
         ),
         *(
-            (
-                {**CUSTOM, "method": method, "scheduler": {"engine": "optuna", key: "x"}},
-                f"s.yaml: scheduler.{key}: names Python code, which a definition never runs; "
-                "allowed: engine: optuna",
-            )
-            for key in ("source", "optimizer", "search_space", "terminator")
-            for method in ("custom", "bayes")
-        ),
-        (
-            {**GRID, "method": "bayes", "run_cap": 3},
-            "s.yaml: metric: expected {name: speedup, goal: maximize}",
-        ),
-        (
-            {**GRID, "metric": {"name": "speedup", "goal": "maximise"}},
-            "s.yaml: unknown goal 'maximise'. Did you mean 'maximize'?",
-        ),
-        (
-            {"method": "grid", "parameters": {"m": {"min": 0.5, "max": 2.5}}},
-            "s.yaml: parameters.m: a grid needs values that can be counted",
-        ),
-        (
-            {"method": "random", "run_cap": 1, "parameters": {"m": {"distribution": "beta"}}},
-            "s.yaml: parameters.m: unknown distribution 'beta'.",
-        ),
-        (
-            {
-                "method": "grid",
-                "parameters": {"m": {"values": [1, 2], "probabilities": [0.5, 0.6]}},
-            },
-            "s.yaml: parameters.m.probabilities=[0.5, 0.6]: expected one for each value, with sum "
-            "1",
-        ),
-        ({"method": "grid"}, "s.yaml: parameters: expected at least one"),
-        (
-            {"method": "grid", "parametrs": {}},
-            "s.yaml: parameters: expected at least one, as in model: {values: [resnet50, vgg16]} "
-            "(unknown key 'parametrs'",
-        ),
-        ({**GRID, "run_cap": 0}, "s.yaml: run_cap=0: expected an integer above 0"),
-        ({**GRID, "method": "random"}, "s.yaml: method random needs run_cap, the number of trials"),
-        (
-            {"method": "grid", "parameters": {"m": 3}},
-            "s.yaml: parameters.m: expected value: X, values: [X, Y]",
-        ),
-        (
-            {"method": "grid", "parameters": {"m": {"values": []}}},
-            "s.yaml: parameters.m.values=[]: expected a list with at least",
-        ),
-        (
-            {"method": "grid", "parameters": {"m": {"vals": [1]}}},
-            "s.yaml: parameters.m: unknown key 'vals'. Did you mean 'value",
-        ),
-        (
-            {"method": "grid", "parameters": {"m": {"min": 3, "max": 1}}},
-            "s.yaml: parameters.m: min=3 is above max=1",
-        ),
-        (
-            {"method": "grid", "parameters": {"m": {"parameters": {}}}},
-            "s.yaml: parameters.m.parameters: expected at least one",
-        ),
-        *(
-            ({"method": "grid", "parameters": {"seed": given}}, f"s.yaml: parameters.seed{line}")
-            for given, line in (
-                ({"values": [1, 2], "probabilities": 5}, ".probabilities=5: expected one for each"),
-                ({"values": [1, 2], "probabilities": [1e308, math.inf]}, ".probabilities=[1e+308"),
-                ({"distribution": ["uniform"]}, ": unknown distribution '['uniform']'"),
-                ({"min": 10**400, "max": 10**401}, ".min=10^400: expected a number, at most 1e+15"),
-                ({"min": 0, "max": 1e16}, ".max=1e+16: expected a number, at most 1e+15"),
-                (
-                    {"distribution": "q_uniform", "min": 0, "max": 1, "q": 1e-300},
-                    ": q must be at least 1e-15",
-                ),
-            )
-        ),
-        (
-            {
-                "method": "grid",
-                "parameters": {"seed": {"value": 1}},
-                "metric": {"name": "speedup", "goal": ["minimize"]},
-            },
-            "s.yaml: unknown goal '['minimize']'",
-        ),
-        (
-            {"method": "grid", "parameters": {"seed": {"value": 1}}, "run_cap": -(10**5000)},
-            "s.yaml: run_cap=-10^5000: expected an integer above 0",
+            ({"method": "grid", "parameters": {"m": given}}, f"parameters.m{line}")
+            for given, line in WRONG_PARAMETERS
         ),
     ],
 )
@@ -171,7 +139,7 @@ def test_a_wrong_definition_is_reported_with_its_place_and_how_to_fix_it(
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_sweep(document, where="s.yaml")
-    assert str(caught.value).startswith(line)
+    assert str(caught.value).startswith(f"s.yaml: {line}")
 
 
 def test_nested_parameters_are_flattened() -> None:
@@ -213,12 +181,9 @@ def test_a_scheduler_of_another_method_is_ignored_with_a_warning() -> None:
 
 SLOT = Slot(name="cpu", device=devices.devices()[-1])
 
-
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
 
-
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
-
 
 values = st.recursive(
     scalars,
@@ -227,20 +192,11 @@ values = st.recursive(
     ),
 )
 
-
 parameters = st.dictionaries(
     st.sampled_from(
         [
-            "model",
-            "batch_size",
-            "jit",
-            "effort",
-            "seed",
-            "modes",
-            "_target_",
-            "results_dir",
-            "x",
-            "",
+            *("model", "batch_size", "jit", "effort", "seed", "modes", "_target_", "results_dir"),
+            *("x", ""),
         ]
     ),
     st.dictionaries(
@@ -251,7 +207,6 @@ parameters = st.dictionaries(
     | values,
     max_size=3,
 )
-
 
 documents = st.fixed_dictionaries(
     {},
@@ -280,14 +235,7 @@ def test_any_definition_is_a_sweep_or_refused_in_one_line(document: Any) -> None
         return
     composer = Composer([], slots=[SLOT], environ={})
     try:
-        list(
-            compose_all(
-                composer,
-                expand(sweep),
-                lines={},
-                where="s.yaml",
-            )
-        )
+        compose_all(composer, expand(sweep), lines={}, where="s.yaml")
     except XlaSweepsError as error:
         assert str(error).startswith("s.yaml")  # noqa: PT017
 
@@ -325,9 +273,8 @@ def test_a_hostile_definition_is_refused_before_any_of_it_is_resolved(
     payload: dict[str, Any], tmp_path: Path
 ) -> None:
     (tmp_path / "s.yaml").write_text(json.dumps({"method": "grid", "parameters": payload}))
-    words = ("sweep", "s.yaml", "--dry-run")
     environ = {**os.environ, "WANDB_API_KEY": "canary-5ec7e7"}
-    done = forked("sweep", *words, cwd=tmp_path, environment=environ)
+    done = forked("sweep", "sweep", "s.yaml", "--dry-run", cwd=tmp_path, environment=environ)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "canary" not in done.stdout + done.stderr

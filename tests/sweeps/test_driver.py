@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from driving import Notes, counted, drive, gone, judge_of, start, wait_for_records
+from driving import Notes, counted, drive, gone, start, wait_for_records
 from quick_sweep import quick_launch, task, tasks_of
 from quick_trial import record
 
@@ -23,80 +23,19 @@ from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps import backlog as backlog_module
 from xla_sweeps.sweeps import outcomes
 from xla_sweeps.sweeps.backlog import Backlog
-from xla_sweeps.sweeps.compose import Task
 from xla_sweeps.sweeps.driver import Driver
 from xla_sweeps.sweeps.launchers.job import Ended, Job
 from xla_sweeps.sweeps.launchers.local import STOP_GRACE_S, LocalLauncher
 from xla_sweeps.sweeps.plan import assign_records
-from xla_sweeps.sweeps.progress import Progress
-
-
-@pytest.mark.parametrize(
-    ("how", "tried", "final"),
-    [
-        ("ok", {"ok": 1}, True),
-        ("unsupported_op", {"unsupported_op": 1}, True),
-        ("wrong_result", {"wrong_result": 1}, True),
-        ("build_error", {"build_error": 1}, True),
-        ("oom_gpu", {"oom_gpu": 1}, True),
-        ("compile_error", {"compile_error": 2}, True),
-        ("crashed", {"crashed": 2}, True),
-        ("timeout", {"timeout": 2}, True),
-        ("oom_host", {"oom_host": 2}, True),
-        ("contaminated", {"contaminated": 2}, True),
-        ("crashed+ok", {"crashed": 1, "ok": 1}, True),
-        ("contaminated+ok", {"contaminated": 1, "ok": 1}, True),
-        ("infra+infra+ok", {"infra": 2, "ok": 1}, True),
-    ],
-)
-def test_each_status_is_retried_as_often_as_the_policy_allows(
-    how: str, tried: dict[str, int], final: bool, tmp_path: Path
-) -> None:
-    outcome, _ = drive(tmp_path, f"a={how}")
-    assert counted(tmp_path) == {"a": Counter(tried)}
-    assert (not outcome.left) == final
-
-
-def test_replicates_are_spread_over_the_sweep_rather_than_back_to_back(tmp_path: Path) -> None:
-    _, notes = drive(tmp_path, "a=ok*3", "b=ok*3", slots=1)
-    assert [name for name, _ in notes.ends] == ["a", "b", "a", "b", "a", "b"]
-
-
-def test_the_same_sweep_again_only_retries_inconclusive_trials(tmp_path: Path) -> None:
-    drive(tmp_path, "a=ok", "b=contaminated", "c=crashed")
-    outcome, notes = drive(tmp_path, "a=ok", "b=contaminated", "c=crashed")
-    assert {name for name, _ in notes.ends} == {"b"}
-    assert counted(tmp_path)["b"] == {"contaminated": 4}
-    assert outcome.counts == {"ok": 1, "contaminated": 1, "crashed": 1}
-
-
-def test_retry_measures_trials_of_a_status_again(tmp_path: Path) -> None:
-    drive(tmp_path, "a=build_error", "b=ok")
-    _, notes = drive(tmp_path, "a=build_error+ok", "b=ok", retry=[Status.BUILD_ERROR])
-    assert notes.ends == [("a", "ok")]
-    assert drive(tmp_path, "a=build_error+ok", "b=ok")[1].ends == []
-
-
-def test_a_trial_whose_process_dies_twice_is_given_up_and_the_others_continue(
-    tmp_path: Path,
-) -> None:
-    outcome, notes = drive(tmp_path, "a=die", "b=ok", "c=ok")
-    assert Counter(notes.ends) == {("a", "died"): 2, ("b", "ok"): 1, ("c", "ok"): 1}
-    assert "died 2 times" in outcome.gave_up["a"]
-    assert outcome.counts == {"ok": 2, "died": 1}
 
 
 @pytest.mark.parametrize(
     ("how", "word", "detail"),
     [
         ("exit0", "infra", "ended without a record"),
-        ("exit1", "infra", "exit code 1: its last words"),
-        ("exit70", "infra", "exit code 70: its last words"),
         ("term", "infra", "SIGTERM"),
         ("exit2", "refused", "its last words"),
-        ("exit3", "died", "exit code 3: its last words"),
-        ("exit139", "died", "SIGSEGV: its last words"),
-        ("die", "died", "SIGKILL"),
+        ("die", "died", "its process died 2 times; SIGKILL"),
     ],
 )
 def test_only_a_death_is_called_one_and_every_failure_has_its_reason(
@@ -104,17 +43,15 @@ def test_only_a_death_is_called_one_and_every_failure_has_its_reason(
 ) -> None:
     outcome, notes = drive(tmp_path, f"a={how}", "b=ok", slots=2)
     assert outcome.counts == {"ok": 1, word: 1}
-    assert set(notes.ends) == {("a", word), ("b", "ok")}
+    tries = {"infra": 3, "refused": 1, "died": 2}[word]
+    assert Counter(notes.ends) == {("a", word): tries, ("b", "ok"): 1}
     assert outcome.gave_up["a"].endswith(detail)
 
 
 def test_a_trial_that_hangs_as_a_whole_is_killed_and_the_sweep_goes_on(tmp_path: Path) -> None:
-    store, notes = Store(tmp_path), Notes()
     tasks = tasks_of(tmp_path, ["a=stop", "b=ok"])
     tasks[0].silent_s = 1.0
-    assign_records(tasks, load_runs(store), software={}, retry=())
-    launcher = LocalLauncher(quick_launch(1))
-    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    outcome, _ = drive(tmp_path, slots=1, tasks=tasks)
     assert outcome.counts == {"ok": 1, "infra": 1}
     assert "hung: not a line for 1 s" in outcome.gave_up["a"]
     assert gone(tmp_path)
@@ -138,9 +75,6 @@ def test_a_job_that_cannot_start_is_an_error_of_that_job_and_never_a_wait(
 
 def test_a_trial_that_another_process_measures_is_not_started_beside_it(tmp_path: Path) -> None:
     started = []
-    store, notes = Store(tmp_path), Notes()
-    tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
-    assign_records(tasks, load_runs(store), software={}, retry=())
     launcher = LocalLauncher(quick_launch(2))
     original = launcher.submit
 
@@ -153,7 +87,7 @@ def test_a_trial_that_another_process_measures_is_not_started_beside_it(tmp_path
     launcher.submit = submit  # type: ignore[method-assign]
     claim = claimed(tmp_path, "a")
     claim.__enter__()
-    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    outcome, _ = drive(tmp_path, "a=ok", "b=ok", launcher=launcher)
     assert started == ["id=b", "id=a"]
     assert outcome.counts == {"ok": 2}
 
@@ -165,62 +99,13 @@ def test_a_sweep_in_which_every_trial_dies_stops_by_itself(tmp_path: Path) -> No
     assert len(outcome.left) == 40
 
 
-def test_a_device_that_fails_three_times_gets_no_more_jobs_and_the_other_continues(
-    tmp_path: Path,
-) -> None:
-    names = [f"t{number}=infra+ok" for number in range(3)] + [
-        f"u{number}=ok" for number in range(5)
-    ]
-    store, notes = Store(tmp_path), Notes()
-    launcher = LocalLauncher(quick_launch(2))
-    original = launcher.submit
-
-    def only_first_fails(job: Job) -> Future[Ended]:
-        slot = next(slot.name for slot in launcher._idle(None))
-        words = [
-            word if not word.startswith("do=") else f"do={'infra' if slot == 'cpu:0' else 'ok'}"
-            for word in job.arguments
-        ]
-        return original(replace(job, arguments=tuple(words), slot=slot))
-
-    launcher.submit = only_first_fails  # type: ignore[method-assign]
-    tasks = tasks_of(tmp_path, names)
-    assign_records(tasks, load_runs(store), software={}, retry=())
-    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
-    assert any(
-        "cpu:0 failed 3 times in a row" in line and "no more trials" in line
-        for line in notes.warnings
-    )
-    assert not outcome.left
-    assert not outcome.broken
-    assert launcher.slots() == ["cpu:1"]
-
-
-def test_a_trial_that_its_job_refuses_is_given_up_with_the_last_line_of_its_log(
-    tmp_path: Path,
-) -> None:
-    outcome, notes = drive(tmp_path, "a=exit2", "b=ok")
-    assert ("a", "refused") in notes.ends
-    assert outcome.counts == {"ok": 1, "refused": 1}
-
-
 def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backlog_module, "ANCHORS_EVERY_S", 1.5)  # less than a slow trial takes
-    store, notes = Store(tmp_path), Notes()
-    tasks = tasks_of(tmp_path, ["a=slow", "b=slow", "c=ok", "d=ok", "e=ok", "f=ok"])
-    assign_records(tasks, load_runs(store), software={}, retry=())
     anchors = [task(f"anchor{number}", "ok", tmp_path) for number in range(2)]
-    launcher = LocalLauncher(quick_launch(2))
-    outcome = Driver(
-        launcher,
-        store,
-        notes,
-        extra=(),
-        logs=tmp_path / "logs",
-        backlog=Backlog([[one] for one in anchors]),
-    ).run(tasks)
+    trials = ("a=slow", "b=slow", "c=ok", "d=ok", "e=ok", "f=ok")
+    outcome, notes = drive(tmp_path, *trials, backlog=Backlog([[one] for one in anchors]))
     assert outcome.counts == {"ok": 6}
     for slot in ("cpu:0", "cpu:1"):
         order = [
@@ -234,22 +119,6 @@ def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_d
     )
 
 
-def test_the_drivers_time_estimate_is_a_range_around_the_time_of_a_replicate(
-    tmp_path: Path,
-) -> None:
-    launcher, backlog = LocalLauncher(quick_launch(2)), Backlog()
-    judge = judge_of(launcher, backlog)
-    progress = Progress(Notes(), launcher, backlog, judge, {"m": 10.0})
-    assert progress.left_s({}) == (0.0, 0.0)
-    backlog.extend([replace_wanted(queued, 2) for queued in tasks_of(tmp_path, ["a=ok", "b=ok"])])
-    assert progress.left_s({}) == pytest.approx((18.0, 22.0))
-
-
-def replace_wanted(queued: Task, wanted: int) -> Task:
-    queued.wanted = wanted
-    return queued
-
-
 def wait_for_claims(results: Path, names: str) -> None:
     """Wait until trials of these names are measured."""
     deadline = time.monotonic() + 120
@@ -259,7 +128,15 @@ def wait_for_claims(results: Path, names: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU]
+    "number",
+    [
+        signal.SIGINT,
+        signal.SIGTERM,
+        *(
+            pytest.param(number, marks=pytest.mark.exhaustive)
+            for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU)
+        ),
+    ],
 )
 def test_a_signal_saves_the_running_trials_and_the_rest_is_measured_on_resume(
     number: signal.Signals, tmp_path: Path
@@ -348,12 +225,8 @@ class Holding(LocalLauncher):
 def test_a_signal_during_a_lock_stops_the_sweep_too(
     tmp_path: Path,
 ) -> None:
-    store, notes = Store(tmp_path), Notes()
-    tasks = tasks_of(tmp_path, [f"t{number}=ok" for number in range(50)])
-    assign_records(tasks, load_runs(store), software={}, retry=())
-    outcome = Driver(Holding(quick_launch(2)), store, notes, extra=(), logs=tmp_path / "logs").run(
-        tasks
-    )
+    trials = [f"t{number}=ok" for number in range(50)]
+    outcome, _ = drive(tmp_path, *trials, launcher=Holding(quick_launch(2)))
     assert outcome.signal_number == signal.SIGTERM
     assert outcome.left
 
@@ -380,10 +253,10 @@ def test_a_full_disk_pauses_the_sweep_rather_than_fail_it(
 
 
 def test_several_drivers_share_a_sweep_and_measure_nothing_twice(tmp_path: Path) -> None:
-    count = 16
+    count = 8
     log = tmp_path / "ack"
     results = tmp_path / "r"
-    sweeps = [start(results, slots=1, IDS=str(count), ACK=str(log)) for _ in range(4)]
+    sweeps = [start(results, slots=1, IDS=str(count), ACK=str(log)) for _ in range(3)]
     for sweep in sweeps:
         output, _ = sweep.communicate(timeout=300)
         assert sweep.returncode == 0, output

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import driving
 import pytest
 from driving import Notes, counted, judge_of
 from factories import make_contaminated
@@ -20,17 +22,15 @@ from quick_sweep import quick_launch, tasks_of
 from quick_trial import record
 
 from xla_sweeps.errors import StoreError
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.store.claim import claimed
-from xla_sweeps.store.rows import load_runs
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps import outcomes
-from xla_sweeps.sweeps.driver import Driver
 from xla_sweeps.sweeps.launchers import Launcher
 from xla_sweeps.sweeps.launchers.job import End, Ended, Job
 from xla_sweeps.sweeps.launchers.local import LocalLauncher
 from xla_sweeps.sweeps.outcomes import Outcome
-from xla_sweeps.sweeps.plan import assign_records
 
 
 class Cluster(Launcher):
@@ -79,20 +79,76 @@ class Cluster(Launcher):
 
 
 def drive(
-    cluster: Cluster, store: Store, *arguments: str, notes: Notes | None = None
+    cluster: Cluster,
+    store: Store,
+    *arguments: str,
+    notes: Notes | None = None,
+    retry: Sequence[Status] = (),
 ) -> tuple[Outcome, Notes]:
-    notes = notes or Notes()
     tasks = tasks_of(store.results_dir, list(arguments))
-    for task in tasks:
-        task.request_id, task.trial_ids = "", ()
-    assign_records(tasks, load_runs(store), software={}, retry=())
-    return Driver(cluster, store, notes, extra=(), logs=store.results_dir / "logs").run(
-        tasks
-    ), notes
+    options: dict[str, Any] = {"launcher": cluster, "store": store, "notes": notes}
+    return driving.drive(store.results_dir, tasks=tasks, retry=retry, **options)
 
 
-def measured(trial: str, count: int = 1, slot: str = "n0") -> Ended:
-    return Ended(how=End.FINISHED, slot=slot, records=(record(trial, "ok", {}).to_json(),) * count)
+def measured(trial: str, count: int = 1, slot: str = "n0", status: str = "ok") -> Ended:
+    return Ended(
+        how=End.FINISHED, slot=slot, records=(record(trial, status, {}).to_json(),) * count
+    )
+
+
+def in_turn(**statuses: str) -> Cluster:
+    """A cluster whose trials have these statuses, joined by `+`, one after the other."""
+
+    def answer(trial: str, attempt: int) -> Ended:
+        words = statuses[trial].split("+")
+        return measured(trial, status=words[min(attempt, len(words)) - 1])
+
+    return Cluster(answer, slots=1)
+
+
+@pytest.mark.parametrize(
+    ("how", "tried"),
+    [
+        ("ok", {"ok": 1}),
+        ("unsupported_op", {"unsupported_op": 1}),
+        ("wrong_result", {"wrong_result": 1}),
+        ("build_error", {"build_error": 1}),
+        ("oom_gpu", {"oom_gpu": 1}),
+        ("compile_error", {"compile_error": 2}),
+        ("crashed", {"crashed": 2}),
+        ("timeout", {"timeout": 2}),
+        ("oom_host", {"oom_host": 2}),
+        ("contaminated", {"contaminated": 2}),
+        ("crashed+ok", {"crashed": 1, "ok": 1}),
+        ("contaminated+ok", {"contaminated": 1, "ok": 1}),
+        ("infra+infra+ok", {"infra": 2, "ok": 1}),
+    ],
+)
+def test_each_status_is_retried_as_often_as_the_policy_allows(
+    how: str, tried: dict[str, int], tmp_path: Path
+) -> None:
+    outcome, _ = drive(in_turn(a=how), Store(tmp_path), "a=ok")
+    assert counted(tmp_path) == {"a": tried}
+    assert not outcome.left
+
+
+def test_replicates_are_spread_over_the_sweep_rather_than_back_to_back(tmp_path: Path) -> None:
+    _, notes = drive(in_turn(a="ok", b="ok"), Store(tmp_path), "a=ok*3", "b=ok*3")
+    assert [name for name, _ in notes.ends] == ["a", "b", "a", "b", "a", "b"]
+
+
+def test_the_same_sweep_again_only_retries_inconclusive_trials_unless_told_otherwise(
+    tmp_path: Path,
+) -> None:
+    statuses = {"a": "ok", "b": "contaminated", "c": "build_error"}
+    again = []
+    for retry in ((), (), [Status.BUILD_ERROR]):
+        outcome, notes = drive(
+            in_turn(**statuses), Store(tmp_path), *(f"{trial}=ok" for trial in "abc"), retry=retry
+        )
+        assert outcome.counts == {"ok": 1, "contaminated": 1, "build_error": 1}
+        again.append([name for name, _ in notes.ends])
+    assert again == [["a", "b", "c", "b"], ["b", "b"], ["b", "c", "b"]]
 
 
 def test_a_model_that_changes_while_a_sweep_runs_is_measured_again(tmp_path: Path) -> None:
@@ -312,10 +368,9 @@ def test_the_remaining_time_counts_concurrent_jobs_and_not_nodes(
                 for trial in "bcd":
                     cluster.jobs[trial].set_result(measured(trial))
 
-    cluster, store, notes = Cluster(lambda trial, attempt: None), Store(tmp_path), Watching()
-    tasks = tasks_of(tmp_path, [f"{trial}=ok" for trial in "abcd"])
-    assign_records(tasks, load_runs(store), software={}, retry=())
-    Driver(cluster, store, notes, extra=(), logs=tmp_path / "logs", costs={"m": 10.0}).run(tasks)
+    cluster, notes = Cluster(lambda trial, attempt: None), Watching()
+    trials = [f"{trial}=ok" for trial in "abcd"]
+    driving.drive(tmp_path, *trials, launcher=cluster, notes=notes, costs={"m": 10.0})
     assert notes.left == pytest.approx((27 / 4, 33 / 4)), (
         "three of 10 s each, four at a time, though on two nodes"
     )

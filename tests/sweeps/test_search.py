@@ -34,12 +34,7 @@ def test_a_grid_is_every_combination_in_the_order_of_the_file() -> None:
         for model in ("resnet50", "vgg16")
         for size in (1, 2, 3)
     ]
-
-
-def test_run_cap_ends_a_grid_early() -> None:
-    sweep = parse_sweep({**GRID, "run_cap": 4}, where="s.yaml")
-    assert sweep.trials == 4
-    assert len(list(expand(sweep))) == 4
+    assert len(list(expand(parse_sweep({**GRID, "run_cap": 4}, where="s.yaml")))) == 4
 
 
 @given(st.integers(1, 30), st.integers(0, 5))

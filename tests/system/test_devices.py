@@ -76,34 +76,22 @@ def test_without_a_gpu_auto_is_the_cpu_and_gpu_is_refused(monkeypatch: pytest.Mo
         (V100, Precision.MIXED_BFLOAT16, False, "use mixed_float16 or float32"),
         (V100, Precision.FLOAT32, True, "use tf32=false"),
         (CPU, Precision.FLOAT32, True, "use tf32=false"),
+        (CPU, Precision.FLOAT32, False, None),
+        (CPU, Precision.MIXED_BFLOAT16, False, None),
+        (V100, Precision.MIXED_FLOAT16, False, None),
+        (A100, Precision.MIXED_BFLOAT16, True, None),
     ],
 )
 def test_a_precision_that_the_device_lacks_is_refused_with_what_to_use(
-    device: Device, precision: Precision, tf32: bool, instead: str
+    device: Device, precision: Precision, tf32: bool, instead: str | None
 ) -> None:
+    if instead is None:
+        check_precision(device, precision, tf32=tf32)
+        return
     with pytest.raises(DeviceError) as caught:
         check_precision(device, precision, tf32=tf32)
     assert device.name in str(caught.value)
     assert instead in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("device", "precision", "tf32"),
-    [
-        (CPU, Precision.FLOAT32, False),
-        (CPU, Precision.MIXED_BFLOAT16, False),
-        (V100, Precision.MIXED_FLOAT16, False),
-        (A100, Precision.MIXED_BFLOAT16, True),
-    ],
-)
-def test_a_precision_that_the_device_has_passes(
-    device: Device, precision: Precision, tf32: bool
-) -> None:
-    check_precision(device, precision, tf32=tf32)
-
-
-def test_the_default_memory_limit_leaves_a_tenth_of_the_machine() -> None:
-    assert devices.memory_limit_default() == round(0.9 * devices.memory_bytes())
 
 
 GPUS = [
@@ -143,22 +131,15 @@ def test_numbers_of_different_gpus_are_refused_where_cuda_orders_them_by_speed()
     assert visible(GPUS, {"CUDA_VISIBLE_DEVICES": "GPU-b"}) == GPUS[1:]
     twins = [GPUS[0], replace(GPUS[1], name=GPUS[0].name)]
     assert visible(twins, {"CUDA_VISIBLE_DEVICES": "1"}) == twins[1:]
-
-
-def test_cuda_numbers_gpus_by_their_address() -> None:
-    environ = {"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    assert visible(GPUS[::-1], environ) == GPUS[:1]
+    by_address = {"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    assert visible(GPUS[::-1], by_address) == GPUS[:1]
 
 
 def test_a_gpu_is_described_by_its_driver() -> None:
     with FakeNvml(FakeGpu()).installed():
         gpu = devices.devices()[0]
-    assert (gpu.label, gpu.name, gpu.uuid, gpu.pci) == (
-        "gpu:0",
-        "NVIDIA A100-SXM4-80GB",
-        "GPU-a",
-        "0000:17:00.0",
-    )
+    names = (gpu.label, gpu.name, gpu.uuid, gpu.pci)
+    assert names == ("gpu:0", "NVIDIA A100-SXM4-80GB", "GPU-a", "0000:17:00.0")
     assert (gpu.capability, gpu.memory_bytes) == ((8, 0), 80 * 2**30)
     assert gpu.settings == GpuSettings(
         power_limit_w=400,
@@ -285,28 +266,19 @@ def test_a_gpu_whose_node_is_unknown_shares_no_core_either(tmp_path: Path) -> No
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core cannot be split")
 def test_a_gpu_whose_neighbours_others_use_has_cores_of_its_own() -> None:
-    with FakeNvml(FakeGpu(), FakeGpu(uuid="GPU-b", bus=0x65)).installed():
-        first, second = (
-            devices.cores_of_one({"CUDA_VISIBLE_DEVICES": number}) for number in ("0", "1")
-        )
-        assert first
-        assert not set(first) & set(second)
-        assert devices.cores_of_one({"CUDA_VISIBLE_DEVICES": "0,1"}) == ()
-    with FakeNvml(FakeGpu()).installed():
-        assert devices.cores_of_one({"CUDA_VISIBLE_DEVICES": "0"}) == ()
+    def cores(mask: str) -> tuple[int, ...]:
+        return devices.cores_of_one({"CUDA_VISIBLE_DEVICES": mask})
 
-
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core cannot be split")
-def test_a_gpu_that_cannot_be_used_keeps_its_number_where_cores_are_split() -> None:
     gpus = FakeGpu(divided=True), FakeGpu(uuid="GPU-b", bus=0x65), FakeGpu(uuid="GPU-c", bus=0x66)
     with FakeNvml(*gpus).installed():
-        none, first, second = (
-            devices.cores_of_one({"CUDA_VISIBLE_DEVICES": number}) for number in ("0", "1", "2")
-        )
-    assert none == ()
-    assert first
-    assert second
-    assert not set(first) & set(second)
+        first, second = cores("1"), cores("2")
+        assert first
+        assert second
+        assert not set(first) & set(second)
+        assert cores("1,2") == ()
+        assert cores("0") == (), "it cannot be used, and keeps its number"
+    with FakeNvml(FakeGpu()).installed():
+        assert cores("0") == ()
 
 
 @pytest.mark.parametrize(

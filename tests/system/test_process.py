@@ -29,15 +29,12 @@ def test_an_assignment_travels_in_one_variable_of_the_environment() -> None:
     assert Assignment.of(given.environment()) == given
 
 
-def test_a_command_that_a_person_starts_has_an_empty_assignment() -> None:
-    assert Assignment.of({}) == Assignment()
-    assert Assignment().known_records is None
-
-
 def test_an_assignment_is_taken_by_one_process_only() -> None:
     environ = Assignment(parent=7).environment()
     assert Assignment.take(environ).parent == 7
     assert environ == {}
+    assert Assignment.take(environ) == Assignment(), "as for a person"
+    assert Assignment().known_records is None
 
 
 def test_a_second_sigterm_changes_nothing_and_a_second_interrupt_kills() -> None:
@@ -76,6 +73,7 @@ def test_a_tree_ends_with_the_members_that_left_the_group() -> None:
     while any(map(alive, members)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(alive, members))
+    assert descendants(process.pid) == []
 
 
 def alive(pid: int) -> bool:
@@ -104,12 +102,6 @@ def test_what_was_left_behind_is_killed_but_not_what_others_left_in_a_container(
     if first:
         os.kill(foreign, signal.SIGKILL)
         os.waitpid(foreign, 0)
-
-
-def test_a_process_that_is_gone_has_no_descendants() -> None:
-    process = subprocess.Popen(["true"])
-    process.wait()
-    assert descendants(process.pid) == []
 
 
 def test_a_command_learns_how_its_children_end_where_its_caller_ignores_that() -> None:

@@ -17,20 +17,16 @@ FOREIGN = (Exception, SystemExit)
 
 @contextlib.contextmanager
 def refusing(what: str, hint: str = "") -> Iterator[None]:
-    """Turn what is raised in a `with` block into an error of ours, which names the reason.
-
-    Raises:
-        ConfigError: one line: what cannot be done, why, and what to do instead.
-    """
+    """Turn what is raised in a `with` block into a `ConfigError` that names the reason."""
     try:
         yield
     except XlaSweepsError:
         raise
     except FOREIGN as error:
-        raise ConfigError(f"{what} ({reason_of(error)}){hint and f'; {hint}'}") from error
+        raise ConfigError(f"{what} ({_reason_of(error)}){hint and f'; {hint}'}") from error
 
 
-def reason_of(error: BaseException) -> str:
+def _reason_of(error: BaseException) -> str:
     """The kind of an error and the first line of its text, where it has one."""
     try:
         lines = str(error).strip().splitlines()
@@ -41,21 +37,13 @@ def reason_of(error: BaseException) -> str:
 
 
 def folder_given(name: str, given: object) -> Path:
-    """A folder that an argument names, there or not.
-
-    Raises:
-        ConfigError: it is no path, or names something else.
-    """
+    """A folder that an argument names, there or not; an error where it names something else."""
     with refusing(f"{name}: not a path"):
         return folder_of(_path(name, given))
 
 
 def file_word(name: str, given: object) -> str:
-    """A path as a word of a command, which reads one that begins with `-` as an option.
-
-    Raises:
-        ConfigError: it is no path.
-    """
+    """A path as a word of a command, which reads one that begins with `-` as an option."""
     with refusing(f"{name}: not a path"):
         word = _path(name, given)
     return f"./{word}" if word.startswith("-") else word

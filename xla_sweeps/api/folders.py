@@ -18,11 +18,7 @@ from xla_sweeps.system import files
 
 @contextlib.contextmanager
 def new_folder(results_dir: Path) -> Iterator[Path]:
-    """A folder below `models` that is removed at the end, unless it was renamed.
-
-    Raises:
-        ConfigError: it cannot be written.
-    """
+    """A folder below `models` that is removed at the end, unless it was renamed."""
     made = None
     try:
         models = files.folder_in(results_dir.expanduser(), "models")
@@ -66,13 +62,11 @@ def keep(made: Path, digest: str) -> Path:
 
 def _hashes(folder: Path, names: Sequence[str]) -> Mapping[str, str]:
     """Hashes of files in a folder; none where it is a link, or one of them cannot be read."""
+    hashes = {}
     with contextlib.suppress(OSError):
-        if stat.S_ISDIR(folder.lstat().st_mode):
-            paths = {name: folder / name for name in names}
-            return {
-                name: hashlib.sha256(
-                    files.read_regular(path, limit=path.lstat().st_size)
-                ).hexdigest()
-                for name, path in paths.items()
-            }
+        for name in names if stat.S_ISDIR(folder.lstat().st_mode) else ():
+            path = folder / name
+            content = files.read_regular(path, limit=path.lstat().st_size)
+            hashes[name] = hashlib.sha256(content).hexdigest()
+        return hashes
     return {}

@@ -1,4 +1,4 @@
-"""`measure`, `results`, `compare`, `sweep` and `explain`, each by the command line."""
+"""`measure`, `sweep` and `explain`, by the command line, and `results` and `compare`."""
 
 from __future__ import annotations
 
@@ -146,10 +146,12 @@ def compare(a: str | Path, b: str | Path, *, where: str | None = None) -> Table:
     Raises:
         XlaSweepsError: a folder has no records, or none match.
     """
-    chosen = [f"--where={_filter(where)}"] if where is not None else []
-    sides = [file_word(name, folder_given(name, side)) for name, side in (("a", a), ("b", b))]
-    document = supervisor.document(["compare", *sides, "--format", "json", *chosen])
-    return of_rows(document["rows"], document["notes"])
+    from xla_sweeps.analysis.changes import as_section
+    from xla_sweeps.cli.compare import between
+
+    chosen = _filter(where) if where is not None else None
+    difference = between(folder_given("a", a), folder_given("b", b), where=chosen)
+    return of_rows(as_section(difference)["rows"], difference.notes)
 
 
 def sweep(
@@ -220,11 +222,7 @@ def explain(model: Any, inputs: Any = None, **options: Any) -> Explained:
 
 
 def _given(options: Mapping[str, Any], **named: Any) -> dict[str, Any]:
-    """Options by name, flat.
-
-    Raises:
-        ConfigError: a name is unknown, or is not an option here.
-    """
+    """Options by name, flat; an error where one is unknown, or is not an option here."""
     for name in options:
         if name in _OWN:
             raise ConfigError(f"{name}: {_OWN[name]}")

@@ -12,11 +12,7 @@ _CONTEXT = "tensorflow.python.eager.context"
 def require_free_gpus(device: object) -> None:
     """Refuse to measure on a GPU that this process holds; TensorFlow cannot give it back.
 
-    Args:
-        device: the option; without it a GPU is taken if there is one.
-
-    Raises:
-        DeviceError: it says what to do.
+    Without a `device` a GPU is taken if there is one. The `DeviceError` says what to do.
     """
     held = gpus_held()
     if not held or str(device).startswith("cpu"):

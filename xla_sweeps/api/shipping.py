@@ -104,11 +104,12 @@ class _Array:
         else:  # another batch of the same data asks for the same trial
             most = min(LARGEST, float(np.finfo(self.values.dtype).max))
             low, high = -_rounded_up(-low, most), _rounded_up(high, most)
+        high = high if high > low else low + 1
         spec: dict[str, Any] = {
             "shape": list(self.values.shape[1:]),
             "dtype": str(self.values.dtype),
         }
-        spec |= {"low": low, "high": high if high > low else low + 1}
+        spec |= {"low": low, "high": high}
         return spec | ({"name": self.name} if self.name else {})
 
 

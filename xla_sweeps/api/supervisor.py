@@ -81,11 +81,7 @@ def run(
 
 
 def document(words: Sequence[str]) -> Any:
-    """The JSON that a command writes.
-
-    Raises:
-        XlaSweepsError: the request cannot be carried out, or there is none.
-    """
+    """The JSON that a command writes; an error where it cannot be carried out, or writes none."""
     code, text = run(words)
     try:
         return json.loads(text)

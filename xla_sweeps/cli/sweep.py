@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import itertools
 import os
 import random
 import shlex
@@ -18,7 +17,7 @@ import msgspec
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli.agents import agents_command
-from xla_sweeps.cli.sweep_options import Options, options_of
+from xla_sweeps.cli.sweep_options import DEVICE, Options, options_of
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import written
 from xla_sweeps.config.compose import override_values
@@ -109,15 +108,11 @@ class Request:
 
 
 def sweep_command(arguments: Sequence[str]) -> int:
-    """Run or resume a sweep definition; returns the exit code.
-
-    Raises:
-        XlaSweepsError: the definition or the request is wrong; nothing was started.
-    """
+    """Run or resume a sweep definition; returns the exit code."""
     if list(arguments) == ["--list"]:
         return _list()
     options = options_of(arguments)
-    if not (options.kind.place or options.dry_run):
+    if not (options.kind.driven or options.dry_run):
         return _launch_agents(options)
     slots = slots_of(options) if options.kind.on_devices else None
     again = ("xla-sweeps", "sweep", *arguments)
@@ -135,32 +130,29 @@ def _list() -> int:
 
 def measure(request: Request, plan: Plan) -> int:
     """Measure what is missing of a plan, or show it; returns the exit code."""
-    sweep, options = request.sweep, request.options
+    sweep, options, results_dir = request.sweep, request.options, request.store.results_dir
     if options.dry_run:
         _show_plan(request, plan)
         return 0
-    if off := without_leases():
-        warn(off)
+    warn(*filter(None, [without_leases()]))
     request.store.check_writable()
-    folder_below(request.store.results_dir, "logs", "sweeps")
+    folder_below(results_dir, "logs", "sweeps")
     source = _source(request)
     if source is None:  # a search does not know its trials beforehand
-        keep(request.store.results_dir, sweep.name, (task.request_id for task in plan.tasks))
+        keep(results_dir, sweep.name, (task.request_id for task in plan.tasks))
     ui = str(request.composer.base()["ui"])
-    told = JsonSweep() if ui == "json" else None
-    launcher_request = LauncherRequest(
-        options=options.launching,
-        results_dir=request.store.results_dir,
-        slots=request.slots or (),
-        warn=warn,
+    json_ui = JsonSweep() if ui == "json" else None
+    slots = request.slots or ()
+    launching = LauncherRequest(
+        options=options.launching, results_dir=results_dir, slots=slots, warn=warn
     )
     with (
-        contextlib.closing(options.kind.launcher(launcher_request)) as launcher,
-        told or SweepProgress(sweep.name, launcher.slots(), ui=ui) as board,
+        contextlib.closing(options.kind(launching)) as launcher,
+        json_ui or SweepProgress(sweep.name, launcher.slots(), ui=ui) as board,
     ):
         outcome = _driver(request, plan, launcher, board, source).run(plan.tasks)
     tasks = [*plan.tasks, *(source.tasks if source else ())]
-    return _conclude(request, tasks, outcome, told=told)
+    return _conclude(request, tasks, outcome, json_ui=json_ui)
 
 
 def _loaded(options: Options) -> Sweep:
@@ -176,11 +168,7 @@ def _loaded(options: Options) -> Sweep:
 
 
 def plan_of(request: Request, *, self_checks: bool = True) -> Plan:
-    """Compose the trials and match them with the records.
-
-    Args:
-        request: of the sweep.
-        self_checks: whether to add A/A twins and duplicates.
+    """Compose the trials and match them with the records; `self_checks` are twins and duplicates.
 
     Raises:
         XlaSweepsError: the definition or the request is wrong.
@@ -191,19 +179,18 @@ def plan_of(request: Request, *, self_checks: bool = True) -> Plan:
         check_parameters(sweep, options.file)
     runs = load_runs(store)
     warn(*runs.problems)
-    asked = sum(sweep.trials for sweep in sweeps if sweep.method != "bayes")
-    trials = itertools.chain.from_iterable(
-        search.expand(sweep, seed=options.seed) for sweep in sweeps if asked
-    )
+    known = [sweep for sweep in sweeps if sweep.method != "bayes"]
+    trials = (values for sweep in known for values in search.expand(sweep, seed=options.seed))
     lines, where = request.sweep.lines, str(options.file)
-    composed = compose_all(composer, trials, lines=lines, where=where)
-    tasks = with_aa(composed, composer.of_words) if self_checks else composed
+    tasks = composed = compose_all(composer, trials, lines=lines, where=where)
     if self_checks:
+        tasks = with_aa(composed, composer.of_words)
         add_duplicates(tasks)
     assign_records(tasks, runs, software=composer.software, retry=options.retry)
     if options.rerun is not None:
         want_again(tasks, runs, store.results_dir, *options.rerun, warn=warn)
-    return Plan(tasks=tasks, repeated=asked - len(composed), costs=costs_of(runs))
+    repeated = sum(sweep.trials for sweep in known) - len(composed)
+    return Plan(tasks=tasks, repeated=repeated, costs=costs_of(runs))
 
 
 def _show_plan(request: Request, plan: Plan) -> None:
@@ -238,15 +225,10 @@ def _show_plan(request: Request, plan: Plan) -> None:
 
 def _source(request: Request) -> Search | None:
     """The search that proposes the trials; None for a grid or a random sweep."""
-    if request.sweep.method != "bayes":
+    sweep, seed = request.sweep, request.options.seed
+    if sweep.method != "bayes":
         return None
-    return Search(
-        request.sweep,
-        request.composer,
-        request.store,
-        seed=request.options.seed,
-        measured=metrics_of,
-    )
+    return Search(sweep, request.composer, request.store, seed=seed, measured=metrics_of)
 
 
 def metrics_of(records: Sequence[Record]) -> dict[str, Any]:
@@ -266,7 +248,7 @@ def _driver(
     stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
     logs = store.results_dir / "logs" / "sweeps" / f"{file_name(name)}-{stamp}-{os.getpid()}"
     extra = ["ui=plain"]
-    if not any(word.startswith("tracker.group=") for word in request.options.overrides):
+    if "tracker.group" not in map(key_of, request.options.overrides):
         extra.append(f"tracker.group={override_value(name)}")
     anchors: list[list[Task]] = []
     if any(task.wanted for task in plan.tasks):
@@ -291,12 +273,7 @@ def _driver(
         board,
         extra=extra,
         logs=logs,
-        backlog=Backlog(
-            anchors,
-            source,
-            repeats=max(repeats, default=1),
-            late_anchors=quick,
-        ),
+        backlog=Backlog(anchors, source, repeats=max(repeats, default=1), late_anchors=quick),
         costs=plan.costs,
         record_death=died if request.slots else None,
         rematch=lambda task: assign_records(
@@ -306,7 +283,7 @@ def _driver(
 
 
 def _conclude(
-    request: Request, tasks: Sequence[Task], outcome: Outcome, *, told: JsonSweep | None
+    request: Request, tasks: Sequence[Task], outcome: Outcome, *, json_ui: JsonSweep | None
 ) -> int:
     """Show the results; the exit code says whether anything is left."""
     results_dir = request.store.results_dir
@@ -325,10 +302,10 @@ def _conclude(
         kept=request.options.accept_contaminated,
     )
     code = _code_of(outcome, request.options)
-    if told is None:
+    if json_ui is None:
         show()
     else:
-        told.end(
+        json_ui.end(
             exit_code=code,
             show=show,
             trials=list(dict.fromkeys(row.trial.trial_id for row in rows)),
@@ -347,11 +324,7 @@ def _code_of(outcome: Outcome, options: Options) -> int:
 
 
 def _launch_agents(options: Options) -> int:
-    """Create the sweep on the W&B server, then run agents for it on this machine.
-
-    Raises:
-        XlaSweepsError: the definition is wrong, there is no key, or the server refused.
-    """
+    """Create the sweep on the W&B server, then run agents for it on this machine."""
     sweep = load_sweep(options.file)
     wandb_agents.command_of(options.file)
     require_login()
@@ -372,28 +345,25 @@ def _trial_overrides(options: Options) -> tuple[str, ...]:
     Raises:
         ConfigError: one would have no effect.
     """
-    device = next((word for word in options.overrides if word.startswith("device=")), None)
-    if device and not options.kind.on_devices:
-        raise ConfigError(f"{device} with --launcher {options.launcher}: {DEVICE_RULE}")
+    if options.device and not options.kind.on_devices:
+        launcher = f"device={options.device} with --launcher {options.launcher}"
+        raise ConfigError(f"{launcher}: {DEVICE_RULE}")
     for word in options.overrides:
         if key_of(word).startswith(_OF_MULTIRUN):
             raise ConfigError(
                 f"{word}: only -m reads it; remove it (a sweep takes hydra.run.dir=DIR and "
                 "--launcher)"
             )
-    return tuple(word for word in options.overrides if not word.startswith("device="))
+    return tuple(word for word in options.overrides if not word.startswith(DEVICE))
 
 
 def slots_of(options: Options) -> list[Slot]:
     """The devices of this machine that run trials."""
-    device = next(
-        (word.partition("=")[2] for word in options.overrides if word.startswith("device=")), None
-    )
+    device = options.device
     if device and options.devices:
         raise ConfigError(f"device={device} and --devices={options.devices}: give one of the two")
-    if device == "gpu":
-        device = "gpu:0"
-    asked = options.devices or (None if device in (None, "auto") else device)
+    named = {"auto": None, "gpu": "gpu:0"}.get(device or "auto", device)
+    asked = options.devices or named
     slots = slots_for(asked)
     for problem in () if asked else gpu_problems():
         warn(f"{problem}; not used")

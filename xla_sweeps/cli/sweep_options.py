@@ -14,7 +14,9 @@ from xla_sweeps.config.combinations import MAX_TRIALS
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.sweeps.launchers import LAUNCHERS, LauncherKind, key_and_value
+from xla_sweeps.sweeps.launchers import Launcher, key_and_value, launchers
+
+DEVICE = "device="
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +27,7 @@ class Options:
         file: the definition.
         overrides: `key=value` for every trial; they win over the definition.
         config_dir: a further folder of configuration files for every trial.
-        launcher: a name in `LAUNCHERS`.
-        launching: the options of this launcher that were given, by name.
+        launching: the launcher's own options that were given, by name.
         retry: statuses whose records do not count.
         rerun: a column of `results` and the value whose trials get one more replicate.
         accept_contaminated: whether contaminated replicates count as measured.
@@ -45,9 +46,15 @@ class Options:
     accept_contaminated: bool = False
 
     @property
-    def kind(self) -> LauncherKind:
-        """The launcher's declaration."""
-        return LAUNCHERS[self.launcher]
+    def kind(self) -> type[Launcher]:
+        """The launcher's class."""
+        return launchers()[self.launcher]
+
+    @property
+    def device(self) -> str | None:
+        """The device among the overrides."""
+        given = (word for word in self.overrides if word.startswith(DEVICE))
+        return next((word.removeprefix(DEVICE) for word in given), None)
 
     @property
     def devices(self) -> str | None:
@@ -61,11 +68,7 @@ class Options:
 
 
 def options_of(arguments: Sequence[str]) -> Options:
-    """The options that these arguments of `sweep` give.
-
-    Raises:
-        ConfigError: an argument is wrong.
-    """
+    """The options that these arguments of `sweep` give."""
     parser = command_parser(
         "sweep",
         "The definition is in W&B's format. Run it again to measure exactly what is missing.",
@@ -76,13 +79,13 @@ def options_of(arguments: Sequence[str]) -> Options:
     given = vars(parser.parse_intermixed_args(arguments))
     del given["list"]
     launching = {name: given.pop(name) for name in accepting if name in given}
-    driving = [name for name, kind in LAUNCHERS.items() if kind.place]
+    driving = [name for name, kind in launchers().items() if kind.driven]
     limited = {name: accepting[name] for name in launching}
     limited |= {"accept-contaminated": driving} if given["accept_contaminated"] else {}
-    for name, launchers in limited.items():
-        if given["launcher"] not in launchers:
+    for name, allowed in limited.items():
+        if given["launcher"] not in allowed:
             raise ConfigError(
-                f"--{name} is for --launcher {' or '.join(launchers)}, not for {given['launcher']}"
+                f"--{name} is for --launcher {' or '.join(allowed)}, not for {given['launcher']}"
             )
     return Options(**given, launching=launching)
 
@@ -133,11 +136,11 @@ def _add_again(parser: argparse.ArgumentParser) -> None:
 def _add_launching(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
     """Add the options of launchers; returns the names of the launchers that accept each."""
     parser.add_argument(
-        "--launcher", choices=LAUNCHERS, default="local", help="where trials run (default: local)"
+        "--launcher", choices=launchers(), default="local", help="where trials run (default: local)"
     )
     declared: dict[str, Mapping[str, Any]] = {}
     accepting: dict[str, list[str]] = {}
-    for launcher, kind in LAUNCHERS.items():
+    for launcher, kind in launchers().items():
         declared |= kind.options
         for name in kind.options:
             accepting.setdefault(name, []).append(launcher)
@@ -161,11 +164,7 @@ def _definition(given: str) -> Path:
 
 
 def _status(word: str) -> Status:
-    """The status of that name.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The status of that name."""
     names = [str(status) for status in Status]
     if word not in names:
         raise unknown_name("status", word, names, listed=len(names))

@@ -68,11 +68,9 @@ def take_turns_if_needed(
         return levels[0] if levels and ends == {End.FINISHED} else None
 
     alone, together = measure(slots[:1], "alone"), measure(slots, "together")
-    bound = math.log1p(TOLERANCE)
+    bound, names = math.log1p(TOLERANCE), ", ".join(slots)
     if alone is None or together is None:
-        warn(
-            f"could not measure whether {', '.join(slots)} interfere; they take turns at measuring"
-        )
+        warn(f"could not measure whether {names} interfere; they take turns at measuring")
     else:
         low, high = noise.change(alone, together)
         if -bound <= low and high <= bound:
@@ -80,7 +78,7 @@ def take_turns_if_needed(
         longer = math.exp(together.mean - alone.mean)
         how = "interfere" if max(low, -high) > bound else "may interfere"
         warn(
-            f"{', '.join(slots)} {how}: with all busy a call takes {longer:.2f} "
+            f"{names} {how}: with all busy a call takes {longer:.2f} "
             f"({math.exp(low):.2f}–{math.exp(high):.2f}) times as long; they build and compile in "
             "parallel and take turns at measuring (flag took_turns)"
         )

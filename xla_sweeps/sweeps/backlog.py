@@ -15,17 +15,13 @@ ANCHORS_EVERY_S = 1800.0
 
 
 class Backlog:
-    """The tasks that are not running.
+    """The tasks that are not running, those that a source proposes, and the anchors of each slot.
 
-    Args:
-        anchors: the anchor trials of each slot, so that all can be measured at once; or none.
-        repeats: replicates of an anchor each time: as many as trials have.
-        source: proposes further tasks.
-        late_anchors: only after the first half hour, so that a short sweep has none.
+    Anchors are measured as often as a trial is repeated; late ones after the first half hour, so
+    that a short sweep has none. They are owed, and close the sweep, if a trial was measured since.
 
     Attributes:
         tasks: all of the sweep, running and done ones too, without anchors.
-        anchors_owed: another trial was measured since the anchors: then they close the sweep.
     """
 
     def __init__(

@@ -54,8 +54,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     Attributes:
         words: its overrides, as a person would type them.
         key: equal for tasks that are the same trial.
-        trial_ids: the ids that it has on the slots of this machine; empty where it is measured
-            on a cluster.
+        trial_ids: those that it has on the slots of this machine; empty on a cluster.
         outcomes: of its records that count, oldest first; extended while the sweep runs.
         seen: trial and replicate number of each known record, whether it counts or not.
         builds: the newest `schema.record.Build` by trial id; only its records are in `outcomes`.
@@ -66,7 +65,6 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         duplicates: one in so many trials of one replicate is measured twice; 0 for none.
         twice: whether it is one of these.
         silent_s: seconds without a line of output after which its command has hung.
-        backends: the frameworks that run it.
     """
 
     words: tuple[str, ...]
@@ -103,11 +101,8 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
 class Composer:
     """Compose the trials of one sweep.
 
-    Args:
-        given: overrides of the command line; they win over the definition's.
-        slots: where trials may run here; None where that is not known (a cluster).
-        config_dir: a further folder of configuration files, which each trial gets too.
-        accepted: statuses of the replicates that count as measured.
+    Overrides of the command line win over the definition's. The slots are where trials may run
+    here; None on a cluster. Each trial gets the further folder of configuration files.
     """
 
     def __init__(
@@ -141,61 +136,51 @@ class Composer:
         return {backend.name: software_identity(self._facts, backend) for backend in backends()}
 
     def task(self, values: Mapping[str, Any]) -> Task:
-        """One trial, checked.
-
-        Raises:
-            XlaSweepsError: as `settings.settings_of`.
-        """
+        """One trial, checked; errors as of `settings_of`."""
         kept = {key: value for key, value in flattened(values).items() if key not in self._keys}
         return self.of_words((*overrides(kept), *self._given))
 
     def anchor(self, words: Sequence[str]) -> Task:
         """The anchor trial, with those overrides of the command line that change no measurement."""
         kept = [
-            word for word in self._given if word.startswith(("results_dir=", "tracker", "timeouts"))
+            word
+            for word in self._given
+            if word.startswith(("results_dir=", "tracker", "timeouts"))
+            and not word.startswith("tracker.tags")
         ]
-        return self.of_words(
-            [*(word for word in kept if not word.startswith("tracker.tags")), *words]
-        )
+        return self.of_words([*kept, *words])
 
     def settings(self, words: Sequence[str]) -> Settings:
-        """The settings of a trial's words on the first of the slots.
-
-        Raises:
-            XlaSweepsError: as `settings.settings_of`.
-        """
+        """The settings of a trial's words on the first of the slots; errors as of `settings_of`."""
         words = _overrides_of(words)
-        device = self._slots[0].device if self._slots else _ELSEWHERE.device
-        again = repeating(
-            words, config_dir=str(self._config_dir or ""), on_cpu=device.kind == "cpu"
-        )
-        document, explicit = self._document(words), keys_of(words)
-        return replace(
-            settings_of(document, explicit=explicit, environ=self._environ, device=device),
-            words=again,
-        )
+        slot = self._slots[0] if self._slots else _ELSEWHERE
+        on_cpu = slot.device.kind == "cpu"
+        again = repeating(words, config_dir=str(self._config_dir or ""), on_cpu=on_cpu)
+        (settings,) = self._on_slots(self._document(words), words, [slot])
+        return replace(settings, words=again)
 
-    def of_words(self, words: Sequence[str]) -> Task:
-        """One trial of overrides alone, checked.
-
-        Raises:
-            XlaSweepsError: as `settings.settings_of`.
-        """
-        words = _overrides_of(words)
-        document, explicit = self._document(words), keys_of(words)
-        check_accelerator_name(document["accelerator"])
-        accelerator = None if document["accelerator"] is None else str(document["accelerator"])
-        slots = self._matching(accelerator)
-        several = [
+    def _on_slots(
+        self, document: Mapping[str, Any], words: Sequence[str], slots: Sequence[Slot]
+    ) -> list[Settings]:
+        explicit = keys_of(words)
+        return [
             settings_of(document, explicit=explicit, environ=self._environ, device=slot.device)
             for slot in slots
         ]
-        settings = several[0]
-        ids = (
-            identify(one, self._facts, cores=slot.core_count)
-            for one, slot in zip(several, slots, strict=True)
-        )
-        trial_ids = () if self._slots is None else tuple(dict.fromkeys(ids))
+
+    def of_words(self, words: Sequence[str]) -> Task:
+        """One trial of overrides alone, checked; errors as of `settings_of`."""
+        words = _overrides_of(words)
+        document = self._document(words)
+        check_accelerator_name(document["accelerator"])
+        accelerator = None if document["accelerator"] is None else str(document["accelerator"])
+        slots = self._matching(accelerator)
+        several = self._on_slots(document, words, slots)
+        settings, ids = several[0], dict[str, None]()
+        for one, slot in zip(several, slots, strict=True):
+            if self._slots is not None:
+                ids[identify(one, self._facts, cores=slot.core_count)] = None
+        trial_ids = tuple(ids)
         trial, request = settings.trial, request_id(settings.trial)
         return Task(
             words=(*self._place, *(word for word in words if not word.startswith("ui="))),
@@ -277,14 +262,7 @@ def compose_all(
 ) -> list[Task]:
     """Compose the trials of a sweep, each once, so that all are checked before any runs.
 
-    Args:
-        composer: of the sweep.
-        trials: the values of each.
-        lines: line of each parameter in the definition.
-        where: the definition's file.
-
-    Raises:
-        ConfigError: with the file, and the line of the wrong parameter.
+    An error names the file, and the line of the wrong parameter.
     """
     tasks: dict[str, Task] = {}
     for values in trials:
@@ -300,14 +278,8 @@ def _location(
     error: XlaSweepsError, values: Mapping[str, Any], lines: Mapping[str, int], where: str
 ) -> str:
     """The file, and the line of the parameter that the error names."""
-    text = str(error)
-    named = [
-        key
-        for key in values
-        if f"{key}=" in text
-        or f"{key}." in text
-        or f"'{values[key]}'" in text
-        or f"'{key}'" in text
-    ]
-    line = next((lines[key] for key in named if key in lines), None)
-    return where if line is None else f"{where}:{line}"
+    for key, value in values.items():
+        named = (f"{key}=", f"{key}.", f"'{key}'", f"'{value}'")
+        if key in lines and any(name in str(error) for name in named):
+            return f"{where}:{lines[key]}"
+    return where

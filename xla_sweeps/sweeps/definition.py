@@ -25,31 +25,15 @@ CODE_KEYS = ("source", "optimizer", "search_space", "terminator")
 """Keys of a scheduler that name Python code."""
 
 KEYS = (
-    "method",
-    "name",
-    "description",
-    "metric",
-    "parameters",
-    "command",
-    "program",
-    "run_cap",
-    "project",
-    "entity",
+    *("method", "name", "description", "metric", "parameters", "command", "program", "run_cap"),
+    *("project", "entity"),
 )
 
 IGNORED = ("early_terminate", "controller", "imageuri", "resource", "job", "launch", "scheduler")
 """Keys of W&B that have no meaning here: they are ignored with a warning."""
 
 PARAMETER_KEYS = (
-    "value",
-    "values",
-    "probabilities",
-    "min",
-    "max",
-    "distribution",
-    "q",
-    "mu",
-    "sigma",
+    *("value", "values", "probabilities", "min", "max", "distribution", "q", "mu", "sigma"),
     "parameters",
 )
 
@@ -81,12 +65,9 @@ Locate = Callable[..., str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """The values that one key may have.
+    """The values that one key may have: listed ones, or numbers between bounds, both included.
 
-    Attributes:
-        values: of `constant` and `categorical`.
-        low, high: bounds, both included.
-        q: the step of a quantized distribution.
+    `q` is the step of a quantized distribution.
     """
 
     distribution: str
@@ -132,7 +113,7 @@ class Sweep:
 
     Attributes:
         parameters: the values of each flat key, in the order of the file.
-        run_cap: the most trials, or None; a search needs one.
+        run_cap: the most trials; a search needs one.
         warnings: a line for each key that was ignored.
         lines: the line of each parameter in the file, where it is known.
     """
@@ -161,12 +142,7 @@ class Sweep:
 def parse_sweep(
     document: Any, *, where: str, lines: Mapping[tuple[str, ...], int] | None = None
 ) -> Sweep:
-    """Check a definition.
-
-    Args:
-        document: the file's content as plain data.
-        where: its name, for errors.
-        lines: the line of each path of keys, for errors.
+    """Check the content of a file; its name and the lines of its keys are for errors.
 
     Raises:
         ConfigError: one line with file, line and fix.
@@ -191,15 +167,13 @@ def parse_sweep(
             "model: {values: [resnet50, vgg16]}" + (f" ({hint})" if hint else "")
         )
     run_cap = document.get("run_cap")
-    if run_cap is not None and (
-        isinstance(run_cap, bool) or not isinstance(run_cap, int) or run_cap < 1
-    ):
-        raise ConfigError(
-            f"{at('run_cap')}: run_cap={_short(run_cap)}: expected an integer above 0"
-        )
-    if method != "grid" and run_cap is None:
+    if run_cap is None and method != "grid":
         raise ConfigError(
             f"{at('method')}: method {document['method']} needs run_cap, the number of trials"
+        )
+    if run_cap is not None and not (type(run_cap) is int and run_cap > 0):
+        raise ConfigError(
+            f"{at('run_cap')}: run_cap={_short(run_cap)}: expected an integer above 0"
         )
     flat = {}
     for path, parameter in _flatten(parameters, (), at):
@@ -238,11 +212,13 @@ def _method(document: Mapping[str, Any], at: Locate) -> str:
     if "engine" not in given:
         raise ConfigError(f"{at('scheduler')}: method custom needs scheduler: {{engine: optuna}}")
     for key, value in given.items():
-        kind, name, allowed = "scheduler key", str(key), ("engine",)
-        if key == "engine":
-            kind, name, allowed = "engine", str(value), ENGINES
-        if name not in allowed:
-            raise ConfigError(f"{at('scheduler', str(key))}: {unknown_name(kind, name, allowed)}")
+        wrong = None
+        if key != "engine":
+            wrong = unknown_name("scheduler key", str(key), ("engine",))
+        elif value not in ENGINES:
+            wrong = unknown_name("engine", str(value), ENGINES)
+        if wrong:
+            raise ConfigError(f"{at('scheduler', str(key))}: {wrong}")
     return "bayes"
 
 
@@ -259,16 +235,14 @@ def _flatten(
     flat = []
     for key, value in parameters.items():
         inner = (*path, str(key))
+        location = f"{at(*_place(inner))}: parameters.{'.'.join(inner)}"
         if isinstance(value, Mapping) and "parameters" in value:
             nested = value["parameters"]
             if not isinstance(nested, Mapping) or not nested:
-                raise ConfigError(
-                    f"{at(*_place(inner))}: parameters.{'.'.join(inner)}.parameters: "
-                    "expected at least one"
-                )
+                raise ConfigError(f"{location}.parameters: expected at least one")
             flat += _flatten(nested, inner, at)
         else:
-            flat.append((inner, _parameter(value, inner, at)))
+            flat.append((inner, _parameter(value, location)))
     return flat
 
 
@@ -277,9 +251,8 @@ def _place(path: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for key in path for word in ("parameters", key))
 
 
-def _parameter(given: Any, path: tuple[str, ...], at: Locate) -> Parameter:
+def _parameter(given: Any, location: str) -> Parameter:
     """One parameter; as in W&B, values imply categorical and integer bounds int_uniform."""
-    location = f"{at(*_place(path))}: parameters.{'.'.join(path)}"
     if not isinstance(given, Mapping):
         raise ConfigError(f"{location}: expected value: X, values: [X, Y], or min: and max:")
     for key in given:
@@ -334,7 +307,7 @@ def _categorical(given: Mapping[str, Any], location: str) -> Parameter:
 
 
 def _numeric(distribution: str, given: Mapping[str, Any], location: str) -> Parameter:
-    numbers: dict[str, float] = {}
+    numbers: dict[str, Any] = {}
     for key, default in (("min", 0), ("max", 0), ("q", 1), ("mu", 0), ("sigma", 1)):
         value = given.get(key, default)
         if not _is_number(value) or abs(value) > LARGEST:
@@ -346,19 +319,13 @@ def _numeric(distribution: str, given: Mapping[str, Any], location: str) -> Para
         raise ConfigError(f"{location}: min={given['min']} is above max={given['max']}")
     if "log" in distribution and "min" in given and numbers["min"] <= 0:
         raise ConfigError(f"{location}: {distribution} needs min above 0")
-    if distribution == "int_uniform" and not all(
-        isinstance(numbers[key], int) for key in ("min", "max")
-    ):
+    whole = isinstance(numbers["min"], int) and isinstance(numbers["max"], int)
+    if distribution == "int_uniform" and not whole:
         raise ConfigError(f"{location}: int_uniform needs integers")
     if numbers["q"] < 1 / LARGEST or numbers["sigma"] < 0:
         raise ConfigError(f"{location}: q must be at least {1 / LARGEST:g}, and sigma at least 0")
     return Parameter(
-        distribution=distribution,
-        low=numbers["min"],
-        high=numbers["max"],
-        q=numbers["q"],
-        mu=numbers["mu"],
-        sigma=numbers["sigma"],
+        distribution=distribution, low=numbers.pop("min"), high=numbers.pop("max"), **numbers
     )
 
 
@@ -389,7 +356,7 @@ def load_sweep(path: Path) -> Sweep:
     """Read and check a definition; the file's size is checked before it is parsed.
 
     Raises:
-        ConfigError: with file and line.
+        ConfigError: one line with file, line and fix.
     """
     document, lines = read_values(read_yaml(path), where=str(path))
     return parse_sweep(document, where=str(path), lines=lines)

@@ -23,7 +23,14 @@ from xla_sweeps.sweeps.backlog import Backlog
 from xla_sweeps.sweeps.compose import Task
 from xla_sweeps.sweeps.launchers import Launcher, Screen
 from xla_sweeps.sweeps.launchers.job import Ended, Job
-from xla_sweeps.sweeps.outcomes import LOCKED_WAIT_S, Collector, Judge, Outcome, Run, settled
+from xla_sweeps.sweeps.outcomes import (
+    LOCKED_WAIT_S,
+    Collector,
+    Judge,
+    Outcome,
+    Run,
+    end_with_records,
+)
 from xla_sweeps.sweeps.progress import Progress
 from xla_sweeps.system.process import StopSignals
 
@@ -183,16 +190,13 @@ class Driver:
         for run in unsaved:
             self._collect(run)
         with contextlib.suppress(queue.Empty):
-            self._collect(self._run_of(self._ended.get(timeout=wait_s)))
             while True:
-                self._collect(self._run_of(self._ended.get_nowait()))
-
-    def _run_of(self, future: Future[Ended]) -> Run:
-        run = self._running.pop(future)
-        run.ended = future.result()
-        run.unsaved.extend(run.ended.records)
-        sys.audit("xla_sweeps.driver.ended")
-        return run
+                future = self._ended.get(timeout=wait_s)
+                run, wait_s = self._running.pop(future), 0.0
+                run.ended = future.result()
+                run.unsaved.extend(run.ended.records)
+                sys.audit("xla_sweeps.driver.ended")
+                self._collect(run)
 
     def _collect(self, run: Run) -> None:
         """Store the records of a run that ended, and act on how it ended."""
@@ -200,7 +204,7 @@ class Driver:
         if new is None:
             self._unsaved.append(run)
             return
-        run.ended = settled(run.ended, new, stopping=self._stopping)
+        run.ended = end_with_records(run.ended, new, stopping=self._stopping)
         if not self._stop.number:
             self._judge.watch(run.ended, new, now=time.monotonic())
         word = self._judge.judge(run.task, run.ended, new)

@@ -52,7 +52,7 @@ class Outcome:
         signal_number: of the signal that stopped it, or 0.
         broken: why the circuit breaker stopped it, or "".
         left: tasks that are not done.
-        gave_up: why, for tasks that were given up without a record that says it.
+        gave_up: why, by key of the tasks that were given up without a record that says it.
     """
 
     counts: Mapping[str, int]
@@ -73,8 +73,8 @@ class Run:
         known: the task's records when it was submitted.
         started: seconds of the monotonic clock.
         ended: how it ended; LOST, which says nothing, until it has.
-        unsaved: copied records that are not in the store yet.
-        saved: copied records that are, as stored.
+        unsaved: records that were copied back and are not in the store yet.
+        saved: those that are, as stored.
     """
 
     task: Task
@@ -164,10 +164,8 @@ class Judge:
         self._backlog, self._launcher, self._warn = backlog, launcher, warn
         self._is_clear, self._record_death, self._rematch = is_clear, record_death, rematch
         self.gave_up: dict[str, tuple[str, str]] = {}
-        self._deaths: Counter[str] = Counter()
-        self._broke: Counter[str] = Counter()
-        self._changes: Counter[str] = Counter()
-        self._losses: Counter[str] = Counter()
+        self._deaths, self._broke = Counter[str](), Counter[str]()
+        self._changes, self._losses = Counter[str](), Counter[str]()
         self._since: dict[str, float] = {}
         self._drained: set[str] = set()
         self.broken = ""
@@ -190,7 +188,7 @@ class Judge:
             task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.counted)
 
     def judge(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
-        """Act on how a job ended, as `settled`, and on its new records; returns one word for it."""
+        """Act on a job's end (`end_with_records`) and new records; returns one word for it."""
         self.learn(task, new)
         match ended.how:
             case End.FINISHED:
@@ -211,12 +209,8 @@ class Judge:
         if not self._backlog.is_anchor(task):
             self._backlog.note_measured()
             if task.wanted and self._changes[task.key] >= MAX_CHANGES:
-                self._give_up(
-                    task,
-                    "refused",
-                    f"its model changed {MAX_CHANGES} times: each process builds another, so its "
-                    "replicates cannot be pooled",
-                )
+                why = f"its model changed {MAX_CHANGES} times: each process builds another, so its "
+                self._give_up(task, "refused", f"{why}replicates cannot be pooled")
             elif task.wanted:
                 self._backlog.add(task)
             else:
@@ -284,10 +278,8 @@ class Judge:
             self._losses[slot] += 1
         if self.broken or slot in self._drained or self._losses[slot] < BREAKER:
             return
-        why = (
-            f"{slot or self._launcher.name} failed {BREAKER} times in a row, "
-            f"last error: {ended.detail or 'none'}"
-        )
+        why = f"{slot or self._launcher.name} failed {BREAKER} times in a row, "
+        why += f"last error: {ended.detail or 'none'}"
         if self._launcher.drain(slot):
             self._drained.add(slot)
             self._warn(f"{why}. It gets no more trials.")
@@ -296,7 +288,7 @@ class Judge:
         self._warn(f"{why}. Stopping. Fix the cause and rerun to resume.")
 
 
-def settled(ended: Ended, new: Sequence[Record], *, stopping: bool) -> Ended:
+def end_with_records(ended: Ended, new: Sequence[Record], *, stopping: bool) -> Ended:
     """The end of a job, in view of its records.
 
     Records say more than an exit code. Without any, a command that ran to its end or that somebody
@@ -306,8 +298,7 @@ def settled(ended: Ended, new: Sequence[Record], *, stopping: bool) -> Ended:
         return ended
     if new and ended.how not in (End.LOCKED, End.LOST):
         return replace(ended, how=End.FINISHED)
-    if ended.how is End.FINISHED:
-        return replace(ended, how=End.BROKEN, detail=ended.detail or "ended without a record")
-    if ended.how is End.STOPPED:
-        return replace(ended, how=End.BROKEN, detail=ended.detail or "stopped by another process")
+    reasons = {End.FINISHED: "ended without a record", End.STOPPED: "stopped by another process"}
+    if ended.how in reasons:
+        return replace(ended, how=End.BROKEN, detail=ended.detail or reasons[ended.how])
     return ended

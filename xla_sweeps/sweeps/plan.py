@@ -41,11 +41,7 @@ class Plan:
 
 
 def check_parameters(sweep: Sweep, path: Path) -> None:
-    """Refuse parameters that a sweep file may not set, or that cannot differ between trials.
-
-    Raises:
-        ConfigError: with file and line.
-    """
+    """Refuse parameters that a sweep file may not set, or that cannot differ between trials."""
     foreign.check_text(sweep.name, where=f"{path}: name")
     for key, parameter in sweep.parameters.items():
         line = sweep.lines.get(key)
@@ -112,7 +108,7 @@ MIN_TRIALS_FOR_AA = 8
 QUICK = "quick"
 
 
-def twin_words(task: Task) -> list[str]:
+def _twin_words(task: Task) -> list[str]:
     """The overrides of a trial's A/A twin: the same trial with graph mode against itself.
 
     Above effort quick, twice the replicates make two A/A pairs of it: of copies in the same
@@ -142,7 +138,7 @@ def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> 
             continue
         due = counts[task.effort] % AA_EVERY == 0
         counts[task.effort] += 1
-        if due and (twin := compose(twin_words(task))).key not in keys:
+        if due and (twin := compose(_twin_words(task))).key not in keys:
             keys.add(twin.key)
             planned.append(twin)
     return planned
@@ -176,10 +172,7 @@ def assign_records(
                 run
                 for run in by_request.get(task.request_id, ())
                 if run.software == " ".join(software[name] for name in task.backends)
-                and (
-                    task.accelerator is None
-                    or devices.is_accelerator(run.device_name, task.accelerator)
-                )
+                and _is_on(run, task.accelerator)
             ]
         task.seen = frozenset((run.trial_id, run.replicate) for run in measured)
         task.builds = {}
@@ -192,19 +185,18 @@ def assign_records(
         task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.counted)
 
 
+def _is_on(run: RecordFacts, accelerator: str | None) -> bool:
+    return accelerator is None or devices.is_accelerator(run.device_name, accelerator)
+
+
 INCONCLUSIVE = (Status.CONTAMINATED, Status.INFRA, Status.INTERRUPTED)
 """Statuses that say nothing about the configuration: measured again on every resume."""
 
-ATTEMPTS: Mapping[Status, int] = {
-    Status.NONDETERMINISTIC: 2,
-    Status.TRACE_ERROR: 2,
-    Status.COMPILE_ERROR: 2,
-    Status.RUN_ERROR: 2,
-    Status.OOM_HOST: 2,
-    Status.TIMEOUT: 2,
-    Status.CRASHED: 2,
-}
-"""Records of a status other than `ok` after which the trial is not tried again; 1 by default."""
+TRIED_TWICE = (
+    *(Status.NONDETERMINISTIC, Status.TRACE_ERROR, Status.COMPILE_ERROR, Status.RUN_ERROR),
+    *(Status.OOM_HOST, Status.TIMEOUT, Status.CRASHED),
+)
+"""Statuses that a second try may not have; the trial of any other is not tried again."""
 
 
 def attempts(status: Status, *, replicates: int) -> int:
@@ -213,7 +205,9 @@ def attempts(status: Status, *, replicates: int) -> int:
     Contaminated are at most one more than the replicates that are wanted: a machine that is busy
     twice is seldom quiet the third time.
     """
-    return replicates + 1 if status is Status.CONTAMINATED else ATTEMPTS.get(status, 1)
+    if status is Status.CONTAMINATED:
+        return replicates + 1
+    return 2 if status in TRIED_TWICE else 1
 
 
 def missing(
@@ -222,36 +216,20 @@ def missing(
     replicates: int,
     accepted: Collection[Status] = (Status.OK,),
 ) -> int:
-    """Number of replicates that are still to be measured.
-
-    Args:
-        outcomes: of the trial's records that count, in any order.
-        replicates: number of accepted records that are wanted.
-        accepted: statuses of records that need no repetition.
-    """
-    left = replicates - sum(status in accepted for status in outcomes)
-    if left <= 0:
-        return 0
+    """Number of replicates to measure until so many are accepted, whatever the records' order."""
     for status, count in Counter(outcomes).items():
-        if status in (*accepted, Status.INFRA, Status.INTERRUPTED):
-            continue
-        if count >= attempts(status, replicates=replicates):
+        repeated = status in (*accepted, Status.INFRA, Status.INTERRUPTED)
+        if not repeated and count >= attempts(status, replicates=replicates):
             return 0
-    return left
+    return max(0, replicates - sum(status in accepted for status in outcomes))
 
 
 def final_outcome(outcomes: Sequence[Status]) -> Status | None:
-    """The status of a trial from its records: `ok` if any, else the last conclusive one.
-
-    None without records.
-    """
-    if not outcomes:
-        return None
-    if Status.OK in outcomes:
-        return Status.OK
-    return next(
-        (status for status in reversed(outcomes) if status not in INCONCLUSIVE), outcomes[-1]
-    )
+    """The status of a trial from its records: `ok` if any, else the last conclusive one."""
+    if not outcomes or Status.OK in outcomes:
+        return Status.OK if outcomes else None
+    conclusive = [status for status in outcomes if status not in INCONCLUSIVE]
+    return (conclusive or outcomes)[-1]
 
 
 def counting(

@@ -80,7 +80,7 @@ class Progress:
             if new[-1].status is Status.CONTAMINATED:
                 self._contaminated += 1
                 self._cause = cause_of(new[-1])
-        what, detail = self._what(run.task), detail_of(run.ended, new)
+        what, detail = self._what(run.task), _detail_of(run.ended, new)
         self._screen.ended(run.ended.slot, what, word, detail, figure_of(new))
 
     def report(self, running: Mapping[Future[Ended], Run]) -> None:
@@ -159,12 +159,7 @@ def time_left(
 
 
 def _expected(task: Task, contaminated: float) -> float:
-    """Expected number of replicates of a trial that will still be measured.
-
-    Args:
-        task: the trial.
-        contaminated: share of the replicates of this run that were contaminated.
-    """
+    """Expected number of further replicates, of which a share will be contaminated."""
     left = 0
     if Status.CONTAMINATED not in task.counted:
         left = attempts(Status.CONTAMINATED, replicates=task.replicates)
@@ -179,19 +174,18 @@ def figure_of(new: Sequence[Record]) -> str:
     summary, _ = guarded(Path(new[-1].trial_id), lambda: summarize(new))
     if summary is None:
         return ""
-    for row in (row.speedup for row in summary.comparisons if row.headline):
-        if row.verdict is Verdict.NONE:
-            break
-        if row.value is None:
+    speedup = next((row.speedup for row in summary.comparisons if row.headline), None)
+    if speedup is not None and speedup.verdict is not Verdict.NONE:
+        if speedup.value is None:
             return ""
-        return f"{row.value:.2f}×" + (
-            "" if row.low is None or row.high is None else f" ({row.low:.2f}–{row.high:.2f})"
-        )
+        known = speedup.low is not None and speedup.high is not None
+        interval = f" ({speedup.low:.2f}–{speedup.high:.2f})" if known else ""
+        return f"{speedup.value:.2f}×{interval}"
     throughput = summary.modes[0].columns.throughput_samples_per_s if summary.modes else None
     return "" if throughput is None else f"{throughput:.4g}/s"
 
 
-def detail_of(ended: Ended, new: Sequence[Record]) -> str:
+def _detail_of(ended: Ended, new: Sequence[Record]) -> str:
     """One line on what went wrong, from the job's last record or else from how it ended; or ""."""
     if not new:
         return ended.detail

@@ -30,10 +30,7 @@ _EXPONENT = 700
 def expand(sweep: Sweep, *, seed: int = 0) -> Iterator[Values]:
     """The values of each trial, in order: all of a grid, or random ones without repetition.
 
-    Args:
-        sweep: with method grid or random.
-        seed: of a random search: the same seed draws the same trials, so that a sweep can be
-            resumed.
+    The same seed draws the same trials, so that a random sweep can be resumed.
     """
     if sweep.method == "random":
         return _random(sweep, random.Random(seed))
@@ -91,9 +88,10 @@ class Search:
 
     Args:
         sweep: with method bayes and a metric.
+        composer: of its trials.
         store: the records; a trial that has them is not measured again.
-        seed: of the sampler: with the same results it proposes the same trials, so that a sweep
-            can be resumed.
+        seed: with the same results the sampler proposes the same trials, so that a sweep can be
+            resumed.
         measured: a trial's results by the names that `metric` may have, from its records.
 
     Attributes:
@@ -101,8 +99,7 @@ class Search:
         tasks: the trials that it proposed, each once.
 
     Raises:
-        ConfigError: Optuna is not installed, or a parameter has a distribution that it does not
-            know.
+        ConfigError: Optuna is not installed, or lacks the distribution of a parameter.
     """
 
     def __init__(
@@ -123,12 +120,10 @@ class Search:
         assert sweep.metric  # which a definition of method bayes has
         self._metric = sweep.metric
         self._composer, self._store, self._measured = composer, store, measured
+        self._parameters = sweep.parameters
         self._space = {
             key: _distribution(optuna, key, parameter)
             for key, parameter in sweep.parameters.items()
-        }
-        self._choices = {
-            key: parameter.values for key, parameter in sweep.parameters.items() if parameter.values
         }
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._failed = optuna.trial.TrialState.FAIL
@@ -179,7 +174,8 @@ class Search:
 
     def _value(self, key: str, value: Any) -> Any:
         """The value of a parameter that the sampler chose."""
-        chosen = self._choices[key][value] if key in self._choices else value
+        choices = self._parameters[key].values
+        chosen = choices[value] if choices else value
         return tidy(chosen) if isinstance(chosen, float) else chosen
 
     def _records(self, task: Task) -> dict[str, list[Record]]:
@@ -213,11 +209,7 @@ def _distribution(optuna: Any, key: str, parameter: Parameter) -> Any:
 
 
 def metric_of(row: Mapping[str, Any], metric: Metric) -> float | None:
-    """The metric's value among a trial's results, or None.
-
-    Raises:
-        ConfigError: there is no such column.
-    """
+    """The metric's value among a trial's results, or None; an error where none has the name."""
     if metric.name not in row:
         raise ConfigError(
             f"metric {metric.name}: not a column of `results`; available: {', '.join(sorted(row))}"

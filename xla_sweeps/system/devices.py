@@ -16,6 +16,9 @@ from xla_sweeps.schema.trial import Precision
 from xla_sweeps.system import nvml
 from xla_sweeps.system.nvml import GpuSettings
 
+CORES = Path("/sys/devices/system/cpu")
+"""The folder of the machine's cores."""
+
 _FLOAT16_CAPABILITY, _BFLOAT16_CAPABILITY = (7, 0), (8, 0)
 
 _MEMORY_SHARE = 0.9
@@ -122,29 +125,19 @@ def resolve_device(text: str) -> Device:
     wanted = labels[0] if text == "gpu" and labels[0] != "cpu" else text
     if wanted in by_label:
         return by_label[wanted]
+    names = ", ".join(labels)
     if not re.fullmatch(r"auto|cpu|gpu(:\d+)?", text):
         raise DeviceError(
-            f"device={text}: allowed are auto, cpu, gpu and gpu:N; this machine has "
-            f"{', '.join(labels)}"
+            f"device={text}: allowed are auto, cpu, gpu and gpu:N; this machine has {names}"
         )
     if problems:
-        raise DeviceError(
-            f"device={text}: {'; '.join(problems)}; allowed here: {', '.join(labels)}"
-        )
-    missing = (
-        "no NVIDIA GPU visible to its driver" if labels == ["cpu"] else f"only {', '.join(labels)}"
-    )
-    raise DeviceError(
-        f"device={text}: this machine has {missing}; allowed here: auto, {', '.join(labels)}"
-    )
+        raise DeviceError(f"device={text}: {'; '.join(problems)}; allowed here: {names}")
+    missing = "no NVIDIA GPU visible to its driver" if labels == ["cpu"] else f"only {names}"
+    raise DeviceError(f"device={text}: this machine has {missing}; allowed here: auto, {names}")
 
 
 def check_accelerator(device: Device, wanted: Any) -> None:
-    """Refuse a device that is not the requested accelerator.
-
-    Raises:
-        DeviceError: with the device's name.
-    """
+    """Raise a `DeviceError` for a device that is not the requested accelerator."""
     if wanted is not None and not is_accelerator(device.name, str(wanted)):
         raise DeviceError(
             f"accelerator={wanted}: {device.label} is {device.name}; run this trial on a machine "
@@ -162,11 +155,7 @@ def _folded(text: str) -> str:
 
 
 def check_precision(device: Device, precision: Precision, *, tf32: bool) -> None:
-    """Refuse a precision that the device does not support.
-
-    Raises:
-        DeviceError: with what to use instead.
-    """
+    """Raise a `DeviceError` for a precision that the device does not support."""
     on_cpu, capability = device.capability is None, device.capability or (0, 0)
     missing = ""
     if precision is Precision.MIXED_FLOAT16 and capability < _FLOAT16_CAPABILITY:
@@ -234,7 +223,10 @@ def _gpu(library: Any, handle: Any, index: int) -> Device:
         memory = int(library.nvmlDeviceGetMemoryInfo(handle).total)
     except library.NVMLError_NotSupported:
         memory = memory_bytes()
-    divided = (nvml.ask("nvmlDeviceGetMigMode", handle) or (0,))[0]
+    pci, problem = nvml.ask("nvmlDeviceGetPciInfo", handle), ""
+    if (nvml.ask("nvmlDeviceGetMigMode", handle) or (0,))[0]:
+        problem = f"({name}) is divided into parts (MIG), which are not supported; measure on it "
+        problem += f"whole: nvidia-smi -i {uuid} -mig 0"
     return Device(
         kind="gpu",
         index=index,
@@ -242,12 +234,9 @@ def _gpu(library: Any, handle: Any, index: int) -> Device:
         uuid=uuid,
         capability=(int(major), int(minor)),
         memory_bytes=memory,
-        pci=_pci_address(handle),
+        pci=f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0" if pci else "",
         settings=nvml.settings(handle),
-        problem=f"({name}) is divided into parts (MIG), which are not supported; measure on it "
-        f"whole: nvidia-smi -i {uuid} -mig 0"
-        if divided
-        else "",
+        problem=problem,
     )
 
 
@@ -259,19 +248,12 @@ def near_cores(device: Device, *, sysfs: Path = Path("/sys/bus/pci/devices")) ->
 
 
 def disjoint_cores(
-    near: Sequence[Collection[int]], *, sysfs: Path = Path("/sys/devices/system/cpu")
+    near: Sequence[Collection[int]], *, sysfs: Path = CORES
 ) -> list[tuple[int, ...]]:
-    """Cores for each of several processes: as many for each, and none for two of them.
+    """Cores for each of several processes, as many for each, of those that each may have.
 
-    Threads of one physical core stay together, unless there are fewer physical cores than
-    processes.
-
-    Args:
-        near: the cores that each may have.
-        sysfs: the folder of the machine's cores; another one in tests.
-
-    Returns:
-        Their numbers; empty where there are fewer cores than processes.
+    No core is given twice; none at all where there are fewer than processes. Threads of a physical
+    core stay together, unless there are fewer physical cores than processes.
     """
     groups: list[tuple[set[int], list[int]]] = []
     for index, cores in enumerate(near):
@@ -317,11 +299,6 @@ def _listed(path: Path) -> set[int]:
         if first.strip().isdigit():
             numbers |= set(range(int(first), int(last or first) + 1))
     return numbers
-
-
-def _pci_address(handle: Any) -> str:
-    info = nvml.ask("nvmlDeviceGetPciInfo", handle)
-    return f"{info.domain:04x}:{info.bus:02x}:{info.device:02x}.0" if info else ""
 
 
 def read_or_empty(path: Path) -> str:

@@ -23,11 +23,9 @@ class MeterError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counter:
-    """A counter of energy that only rises.
+    """A counter of energy, in microjoules: `read` gives None where it cannot be read.
 
-    Attributes:
-        read: microjoules so far, or None where it cannot be read.
-        wraps_uj: the counter begins again at 0 after so many microjoules; 0 if it never does.
+    It begins again at 0 after `wraps_uj`, or never.
     """
 
     read: Callable[[], int | None]
@@ -36,12 +34,9 @@ class Counter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meter:
-    """The energy counters of one device.
+    """The energy counters of one device: of a `GPU` or a `CPU package`.
 
-    Attributes:
-        name: what is counted: `GPU` or `CPU package`.
-        counters: those of the device and of no other.
-        problem: why nothing can be counted, or "".
+    `problem` says why nothing can be counted.
     """
 
     name: str = ""
@@ -54,11 +49,12 @@ class Meter:
         Raises:
             MeterError: one of them cannot be read any more.
         """
-        values = [counter.read() for counter in self.counters]
-        present = [value for value in values if value is not None]
-        if len(present) < len(values):
-            raise MeterError(f"the {self.name}'s counter could no longer be read")
-        return tuple(present)
+        values = []
+        for counter in self.counters:
+            if (value := counter.read()) is None:
+                raise MeterError(f"the {self.name}'s counter could no longer be read")
+            values.append(value)
+        return tuple(values)
 
     def joules(self, before: Sequence[int], now: Sequence[int]) -> float:
         """Energy between two readings, less than one turn of a counter apart.
@@ -78,12 +74,7 @@ class Meter:
 
 
 def meter_of(device: Device, *, root: Path = Path("/")) -> Meter:
-    """The meter of a device; of a CPU, of the packages that this process may run on.
-
-    Args:
-        device: a GPU by its UUID, or the CPU.
-        root: the folder that holds `sys`; another one in tests.
-    """
+    """The meter of a GPU, by its UUID, or of the CPU packages that this process may run on."""
     if device.kind != "gpu":
         return _of_packages(root)
     counter = Counter(read=partial(_gpu_uj, device.uuid))
@@ -102,8 +93,8 @@ def _gpu_uj(uuid: str) -> int | None:
 def _of_packages(root: Path) -> Meter:
     """The meter of the CPU packages that this process may run on.
 
-    Parts of a package (`intel-rapl:0:0`) and the whole machine (`psys`) are left out, and so is a
-    second interface to the same package (`intel-rapl-mmio`).
+    Left out are parts of a package (`intel-rapl:0:0`), the whole machine (`psys`) and a second
+    interface to the same package (`intel-rapl-mmio`).
     """
     zones = [
         (zone, package[1])

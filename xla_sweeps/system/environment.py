@@ -20,15 +20,9 @@ from typing import Any
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.backend import Backend, backends
+from xla_sweeps.system import devices as machine
 from xla_sweeps.system import nvml
-from xla_sweeps.system.devices import (
-    Device,
-    cpu_name,
-    devices,
-    memory_bytes,
-    read_or_empty,
-    usable_cores,
-)
+from xla_sweeps.system.devices import Device, read_or_empty
 from xla_sweeps.system.text import SECRET_NAME, SECRET_VALUE, redacted
 from xla_sweeps.version import __version__
 
@@ -59,10 +53,7 @@ _FOREIGN = (
     r"NCCL_(?:COMM_ID|HOSTID)",
     r"\w+_(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_\w+)?)",
 )
-"""Exceptions, which it does not get: addresses of a cluster's jobs and services.
-
-It does not use them; each job would get an identity.
-"""
+"""Exceptions: addresses of a cluster's jobs and services, which would give each job an identity."""
 
 _HARMLESS = (
     r"PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|PYTHONPATH|PYTHONHOME"
@@ -72,10 +63,7 @@ _HARMLESS = (
     r"|(?:CUBLAS|CUDA|CUDNN|NCCL|NVIDIA)_(?:\w+_)?VERSION"
     r"|XLA_SWEEPS_\w+",
 )
-"""Paths, log levels and caches among them, which are neither recorded nor identify a trial.
-
-The devices that are visible do, by their names.
-"""
+"""Paths, log levels and caches, which are not recorded and do not identify a trial."""
 
 _NAMES_FILES = re.compile(
     r"(?!--)"  # a file that holds flags
@@ -88,20 +76,14 @@ _NAMES_FILES = re.compile(
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     """Names of variables that are kept, foreign and harmless, those of all backends included."""
-    declared = backends()
-    ignored = [
-        name
-        for backend in declared
-        for name in (*backend.caches, *backend.variables, backend.harmless, backend.log_level)
-        if name
-    ]
-    own = [rf"{prefix}_\w+" for backend in declared for prefix in backend.prefixes]
-    foreign = [backend.foreign for backend in declared if backend.foreign]
-    kept, strange, harmless = (
-        re.compile("|".join(words))
-        for words in ((*_KEPT, *ignored, *own), (*_FOREIGN, *foreign), (*_HARMLESS, *ignored))
-    )
-    return kept, strange, harmless
+    kept, foreign, harmless = list(_KEPT), list(_FOREIGN), list(_HARMLESS)
+    for backend in backends():
+        own = (*backend.caches, *backend.variables, backend.harmless, backend.log_level)
+        ignored = list(filter(None, own))
+        kept += [*ignored, *(rf"{prefix}_\w+" for prefix in backend.prefixes)]
+        foreign += filter(None, [backend.foreign])
+        harmless += ignored
+    return re.compile("|".join(kept)), re.compile("|".join(foreign)), re.compile("|".join(harmless))
 
 
 REPLICA_VERSION = 1
@@ -109,22 +91,20 @@ REPLICA_VERSION = 1
 
 
 def environment() -> dict[str, Any]:
-    """Host, versions and flags for the record: no secret, and only a hash of the host name."""
+    """Host, versions and flags for the record: no secret, and only a hash of the host's name."""
     return {
         "xla_sweeps": __version__,
-        "git": git_state(),
+        "git": _own_commit(),
         "python": platform.python_version(),
         "os": platform.platform(),
         "host": hashlib.sha256(platform.node().encode()).hexdigest()[:8],
         "packages": versions(),
         "cpu": {
-            "name": cpu_name(),
+            "name": machine.cpu_name(),
             **processor(read_or_empty(Path("/proc/cpuinfo"))),
-            "cores": usable_cores(),
-            "governor": read_or_empty(
-                Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-            ),
-            "memory_bytes": memory_bytes(),
+            "cores": machine.usable_cores(),
+            "governor": read_or_empty(machine.CORES / "cpu0/cpufreq/scaling_governor"),
+            "memory_bytes": machine.memory_bytes(),
         },
         "driver": _driver(),
         "flags": {name: redacted(value) for name, value in _flags(os.environ)[0].items()},
@@ -140,26 +120,24 @@ def identity(
 ) -> dict[str, Any]:
     """The machine and software that make results comparable; part of a trial's identity.
 
-    Args:
-        device: what is measured on.
-        facts: `environment()`.
-        measured: the frameworks that are measured.
-        also: further packages whose versions count.
-        cores: how many the trial may use; default: as in the facts.
+    The versions of the measured frameworks count, and those of the packages in `also`. The trial
+    may use all cores in the facts of `environment`, or so many.
     """
-    packages, cpu = facts["packages"], facts["cpu"]
-    set_w, enforced_w = device.settings.power_limit_set_w, device.settings.power_limit_w
-    libraries = [name for name in packages if name.startswith("nvidia-")]
-    also = (*also, *libraries) if device.kind == "gpu" else also
-    names = [name for backend in measured for name in backend.identity]
+    packages, cpu, driver = facts["packages"], facts["cpu"], ""
+    names = [*(name for backend in measured for name in backend.identity), *also]
+    power: dict[str, int | None] = {}
+    if device.kind == "gpu":
+        driver = facts["driver"].get("driver", "")
+        power["power_limit_w"] = device.settings.power_limit_set_w or device.settings.power_limit_w
+        names += [name for name in packages if name.startswith("nvidia-")]
     return {
         "device": device.name,
         "cpu": [cpu["model"], cpu["instruction_sets"]],
         "memory_gib": round(device.memory_bytes / 2**30),
         "cores": cpu["cores"] if cores is None else cores,
-        "driver": facts["driver"].get("driver", "") if device.kind == "gpu" else "",
-        **({"power_limit_w": set_w or enforced_w} if device.kind == "gpu" else {}),
-        **{name: packages.get(name, "") for name in (*names, *also)},
+        "driver": driver,
+        **power,
+        **{name: packages.get(name, "") for name in names},
         **facts["flags"],
     }
 
@@ -183,16 +161,14 @@ def child_environment(
     that each replicate's compile times are those of a first start.
     """
     _, _, harmless = _patterns()
-    shown = {"CUDA_VISIBLE_DEVICES": "-1"}
+    usual, shown = {}, {"CUDA_VISIBLE_DEVICES": "-1"}
     if device.kind == "gpu":
+        usual = {"CUDA_CACHE_DISABLE": "1"}
         shown = {"CUDA_VISIBLE_DEVICES": device.uuid, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    kept = (name for name in environ if harmless.fullmatch(name) and not SECRET_NAME.search(name))
     return {
-        **({"CUDA_CACHE_DISABLE": "1"} if device.kind == "gpu" else {}),
-        **{
-            name: value
-            for name, value in environ.items()
-            if harmless.fullmatch(name) and not SECRET_NAME.search(name)
-        },
+        **usual,
+        **{name: environ[name] for name in kept},
         **_flags(environ)[0],
         **backend.variables,
         "PYTHONUNBUFFERED": "1",
@@ -203,8 +179,8 @@ def child_environment(
 
 def cpu_environment(backend: Backend) -> dict[str, str]:
     """The environment of a process that loads a framework on the CPU, without its notices."""
-    cpu, extra = devices()[-1], backend.logging(2)
-    return child_environment(os.environ, device=cpu, backend=backend, extra=extra)
+    cpu = machine.devices()[-1]
+    return child_environment(os.environ, device=cpu, backend=backend, extra=backend.logging(2))
 
 
 def dropped_flags(environ: Mapping[str, str]) -> list[str]:
@@ -242,13 +218,10 @@ def packages_of(backend: Backend) -> dict[str, tuple[str, ...]]:
 
 
 def versions() -> dict[str, str]:
-    """Installed versions of the packages that matter.
-
-    Those of every backend, and NVIDIA's libraries with their version of CUDA.
-    """
-    names = {
-        name: version for backend in backends() for name, version in packages_of(backend).items()
-    }
+    """Installed versions of every backend's packages, and of NVIDIA's libraries by CUDA version."""
+    names: dict[str, tuple[str, ...]] = {}
+    for backend in backends():
+        names |= packages_of(backend)
     for library in _LIBRARIES:
         for suffix in ("-cu12", "-cu13", ""):
             names[f"nvidia-{library}{suffix}"] = (f"nvidia-{library}{suffix}",)
@@ -277,9 +250,8 @@ _INSTRUCTION_SET = re.compile(
 def processor(cpuinfo: str) -> dict[str, str]:
     """Facts that tell CPUs of one name apart, from the first processor of /proc/cpuinfo.
 
-    Returns:
-        `model`: vendor, family, model and stepping; and `instruction_sets`, for vectors and
-        matrices. Virtual machines often hide the name only.
+    `model` is vendor, family, model and stepping; `instruction_sets` those for vectors and
+    matrices. Virtual machines often hide the name only.
     """
     first = cpuinfo.split("\n\n")[0]
     flags = _CPU_FLAGS.search(first)
@@ -304,13 +276,13 @@ def cache_dir() -> Path:
     Raises:
         ConfigError: the user has no home folder, as in some containers.
     """
-    own = os.environ.get("XLA_SWEEPS_CACHE")
     try:
-        return Path(
-            own or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "xla-sweeps")
-        ).expanduser()
+        if own := os.environ.get("XLA_SWEEPS_CACHE"):
+            return Path(own).expanduser()
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     except RuntimeError as error:
         raise ConfigError("there is no home folder: set XLA_SWEEPS_CACHE to a folder") from error
+    return caches / "xla-sweeps"
 
 
 def replica_folder(name: str) -> Path:
@@ -319,21 +291,18 @@ def replica_folder(name: str) -> Path:
 
 
 @cache
-def git_state() -> str:
-    """Commit of the checkout that this package runs from, `+dirty` where it has changes.
-
-    "" outside one.
-    """
+def _own_commit() -> str:
+    """`commit_of` the checkout that this package runs from; "" outside one."""
     root = Path(__file__).resolve().parents[2]
     return commit_of(root) if (root / ".git").exists() else ""
 
 
 def commit_of(folder: Path) -> str:
-    """Commit of the checkout that a folder is in, `+dirty` where it has changes.
+    """Commit of the checkout that a folder is in, `+dirty` if it has changes; "" outside one.
 
-    "" outside one. It runs no program that the checkout names: Git would run filters, hooks and
-    monitors of its configuration while it looks for changes, so it looks from a folder without one.
-    Changes within submodules do not count.
+    No program that the checkout names is run: Git would run filters, hooks and monitors of its
+    configuration while it looks for changes, so it looks from a folder without one. Changes within
+    submodules do not count.
     """
     kept = {
         name: value
@@ -370,7 +339,7 @@ def _git_says(words: Sequence[str], variables: Mapping[str, str]) -> str:
 
 
 def _driver() -> dict[str, str]:
-    if not any(device.kind == "gpu" for device in devices()):
+    if not any(device.kind == "gpu" for device in machine.devices()):
         return {}
     cuda = int(nvml.ask("nvmlSystemGetCudaDriverVersion") or 0)
     return {

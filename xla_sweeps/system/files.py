@@ -39,11 +39,7 @@ def read_regular(path: str | Path, *, limit: int = READ_LIMIT_BYTES) -> bytes:
 
 
 def folder_in(root: Path, *names: str) -> Path:
-    """A folder below `root`, made where it is missing; none of `names` may be a link.
-
-    Raises:
-        OSError: it cannot be made, or a part of it is a link or no folder.
-    """
+    """A folder below `root`, made where it is missing; an OSError where a part of it is a link."""
     folder = root
     for name in names:
         folder = folder / name
@@ -55,11 +51,7 @@ def folder_in(root: Path, *names: str) -> Path:
 
 
 def own_file(path: Path) -> int:
-    """A descriptor of a file to lock or append to, made where it is missing; links are refused.
-
-    Raises:
-        OSError: it cannot be opened, or is no file of its own; `strerror` says which.
-    """
+    """A descriptor of a file to lock or append to, made where it is missing; links are refused."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o644)
     status = os.fstat(descriptor)

@@ -41,12 +41,7 @@ class Readable(Protocol):
 
 
 def lease_names(device: Device, cores: Collection[int] = ()) -> tuple[str, ...]:
-    """Leases for measuring on a device: of the GPU, or of each core that may be used.
-
-    Args:
-        device: the device.
-        cores: numbers of the cores, for a CPU; empty where all may be used.
-    """
+    """Leases for measuring on a device: of the GPU, or of each core; of all cores by default."""
     if device.kind == "gpu":
         return (f"gpu-{device.uuid or device.index}",)
     return tuple(f"core-{number}" for number in sorted(cores or os.sched_getaffinity(0)))
@@ -86,10 +81,7 @@ class Leases(AbstractContextManager["Leases"]):
     """Some leases, taken together; a context manager that gives them back.
 
     Where there is no folder for them that only this user can write, there is nothing to wait for.
-
-    Args:
-        names: of the devices.
-        holder: name that waiting processes show.
+    Waiting processes show the holder's name.
     """
 
     def __init__(self, names: Iterable[str], *, holder: str) -> None:
@@ -119,14 +111,15 @@ class Leases(AbstractContextManager["Leases"]):
         return ""
 
     def wait(
-        self, stop: Readable, say: Callable[[str], None], *, also: Callable[[], bool] = lambda: True
+        self,
+        stop: Readable,
+        say: Callable[[str], None],
+        *,
+        also: Callable[[], bool] = lambda: True,
     ) -> bool:
-        """Take them all; returns False if `stop` was readable before.
+        """Take them all, and wait until `also` is true; returns False if `stop` was readable first.
 
-        Args:
-            stop: ends the wait.
-            say: called with the holder, every minute.
-            also: is to be true as well; asked once all are taken.
+        `say` is called with the holder, every minute.
         """
         said = -math.inf
         while (holder := self.take()) or not also():

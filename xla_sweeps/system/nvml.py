@@ -19,11 +19,9 @@ class GpuSettings:
     """Settings of a GPU that change its speed; None where the driver does not report them.
 
     Attributes:
-        power_limit_w: the enforced power limit, watts.
-        power_limit_set_w: the one that was set, watts; a site's power manager may enforce less for
-            a while.
+        power_limit_w: the one that is enforced; a site's power manager may enforce less than
+            was set (`power_limit_set_w`) for a while.
         sm_clock_mhz: application clock of the multiprocessors.
-        memory_clock_mhz: application clock of the memory.
         ecc: whether memory errors are corrected.
         persistence: whether the driver stays loaded while no process uses the GPU.
     """
@@ -43,8 +41,7 @@ class Reading:
     Attributes:
         at_ns: CLOCK_MONOTONIC.
         reasons: clock event reasons, a bit mask.
-        power_capped_ns: how long the power limit has held the clock down so far.
-        thermal_ns: how long heat has.
+        power_capped_ns, thermal_ns: how long power limit and heat have held the clock down so far.
     """
 
     at_ns: int
@@ -58,11 +55,7 @@ class Reading:
 
 @cache
 def library() -> Any:
-    """The library, ready for queries.
-
-    Raises:
-        Exception: there is no driver, no library or no permission.
-    """
+    """The library, ready for queries; any error where driver, library or permission is missing."""
     import pynvml
 
     pynvml.nvmlInit()

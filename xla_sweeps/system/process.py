@@ -82,11 +82,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Assignment:
-        """The assignment in an environment; an empty one where a person started the command.
-
-        Raises:
-            ValueError: the variable holds something else.
-        """
+        """The assignment in an environment; an empty one where a person started the command."""
         text = environ.get(JOB_VARIABLE)
         return msgspec.json.decode(text, type=cls) if text else cls()
 
@@ -161,18 +157,12 @@ def children(pid: int, *, root: Path = Path("/")) -> list[int]:
 class StopSignals:
     """Turn signals into a request to stop, for the length of a `with` block.
 
-    The first signal asks to stop; SIGINT or SIGQUIT after it kills. A second SIGTERM does nothing:
-    schedulers send it to every process of a job, and those pass it on to each other. What the
-    caller had ignored (`nohup`) stays ignored, SIGINT and SIGTERM apart.
+    The first signal asks to stop (`number`); SIGINT or SIGQUIT after it kills (`kill`). A second
+    SIGTERM does nothing: schedulers send it to every process of a job, and those pass it on to each
+    other. What the caller had ignored (`nohup`) stays ignored, SIGINT and SIGTERM apart.
 
-    Args:
-        on_stop: called with the first signal's number, on_kill: called at the second Ctrl-C. Both
-            run inside the handler, which may interrupt whoever holds a lock: they must take none.
-        numbers: the signals to handle.
-
-    Attributes:
-        number: the first signal's number, or 0.
-        kill: whether a Ctrl-C came after it.
+    `on_stop` and `on_kill` are called inside the handler, which may interrupt whoever holds a lock:
+    they must take none.
     """
 
     def __init__(
@@ -223,15 +213,8 @@ def start_process(
 ) -> subprocess.Popen[bytes]:
     """Start a process without input, the leader of a group and session of its own.
 
-    Args:
-        command: to be run.
-        output: file for its standard output and error.
-        environment: the complete environment.
-        cores: numbers of the cores that it may use; empty for all.
-        folder: to start it in; default: the current one.
-
-    Raises:
-        OSError: it cannot be started.
+    `output` gets its standard output and error; the environment is complete; it may use the cores
+    of these numbers, or all.
     """
     process = subprocess.Popen(
         command,
@@ -250,10 +233,7 @@ def start_process(
 
 @contextlib.contextmanager
 def end_of(process: subprocess.Popen[bytes]) -> Iterator[int | None]:
-    """A descriptor that is readable once a child has ended.
-
-    None on an old kernel, or where it has been waited for.
-    """
+    """A descriptor that is readable once a child has ended; None where there is none to be had."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except OSError:
@@ -296,12 +276,7 @@ def kill_tree(pid: int) -> None:
 
 
 def descendants(pid: int, *, root: Path = Path("/")) -> list[int]:
-    """The processes that a process started, and those that they started; none where it is gone.
-
-    Args:
-        pid: of the process.
-        root: the folder that holds `proc`; another one in tests.
-    """
+    """The processes that a process started, and those that they started; none where it is gone."""
     pids, todo = list[int](), [pid]
     while todo:
         new = children(todo.pop(), root=root)

@@ -16,13 +16,9 @@ LIMIT_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """End of a program.
+    """End of a program: its exit code, standard output, standard error and time limit.
 
-    Attributes:
-        code: its exit code, negative for a signal; None if it was killed at its time limit.
-        output: its standard output.
-        log: its standard error.
-        limit_s: its time limit.
+    The code is negative for a signal, and None if it was killed at its time limit.
     """
 
     code: int | None
@@ -45,17 +41,9 @@ def run(
     environment: Mapping[str, str] | None = None,
     limit_s: float | None = LIMIT_S,
 ) -> Ended:
-    """Run one of a backend's programs, without input.
+    """Run one of a backend's programs (`Backend.programs`) with these words, without input.
 
-    Args:
-        backend: the framework.
-        program: name of the program (`Backend.programs`).
-        words: its arguments.
-        environment: the complete environment; default: that of a program on the CPU.
-        limit_s: seconds after which it is killed; None for never.
-
-    Raises:
-        ConfigError: the backend has no such program.
+    By default in the environment of a program on the CPU. It is killed after `limit_s` seconds.
     """
     try:
         done = subprocess.run(

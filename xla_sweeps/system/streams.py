@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import sys
+from collections.abc import Callable
 from typing import Any, TextIO, cast
 
 _PLAIN = str.maketrans({"×": "x", "–": "-", "—": "-", "±": "+-", "·": "|", "…": "...", "→": "->"})
@@ -36,25 +37,22 @@ class Unfailing:
 
     def write(self, text: str) -> int:
         """Write, or note why it was not possible."""
-        try:
-            self._stream.write(text)
-        except (OSError, ValueError) as error:
-            self._note(error)
+        self._try(self._stream.write, text)
         return len(text)
 
     def flush(self) -> None:
         """Flush, or note why it was not possible."""
-        try:
-            self._stream.flush()
-        except (OSError, ValueError) as error:
-            self._note(error)
+        self._try(self._stream.flush)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def _note(self, error: OSError | ValueError) -> None:
-        if self.error is None and getattr(error, "errno", None) != errno.EPIPE:
-            self.error = error
+    def _try(self, call: Callable[..., object], *arguments: str) -> None:
+        try:
+            call(*arguments)
+        except (OSError, ValueError) as error:
+            if self.error is None and getattr(error, "errno", None) != errno.EPIPE:
+                self.error = error
 
 
 def protect() -> None:

@@ -14,19 +14,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import driving
 import pytest
 from driving import Notes, counted
 from quick_sweep import QUICK, quick_launch, task
 
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.store.rows import load_runs
-from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.compose import Task
-from xla_sweeps.sweeps.driver import Driver
 from xla_sweeps.sweeps.launchers.job import End, Job
 from xla_sweeps.sweeps.launchers.ray import RayLauncher, keep_log
 from xla_sweeps.sweeps.outcomes import Outcome
-from xla_sweeps.sweeps.plan import assign_records
 
 pytestmark = [
     pytest.mark.filterwarnings(
@@ -81,10 +78,8 @@ def wait_for(holds: Callable[[], bool]) -> None:
 def drive(
     address: str, results: Path, tasks: list[Task], notes: Notes | None = None
 ) -> tuple[Outcome, Notes]:
-    store, notes = Store(results), notes or Notes()
     launcher = RayLauncher(quick_launch(address=address, warn=pytest.fail))
-    assign_records(tasks, load_runs(store), software={}, retry=())
-    return Driver(launcher, store, notes, extra=(), logs=results / "logs").run(tasks), notes
+    return driving.drive(results, launcher=launcher, notes=notes, tasks=tasks)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import own_model
@@ -95,20 +96,27 @@ def definition(
     return path
 
 
+def run(
+    server: WandbServer, folder: Path, *command: str, **environ: str
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment(server, folder) | environ,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
 def create(
     server: WandbServer, folder: Path, words: Sequence[str] | None = None, **parameters: object
 ) -> StoredSweep:
     """A sweep as `wandb sweep` makes it."""
     path = definition(folder, words, ours=False, **parameters)
-    done = subprocess.run(
-        [sys.executable, "-m", "wandb", "sweep", "--project", "p", str(path)],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=environment(server, folder),
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    run(server, folder, sys.executable, "-m", "wandb", "sweep", "--project", "p", str(path))
     (sweep,) = server.backend.sweeps.values()
     return sweep
 
@@ -116,17 +124,9 @@ def create(
 def agents(
     server: WandbServer, folder: Path, sweep: StoredSweep, *options: str, worker: str = ""
 ) -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "xla_sweeps",
-        "agents",
-        f"tester/p/{sweep.name}",
-        "--results-dir",
-        str(folder / "results"),
-    ]
+    words = [f"tester/p/{sweep.name}", "--results-dir", str(folder / "results"), *options]
     return subprocess.Popen(
-        [*command, *options],
+        [sys.executable, "-m", "xla_sweeps", "agents", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -135,54 +135,33 @@ def agents(
     )
 
 
+ONE: dict[str, Any] = {"model": {"value": "resnet50"}, "batch_size": {"value": 1}}
+
+
+def handed_out(sweep: StoredSweep) -> list[dict[str, Any]]:
+    return list(sweep.handed_out.values())
+
+
 def test_two_agents_share_a_grid_that_our_command_created(
     server: WandbServer, tmp_path: Path
 ) -> None:
     for name in ("glob", "random", "tempfile", "yaml", "click"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('planted')")
-    command = [
-        sys.executable,
-        "-m",
-        "xla_sweeps",
-        "sweep",
-        str(definition(tmp_path, ours=True)),
-        "seed=3",
-        "tracker.project=p",
-        "--launcher",
-        "wandb",
-        "--devices",
-        TWO,
-    ]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment(server, tmp_path),
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
+    words = [str(definition(tmp_path, ours=True)), "seed=3", "tracker.project=p"]
+    words += ["--launcher", "wandb", "--devices", TWO]
+    done = run(server, tmp_path, sys.executable, "-m", "xla_sweeps", "sweep", *words)
     assert "to join from another machine: xla-sweeps agents tester/p/" in done.stderr
+    trials = [(model, batch) for model in ("mobilenet_v2", "resnet50") for batch in (1, 2)]
     shown = re.findall(r"(?m)^ *(mobilenet_v2|resnet50) .*?\b8 +(\d) ", done.stdout)
-    assert sorted(shown) == [
-        (model, batch) for model in ("mobilenet_v2", "resnet50") for batch in ("1", "2")
-    ], done.stdout
+    assert sorted(shown) == [(model, str(batch)) for model, batch in trials], done.stdout
     (sweep,) = server.backend.sweeps.values()
     assert len(sweep.agents) == 2
-    assert sorted(
-        (values["model"], values["batch_size"], values["seed"])
-        for values in sweep.handed_out.values()
-    ) == [
-        ("mobilenet_v2", 1, 3),
-        ("mobilenet_v2", 2, 3),
-        ("resnet50", 1, 3),
-        ("resnet50", 2, 3),
-    ]
+    given = [tuple(map(each.get, ("model", "batch_size", "seed"))) for each in handed_out(sweep)]
+    assert sorted(given, key=str) == [(*trial, 3) for trial in trials]
     for name, values in sweep.handed_out.items():
-        run = server.runs[name]
-        assert run.config["batch_size"] == values["batch_size"]
-        assert run.summary["status"] == "ok"
-        assert run.exit_code == 0
+        mirrored = server.runs[name]
+        assert mirrored.config["batch_size"] == values["batch_size"]
+        assert (mirrored.summary["status"], mirrored.exit_code) == ("ok", 0)
     records = Store(tmp_path / "results").load().records
     assert sorted(len(group) for group in records.values()) == [1, 1, 1, 1]
     assert {group[0].environment["cpu"]["cores"] for group in records.values()} == {1}, (
@@ -210,24 +189,15 @@ def starting(kind: str, folder: Path) -> list[str]:
 def joined(kind: str, server: WandbServer, folder: Path, *words: str) -> str:
     """Output of agents that joined a sweep from this folder."""
     python = folder / "checkout" / ".venv" / "bin" / "python"
-    done = subprocess.run(
-        [*starting(kind, folder), *words],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**environment(server, folder), "PYTHON": str(python)},
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run(server, folder, *starting(kind, folder), *words, PYTHON=str(python)).stdout
 
 
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("command", []),
         ("command", ["results_dir=their"]),
-        ("agents", []),
+        pytest.param("command", [], marks=pytest.mark.exhaustive),
+        pytest.param("agents", [], marks=pytest.mark.exhaustive),
         ("slurm_agents.sbatch", []),
     ],
 )
@@ -246,12 +216,17 @@ def test_every_place_that_a_person_gives_is_the_trials_too(
     assert re.search(r"(?m)^ *tiny ", out), out
 
 
-@pytest.mark.parametrize(("words", "kept"), [([], "results"), (["results_dir=their"], "their")])
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        (["results_dir=their"], "their"),
+        pytest.param([], "results", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_agents_without_a_folder_use_that_of_the_sweep(
     server: WandbServer, tmp_path: Path, words: list[str], kept: str
 ) -> None:
-    one = {"model": {"value": "resnet50"}, "batch_size": {"value": 1}}
-    sweep = create(server, tmp_path, words, **one)
+    sweep = create(server, tmp_path, words, **ONE)
     joined("slurm_agents.sbatch", server, tmp_path, f"tester/p/{sweep.name}", "--devices=cpu")
     assert len(Store(tmp_path / kept).load().records) == 1
 
@@ -272,7 +247,7 @@ def test_a_server_gets_a_search_of_its_own_in_place_of_a_scheduler(
 def test_a_run_stopped_in_the_page_is_saved_and_resumed_in_the_same_run(
     server: WandbServer, tmp_path: Path
 ) -> None:
-    sweep = create(server, tmp_path, model={"value": "resnet50"}, batch_size={"value": 1})
+    sweep = create(server, tmp_path, **ONE)
     running = agents(server, tmp_path, sweep, worker="wait-at:4")
     assert wait_until(lambda: any(run.history for run in server.runs.values()))
     (name,) = sweep.handed_out
@@ -332,13 +307,8 @@ def test_an_agent_that_gives_up_makes_the_command_fail(server: WandbServer, tmp_
 def test_offline_runs_of_ones_own_model_are_synced_later(
     server: WandbServer, tmp_path: Path
 ) -> None:
-    sweep = create(
-        server,
-        tmp_path,
-        model={"value": "tiny"},
-        batch_size={"value": 1},
-        tracker={"value": "wandb_offline"},
-    )
+    offline = {"tracker": {"value": "wandb_offline"}, "model": {"value": "tiny"}}
+    sweep = create(server, tmp_path, **(ONE | offline))
     running = agents(server, tmp_path, sweep, "--config-dir", str(own_model(tmp_path)))
     output, _ = running.communicate(timeout=600)
     assert running.returncode == 0, output
@@ -347,15 +317,7 @@ def test_offline_runs_of_ones_own_model_are_synced_later(
     (name,) = sweep.handed_out
     assert not server.runs[name].history
     (folder,) = (tmp_path / "results" / "wandb").glob("offline-run-*")
-    done = subprocess.run(
-        [sys.executable, "-m", "wandb", "sync", str(folder)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment(server, tmp_path),
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run(server, tmp_path, sys.executable, "-m", "wandb", "sync", str(folder))
     assert wait_until(lambda: len(server.runs[name].history) == len(record.rounds) + 1)
     assert server.runs[name].summary["status"] == "ok"
 
@@ -366,16 +328,9 @@ def test_a_child_that_a_signal_killed_counts_as_a_failure(tmp_path: Path) -> Non
     shim.chmod(0o755)
     assert subprocess.run([shim, "-c", "import os; os.kill(os.getpid(), 9)"]).returncode == 137
     assert subprocess.run([shim, "-c", "raise SystemExit(3)"]).returncode == 3
-    waiting = subprocess.Popen(
-        [
-            shim,
-            "-c",
-            "import signal,sys,time\nsignal.signal(15, lambda *_: sys.exit(143))\n"
-            "print('ready', flush=True)\ntime.sleep(600)",
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    code = "import signal,sys,time\nsignal.signal(15, lambda *_: sys.exit(143))\n"
+    code += "print('ready', flush=True)\ntime.sleep(600)"
+    waiting = subprocess.Popen([shim, "-c", code], stdout=subprocess.PIPE, text=True)
     assert waiting.stdout is not None
     assert waiting.stdout.readline() == "ready\n"
     waiting.terminate()

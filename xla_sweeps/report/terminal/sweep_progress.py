@@ -32,19 +32,13 @@ INCONCLUSIVE = ("locked", "contaminated", "infra", "interrupted", "stopped", "lo
 
 
 class SweepProgress:
-    """Follow one sweep; a context manager.
+    """Follow one sweep on some slots, others may follow; a context manager."""
 
-    Args:
-        title: the sweep's name.
-        lanes: devices that are known at the start.
-        ui: as of `LiveBlock`.
-    """
-
-    def __init__(self, title: str, lanes: Sequence[str], *, ui: str = "auto") -> None:
+    def __init__(self, title: str, slots: Sequence[str], *, ui: str = "auto") -> None:
         self._block = LiveBlock(ui, self.block, still=self._still, per_second=1)
         self._title = displayable(title)
         self._started = time.monotonic()
-        self._jobs: dict[str, tuple[str, Path, float] | None] = dict.fromkeys(lanes)
+        self._jobs: dict[str, tuple[str, Path, float] | None] = dict.fromkeys(slots)
         self._last: deque[Text] = deque(maxlen=LAST)
         self._done, self._total = 0, 0
         self._counts: Mapping[str, int] = {}
@@ -59,23 +53,23 @@ class SweepProgress:
     def __exit__(self, *ended: object) -> None:
         self._block.stop()
 
-    def running(self, lane: str, what: str, log: Path) -> None:
-        """A job starts on a device."""
-        self._jobs[lane] = (trial_name(displayable(what)), log, time.monotonic())
-        self._block.line("start", f"{lane}  {displayable(what)}  log={log}")
+    def running(self, slot: str, what: str, log: Path) -> None:
+        """A job starts on a slot."""
+        self._jobs[slot] = (trial_name(displayable(what)), log, time.monotonic())
+        self._block.line("start", f"{slot}  {displayable(what)}  log={log}")
 
-    def ended(self, lane: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
+    def ended(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
         """A job ended with an outcome and its speedup; the least important words come last."""
-        job = self._jobs.get(lane)
+        job = self._jobs.get(slot)
         took = duration(time.monotonic() - job[2]) if job else ""
-        self._jobs[lane] = None
+        self._jobs[slot] = None
         facts = (figure, took, trial_name(displayable(what)), displayable(detail))
         text = "  ".join(filter(None, facts))
         style = "green" if outcome in GOOD else "yellow" if outcome in INCONCLUSIVE else "red"
         line = Text(f"{outcome:<12}  ", style=style, no_wrap=True, overflow="ellipsis")
         self._last.append(line.append(text, style="default"))
         whole = text.replace(facts[2], displayable(what), 1)
-        self._block.line("end", f"{lane}  {outcome}  {whole}")
+        self._block.line("end", f"{slot}  {outcome}  {whole}")
 
     def progress(
         self,
@@ -100,8 +94,8 @@ class SweepProgress:
     def _still(self) -> tuple[str, str]:
         """What runs on each device, its stage, and the time left; `start` had its options."""
         jobs = [
-            f"{lane}  {_subject(job[0])}  {displayable(_stage(job[1]))}"
-            for lane, job in list(self._jobs.items())
+            f"{slot}  {_subject(job[0])}  {_stage(job[1])}"
+            for slot, job in list(self._jobs.items())
             if job is not None
         ]
         return "still", ("; ".join(jobs[:4]) or self._busy or "idle") + self._eta()
@@ -131,14 +125,12 @@ class SweepProgress:
         table.add_column(no_wrap=True, style="cyan")
         for share in (3, 2):
             table.add_column(no_wrap=True, overflow="ellipsis", ratio=share)
-        for lane, job in list(self._jobs.items())[:16]:
+        for slot, job in list(self._jobs.items())[:16]:
             if job is None:
-                table.add_row(lane or "queue", Text("idle", style="dim"), "")
+                table.add_row(slot or "queue", Text("idle", style="dim"), "")
             else:
-                since = duration(time.monotonic() - job[2])
-                table.add_row(
-                    lane, Text(job[0]), Text(f"{since}  {displayable(_stage(job[1]))}", style="dim")
-                )
+                stage = f"{duration(time.monotonic() - job[2])}  {_stage(job[1])}"
+                table.add_row(slot, Text(job[0]), Text(stage, style="dim"))
         rows.append(table)
         rows += list(self._last)
         return Group(*rows)
@@ -172,4 +164,4 @@ def _stage(log: Path) -> str:
     lines = tail(log, limit=TAIL_BYTES).splitlines()
     line = next((line for line in reversed(lines) if line[2:3] == ":"), "")
     text, _, _ = line.partition(" ")[2].partition("  eta ")  # the sweep has its own
-    return " ".join(text.split())[:60]
+    return displayable(" ".join(text.split())[:60])

@@ -63,7 +63,7 @@ def show_plan(
         twins: number of A/A trials to measure that the sweep adds.
         twice: number of trials of one replicate that are measured twice.
         estimated: number of trials to measure whose model was measured before.
-        left_s: estimated duration in seconds, as a range; None without an estimate.
+        left_s: estimated duration, as a range; None without an estimate.
         timed_s: maximum seconds of timing, by the limits of their effort.
     """
     left = [(words, replicates) for words, replicates in trials if replicates]
@@ -121,11 +121,11 @@ def show_sweep(
         rows: headline rows of its trials.
         counts: trials by status.
         gave_up: reasons for giving up, by trial.
-        stopped: reason why the sweep stopped itself, "" after a signal; None where it ended.
+        stopped: why the sweep stopped itself, "" after a signal; None where it ended.
         planned: number of its trials.
         results_dir: the results folder.
         again: the command that resumes it.
-        kept: True if contaminated trials are not measured again.
+        kept: whether contaminated trials are not measured again.
     """
     say(f"{displayable(name)}: {counted(planned, 'trial')}: {words_of(counts)}", "bold")
     show_headlines(rows, results_dir)
@@ -213,10 +213,7 @@ def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) ->
             )
     for why in gave_up.values():
         classes.setdefault("gave up", []).append(why)
-    for status, examples in sorted(classes.items(), key=lambda pair: -len(pair[1]))[
-        :FAILURES_SHOWN
-    ]:
-        say(
-            f"{SYMBOLS['failed']} {len(examples)} {status}: {displayable(examples[0])[:200]}",
-            COLOURS["failed"],
-        )
+    most_first = sorted(classes.items(), key=lambda pair: -len(pair[1]))
+    for status, examples in most_first[:FAILURES_SHOWN]:
+        example = displayable(examples[0])[:200]
+        say(f"{SYMBOLS['failed']} {len(examples)} {status}: {example}", COLOURS["failed"])

@@ -10,18 +10,66 @@ import argparse
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol
 
 from xla_sweeps.config.values import integer_from
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.sweeps.launchers.job import COMMAND, Ended, Job
 from xla_sweeps.sweeps.launchers.slots import Slot
+
+BUILT_IN = {
+    "local": "xla_sweeps.sweeps.launchers.local:LocalLauncher",
+    "ray": "xla_sweeps.sweeps.launchers.ray:RayLauncher",
+    "slurm": "xla_sweeps.sweeps.launchers.slurm:SlurmLauncher",
+    "wandb": "xla_sweeps.sweeps.launchers.wandb_agents:AgentsLauncher",
+}
+
+ENTRY_POINTS = "xla_sweeps.launchers"
+"""Group of entry points by which installed packages add launchers."""
+
+Options = Mapping[str, Mapping[str, Any]]
+"""Keyword arguments of `add_argument` by the name of an option."""
 
 QUEUE_LIMIT = 1000
 """The most jobs in a cluster's queue at once, unless it is told otherwise."""
 
 MOST_JOBS = 1_000_000
+
+ONE_OR_MORE = integer_from(1, to=MOST_JOBS)
+
+DEVICES = {
+    "metavar": "D,D",
+    "help": "gpu:0,gpu:1, or cpu:0,cpu:1 to split the cores (default: every GPU, else the CPU as "
+    "one)",
+}
+
+SLOTS = {
+    "type": ONE_OR_MORE,
+    "help": f"the most jobs in the cluster's queue at once (default: {QUEUE_LIMIT})",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LauncherRequest:
+    """Request for a launcher.
+
+    Attributes:
+        options: the launcher's own that were given, by name.
+        results_dir: the results folder.
+        slots: the devices of this machine that run trials, for a launcher that is `on_devices`.
+        warn: called with what a person should know now.
+        command: what a job's arguments follow.
+    """
+
+    options: Mapping[str, Any]
+    results_dir: Path
+    slots: Sequence[Slot]
+    warn: Callable[[str], object]
+    command: Sequence[str] = COMMAND
 
 
 class Launcher(Protocol):
@@ -31,11 +79,19 @@ class Launcher(Protocol):
 
     Attributes:
         name: as on the command line.
+        options: its own on the command line.
+        on_devices: whether trials run on devices of this machine, which are known beforehand.
+        driven: whether the sweep's driver submits the jobs; else a server hands trials out.
         targets: whether a job can be sent to a slot by its name.
     """
 
     name: str
+    options: ClassVar[Options] = {}
+    on_devices: bool = False
+    driven: bool = True
     targets: bool = False
+
+    def __init__(self, request: LauncherRequest) -> None: ...
 
     @classmethod
     def preview(cls, options: Mapping[str, Any], *, jobs: int, results_dir: Path) -> str:
@@ -76,6 +132,23 @@ class Launcher(Protocol):
         """End at once what still runs, and give everything back; may be called again."""
 
 
+@cache
+def launchers() -> Mapping[str, type[Launcher]]:
+    """The launchers by name: ours, and those that installed packages add as entry points.
+
+    Raises:
+        ConfigError: one cannot be loaded.
+    """
+    places = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)} | BUILT_IN
+    loaded = {}
+    for name, place in sorted(places.items()):
+        try:
+            loaded[name] = pkgutil.resolve_name(place)
+        except Exception as error:
+            raise ConfigError(f"launcher {name} ({place}) cannot be loaded: {error}") from error
+    return loaded
+
+
 class Screen(Protocol):
     """Show a person how a sweep is doing; `report.terminal` has one."""
 
@@ -100,104 +173,9 @@ class Screen(Protocol):
         """Show something that a person should know now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LauncherRequest:
-    """Request for a launcher.
-
-    Attributes:
-        options: the launcher's own that were given, by name.
-        results_dir: the results folder.
-        slots: the devices of this machine that run trials, for a launcher that is `on_devices`.
-        warn: called with what a person should know now.
-        command: what a job's arguments follow.
-    """
-
-    options: Mapping[str, Any]
-    results_dir: Path
-    slots: Sequence[Slot]
-    warn: Callable[[str], object]
-    command: Sequence[str] = COMMAND
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LauncherKind:
-    """A launcher as the command line offers it.
-
-    Attributes:
-        place: its module and class, made of a `LauncherRequest`; "" where a W&B server drives the
-            sweep.
-        options: those that only this launcher and some others accept: keyword arguments of
-            `add_argument`, by name.
-        on_devices: whether trials run on devices of this machine, which are known beforehand.
-    """
-
-    place: str = ""
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    on_devices: bool = False
-
-    def preview(self, options: Mapping[str, Any], *, jobs: int, results_dir: Path) -> str:
-        """What such a launcher would submit (`Launcher.preview`)."""
-        return (
-            self._kind().preview(options, jobs=jobs, results_dir=results_dir) if self.place else ""
-        )
-
-    def launcher(self, request: LauncherRequest) -> Launcher:
-        """A launcher of this kind."""
-        return cast(Launcher, self._kind()(request))
-
-    def _kind(self) -> Any:
-        return pkgutil.resolve_name(f"{__name__}.{self.place}")
-
-
 def key_and_value(text: str) -> tuple[str, str]:
-    """The two sides of KEY=VALUE.
-
-    Raises:
-        ArgumentTypeError: it is something else.
-    """
+    """The two sides of KEY=VALUE, for argparse."""
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise argparse.ArgumentTypeError(f"{text}: expected KEY=VALUE")
     return key, value
-
-
-_DEVICES = {
-    "metavar": "D,D",
-    "help": "gpu:0,gpu:1, or cpu:0,cpu:1 to split the cores (default: every GPU, else the CPU as "
-    "one)",
-}
-
-_SLOTS = {
-    "type": integer_from(1, to=MOST_JOBS),
-    "help": f"the most jobs in the cluster's queue at once (default: {QUEUE_LIMIT})",
-}
-
-LAUNCHERS: Mapping[str, LauncherKind] = {
-    "local": LauncherKind(
-        place="local:LocalLauncher", on_devices=True, options={"devices": _DEVICES}
-    ),
-    "ray": LauncherKind(
-        place="ray:RayLauncher",
-        options={
-            "address": {"help": "the cluster's address (default: start one on this machine)"},
-            "slots": _SLOTS,
-        },
-    ),
-    "slurm": LauncherKind(
-        place="slurm:SlurmLauncher",
-        options={
-            "slurm": {
-                "action": "append",
-                "type": key_and_value,
-                "metavar": "KEY=VALUE",
-                "help": "an option of sbatch, as in partition=gpu (repeatable)",
-            },
-            "chunk": {
-                "type": integer_from(1, to=MOST_JOBS),
-                "help": "trials in one task of the job array (default: 1)",
-            },
-            "slots": _SLOTS,
-        },
-    ),
-    "wandb": LauncherKind(options={"devices": _DEVICES}),
-}

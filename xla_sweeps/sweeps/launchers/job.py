@@ -1,7 +1,7 @@
 """Run a job: the command that a person would type, its log, and how it ended.
 
-Every launcher starts jobs with `start` and waits with `wait`, here or on a node of a cluster. `Job`
-and `Ended` are what travels there and back.
+Every launcher starts jobs with `start`, waits with `wait` and reports `ended_with`, here or on a
+node of a cluster. `Job` and `Ended` travel there and back.
 """
 
 from __future__ import annotations
@@ -64,12 +64,11 @@ class Job:
 
     Attributes:
         arguments: overrides, which follow the command.
-        log: file for its output.
-        known_records: number of records of the trial that the driver knows of.
-        accelerator: part of the name of the device that it needs, or None.
-        slot: name of the slot that it must run on, for a launcher that `targets` them; or None.
-        silent_s: seconds without a line in its log after which it is killed: all its stages time
-            out sooner. None: never.
+        known_records: number of the trial's records that the driver knows of.
+        accelerator: part of the name of the device that it needs.
+        slot: the one that it must run on, for a launcher that `targets` them.
+        silent_s: seconds without a line in its log after which it is killed; all its stages time
+            out sooner.
     """
 
     arguments: tuple[str, ...]
@@ -82,10 +81,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """End of a job.
+    """End of a job on a slot.
 
     Attributes:
-        slot: the slot that it ran on.
         detail: one line on what went wrong, or "".
         records: its records, where it had no access to the results folder.
         paths: its records' paths in the results folder, where only the job knows them.
@@ -108,24 +106,16 @@ def start(
     assignment: Assignment | None = None,
     cores: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a job, with its output appended to its log.
+    """Start a job, with its output appended to its log; arguments as of `start_process`.
 
-    Args:
-        job: to be started.
-        command: what its arguments follow.
-        environment: the complete environment, without the assignment.
-        assignment: what the trial is told; default: to measure one replicate, without the records
-            that this very job made before it was preempted.
-        cores: numbers of the cores that it may use; empty for all.
-
-    Raises:
-        OSError: it cannot be started.
+    By default its assignment is one replicate, besides the records that this very job made before
+    it was preempted.
     """
     make_log_folder(job.log)
     assignment = assignment or Assignment(
         parent=os.getpid(),
         known_records=job.known_records + len(_recorded(job)),
-        recorded=str(_recorded_file(job)),
+        recorded=str(job.log.with_suffix(".records")),
     )
     with job.log.open("ab") as output:
         return start_process(
@@ -146,13 +136,8 @@ def wait(
     """Wait for a job and kill what it left behind; returns its exit code.
 
     Its measuring process has deadlines. This one is for the command that watches them: a job that
-    hangs is killed, its log says so, and `BUG_CODE` is returned.
-
-    Args:
-        process: the job's, leader of its group.
-        job: names the log, and how long it may be silent.
-        every_s: seconds between two calls of `look`.
-        look: called while the job runs, for instance to stop it.
+    hangs is killed, its log says so, and `BUG_CODE` is returned. While the job runs, `look` is
+    called every `every_s` seconds, for instance to stop it.
     """
     silent_s = math.inf if job.silent_s is None else job.silent_s
     size, since = -1, time.monotonic()
@@ -187,14 +172,11 @@ def ended_with(exit_code: int, job: Job, *, slot: str) -> Ended:
     )
 
 
-def _recorded_file(job: Job) -> Path:
-    return job.log.with_suffix(".records")
-
-
 def _recorded(job: Job) -> tuple[str, ...]:
     """The paths of the records that a job has made."""
     with contextlib.suppress(OSError):
-        return tuple(filter(None, _recorded_file(job).read_text("utf-8").splitlines()))
+        paths = job.log.with_suffix(".records").read_text("utf-8")
+        return tuple(filter(None, paths.splitlines()))
     return ()
 
 
@@ -203,13 +185,10 @@ def end_of(exit_code: int) -> End:
     number = -exit_code if exit_code < 0 else exit_code - 128
     if number in STOP_SIGNALS:
         return End.STOPPED
-    return {
-        0: End.FINISHED,
-        1: End.FINISHED,
-        USAGE_CODE: End.FAILED,
-        LOCKED_CODE: End.LOCKED,
-        BUG_CODE: End.BROKEN,
-    }.get(exit_code, End.DIED)
+    if exit_code in (0, 1):
+        return End.FINISHED
+    own = {USAGE_CODE: End.FAILED, LOCKED_CODE: End.LOCKED, BUG_CODE: End.BROKEN}
+    return own.get(exit_code, End.DIED)
 
 
 def _reason(exit_code: int, said: str) -> str:
@@ -221,9 +200,5 @@ def _reason(exit_code: int, said: str) -> str:
 
 
 def make_log_folder(log: Path) -> None:
-    """Make the folder of a job's log, `logs/sweeps/NAME` of a results folder.
-
-    Raises:
-        OSError: it cannot be made, or a part of it is a link.
-    """
+    """Make the folder of a job's log, `logs/sweeps/NAME` of a results folder; no part is a link."""
     folder_in(log.parents[3], *log.parts[-4:-1])

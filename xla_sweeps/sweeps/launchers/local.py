@@ -10,16 +10,10 @@ from collections.abc import Mapping
 from concurrent import futures
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from xla_sweeps.sweeps.launchers import Launcher, LauncherRequest
-from xla_sweeps.sweeps.launchers.job import (
-    End,
-    Ended,
-    Job,
-    ended_with,
-    start,
-    wait,
-)
+from xla_sweeps.sweeps.launchers import DEVICES, Launcher, LauncherRequest, Options
+from xla_sweeps.sweeps.launchers.job import End, Ended, Job, ended_with, start, wait
 from xla_sweeps.sweeps.launchers.slots import Slot, job_environment
 from xla_sweeps.system.devices import is_accelerator
 from xla_sweeps.system.leases import lease_names
@@ -37,17 +31,15 @@ class _Running:
 
 
 class LocalLauncher(Launcher):
-    """Start each job as a process group of its own, on a slot that has no other job.
-
-    Attributes:
-        together: leases that every job holds while it measures, besides its own device's.
-    """
+    """Start each job as a process group of its own, on a slot that has no other job."""
 
     name = "local"
-    targets = True
+    options: ClassVar[Options] = {"devices": DEVICES}
+    on_devices = targets = True
 
     def __init__(self, request: LauncherRequest) -> None:
-        self.together: tuple[str, ...] = ()
+        self._together: tuple[str, ...] = ()
+        """Leases that every job holds while it measures, besides its own device's."""
         self._slots, self._command = list(request.slots), request.command
         self._lock = threading.Lock()
         self._running: dict[Future[Ended], _Running] = {}
@@ -130,7 +122,7 @@ class LocalLauncher(Launcher):
         if self._stop_asked.is_set():
             return Ended(how=End.STOPPED, slot=slot.name)
         assignment = Assignment(
-            parent=os.getpid(), known_records=job.known_records, together=self.together
+            parent=os.getpid(), known_records=job.known_records, together=self._together
         )
         process = running.process = start(
             job,
@@ -151,7 +143,7 @@ class LocalLauncher(Launcher):
     def take_turns(self) -> None:
         """Have only one job measure at a time; they build and compile side by side as before."""
         names = (name for slot in self._slots for name in lease_names(slot.device, slot.cores))
-        self.together = tuple(dict.fromkeys(names))
+        self._together = tuple(dict.fromkeys(names))
 
 
 def _signal(process: subprocess.Popen[bytes] | None, number: signal.Signals) -> None:

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
-from xla_sweeps.sweeps.launchers import QUEUE_LIMIT, Launcher, LauncherRequest
+from xla_sweeps.sweeps.launchers import QUEUE_LIMIT, SLOTS, Launcher, LauncherRequest, Options
 from xla_sweeps.sweeps.launchers.job import (
     End,
     Ended,
@@ -45,6 +45,10 @@ class RayLauncher(Launcher):
     """
 
     name = "ray"
+    options: ClassVar[Options] = {
+        "address": {"help": "the cluster's address (default: start one on this machine)"},
+        "slots": SLOTS,
+    }
 
     def __init__(self, request: LauncherRequest) -> None:
         try:
@@ -80,11 +84,8 @@ class RayLauncher(Launcher):
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=True
         )
-        self._notes = (
-            ray.remote(num_cpus=0, max_restarts=-1)(_Notes)
-            .options(scheduling_strategy=here)
-            .remote()
-        )
+        notes = ray.remote(num_cpus=0, max_restarts=-1, scheduling_strategy=here)(_Notes)
+        self._notes = notes.remote()
 
     def slots(self) -> list[str]:
         """The nodes that are up."""
@@ -167,13 +168,11 @@ class RayLauncher(Launcher):
             ended = done.result()
             keep_log(ended.output, job.log)
         except BaseException as error:  # whatever the engine raises for a job that it lost
-            cancelled = self._stopping or type(error).__name__ in (
-                "CancelledError",
-                "TaskCancelledError",
-            )
+            kind = type(error).__name__
+            cancelled = self._stopping or kind in ("CancelledError", "TaskCancelledError")
             first = next(iter(str(error).strip().splitlines()), "")
-            detail = f"{type(error).__name__}: {first}"
-            ended = Ended(how=End.STOPPED if cancelled else End.LOST, detail=detail)
+            how = End.STOPPED if cancelled else End.LOST
+            ended = Ended(how=how, detail=f"{kind}: {first}")
         _, key = self._jobs.pop(future)
         with contextlib.suppress(Exception):
             self._notes.ended.remote(key)
@@ -211,7 +210,7 @@ class _Fixed(list[str]):
 def _no_current_folder(config: Any) -> Any:
     """Keep the driver's current folder off the workers' `sys.path`.
 
-    Uses a private attribute of Ray's, tried on 2.60.0; it has no switch for this.
+    Uses a private attribute of Ray 2.60.0, which has no switch for this.
     """
     config._py_driver_sys_path = _Fixed()
     return config
@@ -285,8 +284,8 @@ def _output(log: Path, folder: Path) -> str:
 def given_variables() -> dict[str, str]:
     """A node's variables, without the number of threads that Ray sets where nobody did.
 
-    It is the number of the task's CPUs, one where it has a GPU, and would be part of the trial's
-    identity. Ray sets it in the running worker; /proc has the variables that the worker began with.
+    That number would be part of the trial's identity. Ray sets it in the running worker; /proc has
+    the variables that the worker began with.
     """
     began = Path("/proc/self/environ").read_bytes().split(b"\0")
     given = any(variable.startswith(b"OMP_NUM_THREADS=") for variable in began)
@@ -294,11 +293,7 @@ def given_variables() -> dict[str, str]:
 
 
 def _require_listening(address: str | None) -> None:
-    """Find out in seconds whether anything listens; Ray itself tries for minutes.
-
-    Raises:
-        XlaSweepsError: nothing does.
-    """
+    """Raise an error within seconds if nothing listens there; Ray itself tries for minutes."""
     host, _, port = (address or "").rpartition(":")
     if "/" in host or not port.isdigit():
         return

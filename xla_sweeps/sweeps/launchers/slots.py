@@ -23,11 +23,7 @@ _CPU_SLOT = re.compile(r"cpu(?::(\d+))?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """A device that runs jobs, one at a time, and the cores that they may use.
-
-    Attributes:
-        cores: numbers of the cores; empty where all may be used.
-    """
+    """A device that runs jobs, one at a time, and the cores that they may use; empty for all."""
 
     name: str
     device: Device
@@ -43,7 +39,7 @@ def slots_for(asked: str | None, *, present: Sequence[Device] | None = None) -> 
     """The slots of `--devices`: `gpu:0,gpu:1`, `cpu`, or `cpu:0,cpu:1` to split the cores in two.
 
     Args:
-        asked: the option's value; None is every GPU, or the CPU where there is none.
+        asked: None is every GPU, or the CPU where there is none.
         present: the devices that exist; default: this machine's.
 
     Raises:
@@ -70,11 +66,8 @@ def slots_for(asked: str | None, *, present: Sequence[Device] | None = None) -> 
     for name in names:
         if name not in labels:
             there = ", ".join(gpu.label for gpu in gpus) or "no GPU"
-            raise DeviceError(
-                f"--devices={asked}: no device {name}; "
-                + "".join(f"{problem}; " for problem in problems)
-                + f"this machine has {there} and cpu"
-            )
+            reasons = [f"no device {name}", *problems, f"this machine has {there} and cpu"]
+            raise DeviceError(f"--devices={asked}: {'; '.join(reasons)}")
     return _gpu_slots([labels[name] for name in names])
 
 

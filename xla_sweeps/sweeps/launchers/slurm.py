@@ -9,23 +9,32 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.store.store import folder_below
-from xla_sweeps.sweeps.launchers import QUEUE_LIMIT, Launcher, LauncherRequest
+from xla_sweeps.sweeps.launchers import (
+    ONE_OR_MORE,
+    QUEUE_LIMIT,
+    SLOTS,
+    Launcher,
+    LauncherRequest,
+    Options,
+    key_and_value,
+)
 from xla_sweeps.sweeps.launchers.job import End, Ended, Job
 from xla_sweeps.sweeps.launchers.slurm_task import ListedJob
 from xla_sweeps.system.process import python_command
@@ -58,11 +67,9 @@ _SUBMITTED = re.compile(r"^(\d+)", re.MULTILINE)
 
 @dataclass(eq=False)
 class _Submitted:
-    """A job in the queue.
+    """A job in the queue; `end` is the file that says how it ended.
 
-    Attributes:
-        end: the file that says how it ended.
-        task: `ARRAY_INDEX`, once it was submitted.
+    `task` is `ARRAY_INDEX`, once it was submitted.
     """
 
     future: Future[Ended]
@@ -82,6 +89,19 @@ class SlurmLauncher(Launcher):
     """
 
     name = "slurm"
+    options: ClassVar[Options] = {
+        "slurm": {
+            "action": "append",
+            "type": key_and_value,
+            "metavar": "KEY=VALUE",
+            "help": "an option of sbatch, as in partition=gpu (repeatable)",
+        },
+        "chunk": {
+            "type": ONE_OR_MORE,
+            "help": "trials in one task of the job array (default: 1)",
+        },
+        "slots": SLOTS,
+    }
 
     def __init__(self, request: LauncherRequest) -> None:
         self._warn, self._command = request.warn, list(request.command)
@@ -101,7 +121,7 @@ class SlurmLauncher(Launcher):
         self._lock = threading.Lock()
         self._waiting: list[_Submitted] = []
         self._jobs: dict[Future[Ended], _Submitted] = {}
-        self._count = 0
+        self._numbers = itertools.count(1)
         self._stopping = False
         self._closed = threading.Event()
         self._poller = threading.Thread(target=self._poll, name="slurm", daemon=True)
@@ -127,13 +147,12 @@ class SlurmLauncher(Launcher):
 
     def submit(self, job: Job) -> Future[Ended]:
         """Queue a job; jobs that come close together share an array."""
-        future: Future[Ended] = Future()
+        end = self._folder / f"{next(self._numbers):06d}.end.json"
+        submitted = _Submitted(Future(), job, end)
         with self._lock:
-            self._count += 1
-            submitted = _Submitted(future, job, self._folder / f"{self._count:06d}.end.json")
             self._waiting.append(submitted)
-            self._jobs[future] = submitted
-        return future
+            self._jobs[submitted.future] = submitted
+        return submitted.future
 
     def slot_of(self, future: Future[Ended]) -> str:
         """The node that the job runs on."""
@@ -148,18 +167,22 @@ class SlurmLauncher(Launcher):
         self._stopping = True
         for submitted in self._take_waiting():
             self._end(submitted, Ended(how=End.STOPPED))
-        if arrays := _arrays(self._items()):
-            _slurm(["scancel", "--state=PENDING", *arrays])
-            _slurm(["scancel", "--batch", f"--signal={'KILL' if now else 'TERM'}", *arrays])
+        signal = f"--signal={'KILL' if now else 'TERM'}"
+        self._cancel("--state=PENDING")
+        self._cancel("--batch", signal)
 
     def close(self) -> None:
         """Cancel the jobs that are left, and stop polling."""
         if self._items():
             self.stop(now=True)
-            if arrays := _arrays(self._items()):
-                _slurm(["scancel", *arrays])
+            self._cancel()
         self._closed.set()
         self._poller.join(10)
+
+    def _cancel(self, *options: str) -> None:
+        """Call `scancel` for the arrays that have not ended."""
+        if arrays := _arrays(self._items()):
+            _slurm(["scancel", *options, *arrays])
 
     def _items(self) -> list[_Submitted]:
         """The jobs that have not ended, as they are now: two threads add and remove them."""
@@ -172,10 +195,7 @@ class SlurmLauncher(Launcher):
         return waiting
 
     def _poll(self) -> None:
-        """Submit and poll, until closed.
-
-        No error ends it, since the driver waits for what only this thread reports.
-        """
+        """Submit and poll, until closed; no error ends it: the driver waits for its reports."""
         warned = ""
         while not self._closed.wait(POLL_S):
             try:
@@ -191,15 +211,11 @@ class SlurmLauncher(Launcher):
         for submitted in self._take_waiting():
             groups.setdefault(submitted.job.accelerator, []).append(submitted)
         for accelerator, items in groups.items():
-            size = MAX_ARRAY * self._chunk
-            for first in range(0, len(items), size):
-                self._try_to_submit(items[first : first + size], accelerator)
+            for jobs in _split(items, MAX_ARRAY * self._chunk):
+                self._try_to_submit(jobs, accelerator)
 
     def _try_to_submit(self, jobs: Sequence[_Submitted], accelerator: str | None) -> None:
-        """Submit an array.
-
-        Where that fails its jobs end, to be submitted again unless Slurm refused them.
-        """
+        """Submit an array; if that fails its jobs end, to be tried again unless Slurm refused."""
         try:
             why = self._submit_array(jobs, accelerator)
         except Exception as error:  # a full disk, a file system that is away
@@ -211,9 +227,7 @@ class SlurmLauncher(Launcher):
 
     def _submit_array(self, waiting: Sequence[_Submitted], accelerator: str | None) -> str:
         """Write the jobs and the script, and submit it; returns why Slurm rejected it, or ""."""
-        chunks = [
-            waiting[first : first + self._chunk] for first in range(0, len(waiting), self._chunk)
-        ]
+        chunks = list(_split(waiting, self._chunk))
         listed = self._folder / f"{waiting[0].end.name.partition('.')[0]}.jobs.json"
         jobs = [
             [ListedJob(self._command, queued.job, queued.end) for queued in chunk]
@@ -221,22 +235,19 @@ class SlurmLauncher(Launcher):
         ]
         listed.write_bytes(msgspec.json.encode(jobs, enc_hook=str))  # a Path as text
         script = listed.with_suffix(".sh")
-        script.write_text(
-            script_of(
-                self._options,
-                accelerator=accelerator,
-                tasks=len(chunks),
-                jobs=listed,
-                output=self._folder,
-            ),
-            encoding="utf-8",
+        text = script_of(
+            self._options,
+            accelerator=accelerator,
+            tasks=len(chunks),
+            jobs=listed,
+            output=self._folder,
         )
+        script.write_text(text, encoding="utf-8")
         done = _slurm(["sbatch", "--parsable", str(script)])
         submitted = _SUBMITTED.search(done.stdout)
         if done.returncode or not submitted:
-            return (
-                last_line_of(done.stderr or done.stdout) or "sbatch rejected the array (no message)"
-            )
+            message = last_line_of(done.stderr or done.stdout)
+            return message or "sbatch rejected the array (no message)"
         for index, chunk in enumerate(chunks):
             for queued in chunk:
                 queued.task = f"{submitted[1]}_{index}"
@@ -277,17 +288,17 @@ class SlurmLauncher(Launcher):
             submitted.future.set_result(ended)
 
 
-def _check(options: Mapping[str, str]) -> None:
-    """Refuse what is no option of sbatch.
+def _split(jobs: Sequence[_Submitted], size: int) -> Iterator[Sequence[_Submitted]]:
+    """The jobs in groups of that size."""
+    return (jobs[first : first + size] for first in range(0, len(jobs), size))
 
-    Raises:
-        ConfigError: with what is expected.
-    """
+
+def _check(options: Mapping[str, str]) -> None:
+    """Raise a `ConfigError` for what is no option of sbatch."""
     for key, value in options.items():
         if not _OPTION.fullmatch(key):
-            raise ConfigError(
-                f"--slurm {key}=…: expected a long option of sbatch, as in partition=gpu"
-            )
+            expected = "expected a long option of sbatch, as in partition=gpu"
+            raise ConfigError(f"--slurm {key}=…: {expected}")
         if not value.isprintable():
             raise ConfigError(f"--slurm {key}={value!r}: holds a control character; remove it")
 
@@ -295,17 +306,11 @@ def _check(options: Mapping[str, str]) -> None:
 def script_of(
     options: Mapping[str, str], *, accelerator: str | None, tasks: int, jobs: Path, output: Path
 ) -> str:
-    """The batch script of an array; it holds no secret.
+    """The batch script of an array of tasks; it holds no secret.
 
-    Args:
-        options: of sbatch, by long name; of `array` only `%N`, the most tasks at once.
-        accelerator: replaces `{accelerator}` in their values.
-        tasks: number of tasks in the array.
-        jobs: the file that lists them.
-        output: folder for the output of the tasks.
-
-    Raises:
-        ValueError: a value would leave its line.
+    The options are those of sbatch by long name; of `array` only `%N` counts, the most tasks at
+    once. The accelerator replaces `{accelerator}` in their values. `jobs` is the file that lists
+    them. A value that would leave its line is a ValueError.
     """
     gres = "gpu:{accelerator}:1" if accelerator else "gpu:1"
     chosen = {
@@ -338,23 +343,20 @@ def _arrays(jobs: Sequence[_Submitted]) -> list[str]:
 
 def _queue(arrays: Sequence[str]) -> dict[str, str] | None:
     """Node by task, for the queued tasks of these arrays; None where Slurm does not answer."""
-    done = _slurm(
-        ["squeue", "--noheader", "--array", "--format=%i %N", f"--jobs={','.join(arrays)}"]
-    )
+    words = ["--noheader", "--array", "--format=%i %N", f"--jobs={','.join(arrays)}"]
+    done = _slurm(["squeue", *words])
     if done.returncode:
         return {} if "Invalid job id" in done.stderr else None
-    words = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line.strip()]
-    return {parts[0]: parts[1] if len(parts) > 1 else "" for parts in words}
+    pairs = (line.strip().partition(" ") for line in done.stdout.splitlines() if line.strip())
+    return {task: node.strip() for task, _, node in pairs}
 
 
 def _slurm(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """The answer of one of Slurm's commands; where there is none, its error says why."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(
-            command, 1, "", f"{command[0]} did not answer within 60 s"
-        )
+        reason = f"{command[0]} did not answer within 60 s"
     except OSError as error:
-        return subprocess.CompletedProcess(
-            command, 127, "", f"cannot start {command[0]}: {error.strerror}"
-        )
+        reason = f"cannot start {command[0]}: {error.strerror}"
+    return subprocess.CompletedProcess(command, 1, "", reason)

@@ -16,15 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from xla_sweeps.sweeps.launchers.job import (
-    End,
-    Ended,
-    Job,
-    end_of,
-    ended_with,
-    start,
-    wait,
-)
+from xla_sweeps.sweeps.launchers.job import End, Ended, Job, end_of, ended_with, start, wait
 from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.process import StopSignals
 
@@ -64,7 +56,7 @@ class _Task:
         code = wait(self.child, listed.job)
         if self.signals.number and (end_of(code) is End.STOPPED or code < 0):
             return False
-        write_end(listed.end, ended_with(code, listed.job, slot=node_name()))
+        write_end(listed.end, ended_with(code, listed.job, slot=_node_name()))
         return True
 
 
@@ -92,7 +84,7 @@ def _leave(task: _Task, end: Path, finished: int) -> int:
     if task.signals.number == signal.SIGUSR1:
         if not finished and restarts >= MAX_RESTARTS:
             detail = TOO_SHORT.format(count=restarts + 1)
-            write_end(end, Ended(how=End.FAILED, slot=node_name(), detail=detail))
+            write_end(end, Ended(how=End.FAILED, slot=_node_name(), detail=detail))
             return 2
         name = f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
         subprocess.run(["scontrol", "requeue", name], check=False, timeout=30)
@@ -104,7 +96,7 @@ def write_end(path: Path, ended: Ended) -> None:
     replace_whole(path, msgspec.json.encode(ended))
 
 
-def node_name() -> str:
+def _node_name() -> str:
     """The node's name, as Slurm calls it."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 

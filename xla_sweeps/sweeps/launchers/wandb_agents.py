@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -27,7 +27,7 @@ from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.store.store import folder_below
 from xla_sweeps.sweeps.definition import load_sweep
-from xla_sweeps.sweeps.launchers import Screen
+from xla_sweeps.sweeps.launchers import DEVICES, Launcher, Options, Screen
 from xla_sweeps.sweeps.launchers.slots import Slot, job_environment
 from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.process import (
@@ -49,8 +49,6 @@ KILL_GRACE_S = 75.0
 MAX_FAILED = 20
 
 _PROGRAM = ["${env}", "${interpreter}", "-P", "-m", "xla_sweeps"]
-
-_EARLY_PROGRAM = ["${env}", "${interpreter}", "-m", "xla_sweeps"]
 
 _ARGUMENTS = "${args_json}"
 
@@ -83,6 +81,14 @@ done
 """
 
 
+class AgentsLauncher(Launcher):
+    """A declaration alone: `run` starts agents, to which the W&B server hands out trials."""
+
+    name = "wandb"
+    options: ClassVar[Options] = {"devices": DEVICES}
+    driven = False
+
+
 @dataclass(eq=False)
 class _Agent:
     slot: Slot
@@ -93,10 +99,8 @@ class _Agent:
 def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
     """Create a sweep on the W&B server; returns `ENTITY/PROJECT/ID`.
 
-    Args:
-        path: the definition.
-        values: overrides of the command line, which become constant parameters.
-        results_dir: the definition as it was sent is kept below it.
+    The values of the command line become constant parameters. The definition as it was sent is kept
+    below the results folder.
 
     Raises:
         XlaSweepsError: the definition has a command of its own, or the server refused.
@@ -140,13 +144,8 @@ def run(
 ) -> int:
     """One agent on each device until the sweep has no more trials; exit code 1 where one gave up.
 
-    Args:
-        path: `ENTITY/PROJECT/ID`.
-        slots: the devices of this machine.
-        results_dir: the agents' logs and W&B's files are written below it.
-        screen: shows how the agents are doing.
-        places: folders that the trials use in place of those of the sweep; None: no others.
-        max_failed: trials in a row that may fail before an agent gives up.
+    An agent gives up after `max_failed` trials in a row. Its trials use the folders of `places` in
+    place of those of the sweep.
     """
     agents_folder = folder_below(results_dir.resolve(), "logs", "agents")
     folder = Path(tempfile.mkdtemp(prefix=f"{path.rpartition('/')[2]}-", dir=agents_folder))
@@ -184,16 +183,8 @@ def _start(
         "WANDB_AGENT_MAX_INITIAL_FAILURES": str(max_failed),
         "WANDB_AGENT_KILL_DELAY": str(TERM_TIMEOUT_S),
     }
-    command = python_command(
-        "wandb",
-        "agent",
-        "--forward-signals",
-        "--term-timeout",
-        str(TERM_TIMEOUT_S),
-        "--max-consecutive-failed-runs",
-        str(max_failed),
-        path,
-    )
+    limits = (f"--term-timeout={TERM_TIMEOUT_S}", f"--max-consecutive-failed-runs={max_failed}")
+    command = python_command("wandb", "agent", "--forward-signals", *limits, path)
     with log.open("ab") as output:
         process = start_process(
             command, output=output, environment=environment, cores=slot.cores, folder=folder
@@ -218,9 +209,9 @@ def _wait(agents: Sequence[_Agent], screen: Screen, stop: StopSignals) -> int:
         for agent in [agent for agent in left if agent.process.poll() is not None]:
             left.remove(agent)
             text = agent.log.read_text("utf-8", "replace")
-            gave_up = _GAVE_UP in text
-            failed = gave_up or agent.process.returncode != 0
-            outcome = "gave up" if gave_up else "failed" if failed else "finished"
+            outcome = "failed" if agent.process.returncode else "finished"
+            outcome = "gave up" if _GAVE_UP in text else outcome
+            failed = outcome != "finished"
             detail = f"{last_line_of(text)}  log={agent.log}" if failed else ""
             screen.ended(agent.slot.name, "wandb agent", outcome, detail)
             if failed and not stop.number:
@@ -248,12 +239,10 @@ def command_of(path: Path) -> list[str]:
     """
     given = yaml.safe_load(path.read_text(encoding="utf-8")).get("command") or COMMAND
     words = list(map(str, given)) if isinstance(given, list) else [str(given)]
-    for program in (_PROGRAM, _EARLY_PROGRAM):
-        if words[: len(program)] == program:
-            words = words[len(program) :]
-            break
-    else:
+    program = [word for word in _PROGRAM if word != "-P" or word in words]
+    if words[: len(program)] != program:
         raise ConfigError(f"{path}: command: {shlex.join(words)}: {_ALLOWED}")
+    words = words[len(program) :]
     for word in words:
         key, equals, value = word.partition("=")
         if word != _ARGUMENTS and not (equals and may_set(key, value)):
