@@ -89,9 +89,6 @@ def test_the_config_that_a_run_logged_is_taken_back_without_a_word(
     asked_again = (again["model"]["name"], again["resolution"], again["accelerator"])
     assert asked_again == ("mobilenet_v2", 32, CPU)
     check_accelerator_name(again["accelerator"])
-    earlier = {"model": "mobilenet_v2", "keras": "3.15.1"}  # the version that was loaded
-    assert expand_json([json.dumps(earlier)]) == ["model=mobilenet_v2"]
-    assert expand_json([json.dumps({**earlier, "keras": 2})])[-1] == "keras=2"
 
 
 def test_a_servers_notes_may_be_prose_and_what_is_typed_beside_its_json_wins(

@@ -12,7 +12,7 @@ from typing import Any
 from xla_sweeps.config.foreign import check_size, check_value, may_set
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.console import warn
-from xla_sweeps.schema.options import BY_NAME, LOGGED, RETIRED
+from xla_sweeps.schema.options import BY_NAME, LOGGED
 from xla_sweeps.schema.overrides import flattened, keys_of, overrides
 
 _PATHS = ("weights", "data")
@@ -44,9 +44,7 @@ def _overrides_in(argument: str, typed: Collection[str]) -> list[str]:
     for key, value in document.items():
         option = BY_NAME.get(key.split(".")[0])
         if option is None:
-            unknown += [] if key in {*RETIRED, *LOGGED, "_wandb"} else [key]
-        elif key == "keras" and "." in str(value):
-            continue  # the version that was loaded, as earlier versions logged it
+            unknown += [] if key in {*LOGGED, "_wandb"} else [key]
         elif key in typed or (option.foreign == "nothing" and value == option.default):
             continue
         elif option.foreign == "nothing" or (key in _PATHS and not may_set(key, value)):
