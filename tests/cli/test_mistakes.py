@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from composed import cases
 
 from xla_sweeps.cli.main import run
 from xla_sweeps.errors import USAGE_CODE
@@ -42,86 +43,82 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
+REFUSED = """
+memory_limit_gib=1e308 -> memory_limit_gib=1e+308: must be at most 1,048,576
+timeouts.build=1e300 -> timeouts.build=1e+300: must be at most 10,000,000
+'~model' -> ~model: it cannot be removed; set it: model=NAME
+'~timeouts' -> ~timeouts: it cannot be removed; set it: timeouts.STAGE=S
+'~effort' -> ~effort: it cannot be removed
+'~tracker' -> ~tracker: it cannot be removed; set it: tracker=NAME
+--shell-completion -> --shell-completion: expected install=SHELL, uninstall=SHELL
+hlep -> unknown command 'hlep'. Did you mean 'help'?
+resnet50 -> unknown command 'resnet50'. Did you mean 'model=resnet50'? `xla-sweeps
+my.keras -> unknown command 'my.keras'. A model of your own: model=local path=my.keras
+model=a.keras
+  -> unknown model 'a.keras'. A model of your own: model=local path=a.keras trust_code=tr
+model=my_models:build -> unknown model 'my_models:build'. A model of your own: model=l
+model=net.onnx -> unknown model 'net.onnx'. ONNX models are not read; convert it
+--resolution 96 -> --resolution: write it without dashes: resolution=96
+model=vgg16 --batch-size=8 -> --batch-size: write it without dashes: batch_size=8
+--effort.block_s 1 -> --effort.block_s: write it without dashes: effort.block_s=1
+=-1 -> '=-1': expected KEY=VALUE, as in model=resnet50
+--config-dir d effort=mine -> Invalid defaults list in 'effort/mine', defaults mu
+--verson -> unknown option '--verson'. Did you mean '--version'?
+sweep own -> sweep own: a file is named in full: own.yaml
+sweep smoek -> unknown sweep 'smoek'. Did you mean 'smoke'? `xla-sweeps sweep --lis
+modle=vgg16 -> unknown option 'modle'. Did you mean 'model'?
+sweep -> sweep: the following arguments are required: file; `xla-sweeps sweep --help
+hydra/launcher=joblib -> hydra/launcher=joblib: install its plugin: pip install hydra
+hydra/launcher=bsic -> unknown hydra/launcher 'bsic'. Did you mean 'basic'? Allowed:
+results_dir=/dev/null -> '/dev/null': expected a folder
+doctor --seconds -1 -> --seconds -1.0: expected 0 to 3600
+doctor --seconds nan -> --seconds nan: expected 0 to 3600
+doctor --seconds 1e9 -> --seconds 1000000000.0: expected 0 to 3600
+agents a/b/c --max-failed 0 -> agents: argument --max-failed: expected an in
+results f -> 'f': expected a folder
+check f/g -> 'f/g': Not a directory
+compare f loop -> 'f': expected a folder
+dashboard loop -> 'loop': Too many levels of symbolic links
+dashboard '~nobody-of-that-name/x' -> '~nobody-of-that-name/x': Could not determine
+import pipe -> pipe: not a regular file
+import /dev/zero -> /dev/zero: not a regular file
+sweep s.yaml --dry-run results_dir=/dev/null -> '/dev/null': expected a
+sweep '' -> expected a path, got ''
+-m 'seed=range(0,1000000000)' -> -m: 1,000,000,000 trials are more than 10,000
+-m seed=1,2 'batch_size=range(0)' -> batch_size=range(0): no value
+model=null -> unknown model 'null'.
++effort=1 -> unknown effort '1'. Allowed:
+'effort=[1]' -> unknown effort '[1]'. Allowed:
+'{"model": true}' -> unknown model 'True'
+hydra.run.dir=loop -> 'loop': Too many levels of symbolic links
+-m hydra.sweep.dir=f seed=1,2 -> 'f': expected a folder
+--hydra-help seed=1 -> --hydra-help: remove seed=1
+--shell-completion seed=1 -> --shell-completion: expected install=SHELL
+tracker.group=a,b
+  -> 'tracker.group=a,b' gives several values: add -m to run each of them. Quote what is a text: 'tr
+tracker=wandb -> tracker=wandb: W&B needs an API key
+resuls -> unknown command 'resuls'. Did you mean 'results'? Allowed: results, dashboard, impo
+results --format xml -> results: argument --format: invalid choice: 'xml'
+results nowhere -> nowhere holds no records; measure first: python -m xla_sweeps model=NAME
+models alexnet -> unknown model 'alexnet'.
+-m model=resnet50,vgg61 -> unknown model 'vgg61'. Did you mean 'vgg1
+-m batch_size=1,0 -> batch_size=0: must be at least 1
+hydra.sweeper._target_=os.system -> _target_ in override
+results_dir=/proc/nope -> results_dir=/proc/nope cannot be written: No such file or directory.
+'{"model": ' -> the argument '{"model": ' is not valid JSON
+--config-dir nowhere model=x -> --config-dir nowhere: no such folder
+"""
+
+TOO_LONG = f"{'x' * 60}…: File name too long"
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["memory_limit_gib=1e308"], "memory_limit_gib=1e+308: must be at most 1,048,576"),
-        (["timeouts.build=1e300"], "timeouts.build=1e+300: must be at most 10,000,000"),
-        (["effort.replicates=" + "9" * 30], "effort.replicates=9"),
-        (["~model"], "~model: it cannot be removed; set it: model=NAME"),
-        (["~timeouts"], "~timeouts: it cannot be removed; set it: timeouts.STAGE=S"),
-        (["~effort"], "~effort: it cannot be removed"),
-        (["~tracker"], "~tracker: it cannot be removed; set it: tracker=NAME"),
-        (["--shell-completion"], "--shell-completion: expected install=SHELL, uninstall=SHELL"),
-        (["hlep"], "unknown command 'hlep'. Did you mean 'help'?"),
-        (["resnet50"], "unknown command 'resnet50'. Did you mean 'model=resnet50'? `xla-sweeps"),
-        (
-            ["my.keras"],
-            "unknown command 'my.keras'. A model of your own: model=local path=my.keras",
-        ),
-        (
-            ["model=a.keras"],
-            "unknown model 'a.keras'. A model of your own: model=local path=a.keras trust_code=tr",
-        ),
-        (
-            ["model=my_models:build"],
-            "unknown model 'my_models:build'. A model of your own: model=l",
-        ),
-        (["model=net.onnx"], "unknown model 'net.onnx'. ONNX models are not read; convert it"),
-        (["--resolution", "96"], "--resolution: write it without dashes: resolution=96"),
-        (["model=vgg16", "--batch-size=8"], "--batch-size: write it without dashes: batch_size=8"),
-        (["--effort.block_s", "1"], "--effort.block_s: write it without dashes: effort.block_s=1"),
-        (["=-1"], "'=-1': expected KEY=VALUE, as in model=resnet50"),
-        (
-            ["--config-dir", "d", "effort=mine"],
-            "Invalid defaults list in 'effort/mine', defaults mu",
-        ),
-        (["--verson"], "unknown option '--verson'. Did you mean '--version'?"),
-        (["sweep", "own"], "sweep own: a file is named in full: own.yaml"),
-        (
-            ["sweep", "smoek"],
-            "unknown sweep 'smoek'. Did you mean 'smoke'? `xla-sweeps sweep --lis",
-        ),
-        (["modle=vgg16"], "unknown option 'modle'. Did you mean 'model'?"),
-        (["sweep"], "sweep: the following arguments are required: file; `xla-sweeps sweep --help"),
-        (["hydra/launcher=joblib"], "hydra/launcher=joblib: install its plugin: pip install hydra"),
-        (["hydra/launcher=bsic"], "unknown hydra/launcher 'bsic'. Did you mean 'basic'? Allowed: "),
-        ([f"modes=[{','.join(['graph'] * 2000)}]"], "modes: 2,000 of them; a trial compares at"),
-        ([f"results_dir={LONG}"], f"{'x' * 60}…: File name too long"),
-        (["results_dir=/dev/null"], "'/dev/null': expected a folder"),
-        (["model=local", f"path={LONG}", "trust_code=true"], f"{'x' * 60}…: File name too long"),
-        (["doctor", "--seconds", "-1"], "--seconds -1.0: expected 0 to 3600"),
-        (["doctor", "--seconds", "nan"], "--seconds nan: expected 0 to 3600"),
-        (["doctor", "--seconds", "1e9"], "--seconds 1000000000.0: expected 0 to 3600"),
-        *(
-            (
-                ["sweep", "s.yaml", "--launcher", "slurm", f"--{option}", "0"],
-                f"sweep: argument --{option}: expected an integer from 1 to 1,000,000, got '0'",
-            )
-            for option in ("slots", "chunk")
-        ),
-        (["agents", "a/b/c", "--max-failed", "0"], "agents: argument --max-failed: expected an in"),
-        (["results", "f"], "'f': expected a folder"),
-        (["check", "f/g"], "'f/g': Not a directory"),
-        (["compare", "f", "loop"], "'f': expected a folder"),
-        (["dashboard", "loop"], "'loop': Too many levels of symbolic links"),
-        (["dashboard", "~nobody-of-that-name/x"], "'~nobody-of-that-name/x': Could not determine"),
-        (["import", "pipe"], "pipe: not a regular file"),
-        (["import", "/dev/zero"], "/dev/zero: not a regular file"),
-        (["sweep", "s.yaml", "--dry-run", "results_dir=/dev/null"], "'/dev/null': expected a"),
-        (["sweep", ""], "expected a path, got ''"),
+        *cases(REFUSED),
         (["dashboard", "--title", "\udcff"], "the argument '\\udcff' is not valid UTF-8"),
-        (["-m", "seed=range(0,1000000000)"], "-m: 1,000,000,000 trials are more than 10,000"),
-        (["-m", "seed=1,2", "batch_size=range(0)"], "batch_size=range(0): no value"),
-        (["model=null"], "unknown model 'null'."),
-        (["+effort=1"], "unknown effort '1'. Allowed: "),
-        (["effort=[1]"], "unknown effort '[1]'. Allowed: "),
-        (['{"model": true}'], "unknown model 'True'"),
-        (["--config-dir", LONG], f"{'x' * 60}…: File name too long"),
-        (["hydra.run.dir=loop"], "'loop': Too many levels of symbolic links"),
-        (["-m", "hydra.sweep.dir=f", "seed=1,2"], "'f': expected a folder"),
-        (["--hydra-help", "seed=1"], "--hydra-help: remove seed=1"),
-        (["--shell-completion", "seed=1"], "--shell-completion: expected install=SHELL"),
+        (["effort.replicates=" + "9" * 30], "effort.replicates=9"),
+        ([f"modes=[{','.join(['graph'] * 2000)}]"], "modes: 2,000 of them; a trial compares at"),
         (
             ["seed=" + "1" * 5000],
             f"cannot read the override 'seed={'1' * 55}…': it has a number of",
@@ -131,14 +128,18 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             f"cannot read the override 'input_spec={'[' * 40}{']' * 9}…': nested deeper than 32",
         ),
         (["input_spec=" + "[" * 3000], f"cannot read the override 'input_spec={'[' * 49}…': "),
-        (
-            ["tracker.group=a,b"],
-            "'tracker.group=a,b' gives several values: add -m to run each of them. "
-            "Quote what is a text: 'tracker.group=\"a,b\"'",
+        (["model=local", f"path={LONG}", "trust_code=true"], TOO_LONG),
+        *(([word + LONG], TOO_LONG) for word in ("results_dir=", "--config-dir=")),
+        *(
+            ([command, LONG], TOO_LONG)
+            for command in ("results", "check", "dashboard", "push", "import", "doctor", "sweep")
         ),
         *(
-            ([command, LONG], f"{'x' * 60}…: File name too long")
-            for command in ("results", "check", "dashboard", "push", "import", "doctor", "sweep")
+            (
+                ["sweep", "s.yaml", "--launcher", "slurm", f"--{option}", "0"],
+                f"sweep: argument --{option}: expected an integer from 1 to 1,000,000, got '0'",
+            )
+            for option in ("slots", "chunk")
         ),
     ],
 )

@@ -17,7 +17,7 @@ from paths import ROOT
 
 from xla_sweeps.cli import trial
 from xla_sweeps.cli.main import run
-from xla_sweeps.cli.trial import expand_json
+from xla_sweeps.cli.server_json import expand_json
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, check_accelerator_name, settings_of
 from xla_sweeps.errors import ConfigError, LockedError, StoreError
@@ -89,9 +89,6 @@ def test_the_config_that_a_run_logged_is_taken_back_without_a_word(
     asked_again = (again["model"]["name"], again["resolution"], again["accelerator"])
     assert asked_again == ("mobilenet_v2", 32, CPU)
     check_accelerator_name(again["accelerator"])
-    earlier = {"model": "mobilenet_v2", "keras": "3.15.1"}  # the version that was loaded
-    assert expand_json([json.dumps(earlier)]) == ["model=mobilenet_v2"]
-    assert expand_json([json.dumps({**earlier, "keras": 2})])[-1] == "keras=2"
 
 
 def test_a_servers_notes_may_be_prose_and_what_is_typed_beside_its_json_wins(

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from composed import cases, complaint, settings
 
-from xla_sweeps.cli.main import run
 from xla_sweeps.config import runtime
-from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import Settings, settings_of
-from xla_sweeps.errors import USAGE_CODE, ConfigError
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.overrides import runtime_text
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.sweeps.compose import Composer
@@ -46,60 +44,34 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def settings(*overrides: str, environ: dict[str, str] | None = None) -> Settings:
-    return settings_of(compose_config(["device=cpu", *overrides]), environ=environ or {})
+REFUSED = """
+xla_flags.xla_cpu_enable_fastmath=true
+  -> unknown flag in xla_flags 'xla_cpu_enable_fastmath=true'. Did you mean 'xla_cpu_enable_fast_mat
+xla_flags.xla_cpu_enable_fast_math=2 -> xla_flags.xla_cpu_enable_fast_math=2: expected true or false
+xla_flags.xla_cpu_prefer_vector_width=wide
+  -> xla_flags.xla_cpu_prefer_vector_width=wide: expected an integer
+"xla_flags.xla_cpu_max_isa='a b'"
+  -> xla_flags.xla_cpu_max_isa=a b: expected letters, digits and
+xla_flags.xla_dump_to=here -> xla_flags.xla_dump_to=here: a trial's flags name no files
+tf_xla_flags.tf_xla_persistent_cache_directory=here
+  -> tf_xla_flags.tf_xla_persistent_cache_directory=here: a trial's flags name no files
+xla_flags.xla_gpu_autotune_gemm_rtol=nan
+  -> xla_flags.xla_gpu_autotune_gemm_rtol=nan: expected a finite number
+xla_flags.xla_gpu_autotune_gemm_rtol=inf
+  -> xla_flags.xla_gpu_autotune_gemm_rtol=inf: expected a finite number
+'xla_flags={nan:1}' -> unknown flag in xla_flags 'nan=1'
+'xla_flags={a:[1]}' -> xla_flags.a=[1]: expected letters, digits and
+xla_flags=fast -> xla_flags=fast: write xla_flags.NAME=VALUE
+threads.intra=0 -> threads.intra=0: must be at least 1
+threads.intra=1.5 -> threads.intra=1.5: expected an integer
+threads=2 -> threads=2: write threads.KEY=VALUE; keys: intra, inter
+onednn=maybe -> onednn=maybe: expected true or false
+"""
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        (
-            "xla_flags.xla_cpu_enable_fastmath=true",
-            "unknown flag in xla_flags 'xla_cpu_enable_fastmath=true'. "
-            "Did you mean 'xla_cpu_enable_fast_math'?",
-        ),
-        (
-            "xla_flags.xla_cpu_enable_fast_math=2",
-            "xla_flags.xla_cpu_enable_fast_math=2: expected true or false",
-        ),
-        (
-            "xla_flags.xla_cpu_prefer_vector_width=wide",
-            "xla_flags.xla_cpu_prefer_vector_width=wide: expected an integer",
-        ),
-        (
-            "xla_flags.xla_cpu_max_isa='a b'",
-            "xla_flags.xla_cpu_max_isa=a b: expected letters, digits and",
-        ),
-        ("xla_flags.xla_dump_to=here", "xla_flags.xla_dump_to=here: a trial's flags name no files"),
-        (
-            "tf_xla_flags.tf_xla_persistent_cache_directory=here",
-            "tf_xla_flags.tf_xla_persistent_cache_directory=here: a trial's flags name no files",
-        ),
-        (
-            "xla_flags.xla_gpu_autotune_gemm_rtol=nan",
-            "xla_flags.xla_gpu_autotune_gemm_rtol=nan: expected a finite number",
-        ),
-        (
-            "xla_flags.xla_gpu_autotune_gemm_rtol=inf",
-            "xla_flags.xla_gpu_autotune_gemm_rtol=inf: expected a finite number",
-        ),
-        ("xla_flags={nan:1}", "unknown flag in xla_flags 'nan=1'"),
-        ("xla_flags={a:[1]}", "xla_flags.a=[1]: expected letters, digits and"),
-        ("xla_flags=fast", "xla_flags=fast: write xla_flags.NAME=VALUE"),
-        ("threads.intra=0", "threads.intra=0: must be at least 1"),
-        ("threads.intra=1.5", "threads.intra=1.5: expected an integer"),
-        ("threads=2", "threads=2: write threads.KEY=VALUE; keys: intra, inter"),
-        ("onednn=maybe", "onednn=maybe: expected true or false"),
-    ],
-)
-def test_what_tensorflow_would_not_take_is_refused_in_one_line(
-    override: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["device=cpu", override]) == USAGE_CODE
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith(f"xla-sweeps: {message}")
-    assert err.count("\n") == 1
+@pytest.mark.parametrize(("words", "line"), cases(REFUSED))
+def test_what_tensorflow_would_not_take_is_refused_in_one_line(words: list[str], line: str) -> None:
+    assert complaint(*words).startswith(line)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from commands import command
-from composed import complaint, settings
+from composed import cases, complaint, settings
 from keras_files import write_keras_file
 
 from xla_sweeps.config.catalog import CatalogEntry, load_catalog
@@ -139,81 +139,34 @@ def test_fit_executes_as_many_steps_at_once_as_are_asked() -> None:
     assert settings("steps_per_execution=1").trial.steps_per_execution == 1
 
 
-@pytest.mark.parametrize(
-    ("overrides", "reason"),
-    [
-        (
-            ["scenario=fit", "steps_per_execution=9"],
-            "steps_per_execution=9: an epoch is 8 batches; use steps_per_execution=8 or less",
-        ),
-        (
-            ["scenario=fit", "steps_per_execution=2", "modes=[graph,xla]"],
-            "steps_per_execution=2: no mode of modes=[graph,xla] calls fit; add fit_graph or",
-        ),
-        (
-            ["scenario=train_step", "steps_per_execution=2"],
-            "steps_per_execution=2: a call of scenario=train_step calls no fit; add scenario=fit "
-            "or remove steps_per_execution",
-        ),
-        (
-            ["scenario=predict", "batches=4", "steps_per_execution=2"],
-            "steps_per_execution=2: a call of scenario=predict calls no fit; use the modes "
-            "predict_graph_steps and predict_xla_steps or remove steps_per_execution",
-        ),
-        (["scenario=fit", "steps_per_execution=0"], "steps_per_execution=0: "),
-    ],
-)
-def test_steps_that_nothing_executes_at_once_are_refused(overrides: list[str], reason: str) -> None:
-    assert reason in complaint(*overrides)
+REFUSED = """
+data=pics -> data=pics: scenario=call trains nothing; add scenario=fit or remove data
+scenario=train_step data=pics
+  -> data=pics: a step of scenario=train_step trains on values that are drawn; use scenario=fit
+scenario=fit data=pix
+  -> data=pix: there is no such file or folder; `xla-sweeps make-data pix` makes a small
+scenario=fit data=sinthetic
+  -> data=sinthetic: there is no such file or folder; did you mean data=synthetic?
+scenario=fit data=empty -> data=empty: holds no picture: expected *.tfrecord files
+scenario=fit data=pics batch_size=11
+  -> batch_size=11: data=pics has 10 pictures; use batch_size=10 or less
+scenario=fit data=pics batches=4
+  -> batches=4: data=pics has 3 batches of 4; use batches=3 or less
+scenario=fit data=pics batches=3 drop_remainder=true
+  -> batches=3: data=pics has 2 batches of 4; use batches=2 or less
+scenario=fit data=pics modes=[fit_graph,fit_numpy_graph]
+  -> modes: fit_numpy_graph trains on arrays in memory, not on the files of data; use fit_graph,
+scenario=fit data=pics modes=[fit_numpy]
+  -> modes: fit_numpy trains on arrays in memory, not on the files of data; use fit_auto,
+scenario=fit data=pics drop_remainder=2 -> drop_remainder=2:
+scenario=fit drop_remainder=true
+  -> drop_remainder=true: only an epoch over pictures has a smaller last batch; add data=
+drop_remainder=true
+  -> drop_remainder=true: scenario=call trains nothing; add scenario=fit or remove drop
+"""
 
 
-@pytest.mark.parametrize(
-    ("overrides", "reason"),
-    [
-        (["data=pics"], "data=pics: scenario=call trains nothing; add scenario=fit or remove data"),
-        (
-            ["scenario=train_step", "data=pics"],
-            "data=pics: a step of scenario=train_step trains on values that are drawn; use "
-            "scenario=fit",
-        ),
-        (
-            ["scenario=fit", "data=pix"],
-            "data=pix: there is no such file or folder; `xla-sweeps make-data pix` makes a small",
-        ),
-        (
-            ["scenario=fit", "data=sinthetic"],
-            "data=sinthetic: there is no such file or folder; did you mean data=synthetic?",
-        ),
-        (["scenario=fit", "data=empty"], "data=empty: holds no picture: expected *.tfrecord files"),
-        (
-            [*FIT, "batch_size=11"],
-            "batch_size=11: data=pics has 10 pictures; use batch_size=10 or less",
-        ),
-        ([*FIT, "batches=4"], "batches=4: data=pics has 3 batches of 4; use batches=3 or less"),
-        (
-            [*FIT, "batches=3", "drop_remainder=true"],
-            "batches=3: data=pics has 2 batches of 4; use batches=2 or less",
-        ),
-        (
-            [*FIT, "modes=[fit_graph,fit_numpy_graph]"],
-            "modes: fit_numpy_graph trains on arrays in memory, not on the files of data; use "
-            "fit_graph, or remove data",
-        ),
-        (
-            [*FIT, "modes=[fit_numpy]"],
-            "modes: fit_numpy trains on arrays in memory, not on the files of data; use fit_auto,",
-        ),
-        ([*FIT, "drop_remainder=2"], "drop_remainder=2: "),
-        (
-            ["scenario=fit", "drop_remainder=true"],
-            "drop_remainder=true: only an epoch over pictures has a smaller last batch; add data=",
-        ),
-        (
-            ["drop_remainder=true"],
-            "drop_remainder=true: scenario=call trains nothing; add scenario=fit or remove drop",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("overrides", "reason"), cases(REFUSED))
 def test_what_does_not_fit_the_pictures_is_refused_in_one_line(
     pictures: Path, overrides: list[str], reason: str
 ) -> None:

@@ -46,7 +46,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
             (
                 "analysis/speedup.py",
                 "cli/predict_cost.py",
-                "cli/trial.py",
+                "cli/server_json.py",
                 "trial/tracking.py",
                 "report/terminal/tables.py",
                 "schema/columns.py",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from xla_sweeps.config.compose import compose_config
@@ -20,3 +22,12 @@ def complaint(*overrides: str) -> str:
         settings(*overrides)
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def cases(table: str) -> list[tuple[list[str], str]]:
+    """The rows of a table: words as a shell takes them, and how the line that refuses them begins.
+
+    A row is `words -> line`; a long one goes on in the next line, at its arrow.
+    """
+    rows = [row.partition(" -> ") for row in table.strip().replace("\n  -> ", " -> ").splitlines()]
+    return [(shlex.split(words), line) for words, _, line in rows]

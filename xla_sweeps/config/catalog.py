@@ -161,14 +161,7 @@ def _shipped(name: str) -> Path:
 
 @cache
 def load_catalog(config_dir: Path | None = None) -> dict[str, CatalogEntry]:
-    """Every model of `conf/model/`, by name, in alphabetical order.
-
-    Args:
-        config_dir: a person's own folder of configuration, whose models are added.
-
-    Raises:
-        ConfigError: a file is not a catalog entry; with file and reason.
-    """
+    """Every model of `conf/model/` and of a person's own folder, by name, in alphabetical order."""
     if config_dir is not None:
         check_config_dir(config_dir)
         return dict(sorted({**_entries_in(config_dir), **load_catalog()}.items()))
@@ -235,10 +228,6 @@ def model_spec(
         source: where to take it from; None for the first source of the entry.
         resolution: px; None for the native one.
         weights: `random`, `imagenet`, the name of a preset, or a path.
-
-    Raises:
-        ConfigError: the model has no such source, cannot take that resolution, or the entry is
-            malformed.
     """
     entry = _entry(document, where="model")
     if source is not None and source not in entry.sources:

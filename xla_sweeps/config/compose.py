@@ -1,4 +1,4 @@
-"""Compose `conf/` and overrides with Hydra; an error is one line.
+"""Compose `conf/` and overrides with Hydra; whatever it reports is a `ConfigError` of one line.
 
 Unsafe input is refused before anything is composed: `_target_`, resolvers that read the
 environment, Hydra's own options. `foreign` says what a file may set.
@@ -21,11 +21,16 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.core.utils import run_job
-from hydra.errors import HydraException, MissingConfigException
+from hydra.errors import HydraException
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import OmegaConf
 from omegaconf.basecontainer import BaseContainer
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import (
+    ConfigAttributeError,
+    ConfigKeyError,
+    InterpolationKeyError,
+    OmegaConfBaseException,
+)
 
 from xla_sweeps.config import catalog
 from xla_sweeps.config.foreign import (
@@ -65,22 +70,23 @@ def compose_config(overrides: Sequence[str], *, config_dir: Path | None = None) 
 def composed(
     overrides: Sequence[str], *, config_dir: Path | None = None
 ) -> tuple[dict[str, Any], Callable[[TaskFunction], Any]]:
-    """Compose the configuration for these overrides.
+    """Compose the configuration for these overrides: `model=resnet50`, `+experiment=mine`.
 
     Args:
-        overrides: as on the command line: `model=resnet50`, `+experiment=mine`.
-        config_dir: a further folder of configuration files, searched as Hydra's `--config-dir`
-            does.
+        overrides: as on the command line.
+        config_dir: a further folder of configuration files, as Hydra's `--config-dir`.
 
     Returns:
         The configuration as plain data, and what calls a task with it as Hydra does, which keeps it
-        in Hydra's output folder.
-
-    Raises:
-        ConfigError: what Hydra, OmegaConf or YAML reports, as one line; the second function too,
-            where the name of that folder cannot be resolved.
+        in Hydra's output folder; it raises a `ConfigError` too, where it cannot name that folder.
     """
     check_overrides(overrides)
+    for override in map(parsed, overrides):
+        if override.is_sweep_override():
+            several = str(override.input_line)
+            raise ConfigError(
+                f"'{several}' gives several values: add -m to run each of them. {quoting(several)}"
+            )
     if config_dir is not None:
         check_config_dir(config_dir)
     with composing(config_dir) as (hydra, further):
@@ -104,12 +110,9 @@ def composed(
 
 @contextlib.contextmanager
 def composing(config_dir: Path | None) -> Iterator[tuple[Hydra, list[str]]]:
-    """Hydra with `conf/` and no resolver that reads more than the configuration.
+    """Hydra with `conf/`, and the overrides that make it search `config_dir` too.
 
-    Gives it, and the overrides that make it search `config_dir` too.
-
-    Raises:
-        ConfigError: what Hydra, OmegaConf or YAML reports meanwhile, as one line.
+    No resolver reads more than the configuration.
     """
     further = []
     if config_dir is not None:
@@ -129,13 +132,32 @@ def composing(config_dir: Path | None) -> Iterator[tuple[Hydra, list[str]]]:
 @contextlib.contextmanager
 def _one_line_errors(*more: type[Exception]) -> Iterator[None]:
     """Turn what Hydra, OmegaConf or YAML reports, and these errors, into one line."""
-    reported: tuple[type[Exception], ...] = (HydraException, OmegaConfBaseException, *more)
+    reported: tuple[type[Exception], ...] = (HydraException, OmegaConfBaseException, yaml.YAMLError)
     try:
         yield
-    except yaml.YAMLError as error:
-        raise ConfigError(yaml_message(error, catalog.conf_dir())) from error
-    except reported as error:
-        raise _translated(error) from error
+    except (*reported, *more) as error:
+        raise _translate(error) from error
+
+
+def _translate(error: Exception) -> XlaSweepsError:
+    """Errors of Hydra, OmegaConf and YAML as one line of ours."""
+    cause = error.__cause__ or error.__context__ or error
+    for each in (error, cause):
+        if isinstance(each, yaml.YAMLError):
+            return ConfigError(yaml_message(each, catalog.conf_dir()))
+    missing = getattr(error, "missing_cfg_file", None) or ""
+    if "/" in missing:
+        group, _, choice = missing.rpartition("/")
+        return unknown_choice(group, choice)
+    if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.full_key:
+        group, _, inner = cause.full_key.partition(".")
+        keys = BY_NAME[group].keys if inner and group in BY_NAME else {}
+        names = [f"{group}.{key}" for key in keys] or NAMES
+        return unknown_name("option", cause.full_key, names, listed=len(names))
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, InterpolationKeyError):
+        lines[1:] = ["(to write ${ as text, put a backslash before it)"]
+    return ConfigError(" ".join(lines[:2]) if lines else type(error).__name__)
 
 
 def full_key(override: str) -> str:
@@ -154,8 +176,7 @@ def full_key(override: str) -> str:
 def check_overrides(overrides: Sequence[str]) -> None:
     """Refuse what is unsafe or contradictory before anything is composed.
 
-    Raises:
-        ConfigError: `_target_`, a resolver that reads the environment, or one key with two values.
+    That is `_target_`, a resolver that reads the environment, and one key with two values.
     """
     seen: dict[str, str] = {}
     for text in overrides:
@@ -171,18 +192,14 @@ def check_overrides(overrides: Sequence[str]) -> None:
 
 
 def parsed(text: str) -> Override:
-    """One override as Hydra reads it.
-
-    Raises:
-        ConfigError: Hydra cannot read it, or it is nested too deeply; how to quote it.
-    """
+    """One override as Hydra reads it; what it cannot read is refused with how to quote it."""
+    reason = f"nested deeper than {MAX_YAML_DEPTH} levels"
     try:
         override = OverridesParser.create().parse_override(text)
         if _depth(override.value()) <= MAX_YAML_DEPTH:
             return override
-        reason = f"nested deeper than {MAX_YAML_DEPTH} levels"
     except RecursionError:
-        reason = f"nested deeper than {MAX_YAML_DEPTH} levels"
+        pass
     except HydraException as error:
         reason = str(error).splitlines()[0]
     except ValueError:
@@ -246,11 +263,7 @@ def _forget_resolvers() -> None:
 
 
 def override_values(overrides: Sequence[str]) -> dict[str, Any]:
-    """The value of each plain `key=value` override, as Hydra reads it.
-
-    Raises:
-        ConfigError: one is unsafe, contradictory, or not a plain assignment.
-    """
+    """The value of each plain `key=value` override, as Hydra reads it."""
     check_overrides(overrides)
     values = {}
     for text in overrides:
@@ -274,42 +287,6 @@ def _check_text(text: str, *, where: str) -> None:
             raise ConfigError(
                 f"resolver ${{{resolver}:…}} in {where} is not allowed: write the value itself"
             )
-
-
-def _translated(error: Exception) -> XlaSweepsError:
-    """Hydra's and OmegaConf's errors as one line of ours."""
-    text = str(error)
-    if isinstance(error, MissingConfigException):
-        missing = re.search(r"Could not find '([^']+)/([^'/]*)'", text)
-        if missing:
-            return unknown_choice(missing[1], missing[2])
-        primary = re.search(r"Cannot find primary config '([^']+)'", text)
-        if primary:
-            return ConfigError(f"no configuration file '{primary[1]}' in {catalog.conf_dir()}")
-    cause = error.__cause__ or error.__context__
-    if isinstance(cause, yaml.YAMLError):
-        return ConfigError(yaml_message(cause, catalog.conf_dir()))
-    unknown = re.search(r"Could not override '([^']+)'", text)
-    if unknown:
-        return _unknown_option(unknown[1].split("@")[0])
-    ambiguous = re.search(r"Ambiguous value for argument '([^']+)'", text)
-    if ambiguous:
-        several = ambiguous[1].strip()
-        return ConfigError(
-            f"'{several}' gives several values: add -m to run each of them. {quoting(several)}"
-        )
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if "Interpolation key" in text:
-        lines[1:] = ["(to write ${ as text, put a backslash before it)"]
-    return ConfigError(" ".join(lines[:2]) if lines else type(error).__name__)
-
-
-def _unknown_option(path: str) -> ConfigError:
-    """Error for an override of an unknown option, with the nearest one of its group."""
-    group, _, inner = path.partition(".")
-    keys = BY_NAME[group].keys if group in BY_NAME else {}
-    names = [f"{group}.{key}" for key in keys] if inner and keys else NAMES
-    return unknown_name("option", path, names, listed=len(names))
 
 
 def unknown_choice(group: str, choice: str) -> ConfigError:

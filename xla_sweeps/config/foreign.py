@@ -2,7 +2,8 @@
 
 A sweep file, the JSON argument of a W&B agent and the files below `--config-dir` set a trial's
 values and nothing else. What reaches the file system, code or Hydra comes from the words that a
-person typed.
+person typed. Whatever is refused is a `ConfigError` that begins with its place: `where`, or the
+file and line.
 """
 
 from __future__ import annotations
@@ -67,16 +68,7 @@ _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 
 
 def check_value(key: str, value: Any, *, where: str) -> None:
-    """Refuse what a sweep file or a server may not set.
-
-    Args:
-        key: of the option, flat: `effort.block_s`.
-        value: what it is to be, as plain data.
-        where: the file and line, for the error.
-
-    Raises:
-        ConfigError: with what is allowed.
-    """
+    """Refuse what a sweep file or a server may not set; the key is flat: `effort.block_s`."""
     check_text(key, where=where)
     name, _, inner = key.partition(".")
     if name not in BY_NAME or not _KEY.fullmatch(key):
@@ -118,11 +110,7 @@ def may_set(key: str, value: Any) -> bool:
 
 
 def check_size(value: Any, *, where: str) -> None:
-    """Refuse a value that is too large or too deep to be worked on.
-
-    Raises:
-        ConfigError: with the bound.
-    """
+    """Refuse a value that is too large or too deep to be worked on."""
     level, depth, count = [value], 0, 0
     while level:
         count += len(level)
@@ -139,13 +127,7 @@ def check_size(value: Any, *, where: str) -> None:
 def check_text(text: str, *, where: str, free: bool = False) -> None:
     """Refuse an interpolation, code and characters that cannot be shown.
 
-    Args:
-        text: a key or a value.
-        where: its place, for the error.
-        free: whether it is prose, with new lines and amounts in $.
-
-    Raises:
-        ConfigError: with the place.
+    Only prose (`free`) may have new lines and amounts in $.
     """
     if "${" in text or ("$" in text and not free):
         raise ConfigError(f"{where}: '{text[:60]}' holds a $: write the value itself")
@@ -157,11 +139,7 @@ def check_text(text: str, *, where: str, free: bool = False) -> None:
 
 
 def check_safe(text: str, *, where: str) -> None:
-    """Refuse code, and a password or a token in an address, which every record would hold.
-
-    Raises:
-        ConfigError: without the password.
-    """
+    """Refuse code, and a password or a token in an address, which every record would hold."""
     if "_target_" in text:
         raise ConfigError(f"_target_ in {where}: configuration never runs code; remove it")
     if has_credentials(text):
@@ -172,11 +150,7 @@ def check_safe(text: str, *, where: str) -> None:
 
 
 def check_config_dir(folder: Path) -> None:
-    """Check every YAML file of `--config-dir` before any is composed.
-
-    Raises:
-        ConfigError: with file and line: a link, too large, or it sets what a file may not.
-    """
+    """Check every YAML file of `--config-dir` before any is composed; links are refused."""
     if not folder.is_dir():
         raise ConfigError(f"--config-dir {folder}: no such folder")
     entries = (
@@ -196,12 +170,7 @@ def check_config_dir(folder: Path) -> None:
 
 
 def read_yaml(path: Path) -> str:
-    """The text of a YAML file that is safe to parse: bounded in size and depth, without aliases.
-
-    Raises:
-        ConfigError: with its line: it cannot be read, is too large, nested too deep, has aliases,
-            or is not YAML.
-    """
+    """The text of a YAML file that is safe to parse: bounded in size and depth, without aliases."""
     try:
         if not path.is_file():
             raise ConfigError(f"{path}: no such file")
@@ -226,13 +195,8 @@ def read_yaml(path: Path) -> str:
 def read_values(text: str, *, where: str) -> tuple[Any, Lines]:
     """The plain values of a text that `read_yaml` gave, and the line of every key.
 
-    Args:
-        text: YAML.
-        where: its file, for errors.
-
-    Raises:
-        ConfigError: with the line: not YAML, a tag, a second document, a key that is there twice or
-            is no word, a number that is too long.
+    Refused are a tag, a second document, a number that is too long, and a key that is there twice
+    or is no word.
     """
     try:
         nodes = list(yaml.compose_all(text, Loader=yaml.SafeLoader))

@@ -38,38 +38,31 @@ LARGEST = 1e30
 
 _FUNCTION = re.compile(r"(?P<module>[A-Za-z_][\w.]*|.+\.py):(?P<function>[A-Za-z_]\w*)")
 
-_FORMS = "a .keras file, a SavedModel folder, or module:function"
+_ALLOWED = "allowed: a .keras file, a SavedModel folder, or module:function"
 
 
 def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
     """The user's own model, as a trial asks for it.
 
-    Args:
-        document: the configuration; `variant`, `family` and `task` of its `model` may be set.
-
-    Raises:
-        ConfigError: no such model, its code is not trusted, or the inputs are malformed.
+    `variant`, `family` and `task` of the document's `model` may be set. A `ConfigError` says that
+    there is no such model, that its code is not trusted, or what is wrong with the inputs.
     """
     path = values.optional(values.text, document, "path")
     if not path:
-        raise ConfigError(f"model=local: name it, as in path=my_model.keras; allowed: {_FORMS}")
+        raise ConfigError(f"model=local: name it, as in path=my_model.keras; {_ALLOWED}")
     values.path_of(path)
-    recipe = _recipe(path)
-    module = values.optional(values.text, document, "import")
-    if module is not None:
-        recipe = _with_import(recipe, module)
+    recipe = _recipe(path, values.optional(values.text, document, "import"))
     if not values.boolean(document, "trust_code"):
         raise ConfigError(
             f"path={path}: loading it can run any code (a .keras file and a SavedModel too); add "
             "trust_code=true if you trust it"
         )
-    _check_code(recipe, module)
     resolution = values.optional(values.integer, document, "resolution", at_least=1)
     inputs = _inputs(document["input_spec"])
     if recipe["kind"] == "keras" and not inputs:
         check_sizes(config_of(Path(recipe["path"]), f"path={path}"), resolution, f"path={path}")
     entry = document["model"]
-    variant = str(entry.get("variant") or _variant(path))
+    variant = str(entry.get("variant") or _variant(recipe))
     return ModelSpec(
         name=variant,
         family=str(entry.get("family") or LOCAL),
@@ -93,59 +86,41 @@ def declared_shapes(spec: ModelSpec) -> list[list[int]] | None:
     return declared_sizes(config_of(Path(path), f"path={path}"), spec.resolution_px)
 
 
-def _recipe(path: str) -> dict[str, Any]:
-    """Kind, path and fingerprint of the model."""
-    place = Path(path).expanduser()
-    if place.is_dir():
-        if not (place / "saved_model.pb").is_file():
-            raise ConfigError(
-                f"path={path}: not a SavedModel, it has no saved_model.pb; allowed: {_FORMS}"
-            )
-        files = sorted(file for file in place.rglob("*") if file.is_file())
-        return {
-            "kind": "saved_model",
-            "path": str(place),
-            "fingerprint": _fingerprint(files, below=place),
-        }
+def _recipe(path: str, module: str | None) -> dict[str, Any]:
+    """Kind, path and fingerprint of the model, whose code is there as far as reading tells.
+
+    Args:
+        path: of the model, as it was given.
+        module: with the custom layers of a Keras file, or None.
+    """
+    place, where = Path(path).expanduser(), f"path={path}"
     if place.is_file() and place.suffix in MODEL_SUFFIXES:
-        check_model_file(place, f"path={path}")
-        return {"kind": "keras", "path": str(place), "fingerprint": _fingerprint([place])}
-    function = _FUNCTION.fullmatch(path)
-    if function:
-        source = _source_file(function["module"], f"path={path}")
-        return {
-            "kind": "function",
-            "path": path,
-            "fingerprint": f"{_fingerprint([source])}:{function['function']}",
-        }
-    if place.is_file() and place.suffix == ".py":
-        raise ConfigError(f"path={path}: {function_hint(place, f'path={path}')}")
-    if place.is_file():
-        unread = own_model_hint(path) or f"a model file ends in {', '.join(MODEL_SUFFIXES)}"
-        raise ConfigError(f"path={path}: {unread}; allowed: {_FORMS}")
-    raise ConfigError(f"path={path}: no such file, folder or module:function; allowed: {_FORMS}")
-
-
-def _with_import(recipe: Mapping[str, Any], module: str) -> dict[str, Any]:
-    """The recipe of a Keras file whose custom layers are in a module; both are fingerprinted."""
-    if recipe["kind"] != "keras":
+        check_model_file(place, where)
+        source = _source_file(module, f"import={module}") if module else None
+        check_custom_layers(config_of(place, where), source, where, _is_module)
+        files = [place, source] if source else [place]
+        recipe = {"kind": "keras", "path": str(place), "fingerprint": _fingerprint(files)}
+        return {**recipe, "import": module} if module else recipe
+    if module is not None:
         raise ConfigError(
             f"import={module}: applies to a .keras file; a function imports what it needs itself"
         )
-    files = [Path(recipe["path"]), _source_file(module, f"import={module}")]
-    return {**recipe, "import": module, "fingerprint": _fingerprint(files)}
-
-
-def _check_code(recipe: Mapping[str, Any], module: str | None) -> None:
-    """Refuse a function or custom layers that are not there, as far as reading tells."""
-    path = recipe["path"]
-    where = f"path={path}"
-    if recipe["kind"] == "function":
-        name, _, function = path.rpartition(":")
-        check_function(_source_file(name, where), function, where)
-    elif recipe["kind"] == "keras":
-        source = _source_file(module, f"import={module}") if module else None
-        check_custom_layers(config_of(Path(path), where), source, where, _is_module)
+    if place.is_dir():
+        if not (place / "saved_model.pb").is_file():
+            raise ConfigError(f"{where}: not a SavedModel, it has no saved_model.pb; {_ALLOWED}")
+        files = sorted(file for file in place.rglob("*") if file.is_file())
+        fingerprint = _fingerprint(files, below=place)
+        return {"kind": "saved_model", "path": str(place), "fingerprint": fingerprint}
+    if function := _FUNCTION.fullmatch(path):
+        source, name = _source_file(function["module"], where), function["function"]
+        check_function(source, name, where)
+        return {"kind": "function", "path": path, "fingerprint": f"{_fingerprint([source])}:{name}"}
+    if place.is_file() and place.suffix == ".py":
+        raise ConfigError(f"{where}: {function_hint(place, where)}")
+    if place.is_file():
+        unread = own_model_hint(path) or f"a model file ends in {', '.join(MODEL_SUFFIXES)}"
+        raise ConfigError(f"{where}: {unread}; {_ALLOWED}")
+    raise ConfigError(f"{where}: no such file, folder or module:function; {_ALLOWED}")
 
 
 def _is_module(name: str) -> bool:
@@ -186,13 +161,13 @@ def _fingerprint(files: Iterable[Path], *, below: Path | None = None) -> str:
     return digest.hexdigest()[:16]
 
 
-def _variant(path: str) -> str:
+def _variant(recipe: Mapping[str, Any]) -> str:
     """Its name: the file's, the folder's or the function's."""
-    function = _FUNCTION.fullmatch(path)
-    if function and not Path(path).exists():
-        module = function["module"]
-        return f"{Path(module).stem if module.endswith('.py') else module}:{function['function']}"
-    return Path(path).expanduser().resolve().stem
+    path = recipe["path"]
+    if recipe["kind"] != "function":
+        return Path(path).resolve().stem
+    module, _, function = path.rpartition(":")
+    return f"{Path(module).stem if module.endswith('.py') else module}:{function}"
 
 
 def _inputs(given: Any) -> tuple[InputSpec, ...]:

@@ -1,10 +1,14 @@
-"""Files of the user's own model: what they hold, read without running or importing anything."""
+"""Files of the user's own model: what they hold, read without running or importing anything.
+
+What is refused is a `ConfigError` that begins with `where`, the option that names the file.
+"""
 
 from __future__ import annotations
 
 import ast
 import contextlib
 import json
+import re
 import shlex
 import sys
 import zipfile
@@ -51,11 +55,7 @@ def own_model_hint(given: str) -> str:
 
 
 def check_model_file(path: Path, where: str) -> None:
-    """Refuse a file of weights, or one that is no Keras file.
-
-    Raises:
-        ConfigError: with what the file is.
-    """
+    """Refuse a file of weights, or one that is no Keras file."""
     if path.suffix == ".keras":
         if not zipfile.is_zipfile(path):
             raise ConfigError(f"{where}: not a Keras file: it is no ZIP, or it is cut off")
@@ -75,11 +75,7 @@ def check_model_file(path: Path, where: str) -> None:
 
 
 def config_of(path: Path, where: str) -> Any:
-    """The configuration in a Keras file; None of another format, or of a very large one.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
+    """The configuration in a Keras file; None of another format, or of a very large one."""
     if path.suffix != ".keras":
         return None
     try:
@@ -92,16 +88,7 @@ def config_of(path: Path, where: str) -> Any:
 
 
 def check_sizes(config: Any, resolution: int | None, where: str) -> None:
-    """Refuse a Keras file whose inputs have sizes that are left open.
-
-    Args:
-        config: of the file.
-        resolution: px, for the sides of a picture.
-        where: the file in errors.
-
-    Raises:
-        ConfigError: with the inputs to paste.
-    """
+    """Refuse a Keras file whose inputs have sizes that are left open; says the inputs to paste."""
     sizes_of_each = declared_sizes(config, resolution) or []
     inputs = _inputs_of(config) if sizes_of_each else []
     for (name, *_), sizes in zip(inputs, sizes_of_each, strict=True):
@@ -111,16 +98,14 @@ def check_sizes(config: Any, resolution: int | None, where: str) -> None:
             raise ConfigError(
                 f"{where}: the input {name} ({shown}) has free sizes; give "
                 f"{'resolution=224, or ' if is_image else ''}every input, with your sizes: "
-                f"'input_spec=[{','.join(map(_written, inputs))}]'"
+                f"'input_spec=[{','.join(map(_as_input_spec, inputs))}]'"
             )
 
 
 def declared_sizes(config: Any, resolution: int | None) -> list[list[Any]] | None:
     """Sizes of each input that a Keras file declares, without the batch; None if it does not.
 
-    Args:
-        config: of the file.
-        resolution: px, for the sides of a picture.
+    The resolution (px) stands for the sides of a picture.
     """
     try:
         every = [sizes for _, (_, *sizes), _ in _inputs_of(config)]
@@ -135,7 +120,8 @@ def declared_sizes(config: Any, resolution: int | None) -> list[list[Any]] | Non
 def _inputs_of(config: Any) -> list[tuple[str, list[Any], str]]:
     """Name, shape with the batch, and dtype of each input that a Keras file declares."""
     declared = str(config["config"].get("input_layers", ""))
-    layers = [part["config"] for part in config["config"]["layers"] if _is_input(part)]
+    parts = config["config"]["layers"]
+    layers = [part["config"] for part in parts if part["class_name"] == "InputLayer"]
     return [
         (one["name"], one.get("batch_shape") or one["batch_input_shape"], str(one["dtype"]))
         for one in layers
@@ -143,11 +129,7 @@ def _inputs_of(config: Any) -> list[tuple[str, list[Any], str]]:
     ]
 
 
-def _is_input(part: Any) -> bool:
-    return bool(part["class_name"] == "InputLayer")
-
-
-def _written(given: tuple[str, list[Any], str]) -> str:
+def _as_input_spec(given: tuple[str, list[Any], str]) -> str:
     """An input as an entry of `input_spec`, open sizes filled in."""
     name, (_, *sizes), dtype = given
     common = 224 if len(sizes) == _IMAGE_SIZES else 128
@@ -163,42 +145,31 @@ def check_custom_layers(
     Args:
         config: of the file.
         source: of the module of `import=`, or None.
-        where: the file in errors.
+        where: the option that names the file.
         is_module: tells if a module's file is there.
-
-    Raises:
-        ConfigError: names the layers.
     """
     code = _Source.read(source, f"import={source}") if source else None
     if code and (code.is_open or code.imported - _LIBRARIES):
         return
-    layers = {
-        name: module
-        for name, module in _classes(config)
-        if module.partition(".")[0] not in (*_LIBRARIES, "builtins")
-        and not is_module(module.partition(".")[0])
-    }
-    missing = [name for name in layers if code is None or name not in code.names]
-    if missing:
-        place = f"import={source} does not have it" if source else "add import=my_layers.py"
-        raise ConfigError(
-            f"{where}: unknown layer '{missing[0]}' of the module {layers[missing[0]]}; give the "
-            f"module or file that has it: {place}"
-        )
+    for name, module in _classes(config):
+        package = module.partition(".")[0]
+        is_known = package in (*_LIBRARIES, "builtins") or is_module(package)
+        if not is_known and (code is None or name not in code.words):
+            place = f"import={source} does not have it" if source else "add import=my_layers.py"
+            raise ConfigError(
+                f"{where}: unknown layer '{name}' of the module {module}; give the module or file "
+                f"that has it: {place}"
+            )
 
 
 def check_function(path: Path, function: str, where: str) -> None:
-    """Refuse a function that a source does not have.
-
-    Raises:
-        ConfigError: with the functions that it has, or why it cannot be read.
-    """
+    """Refuse a function that a source does not have; lists those that it has."""
     source = _Source.read(path, where)
-    if not source.is_open and function not in source.names:
-        functions = source.functions
-        if not functions:
-            raise ConfigError(f"{where}: {path.name} has no function '{function}', and no other")
-        raise unknown_name(f"function of {path.name}", function, functions, listed=40)
+    if source.is_open or function in source.words:
+        return
+    if not source.functions:
+        raise ConfigError(f"{where}: {path.name} has no function '{function}', and no other")
+    raise unknown_name(f"function of {path.name}", function, source.functions, listed=40)
 
 
 def function_hint(path: Path, where: str) -> str:
@@ -212,29 +183,29 @@ def function_hint(path: Path, where: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Names in a module's source.
+    """What a module's source says.
 
     Attributes:
         functions: public functions and classes, in their order.
-        names: all names that occur in it.
+        words: all that may be names in it.
         imported: top-level packages that it imports.
-        is_open: true if it may have further names.
     """
 
     functions: list[str]
-    names: set[str]
+    words: set[str]
     imported: set[str]
-    is_open: bool
+
+    @property
+    def is_open(self) -> bool:
+        """True if it may have further names."""
+        return bool(self.words & _OPEN)
 
     @classmethod
     def read(cls, path: Path, where: str) -> _Source:
-        """Parse a source.
-
-        Raises:
-            ConfigError: it is no Python; names the line.
-        """
+        """Parse a source; what is no Python is refused with its line."""
+        content = path.read_bytes()
         try:
-            tree = ast.parse(path.read_bytes())
+            tree = ast.parse(content)
         except (SyntaxError, ValueError, RecursionError) as error:
             line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
             raise ConfigError(
@@ -245,18 +216,15 @@ class _Source:
             for node in tree.body
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name[0] != "_"
         ]
-        names, imported = set[str](), set[str]()
+        words, imported = set(re.findall(r"\w+", content.decode(errors="replace"))), set[str]()
         for node in ast.walk(tree):
-            match node:
-                case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.Name(id=name):
-                    names.add(name)
-                case ast.Import(names=aliases):
-                    imported |= {one.name.partition(".")[0] for one in aliases}
-                    names |= {one.asname or one.name.partition(".")[0] for one in aliases}
-                case ast.ImportFrom(module=module, names=aliases):
-                    imported.add((module or "").partition(".")[0])
-                    names |= {one.asname or one.name for one in aliases}
-        return cls(functions, names, imported, bool(names & _OPEN))
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = [alias.name for alias in node.names]
+                if "*" in names:
+                    words.add("*")
+                packages = [node.module or ""] if isinstance(node, ast.ImportFrom) else names
+                imported |= {name.partition(".")[0] for name in packages}
+        return cls(functions, words, imported)
 
 
 def _classes(config: Any) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Check the options of the framework itself: its flags, its threads, its libraries.
 
 XLA aborts at a flag that it does not know, so a process of its own is asked. Its list is kept for
-each version of the framework.
+each version of the framework. What is refused is a `ConfigError` with what to do instead.
 """
 
 from __future__ import annotations
@@ -47,11 +47,7 @@ _HOST = Device(kind="cpu", index=0, name="")
 
 
 def check_backend(backend: Backend, spec: ModelSpec) -> None:
-    """Refuse a backend that is not installed, or that cannot run the model.
-
-    Raises:
-        ConfigError: with what to do instead.
-    """
+    """Refuse a backend that is not installed, or that cannot run the model."""
     if backend.extra and not environment.is_installed(backend.extra):
         raise ConfigError(
             f"backend={backend.name}: {backend.extra} is not installed; install it: "
@@ -72,14 +68,7 @@ def check_runtime(
 ) -> Runtime:
     """The options of the framework itself; each flag has a value of its type.
 
-    Args:
-        document: the configuration as plain data.
-        environ: variables that the measuring process gets too.
-        backend: the framework.
-
-    Raises:
-        ConfigError: an option or a flag that the installed framework does not have, a value of
-            another type, or one that the environment sets too.
+    None may be set by the environment too (`environ`, which the measuring process gets).
     """
     asked = {"onednn": document["onednn"]}
     if document["threads"] is not None:
@@ -106,15 +95,7 @@ def flag_options() -> set[str]:
 
 
 def check_flags(flags: Any, *, where: str) -> None:
-    """Refuse flags of a file or a server that could write files or start programs.
-
-    Args:
-        flags: values by name; None for none.
-        where: the option in its file and line, for the error.
-
-    Raises:
-        ConfigError: a person may type it.
-    """
+    """Refuse flags of a file or a server that could write files or start programs."""
     if flags is None:
         return
     if not isinstance(flags, Mapping):
@@ -132,11 +113,7 @@ def check_flags(flags: Any, *, where: str) -> None:
 
 
 def _variable(variables: Mapping[str, str], option: str, backend: Backend) -> str:
-    """The variable that an option is passed in.
-
-    Raises:
-        ConfigError: the framework has no such option.
-    """
+    """The variable that an option is passed in; some frameworks lack the option."""
     if option not in variables:
         raise ConfigError(f"{option}: {backend.title} has no such option; leave it out")
     return variables[option]
@@ -195,11 +172,7 @@ def _value(key: str, value: Any, kind: str) -> Any | int | float | str:
 
 @cache
 def listed_flags(backend: Backend, variable: str) -> dict[str, str]:
-    """`bool`, `int`, `float` or `str` by flag of a variable; the list may be cut off at its end.
-
-    Raises:
-        ConfigError: the framework does not list them.
-    """
+    """`bool`, `int`, `float` or `str` by flag of a variable; the list may be cut off at its end."""
     version = environment.versions().get(backend.name, "")
     place = environment.cache_dir() / "flags" / f"{version}-{variable}.json"
     with contextlib.suppress(OSError, msgspec.MsgspecError):
@@ -217,11 +190,7 @@ def listed_flags(backend: Backend, variable: str) -> dict[str, str]:
 
 @cache
 def accepts(backend: Backend, variable: str, name: str, value: str) -> bool:
-    """True if a framework takes a flag that its list does not name, with this value.
-
-    Raises:
-        ConfigError: it does not start with it, for another reason than that it does not know it.
-    """
+    """True if a framework takes a flag that its list does not name, with this value."""
     code, text = _ask(backend, variable, f"--{name}={value}")
     if code and "Unknown flag" not in text:
         raise ConfigError(

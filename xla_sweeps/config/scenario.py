@@ -1,10 +1,13 @@
-"""Read what one call of a trial does: its scenario, modes, training and batches."""
+"""Read what one call of a trial does (its scenario, modes, training and batches), and check it.
+
+A mistake is raised as a `ConfigError` of one line: what is wrong, and what is allowed.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NoReturn
 
 from xla_sweeps.config import catalog, local_model, values
@@ -28,7 +31,7 @@ from xla_sweeps.schema.modes import (
     parse,
 )
 from xla_sweeps.schema.options import SYNTHETIC
-from xla_sweeps.schema.trial import Copies, Data, ModelSpec, Training, Trial, typed
+from xla_sweeps.schema.trial import Data, Precision, Training, Trial, typed
 from xla_sweeps.system import pictures
 
 LEGACY = "tf_keras"
@@ -53,29 +56,8 @@ _TASKS = ("classification", "segmentation", "video", "custom")
 """Tasks whose models give class scores; of the user's own model (`custom`) the outputs decide."""
 
 
-def scenario_of(document: Mapping[str, Any], spec: ModelSpec) -> Scenario:
-    """The scenario of a trial.
-
-    Raises:
-        ConfigError: its name is wrong, or the model is not made for it.
-    """
-    scenario = Scenario(values.choice(document, "scenario"))
-    if scenario is Scenario.DETECT and spec.task != "detection":
-        detectors = [
-            entry.name for entry in catalog.load_catalog().values() if entry.task == "detection"
-        ]
-        raise ConfigError(
-            f"scenario=detect: {spec.name} is not a detector; detectors: {', '.join(detectors)}"
-        )
-    return scenario
-
-
 def candidate_mode(jit: Any, scenario: Scenario = Scenario.CALL) -> Mode:
-    """The candidate that a value of `jit` chooses in a scenario.
-
-    Raises:
-        ConfigError: the value is none of true, false, null, auto.
-    """
+    """The candidate that a value of `jit` chooses in a scenario."""
     word = _jit_word(jit)
     if (isinstance(jit, int | float) and not isinstance(jit, bool)) or word not in JIT_CANDIDATES:
         raise ConfigError(
@@ -88,55 +70,30 @@ def candidate_mode(jit: Any, scenario: Scenario = Scenario.CALL) -> Mode:
 def modes_of(
     document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario
 ) -> tuple[str, ...]:
-    """The labels of the modes of a trial.
-
-    Raises:
-        ConfigError: one is no mode of the scenario, or they cannot be measured in one trial.
-    """
-    candidate = candidate_mode(document["jit"], scenario)
+    """The labels of the modes of a trial."""
+    candidate_mode(document["jit"], scenario)
     given = document["modes"]
-    backend = values.choice(document, "backend")
     if given is None:
-        return label_modes(_implied(document, explicit, scenario, backend))
+        return label_modes(_implied(document, explicit, scenario))
     if isinstance(given, str):
         given = [word for word in re.split(r"[\s,]+", given.strip("[]() ")) if word]
     if not isinstance(given, list) or not given:
         raise ConfigError(f"modes={given}: give a list, as in modes=[eager,graph,xla]")
     names = [str(mode) for mode in SCENARIOS[scenario].modes]
-    modes = []
     for name in given:
         if name not in names:
             _refuse_mode(str(name), scenario)
-        modes.append(MODES[name])
-    others = [mode for mode in modes if mode.backend != backend]
-    if others and backend != AUTO:
-        raise ConfigError(
-            f"backend={backend}: {others[0]} is a mode of {backend_named(others[0].backend).title};"
-            " leave one of the two out"
-        )
-    if SCENARIOS[scenario].trains and len(by_backend(modes)) > 1:
-        raise ConfigError(
-            f"scenario={scenario}: the modes of one trial are of one backend; measure each with "
-            "backend=NAME"
-        )
-    if len(modes) > MAX_MODES:
-        raise ConfigError(f"modes: {len(modes):,} of them; a trial compares at most {MAX_MODES}")
-    if "jit" in explicit and "modes" in explicit and candidate not in modes:
-        raise ConfigError(
-            f"conflicting overrides: jit={_jit_word(document['jit'])} asks for the mode "
-            f"{candidate}, which is not in modes=[{','.join(modes)}]; give one of the two"
-        )
-    return label_modes(modes)
+    return label_modes([MODES[name] for name in given])
 
 
 def _implied(
-    document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario, backend: str
+    document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario
 ) -> tuple[Mode, ...]:
     """The modes of a trial that names none."""
+    backend = values.choice(document, "backend")
     backend = DEFAULT_BACKEND if backend == AUTO else backend
-    word = _jit_word(document["jit"])
+    word, title = _jit_word(document["jit"]), backend_named(backend).title
     modes = implied_modes(scenario, word, backend)
-    title = backend_named(backend).title
     if not modes:
         able = [name for name, facts in SCENARIOS.items() if implied_modes(name, word, backend)]
         raise ConfigError(
@@ -148,184 +105,6 @@ def _implied(
             f"jit={word}: {title} has the modes {', '.join(modes)} only; leave jit out"
         )
     return modes
-
-
-def copies_of(document: Mapping[str, Any], modes: Sequence[str]) -> Copies:
-    """The processes that measure the copies of a mode.
-
-    Raises:
-        ConfigError: no mode has a copy.
-    """
-    if values.choice(document, "copies") == "together":
-        return "together"
-    if all(parse(label)[1] == 1 for label in modes):
-        raise ConfigError(
-            f"copies=apart: no mode of modes=[{','.join(modes)}] is given twice; use an A/A pair, "
-            "as in modes=[graph,graph]"
-        )
-    return "apart"
-
-
-def training_of(
-    document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario, spec: ModelSpec
-) -> Training | None:
-    """The training of a trial; None if it trains nothing.
-
-    Raises:
-        ConfigError: a value is wrong, the trial trains nothing, or the model cannot be trained.
-    """
-    if not SCENARIOS[scenario].trains:
-        for key in KEYS:
-            if key in explicit and document[key] not in (None, SYNTHETIC):
-                right = Scenario.FIT if key in KEYS[2:] else Scenario.TRAIN_STEP
-                raise ConfigError(
-                    f"{key}={typed(document[key])}: scenario={scenario} trains nothing; add "
-                    f"scenario={right} or remove {key}"
-                )
-        return None
-    if spec.library == "tensorflow_hub" or spec.recipe.get("kind") == "saved_model":
-        raise ConfigError(
-            f"scenario={scenario}: {spec.name} from source={spec.source} is a SavedModel, a graph "
-            "without training; use a Keras model"
-        )
-    if spec.task not in _TASKS:
-        raise ConfigError(
-            f"scenario={scenario}: {spec.name} is for the task {spec.task}, which has no loss "
-            f"here; those that have one: {', '.join(_TASKS[:-1])}"
-        )
-    return Training(
-        optimizer=values.choice(document, "optimizer"),
-        learning_rate=values.number(document, "learning_rate", at_most=MAX_RATE),
-        data=_data(document, explicit, scenario),
-    )
-
-
-def remarks_of(document: Mapping[str, Any], trial: Trial) -> list[str]:
-    """A line on files beside the pictures of a trial that are left out, if there are any."""
-    if trial.training is None or trial.training.data is None:
-        return []
-    given = str(document["data"])
-    remark = pictures.find(trial.training.data.path, shown=given).remark
-    return [f"data={given}: {remark}"] if remark else []
-
-
-def batches_of(
-    document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario, data: Data | None
-) -> int:
-    """Number of batches of one call; all of an epoch unless the user says how many.
-
-    Raises:
-        ConfigError: no number, more than there are, or several in a scenario whose calls take one
-            batch.
-    """
-    facts = SCENARIOS[scenario]
-    batches = values.integer(document, "batches", at_least=1, at_most=MAX_BATCHES)
-    if batches > 1 and not facts.takes_batches:
-        raise ConfigError(
-            f"batches={batches}: a call of scenario={scenario} takes one batch; use "
-            f"scenario={' or '.join(TAKING_BATCHES)}, or batch_size"
-        )
-    is_given = "batches" in explicit or batches != 1
-    if data is None:
-        return FIT_BATCHES if facts.is_epoch and not is_given else batches
-    size = values.integer(document, "batch_size", at_least=1)
-    whole, rest = divmod(data.pictures, size)
-    epoch = whole + (rest > 0 and not data.drop_remainder)
-    given = document["data"]
-    if not is_given and epoch > MAX_BATCHES:
-        raise ConfigError(
-            f"data={given}: an epoch is {epoch:,} batches of {size}, and a call handles at most "
-            f"{MAX_BATCHES:,}; add batches=100"
-        )
-    if is_given and batches > epoch:
-        raise ConfigError(
-            f"batches={batches:,}: data={given} has {epoch:,} batches of {size}; use "
-            f"batches={epoch} or less"
-        )
-    return batches if is_given else epoch
-
-
-def steps_per_execution_of(
-    document: Mapping[str, Any], scenario: Scenario, modes: Sequence[str], *, batches: int
-) -> int:
-    """Number of batches that `fit` trains on in one execution.
-
-    Raises:
-        ConfigError: no number, more than an epoch has, or no mode calls `fit`.
-    """
-    key = "steps_per_execution"
-    steps = values.integer(document, key, at_least=1, at_most=MAX_BATCHES)
-    if steps == 1:
-        return 1
-    if not SCENARIOS[scenario].is_epoch:
-        instead = {Scenario.PREDICT: "use the modes predict_graph_steps and predict_xla_steps"}
-        raise ConfigError(
-            f"{key}={steps}: a call of scenario={scenario} calls no fit; "
-            f"{instead.get(scenario, f'add scenario={Scenario.FIT}')} or remove {key}"
-        )
-    if not any(mode_of(label).entry.fits for label in modes):
-        raise ConfigError(
-            f"{key}={steps}: no mode of modes=[{','.join(modes)}] calls fit; add fit_graph or "
-            "fit_xla"
-        )
-    if steps > batches:
-        raise ConfigError(
-            f"{key}={steps}: an epoch is {batches} batches; use {key}={batches} or less"
-        )
-    return steps
-
-
-def check_fit(modes: Sequence[str], data: Data | None) -> None:
-    """Refuse modes that train on arrays where the trial trains on pictures.
-
-    Raises:
-        ConfigError: with what to do instead.
-    """
-    for mode in map(mode_of, modes):
-        if data is not None and mode.entry is Entry.FIT_NUMPY:
-            instead = mode_in(mode.backend, (Entry.FIT, mode.execution, mode.steps))
-            raise ConfigError(
-                f"modes: {mode} trains on arrays in memory, not on the files of data; use "
-                f"{instead}, or remove data"
-            )
-
-
-def check_pictures(spec: ModelSpec, data: Data | None, given: Any) -> None:
-    """Refuse pictures for a model that takes none, as far as that is known before it is built.
-
-    Raises:
-        ConfigError: with the inputs that it has.
-    """
-    shapes = [each.shape for each in spec.inputs] or local_model.declared_shapes(spec)
-    if data and spec.source == "examples":  # none of them takes a picture
-        shapes = []
-    if data and shapes is not None:
-        pictures.check_taken(spec.name, shapes, path=given)
-
-
-def check_predict(
-    spec: ModelSpec, scenario: Scenario, modes: Sequence[str], *, batches: int
-) -> None:
-    """Refuse modes that this model or this number of batches does not have.
-
-    Raises:
-        ConfigError: with what to do instead.
-    """
-    if scenario is not Scenario.PREDICT:
-        return
-    if spec.source == "hub" or spec.recipe.get("kind") == "saved_model":
-        raise ConfigError(
-            f"scenario=predict: {spec.name} from source={spec.source} is no Keras model, so it has "
-            "no predict; use scenario=call"
-        )
-    for mode in map(mode_of, modes):
-        if mode.steps and batches == 1:
-            raise ConfigError(
-                f"modes: {mode} executes several batches at once; add batches=2 or more"
-            )
-        legacy = LEGACY in (spec.library, spec.recipe.get("library"))
-        if mode.execution is Execution.AUTO and legacy:
-            raise ConfigError(f'modes: {mode}: tf_keras (Keras 2) has no jit_compile="auto"')
 
 
 def _refuse_mode(name: str, scenario: Scenario) -> NoReturn:
@@ -340,6 +119,19 @@ def _refuse_mode(name: str, scenario: Scenario) -> NoReturn:
 
 def _jit_word(jit: Any) -> str:
     return typed(jit).lower()
+
+
+def training_of(
+    document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario
+) -> Training | None:
+    """The training of a trial; None if it trains nothing."""
+    if not SCENARIOS[scenario].trains:
+        return None
+    return Training(
+        optimizer=values.choice(document, "optimizer"),
+        learning_rate=values.number(document, "learning_rate", at_most=MAX_RATE),
+        data=_data(document, explicit, scenario),
+    )
 
 
 def _data(
@@ -376,3 +168,173 @@ def _data(
     return Data(
         path=str(path), pictures=files.count, fingerprint=files.fingerprint, drop_remainder=drop
     )
+
+
+def remarks_of(document: Mapping[str, Any], trial: Trial) -> list[str]:
+    """A line on files beside the pictures of a trial that are left out, if there are any."""
+    if trial.data is None:
+        return []
+    given = str(document["data"])
+    remark = pictures.find(trial.data.path, shown=given).remark
+    return [f"data={given}: {remark}"] if remark else []
+
+
+def batches_of(
+    document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario, data: Data | None
+) -> int:
+    """Number of batches of one call; all of an epoch unless the user says how many."""
+    batches = values.integer(document, "batches", at_least=1, at_most=MAX_BATCHES)
+    is_given = "batches" in explicit or batches != 1
+    if data is None:
+        return FIT_BATCHES if SCENARIOS[scenario].is_epoch and not is_given else batches
+    size = values.integer(document, "batch_size", at_least=1)
+    whole, rest = divmod(data.pictures, size)
+    epoch = whole + (rest > 0 and not data.drop_remainder)
+    given = document["data"]
+    if not is_given and epoch > MAX_BATCHES:
+        raise ConfigError(
+            f"data={given}: an epoch is {epoch:,} batches of {size}, and a call handles at most "
+            f"{MAX_BATCHES:,}; add batches=100"
+        )
+    if is_given and batches > epoch:
+        raise ConfigError(
+            f"batches={batches:,}: data={given} has {epoch:,} batches of {size}; use "
+            f"batches={epoch} or less"
+        )
+    return batches if is_given else epoch
+
+
+def contradictions(
+    document: Mapping[str, Any], explicit: Collection[str], trial: Trial
+) -> Iterator[str]:
+    """Lines on what does not go together in a trial whose values are each in order."""
+    yield from _of_the_model(document, trial)
+    yield from _of_the_modes(document, explicit, trial)
+    yield from _of_the_batches(document, explicit, trial)
+
+
+def _of_the_model(document: Mapping[str, Any], trial: Trial) -> Iterator[str]:
+    """What a scenario, a precision or pictures require of a model."""
+    spec, scenario, trains = trial.model, trial.scenario, SCENARIOS[trial.scenario].trains
+    kind, place = spec.recipe.get("kind"), f"{spec.name} from source={spec.source}"
+    is_saved = spec.source == "hub" or kind == "saved_model"
+    sources = dict(document["model"].get("sources") or {})
+    fixed = [
+        name
+        for name, entry in sources.items()
+        if catalog.SOURCES[name].dtype_fixed or entry.get("dtype_fixed")
+    ]
+    if trial.precision is not Precision.FLOAT32 and (
+        spec.source in fixed or kind in ("saved_model", "keras")
+    ):
+        others = [f", or source={name}" for name in sources if name not in fixed]
+        yield (
+            f"precision={trial.precision}: {place} has fixed dtypes; use "
+            f"precision=float32{others[0] if others else ''}"
+        )
+    if scenario is Scenario.DETECT and spec.task != "detection":
+        entries = catalog.load_catalog().values()
+        detectors = [entry.name for entry in entries if entry.task == "detection"]
+        yield f"scenario=detect: {spec.name} is not a detector; detectors: {', '.join(detectors)}"
+    if trains and is_saved:
+        yield (
+            f"scenario={scenario}: {place} is a SavedModel, a graph without training; use a Keras "
+            "model"
+        )
+    if trains and spec.task not in _TASKS:
+        yield (
+            f"scenario={scenario}: {spec.name} is for the task {spec.task}, which has no loss "
+            f"here; those that have one: {', '.join(_TASKS[:-1])}"
+        )
+    if scenario is Scenario.PREDICT and is_saved:
+        yield (
+            f"scenario=predict: {place} is no Keras model, so it has no predict; use scenario=call"
+        )
+    if trial.data:  # as far as the inputs are known before the model is built
+        shapes = [each.shape for each in spec.inputs] or local_model.declared_shapes(spec)
+        if spec.source == "examples":  # none of them takes a picture
+            shapes = []
+        if shapes is not None:
+            pictures.check_taken(spec.name, shapes, path=document["data"])
+
+
+def _of_the_modes(
+    document: Mapping[str, Any], explicit: Collection[str], trial: Trial
+) -> Iterator[str]:
+    """What modes require of each other and of other options."""
+    modes, scenario = list(map(mode_of, trial.modes)), trial.scenario
+    listed = f"modes=[{','.join(trial.modes)}]"
+    backend = values.choice(document, "backend")
+    others = [mode for mode in modes if mode.backend != backend]
+    if others and backend != AUTO:
+        yield (
+            f"backend={backend}: {others[0]} is a mode of {backend_named(others[0].backend).title};"
+            " leave one of the two out"
+        )
+    if SCENARIOS[scenario].trains and len(by_backend(trial.modes)) > 1:
+        yield (
+            f"scenario={scenario}: the modes of one trial are of one backend; measure each with "
+            "backend=NAME"
+        )
+    if len(modes) > MAX_MODES:
+        yield f"modes: {len(modes):,} of them; a trial compares at most {MAX_MODES}"
+    candidate = candidate_mode(document["jit"], scenario)
+    if {"jit", "modes"} <= {*explicit} and candidate not in modes:
+        yield (
+            f"conflicting overrides: jit={_jit_word(document['jit'])} asks for the mode "
+            f"{candidate}, which is not in modes=[{','.join(modes)}]; give one of the two"
+        )
+    if trial.copies == "apart" and all(parse(label)[1] == 1 for label in trial.modes):
+        yield (
+            f"copies=apart: no mode of {listed} is given twice; use an A/A pair, as in "
+            "modes=[graph,graph]"
+        )
+    for mode in modes:
+        if trial.data and mode.entry is Entry.FIT_NUMPY:
+            instead = mode_in(mode.backend, (Entry.FIT, mode.execution, mode.steps))
+            yield (
+                f"modes: {mode} trains on arrays in memory, not on the files of data; use "
+                f"{instead}, or remove data"
+            )
+        if mode.steps and trial.batches == 1:
+            yield f"modes: {mode} executes several batches at once; add batches=2 or more"
+        legacy = LEGACY in (trial.model.library, trial.model.recipe.get("library"))
+        if scenario is Scenario.PREDICT and mode.execution is Execution.AUTO and legacy:
+            yield f'modes: {mode}: tf_keras (Keras 2) has no jit_compile="auto"'
+
+
+def _of_the_batches(
+    document: Mapping[str, Any], explicit: Collection[str], trial: Trial
+) -> Iterator[str]:
+    """What batches and the options of training require of a scenario."""
+    scenario, facts = trial.scenario, SCENARIOS[trial.scenario]
+    batches, steps = trial.batches, trial.steps_per_execution
+    for key in KEYS:
+        if key in explicit and document[key] not in (None, SYNTHETIC) and not facts.trains:
+            right = Scenario.FIT if key in KEYS[2:] else Scenario.TRAIN_STEP
+            yield (
+                f"{key}={typed(document[key])}: scenario={scenario} trains nothing; add "
+                f"scenario={right} or remove {key}"
+            )
+    if batches > 1 and not facts.takes_batches:
+        yield (
+            f"batches={batches}: a call of scenario={scenario} takes one batch; use "
+            f"scenario={' or '.join(TAKING_BATCHES)}, or batch_size"
+        )
+    if steps > 1 and not facts.is_epoch:
+        instead = {Scenario.PREDICT: "use the modes predict_graph_steps and predict_xla_steps"}
+        yield (
+            f"steps_per_execution={steps}: a call of scenario={scenario} calls no fit; "
+            f"{instead.get(scenario, f'add scenario={Scenario.FIT}')} or remove "
+            "steps_per_execution"
+        )
+    if steps > 1 and not any(mode_of(label).entry.fits for label in trial.modes):
+        yield (
+            f"steps_per_execution={steps}: no mode of modes=[{','.join(trial.modes)}] calls fit; "
+            "add fit_graph or fit_xla"
+        )
+    if steps > batches:
+        yield (
+            f"steps_per_execution={steps}: an epoch is {batches} batches; use "
+            f"steps_per_execution={batches} or less"
+        )

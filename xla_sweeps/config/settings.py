@@ -1,6 +1,7 @@
 """Validate the composed configuration once and return it as a `Settings`.
 
-Hydra composes; names go through our own catalog and registries, never through `instantiate`.
+Hydra composes; names go through our own catalog and registries, never through `instantiate`. A
+mistake is a `ConfigError` of one line: what is wrong, where, what is allowed, the nearest match.
 """
 
 from __future__ import annotations
@@ -17,20 +18,16 @@ from xla_sweeps.config.local_model import user_model_spec
 from xla_sweeps.config.runtime import check_backend, check_runtime
 from xla_sweeps.config.scenario import (
     LEGACY,
+    MAX_BATCHES,
     batches_of,
-    check_fit,
-    check_pictures,
-    check_predict,
-    copies_of,
+    contradictions,
     modes_of,
-    scenario_of,
-    steps_per_execution_of,
     training_of,
 )
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.schema import options
 from xla_sweeps.schema.backend import backend_named, backends_of
-from xla_sweeps.schema.modes import by_backend
+from xla_sweeps.schema.modes import Scenario, by_backend
 from xla_sweeps.schema.trial import (
     MAX_ROUNDS,
     Effort,
@@ -103,9 +100,6 @@ def settings_of(
         explicit: keys that the user gave, to tell contradictions from defaults.
         environ: for W&B's own variables; default: this process's.
         device: what the trial will run on; default: this machine's device that the document names.
-
-    Raises:
-        XlaSweepsError: one line: what is wrong, where, what is allowed, the nearest match.
     """
     environ = os.environ if environ is None else environ
     for key in document:
@@ -151,31 +145,22 @@ def _to_trial(
 ) -> Trial:
     spec = _built_by(_model(document, explicit), document)
     _require_source(spec)
-    precision = Precision(values.choice(document, "precision"))
-    _check_precision(precision, spec, document["model"])
     limit_gib = values.optional(values.number, document, "memory_limit_gib", at_most=MAX_MEMORY_GIB)
-    scenario = scenario_of(document, spec)
+    scenario = Scenario(values.choice(document, "scenario"))
     modes = modes_of(document, explicit, scenario)
     for name in by_backend(modes):
         check_backend(backend_named(name), spec)
-    training = training_of(document, explicit, scenario, spec)
-    data = training.data if training else None
-    batches = batches_of(document, explicit, scenario, data)
-    steps = steps_per_execution_of(document, scenario, modes, batches=batches)
-    check_predict(spec, scenario, modes, batches=batches)
-    check_fit(modes, data)
-    check_pictures(spec, data, document["data"])
-    runtime, *_ = [  # all backends must have what is asked of one
-        check_runtime(document, environ, backend_named(name)) for name in by_backend(modes)
-    ]
-    return Trial(
-        copies=copies_of(document, modes),
+    training = training_of(document, explicit, scenario)
+    trial = Trial(
+        copies="apart" if values.choice(document, "copies") == "apart" else "together",
         model=spec,
         modes=modes,
-        batches=batches,
-        steps_per_execution=steps,
+        batches=batches_of(document, explicit, scenario, training.data if training else None),
+        steps_per_execution=values.integer(
+            document, "steps_per_execution", at_least=1, at_most=MAX_BATCHES
+        ),
         batch_size=values.integer(document, "batch_size", at_least=1, at_most=MAX_BATCH),
-        precision=precision,
+        precision=Precision(values.choice(document, "precision")),
         tf32=values.boolean(document, "tf32"),
         seed=values.integer(document, "seed", at_least=0, at_most=MAX_SEED),
         device=device.label,
@@ -186,8 +171,13 @@ def _to_trial(
         memory_limit_bytes=devices.memory_limit_default()
         if limit_gib is None
         else round(limit_gib * 2**30),
-        runtime=runtime,
     )
+    for reason in contradictions(document, explicit, trial):
+        raise ConfigError(reason)
+    runtime, *_ = [  # all backends must have what is asked of one
+        check_runtime(document, environ, backend_named(name)) for name in by_backend(modes)
+    ]
+    return replace(trial, runtime=runtime)
 
 
 def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
@@ -227,11 +217,7 @@ def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
 
 
 def _built_by(spec: ModelSpec, document: Mapping[str, Any]) -> ModelSpec:
-    """The model as the asked version of Keras builds it.
-
-    Raises:
-        ConfigError: that version does not have it.
-    """
+    """The model as the asked version of Keras builds it."""
     if document["keras"] is None:
         return spec
     version = values.integer(document, "keras", at_least=2, at_most=3)
@@ -270,35 +256,13 @@ def _require_source(spec: ModelSpec) -> None:
 
 
 def check_accelerator_name(given: Any) -> None:
-    """Refuse what would fit every device, or is no part of a name: batch scripts contain it.
-
-    Raises:
-        ConfigError: with what is expected.
-    """
+    """Refuse what would fit every device, or is no part of a name: batch scripts contain it."""
     named = isinstance(given, str | int) and not isinstance(given, bool)
     if given is not None and not (named and _ACCELERATOR.fullmatch(str(given))):
         raise ConfigError(
             f"accelerator={given}: expected a part of a device's name, as in A100: letters, "
             "digits, spaces and . : _ - ( ) @ / + ,"
         )
-
-
-def _check_precision(precision: Precision, spec: ModelSpec, entry: Mapping[str, Any]) -> None:
-    """Refuse a precision that the model does not follow, and name a source whose model does."""
-    sources = {**(entry.get("sources") or {})}
-    fixed = {
-        name
-        for name, document in sources.items()
-        if catalog.SOURCES[name].dtype_fixed or document.get("dtype_fixed")
-    }
-    own = spec.recipe.get("kind") in ("saved_model", "keras")
-    if precision is Precision.FLOAT32 or not (own or spec.source in fixed):
-        return
-    others = [f", or source={name}" for name in sources if name not in fixed]
-    raise ConfigError(
-        f"precision={precision}: {spec.name} from source={spec.source} has fixed dtypes; use "
-        f"precision=float32{others[0] if others else ''}"
-    )
 
 
 def _check_memory(trial: Trial, device: devices.Device) -> None:

@@ -1,4 +1,7 @@
-"""Read one value of the configuration as the type that it must have, or say what was expected."""
+"""Read one value of the configuration as the type that it must have.
+
+Another value is a `ConfigError` that says what was expected.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,7 @@ _Value = TypeVar("_Value")
 
 
 def converted(document: Mapping[str, Any], kind: type[_Value], *, where: str) -> _Value:
-    """Plain data as a struct.
-
-    Raises:
-        ConfigError: with the place of what has another type, is missing or too small.
-    """
+    """Plain data as a struct; what does not fit is refused with its place."""
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
@@ -29,11 +28,7 @@ def converted(document: Mapping[str, Any], kind: type[_Value], *, where: str) ->
 
 
 def nested(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The keys below an option with their values, in full: `timeouts.compile`.
-
-    Raises:
-        ConfigError: it has no keys, or one that the option is not declared with.
-    """
+    """The keys below an option with their values, in full: `timeouts.compile`."""
     given, allowed = document[name], list(BY_NAME[name].keys)
     if not isinstance(given, Mapping):
         raise ConfigError(f"{name}={given}: write {name}.KEY=VALUE; keys: {', '.join(allowed)}")
@@ -111,12 +106,7 @@ def integer_from(at_least: int, *, to: int) -> Callable[[str], int]:
 
 
 def path_of(text: str) -> Path:
-    """A path that the operating system can look up, there or not; `~` is the home folder.
-
-    Raises:
-        ConfigError: it is empty, has a name that is too long, goes through a file, a loop of links
-            or a folder that may not be read.
-    """
+    """A path that the operating system can look up, there or not; `~` is the home folder."""
     shown = f"{text[:60]}…" if len(text) > 60 else f"'{text}'"
     if not text:
         raise ConfigError("expected a path, got ''")
@@ -131,11 +121,7 @@ def path_of(text: str) -> Path:
 
 
 def folder_of(text: str) -> Path:
-    """A path that is a folder, or not there yet.
-
-    Raises:
-        ConfigError: as `path_of`; it is something else.
-    """
+    """A path that is a folder, or not there yet."""
     path = path_of(text)
     if path.exists() and not path.is_dir():
         raise ConfigError(f"'{text}': expected a folder")
