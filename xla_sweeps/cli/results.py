@@ -59,7 +59,7 @@ def results_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--show",
         metavar="WHAT",
-        choices=("rows", *study.NEEDED),
+        choices=("rows", *study.QUESTIONS),
         default="rows",
         help="rows (default), fastest model at each resolution, distribution of its models, "
         "agreement of devices on their order, podium, or inversions (larger and faster)",
@@ -98,7 +98,7 @@ def results_command(arguments: Sequence[str]) -> int:
         shown = [each for each in study.of_table(table) if each.key == options.show]
         show_tables(shown)
         if not shown:
-            print(f"nothing to show: it takes {study.NEEDED[options.show]}", file=sys.stderr)
+            print(f"nothing to show: it takes {study.QUESTIONS[options.show].needs}", file=sys.stderr)
     elif form == "table" and output is None:
         if table.num_rows:
             rows_shown = rows_of(table.slice(0, ROWS_SHOWN))
