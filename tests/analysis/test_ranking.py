@@ -23,6 +23,10 @@ def entries(*lines: dict[str, Any]) -> list[ranking.Entry]:
     return ranking.entries_of(columns_of(lines))
 
 
+def study_of(*lines: dict[str, Any]) -> dict[str, study.Table]:
+    return {table.key: table for table in study.tables(columns_of(lines))}
+
+
 def test_the_fastest_model_of_each_place_says_of_how_many_and_who_is_as_fast() -> None:
     rows = [
         line("a", 100.0, device="A100"),
@@ -32,28 +36,12 @@ def test_the_fastest_model_of_each_place_says_of_how_many_and_who_is_as_fast() -
         line("a", 30.0, device="T4"),
         line("a", 10.0, device="T4", resolution_px=384),
     ]
-    made = ranking.fastest(one for one in entries(*rows) if one.mode == "xla")
-    shown = [
-        (one.entry.place.device, one.entry.model, one.candidates, one.tied, one.differs)
-        for one in made
-    ]
+    shown = [(*cells[1:4], *cells[5:]) for cells in study_of(*rows)["fastest"].lines]
     assert shown == [
-        ("A100", "a", 3, ("b",), True),
-        ("T4", "b", 2, (), True),
-        ("T4", "a", 1, (), False),
+        ("A100", "a *", "100.0", "3", "b"),
+        ("T4", "b *", "40.00", "2", "—"),
+        ("T4", "a", "10.00", "1", "—"),
     ]
-    assert made[0].median == 98.0
-
-
-def test_a_model_that_was_measured_at_one_resolution_only_is_not_among_the_same_models() -> None:
-    sizes = [(224, {"a": 9.0, "b": 8.0, "only": 99.0}), (384, {"a": 2.0, "b": 3.0})]
-    rows = [
-        line(model, rate, resolution_px=size) for size, own in sizes for model, rate in own.items()
-    ]
-    of_xla = [one for one in entries(*rows) if one.mode == "xla"]
-    same = ranking.fastest(ranking.same_models(of_xla))
-    assert [one.entry.model for one in same] == ["a", "b"]
-    assert ranking.same_models(entries(*rows[:3])) == []
 
 
 def test_contaminated_rows_are_not_ranked_and_published_ones_stand_apart() -> None:
@@ -62,11 +50,8 @@ def test_contaminated_rows_are_not_ranked_and_published_ones_stand_apart() -> No
         line("b", 8.0, origin="imported", low=None, high=None),
         line("c", 7.0),
     ]
-    made = ranking.fastest(one for one in entries(*rows) if one.mode == "xla")
-    assert [(one.entry.model, one.entry.place.published) for one in made] == [
-        ("c", False),
-        ("b", True),
-    ]
+    shown = [cells[1:3] for cells in study_of(*rows)["fastest"].lines]
+    assert shown == [("A100", "c *"), ("A100, published", "b *")]
 
 
 def test_kendalls_tau_is_that_of_scipy_and_only_given_from_five_models() -> None:
@@ -118,10 +103,6 @@ def test_a_larger_model_that_is_faster_counts_only_where_intervals_are_apart() -
     assert (larger, smaller) == ("v1", "v2")
     assert found.each[0].ratio == pytest.approx(1.25)
     assert not found.each[0].preliminary
-
-
-def study_of(*lines: dict[str, Any]) -> dict[str, study.Table]:
-    return {table.key: table for table in study.tables(columns_of(lines))}
 
 
 def test_how_far_apart_models_are_is_given_for_each_resolution_and_device() -> None:
@@ -186,11 +167,10 @@ def published_tables() -> list[dict[str, str]]:
 def test_the_studys_two_tables_follow_from_the_published_rows() -> None:
     rows = imported.study()
     columns = {name: [value_of(row, name) for row in rows] for name in ranking.NEEDED}
-    made = ranking.fastest(ranking.entries_of(columns))
+    made = ranking.at_places(ranking.entries_of(columns))
     names = {value: name for name, value in imported.ACCELERATORS.items()}
     by_gpu = {
-        (one.entry.place.resolution_px, names[one.entry.place.device]): one.entry.value
-        for one in made
+        (place.resolution_px, names[place.device]): own[0].value for place, own in made.items()
     }
     lines = published_tables()
     given = {
@@ -203,7 +183,7 @@ def test_the_studys_two_tables_follow_from_the_published_rows() -> None:
         for _, group in itertools.groupby(sorted(by_gpu), key=lambda place: place[0])
     ]
     assert overall == [(int(row["resolution"]), row["accelerator"]) for row in lines[:12]]
-    assert all(one.candidates == 1 for one in made)
+    assert all(len(own) == 1 for own in made.values())
     fastest, *rest = study.of_rows(rows)
     assert [table.key for table in (fastest, *rest)] == ["fastest"]
     assert fastest.finding.startswith("The fastest model with XLA in 12 settings: another one on")

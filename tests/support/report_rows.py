@@ -66,4 +66,5 @@ def failed(number: int, **changes: Any) -> ComparisonRow:
 
 def text_of(key: str, rows: Sequence[ComparisonRow], facts: Facts = FACTS) -> str:
     """The text of one section of a report."""
-    return next(section["text"] for section in sections(rows, facts) if section["key"] == key)
+    texts: list[str] = [one["text"] for one in sections(rows, facts) if one["key"] == key]
+    return texts[0]

@@ -187,7 +187,6 @@ class Backend:
     def __init__(self, upload_url: Callable[[StoredRun, str], str], url: Callable[[], str]) -> None:
         self.runs: dict[str, StoredRun] = {}
         self.sweeps: dict[str, StoredSweep] = {}
-        self.charts: dict[str, dict[str, Any]] = {}
         self.operations: list[str] = []
         self.unknown: list[str] = []
         self.lock = threading.RLock()
@@ -205,7 +204,6 @@ class Backend:
             "UpsertSweep": self._upsert_sweep,
             "CreateAgent": self._create_agent,
             "Heartbeat": self._heartbeat,
-            "CreateCustomChart": self._create_chart,
             **self.pages.operations,
         }
 
@@ -302,13 +300,6 @@ class Backend:
             {"name": name, "uploadUrl": self._upload_url(run, name)} for name in variables["files"]
         ]
         return {"createRunFiles": {"runID": run.id, "uploadHeaders": [], "files": files}}
-
-    def _create_chart(self, variables: Variables) -> dict[str, Any]:
-        chart = f"{variables['entity']}/{variables['chartName']}"
-        if chart in self.charts:
-            raise GraphQLError(f"a chart named {chart} already exists")
-        self.charts[chart] = dict(variables)
-        return {"createCustomChart": {"chart": {"id": chart}}}
 
     def _upsert_sweep(self, variables: Variables) -> dict[str, Any]:
         stored = next(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from xla_sweeps.schema.column import Part
 from xla_sweeps.schema.columns import IMPORTED
@@ -68,22 +69,6 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fastest:
-    """The fastest model at a place.
-
-    Attributes:
-        tied: other models whose intervals reach the fastest one's.
-        differs: True if another device's fastest model at this resolution is another.
-    """
-
-    entry: Entry
-    candidates: int
-    tied: tuple[str, ...]
-    median: float
-    differs: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
     """Kendall's tau-b between the rankings of two devices of the same models, with 95 %."""
 
@@ -132,44 +117,6 @@ def at_places(entries: Iterable[Entry]) -> dict[Place, list[Entry]]:
     return dict(sorted(groups.items(), key=lambda group: (str(group[0].setting), group[0])))
 
 
-def same_models(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries of models at every resolution of their device and setting; none without several.
-
-    They are of one mode. Which model is the fastest at a resolution otherwise depends on which were
-    measured there.
-    """
-    groups: dict[Any, dict[str, dict[int, Entry]]] = {}
-    for entry in entries:
-        _, *rest = entry.place
-        models = groups.setdefault(tuple(rest), {})
-        models.setdefault(entry.model, {})[entry.place.resolution_px] = entry
-    kept: list[Entry] = []
-    for models in groups.values():
-        sizes = {size for own in models.values() for size in own}
-        whole = [own for own in models.values() if len(own) == len(sizes)]
-        if len(sizes) > 1 and len(whole) > 1:
-            kept += [entry for own in whole for entry in own.values()]
-    return kept
-
-
-def fastest(entries: Iterable[Entry]) -> list[Fastest]:
-    """The fastest model of each place, of entries of one mode."""
-    places = at_places(entries)
-    names: dict[tuple[Any, ...], set[str]] = {}
-    for place, own in places.items():
-        names.setdefault(place[:2], set()).add(own[0].model)
-    return [
-        Fastest(
-            entry=first,
-            candidates=1 + len(others),
-            tied=tuple(other.model for other in others if _reaches(other, first)),
-            median=statistics.median(entry.value for entry in (first, *others)),
-            differs=len(names[place[:2]]) > 1,
-        )
-        for place, (first, *others) in places.items()
-    ]
-
-
 def ranks(figures: Sequence[tuple[float, float | None, float | None]]) -> list[int | None]:
     """Ranks of figures (value, low, high) in falling order; None for one without an interval.
 
@@ -209,10 +156,9 @@ def agreements(entries: Iterable[Entry]) -> list[Agreement]:
 
 def kendall(one: Sequence[float], other: Sequence[float]) -> float:
     """Kendall's tau-b of two lists; 0 where all values of one are equal."""
-    pairs = list(itertools.combinations(range(len(one)), 2))
-    signs = [(_sign(one[a] - one[b]), _sign(other[a] - other[b])) for a, b in pairs]
-    untied = [sum(sign[side] != 0 for sign in signs) for side in (0, 1)]
-    return sum(a * b for a, b in signs) / math.sqrt(math.prod(untied)) if all(untied) else 0.0
+    signs = [np.sign(np.subtract.outer(values, values)) for values in (one, other)]
+    untied = math.prod(map(np.count_nonzero, signs))
+    return float(np.sum(signs[0] * signs[1])) / math.sqrt(untied) if untied else 0.0
 
 
 def _tau_interval(tau: float, models: int) -> tuple[float, float]:
@@ -220,14 +166,6 @@ def _tau_interval(tau: float, models: int) -> tuple[float, float]:
     reach = 1.96 * math.sqrt(0.437 / (models - 4))
     centre = math.atanh(max(-0.999, min(0.999, tau)))
     return math.tanh(centre - reach), max(tau, math.tanh(centre + reach))
-
-
-def _reaches(other: Entry, first: Entry) -> bool:
-    return other.high is not None and first.low is not None and other.high >= first.low
-
-
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)
 
 
 def _number(value: Any) -> float | None:

@@ -194,11 +194,6 @@ def _send(
     print(f"summary    {run['url']}")
     if run["unlinked"]:
         warn(f"not linked to the registry {options.registry}: {run['unlinked']}")
-    if run["chart_problem"]:
-        warn(
-            f"W&B stored no chart of the speedups ({run['chart_problem']}); the report shows the "
-            "highest and the lowest ones instead, without intervals"
-        )
     if not run["confirmed"]:
         warn("W&B does not show the summary run's table; run the same command again to send it")
     return 0 if run["confirmed"] and not run["unlinked"] else 1

@@ -6,7 +6,6 @@ import argparse
 import math
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,6 @@ from xla_sweeps.report.terminal.console import progress_bar, warn
 from xla_sweeps.report.terminal.tables import show_reasons, show_rows, show_tables
 from xla_sweeps.store.filter import matching, no_match, parse_filter, results_alone
 from xla_sweeps.store.rows import load, require
-from xla_sweeps.store.store import guarded
 from xla_sweeps.store.table import priced, rows_of
 
 if TYPE_CHECKING:
@@ -59,7 +57,7 @@ def results_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--show",
         metavar="WHAT",
-        choices=("rows", *study.NEEDED),
+        choices=("rows", *study.QUESTIONS),
         default="rows",
         help="rows (default), fastest model at each resolution, distribution of its models, "
         "agreement of devices on their order, podium, or inversions (larger and faster)",
@@ -98,7 +96,9 @@ def results_command(arguments: Sequence[str]) -> int:
         shown = [each for each in study.of_table(table) if each.key == options.show]
         show_tables(shown)
         if not shown:
-            print(f"nothing to show: it takes {study.NEEDED[options.show]}", file=sys.stderr)
+            print(
+                f"nothing to show: it takes {study.QUESTIONS[options.show].needs}", file=sys.stderr
+            )
     elif form == "table" and output is None:
         if table.num_rows:
             rows_shown = rows_of(table.slice(0, ROWS_SHOWN))
@@ -168,21 +168,11 @@ def push_command(arguments: Sequence[str]) -> int:
 
     credentials.require_login()
     records, by_trial = read_trials(options.dir, load(options.dir))
-    trials = []
-    for trial, group in records.items():
-        header, unusable = guarded(
-            options.dir / "records" / trial,
-            partial(
-                push.header_of,
-                options.dir,
-                group[0],
-                project=options.project,
-                entity=options.entity,
-            ),
-        )
-        warn(*unusable)
-        if header is not None:
-            trials.append((header, group, by_trial[trial]))
+    headers, unusable = push.headers_of(
+        options.dir, records, project=options.project, entity=options.entity
+    )
+    warn(*unusable)
+    trials = [(header, records[trial], by_trial[trial]) for trial, header in headers.items()]
     log = options.dir / "wandb" / "push.log"
     try:
         report = push.push(trials, log=log, force=options.force)

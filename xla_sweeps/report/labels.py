@@ -81,6 +81,17 @@ def short_devices(names: Iterable[str]) -> dict[str, str]:
     return {name: word if often[word] == 1 else name for name, word in short.items()}
 
 
+def setting_words(setting: Mapping[str, Any]) -> str:
+    """Values of a setting by column, without those that go without saying."""
+    columns = {name: COLUMNS[name].asked for name in setting}
+    words = [
+        asked.write(setting[name])
+        for name, asked in columns.items()
+        if asked and str(setting[name]) != asked.usual
+    ]
+    return ", ".join(filter(None, words))
+
+
 def listed(words: Sequence[str]) -> str:
     """The words with commas and an "and": `a, b and c`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

@@ -43,6 +43,11 @@ def code(text: object, most: int = 10 * CHARACTERS) -> str:
     return f"{fence}{pad}{line}{pad}{fence}" if line else ""
 
 
+def items(lines: Iterable[object], most: int = CHARACTERS) -> list[str]:
+    """The items of a list."""
+    return [f"- {escape(line, most)}" for line in lines]
+
+
 def table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
     """The lines of a table."""
     head, *cells = (f"| {' | '.join(map(escape, line))} |" for line in (columns, *lines))

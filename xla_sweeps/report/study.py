@@ -5,45 +5,88 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xla_sweeps.analysis import overview, ranking
 from xla_sweeps.analysis.inversions import inversions
 from xla_sweeps.analysis.ranking import Entry, Place
 from xla_sweeps.report.advice import name_of
-from xla_sweeps.report.labels import NONE, interval, number, short_devices, times
+from xla_sweeps.report.labels import NONE, interval, number, setting_words, short_devices, times
 from xla_sweeps.schema.modes import by_count, headline_of
-from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
+from xla_sweeps.schema.row import ComparisonRow, value_of
 from xla_sweeps.system.text import counted
 
 if TYPE_CHECKING:
     import pyarrow
 
-NEEDED = {
-    "fastest": "a model whose throughput is known",
-    "distribution": "two models at one resolution on one device",
-    "agreement": f"{ranking.MIN_FOR_TAU} models on each of two devices",
-    "podium": "two models at one resolution on one device",
-    "inversions": "two measured models of one line on one device",
-}
-"""What each table needs, by its name, in the same setting and clean."""
-
 PODIUM_PLACES = 3
-
-_PRELIMINARY = (
-    " Preliminary: a single replicate, so that the interval does not show how processes differ."
-)
 
 LINES = 60
 """Maximum number of lines of a table."""
 
+PRELIMINARY = (
+    " Preliminary: a single replicate, so that the interval does not show how processes differ."
+)
+
+Lines = list[tuple[str, ...]]
+
+
+class Question(NamedTuple):
+    """What a table is called, needs and holds.
+
+    Attributes:
+        needs: in the same setting and clean, before it says anything.
+        note: how to read it.
+    """
+
+    title: str
+    needs: str
+    columns: tuple[str, ...]
+    note: str
+
+
+QUESTIONS = {
+    "fastest": Question(
+        "The fastest model at each resolution",
+        "a model whose throughput is known",
+        ("at", "device", "fastest", "images/s", "95 %", "candidates", "as fast"),
+        "(*) another device's fastest model is another. With one candidate nothing can overtake "
+        "it.",
+    ),
+    "distribution": Question(
+        "How far apart are the models of a resolution?",
+        "two models at one resolution on one device",
+        ("at", "device", "slowest", "a quarter", "middle", "three quarters", "fastest", "models"),
+        "Images/s. A quarter of the models are slower than the second figure, a quarter are faster "
+        "than the fourth.",
+    ),
+    "agreement": Question(
+        "Do devices rank models alike?",
+        f"{ranking.MIN_FOR_TAU} models on each of two devices",
+        ("at", "devices", "models", "tau", "95 %"),
+        f"1: the same order; 0: unrelated. Given from {ranking.MIN_FOR_TAU} models on both.",
+    ),
+    "podium": Question(
+        "Podiums",
+        "two models at one resolution on one device",
+        ("at", "device", "first", "second", "third", "models"),
+        "Models whose intervals overlap the leader's share its rank. images/s in brackets.",
+    ),
+    "inversions": Question(
+        "Larger models that are faster",
+        "two measured models of one line on one device",
+        ("at", "device", "mode", "larger", "faster than", "by", ""),
+        "Within a line (MobileNetV1 to V3 are one), by parameters, intervals apart.",
+    ),
+}
+"""The tables by their name in `results --show`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The answer to a question, with its figures as text.
+    """The answer to a question of one scenario, with its figures as text.
 
     Attributes:
-        scenario: that it is of; no table is of several.
         key: its name in `results --show`.
         finding: the answer in a sentence.
         note: how to read it.
@@ -75,95 +118,69 @@ def tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
         mode = headline_of(scenario)[1]
         entries = [entry for entry in every if entry.place.setting[place] == scenario]
         ranked = [entry for entry in entries if entry.mode == mode]
-        tables = [_fastest(ranked, mode), _distribution(ranked), _agreement(ranked)]
-        tables += [_podium(ranked), _inversions(entries, mode)]
-        made += [replace(table, scenario=scenario) for table in tables if table.finding]
+        told = {
+            "fastest": _fastest(ranked, mode),
+            "distribution": _distribution(ranked),
+            "agreement": _agreement(ranked),
+            "podium": _podium(ranked),
+            "inversions": _inversions(entries, mode),
+        }
+        for key, (finding, lines) in told.items():
+            asked = QUESTIONS[key]
+            early = key == "inversions" and any(line[-1] for line in lines)
+            note = f"{asked.note}{PRELIMINARY if early else ''}"
+            table = Table(scenario, key, asked.title, finding, asked.columns, tuple(lines), note)
+            made += [table] if finding else []
     return made
 
 
-def _fastest(entries: Sequence[Entry], mode: str) -> Table:
-    places = ranking.fastest(entries)
-    same = {one.entry.place: one for one in ranking.fastest(ranking.same_models(entries))}
-    sizes = {one.entry.place[:2]: one.differs for one in places}
-    several = len({one.entry.place.device for one in places}) > 1
-    finding = f"The fastest model{_by(mode)} in {counted(len(sizes), 'setting')}"
-    if several:
-        finding += f": another one on another device in {sum(sizes.values())} of them"
-    finding = f"{finding}." if places else ""
-    lines = []
-    for one in places:
-        entry, fixed = one.entry, same.get(one.entry.place)
+def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
+    places = ranking.at_places(entries)
+    winners: dict[Any, set[str]] = {}
+    for place, (first, *_) in places.items():
+        winners.setdefault(place[:2], set()).add(first.model)
+    lines: Lines = []
+    for place, (first, *others) in places.items():
+        tied = [other.model for other in others if not _apart(first, other)]
         lines.append(
             (
-                _at(entry.place),
-                _device(entry.place),
-                f"{entry.model}{' *' if one.differs else ''}",
-                number(entry.value),
-                interval(entry.low, entry.high, number),
-                str(one.candidates),
-                ", ".join(one.tied[:3]) or NONE,
-                number(one.median),
-                fixed.entry.model if fixed else NONE,
+                *_place(place),
+                f"{first.model}{' *' if len(winners[place[:2]]) > 1 else ''}",
+                number(first.value),
+                interval(first.low, first.high, number),
+                str(1 + len(others)),
+                ", ".join(tied[:3]) or NONE,
             )
         )
-    return Table(
-        "",
-        "fastest",
-        "The fastest model at each resolution",
-        finding,
-        (
-            *("at", "device", "fastest", "images/s", "95 %", "candidates", "as fast"),
-            *("middle model", "same models"),
-        ),
-        tuple(lines),
-        "(*) another device's fastest model is another. With one candidate nothing can "
-        "overtake it: the last column ranks only models that were measured at every resolution "
-        "of the device.",
-    )
+    finding = f"The fastest model{_by(mode)} in {counted(len(winners), 'setting')}"
+    if len({place.device for place in places}) > 1:
+        others_too = sum(len(models) > 1 for models in winners.values())
+        finding += f": another one on another device in {others_too} of them"
+    return f"{finding}." if places else "", lines
 
 
-def _distribution(entries: Sequence[Entry]) -> Table:
-    lines, spans = [], list[float]()
+def _distribution(entries: Sequence[Entry]) -> tuple[str, Lines]:
+    lines, spans = Lines(), list[float]()
     for place, own in ranking.at_places(entries).items():
         rates = [entry.value for entry in own]
         if len(rates) > 1:
             quarters = statistics.quantiles(rates, n=4, method="inclusive")
             figures = map(number, (rates[-1], *quarters, rates[0]))
-            lines.append((_at(place), _device(place), *figures, str(len(rates))))
-            if _apart(own[0], own[-1]):
-                spans.append(rates[0] / rates[-1])
-    return Table(
-        "",
-        "distribution",
-        "How far apart are the models of a resolution?",
-        _distance(spans, settings=len(lines)),
-        ("at", "device", "slowest", "a quarter", "middle", "three quarters", "fastest", "models"),
-        tuple(lines),
-        "Images/s. A quarter of the models are slower than the second figure, a quarter are faster "
-        "than the fourth.",
-    )
-
-
-def _distance(spans: Sequence[float], *, settings: int) -> str:
-    """A sentence on how many times the fastest model is as fast as the slowest; "" of none.
-
-    Args:
-        spans: of the settings in which their intervals are apart.
-        settings: of all.
-    """
-    if not settings:
-        return ""
+            lines.append((*_place(place), *figures, str(len(rates))))
+            spans += [rates[0] / rates[-1]] if _apart(own[0], own[-1]) else []
     if not spans:
-        return (
+        open_ = (
             "Too little to tell the models of a setting apart: more replicates "
             "(effort.replicates=3) settle it."
         )
+        return open_ if lines else "", lines
     ends = " to ".join(dict.fromkeys(map(number, (min(spans), max(spans)))))
-    rest = settings - len(spans)
-    also = f"; in {rest} more it is too little to tell" if rest else ""
+    rest = len(lines) - len(spans)
     return (
         f"The fastest model is {ends} times as fast as the slowest, in "
-        f"{counted(len(spans), 'setting')}{also}."
+        f"{counted(len(spans), 'setting')}"
+        f"{f'; in {rest} more it is too little to tell' if rest else ''}.",
+        lines,
     )
 
 
@@ -172,104 +189,77 @@ def _apart(fast: Entry, slow: Entry) -> bool:
     return fast.low is None or slow.high is None or fast.low > slow.high
 
 
-def _agreement(entries: Sequence[Entry]) -> Table:
+def _agreement(entries: Sequence[Entry]) -> tuple[str, Lines]:
     every = ranking.agreements(entries)
-    ends = sorted(every, key=lambda one: one.tau)
-    extremes = [(f"{one.tau:.2f}", f" at {_pixels(one)}") for one in ends[:1] + ends[-1:]]
-    if len({size for _, size in extremes}) == 1:  # it is said once
-        taus = dict.fromkeys(tau for tau, _ in extremes)
-        said = " to ".join(taus) + extremes[0][1]
+    if not every:
+        return "", []
+    ends = [choose(every, key=lambda one: one.tau) for choose in (min, max)]
+    taus = dict.fromkeys(f"{one.tau:.2f}" for one in ends)
+    sizes = dict.fromkeys(f" at {one.places[0].resolution_px} px" for one in ends)
+    if len(sizes) == 1:  # it is said once
+        said = " to ".join(taus) + "".join(sizes)
     else:
-        said = " to ".join(tau + size for tau, size in extremes)
-    return Table(
-        "",
-        "agreement",
-        "Do devices rank models alike?",
-        f"Kendall's tau between devices: {said}." if said else "",
-        ("at", "devices", "models", "tau", "95 %"),
-        tuple(
-            (
-                _at(one.places[0]),
-                " and ".join(map(_device, one.places)),
-                str(one.models),
-                f"{one.tau:.2f}",
-                f"{one.low:.2f} to {one.high:.2f}",
-            )
-            for one in every
-        ),
-        f"1: the same order; 0: unrelated. Given from {ranking.MIN_FOR_TAU} models on both.",
-    )
+        said = " to ".join(f"{one.tau:.2f}{size}" for one, size in zip(ends, sizes, strict=True))
+    lines: Lines = [
+        (
+            _place(one.places[0])[0],
+            " and ".join(_place(place)[1] for place in one.places),
+            str(one.models),
+            f"{one.tau:.2f}",
+            f"{one.low:.2f} to {one.high:.2f}",
+        )
+        for one in every
+    ]
+    return f"Kendall's tau between devices: {said}.", lines
 
 
-def _podium(entries: Sequence[Entry]) -> Table:
-    lines, winners = [], set[str]()
+def _podium(entries: Sequence[Entry]) -> tuple[str, Lines]:
+    lines, winners = Lines(), set[str]()
     for place, own in ranking.at_places(entries).items():
         best = own[:PODIUM_PLACES]
+        if len(own) < 2:
+            continue
         given = ranking.ranks([(entry.value, entry.low, entry.high) for entry in best])
-        if len(own) > 1:
-            pairs = zip(given, best, strict=True)
-            winners |= {best[0].model, *(entry.model for rank, entry in pairs if rank == 1)}
-            lines.append(
-                (
-                    _at(place),
-                    _device(place),
-                    *(
-                        f"{rank or NONE} {entry.model} ({number(entry.value)})"
-                        for rank, entry in zip(given, best, strict=True)
-                    ),
-                    *[NONE] * (PODIUM_PLACES - len(best)),
-                    str(len(own)),
-                )
-            )
+        ranked = list(zip(given, best, strict=True))
+        winners |= {best[0].model, *(entry.model for rank, entry in ranked if rank == 1)}
+        steps = [f"{rank or NONE} {entry.model} ({number(entry.value)})" for rank, entry in ranked]
+        steps += [NONE] * (PODIUM_PLACES - len(best))
+        lines.append((*_place(place), *steps, str(len(own))))
     rankings = counted(len(lines), "ranking")
-    return Table(
-        "",
-        "podium",
-        "Podiums",
-        f"The first places of {rankings}: {counted(len(winners), 'model')}." if lines else "",
-        ("at", "device", "first", "second", "third", "models"),
-        tuple(lines),
-        "Models whose intervals overlap the leader's share its rank. images/s in brackets.",
-    )
+    finding = f"The first places of {rankings}: {counted(len(winners), 'model')}."
+    return finding if lines else "", lines
 
 
-def _inversions(entries: Sequence[Entry], mode: str) -> Table:
+def _inversions(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     result = inversions(entries)
     totals: dict[str, list[int]] = {}
     for (_, label), counts in result.counts.items():
         total = totals.setdefault(label, [0, 0])
         total[0] += counts[0]
         total[1] += counts[1]
-    first = sorted(totals, key=lambda label: label != mode)
     said = ", ".join(
-        f"{name_of(label)} {totals[label][0]} of {totals[label][1]}" for label in first
+        f"{name_of(label)} {inverted} of {pairs}"
+        for label, (inverted, pairs) in sorted(totals.items(), key=lambda one: one[0] != mode)
     )
     own = {device: pair for (device, label), pair in result.counts.items() if label == mode}
     if len(own) > 1:
         each = (f"{device} {pair[0]} of {pair[1]}" for device, pair in own.items())
         said += f". By device,{_by(mode)}: {', '.join(each)}"
-    lines = [
+    lines: Lines = [
         (
-            _at(one.larger.place),
-            _device(one.larger.place),
+            *_place(one.larger.place),
             name_of(one.larger.mode),
-            f"{one.larger.model} ({_millions(one.larger)})",
-            f"{one.smaller.model} ({_millions(one.smaller)})",
+            *(
+                f"{entry.model} ({(entry.params or 0) / 1e6:.1f} M)"
+                for entry in (one.larger, one.smaller)
+            ),
             times(one.ratio),
             "preliminary" if one.preliminary else "",
         )
         for one in result.each
     ]
-    return Table(
-        "",
-        "inversions",
-        "Larger models that are faster",
-        f"Pairs of a line in which the larger model is faster: {said}." if said else "",
-        ("at", "device", "mode", "larger", "faster than", "by", ""),
-        tuple(lines),
-        "Within a line (MobileNetV1 to V3 are one), by parameters, intervals apart."
-        + _PRELIMINARY * any(one.preliminary for one in result.each),
-    )
+    finding = f"Pairs of a line in which the larger model is faster: {said}."
+    return finding if said else "", lines
 
 
 def of_table(rows: pyarrow.Table) -> list[Table]:
@@ -290,29 +280,14 @@ def limited(table: Table) -> tuple[tuple[tuple[str, ...], ...], str]:
     return table.lines[:LINES], f"{table.note} {more:,} more lines." if more > 0 else table.note
 
 
-def _pixels(agreement: ranking.Agreement) -> str:
-    return f"{agreement.places[0].resolution_px} px"
-
-
-def _millions(entry: Entry) -> str:
-    return f"{(entry.params or 0) / 1e6:.1f} M"
-
-
 def _by(mode: str) -> str:
     """A mode after a noun: ` with XLA`, or in brackets where its name says with what."""
     name = name_of(mode)
     return f" ({name})" if " " in name else f" with {name}"
 
 
-def _device(place: Place) -> str:
-    return f"{place.device}{', published' if place.published else ''}"
-
-
-def _at(place: Place) -> str:
-    """Resolution, batch size and the rest of a setting that does not go without saying."""
-    words = [f"{place.resolution_px} px"]
-    for name, value in zip(ranking.SETTING, place.setting, strict=True):
-        asked = COLUMNS[name].asked
-        if asked and name != "scenario" and str(value) != asked.usual:
-            words.append(f"batch {value}" if name == "batch_size" else asked.write(value))
-    return ", ".join(filter(None, words))
+def _place(place: Place) -> tuple[str, str]:
+    """Resolution, batch size and what else does not go without saying; and the device."""
+    setting = dict(zip(ranking.SETTING, place.setting, strict=True)) | {"scenario": ""}
+    words = setting_words({"resolution_px": place.resolution_px, **setting})
+    return words, f"{place.device}{', published' if place.published else ''}"

@@ -20,31 +20,84 @@ from xla_sweeps.report.advice import overall_answer
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.terminal.changes import show_difference
 from xla_sweeps.report.terminal.sweep_summary import show_verdicts
-from xla_sweeps.report.wandb_report.text import sections
+from xla_sweeps.report.wandb_report.text import environment, sections
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.store.table import table_of
 
 
-def test_the_questions_are_those_of_the_page_in_its_order() -> None:
+def test_the_questions_are_those_of_the_page_in_its_order_and_each_says_something() -> None:
+    asked = ["answer", "where", "fastest", "flops", "cost", "compare", "everything"]
     rows = [pair(), pair(batch_size=32)]
-    assert [section["key"] for section in sections(rows, FACTS)] == [
-        "answer",
-        "where",
-        "fastest",
-        "flops",
-        "cost",
-        "compare",
-        "everything",
-    ]
-    assert "compare" not in [section["key"] for section in sections(rows[:1], FACTS)]
+    assert [section["key"] for section in sections(rows, FACTS)] == asked
+    asked.remove("compare")
+    for few in ([], rows[:1]):
+        made = sections(few, FACTS)
+        assert [section["key"] for section in made] == asked
+        assert all(section["text"].strip() for section in made)
+        assert [bool(section["setting"]) for section in made[:1]] == [bool(few)]
 
 
-def test_the_answer_is_that_of_the_overview() -> None:
+def test_the_answer_is_that_of_the_overview_and_explains_its_words() -> None:
     rows = [pair(1, 2.0), pair(2, 0.5), pair(3, 4.0, family="Other"), failed(4)]
-    figures = overview(rows)
     text = text_of("answer", rows)
-    assert text.startswith(overall_answer(figures))
+    assert text.startswith(overall_answer(overview(rows)))
     assert "most in Other (4.00×), least in ResNetV1 (1.00×)" in text_of("where", rows)
+    assert "with XLA (`xla`: `jit_compile=True`)" in text
+    assert "without (`graph`: `tf.function(jit_compile=False)`)" in text
+    for word in ("*configuration*", "*Graph mode*", "python -m xla_sweeps model=NAME`"):
+        assert word in text
+
+
+def test_no_mean_mixes_devices_sizes_or_batches() -> None:
+    """The two settings of A differ so much that any mean over both is 1×."""
+    rows = [
+        pair(1, 4.0, device="A"),
+        pair(2, 4.0, device="A"),
+        pair(1, 0.25, device="A", resolution_px=384),
+        pair(2, 2.0, device="B"),
+        pair(1, 0.125, device="B", batch_size=32),
+        pair(3, 8.0, device="B", batch_size=32),
+        pair(4, 8.0, device="B", batch_size=32),
+    ]
+    texts = {key: text_of(key, rows) for key in ("answer", "where")}
+    assert "faster than graph in 5 of 7 configurations, slower in 2.\n" in texts["answer"]
+    for setting, speedup, models in (
+        ("A, 224 px, batch 4", "4.00×", 2),
+        ("B, 224 px, batch 32", "2.00×", 3),
+    ):
+        assert (
+            f"- {setting}: XLA is typically {speedup} as fast as graph (geometric mean over "
+            f"{models} models)."
+        ) in texts["answer"]
+    assert texts["answer"].count("typically") == 2
+    assert texts["where"].splitlines() == [
+        "- B, 224 px, batch 32: ResNetV1 (2.00×)",
+        "- A, 224 px, batch 4: ResNetV1 (4.00×)",
+    ]
+
+
+def test_a_question_that_was_asked_again_counts_once() -> None:
+    rows = [pair(1, 2.0), pair(1, 4.0, trial_id="f" * 16, effort="publish", replicates=6)]
+    text = text_of("answer", rows)
+    assert "faster than graph in 1 of 1 configuration. XLA is typically 4.00×" in text
+
+
+def test_the_header_says_what_was_measured_when_and_with_which_software() -> None:
+    software = {"software": "TensorFlow 2.21.0", "driver": "550.54", "environment_flags": ""}
+    rows = [
+        pair(1, **software, measured_at="2026-11-05T10:00:00+00:00"),
+        pair(2, **software, device="B", measured_at="2026-11-01T10:00:00+00:00"),
+        pair(3, **software, status="interrupted", measured_at=""),
+        pair(4, origin="imported", device="published elsewhere"),
+    ]
+    assert environment(rows, FACTS).splitlines() == [
+        "- software: TensorFlow 2.21.0",
+        "- driver: 550.54",
+        "- devices: B; Some CPU",
+        "- measured: 2026-11-01 to 2026-11-05",
+        "- trials: 3",
+        "- left out: 1 comparison that did not finish",
+    ]
 
 
 @pytest.mark.parametrize("devices", [1, 2])
@@ -93,16 +146,20 @@ def test_each_scenario_has_its_own_answers() -> None:
     assert alone[0]["question"] == "Should I turn XLA on?"
 
 
-def test_the_fastest_model_of_each_device_is_named_with_its_rate() -> None:
+def test_the_findings_of_the_study_are_told_with_published_figures_beside_ones_own() -> None:
     rows = [pair(1, 4.0), pair(2, 3.9), pair(3, 1.5, device="B"), failed(4)]
     text = text_of("fastest", rows)
     assert (
         "**The fastest model at each resolution.** The fastest model with XLA in 1 setting: "
-        in text
+        in (text)
     )
-    assert "| 224 px, batch 4 | Some | net1 \\* | 400.0 | 396.0–404.0 | 2 |" in text
-    assert "| 224 px, batch 4 | B | net3 \\* | 150.0 |" in text
+    assert "- 224 px, batch 4, Some: net1 \\* (400.0 images/s)\n" in text
     assert "**Podiums.** The first places of 1 ranking: 1 model." in text
+    assert "local page" in text
+    theirs = pair(1, 3.0, origin="imported", device="A100")
+    assert "in 1 of 1 configuration" in text_of("answer", [pair(1), theirs])
+    assert "in another device" not in text_of("fastest", [pair(1)])
+    assert "another one on another device" in text_of("fastest", [pair(2), theirs])
 
 
 def test_of_many_devices_four_are_shown_and_the_others_counted() -> None:
@@ -114,12 +171,8 @@ def test_of_many_devices_four_are_shown_and_the_others_counted() -> None:
     assert "devices are shown" not in text_of("where", rows[:4])
 
 
-def test_copies_of_a_mode_and_imported_figures_are_not_pairs() -> None:
-    rows = [
-        pair(1),
-        with_columns(pair(2), candidate="graph_2"),
-        with_columns(pair(3), origin="imported"),
-    ]
+def test_copies_of_a_mode_are_no_pairs() -> None:
+    rows = [pair(1), with_columns(pair(2), candidate="graph_2")]
     assert "in 1 of 1 configuration" in text_of("answer", rows)
 
 
@@ -155,15 +208,11 @@ def test_what_changed_is_told_in_the_lines_of_compare(capsys: pytest.CaptureFixt
         assert text in " ".join(out.split())
 
 
-def test_without_any_pair_every_section_still_says_something() -> None:
-    for section in sections([], {**FACTS, "trials": 0}):
-        assert section["text"].strip(), section["key"]
-
-
-def test_the_report_says_what_a_view_omits() -> None:
+def test_the_report_says_what_a_view_omits_and_what_only_the_page_has() -> None:
     text = text_of("everything", [pair()], {**FACTS, "trials": 1700})
     assert "computed from all 1,700 trials. A W&B view shows at most 1,000 runs" in text
     assert "may be missing" not in text
+    assert "`dashboard.html` among the summary run's artifacts" in text
 
 
 def test_trials_missing_on_the_server_and_rows_missing_in_the_table_are_reported() -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from xla_sweeps.analysis.summary import headline_failed
@@ -23,6 +24,7 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.store.claim import locked
+from xla_sweeps.store.store import guarded
 from xla_sweeps.system import files
 from xla_sweeps.trial.tracking import RunHeader, run_header
 
@@ -134,11 +136,34 @@ def _unpublished(
     }
 
 
-def header_of(
-    results_dir: Path, record: Record, *, project: str | None, entity: str | None
-) -> RunHeader:
-    """The header of a recorded trial's run, with another project or entity if given."""
-    header = run_header(
+def headers_of(
+    results_dir: Path,
+    records: Mapping[str, Sequence[Record]],
+    *,
+    project: str | None,
+    entity: str | None,
+) -> tuple[dict[str, RunHeader], list[str]]:
+    """The header of each recorded trial's run, and a line for each trial that has none.
+
+    Args:
+        results_dir: the results folder.
+        records: of each trial.
+        project: in place of the recorded one.
+        entity: in place of the recorded one.
+    """
+    headers, problems = dict[str, RunHeader](), list[str]()
+    for trial, group in records.items():
+        place = results_dir / "records" / trial
+        header, unusable = guarded(place, partial(_header_of, results_dir, group[0]))
+        problems += unusable
+        if header is not None:
+            owner = entity or header.entity
+            headers[trial] = replace(header, project=project or header.project, entity=owner)
+    return headers, problems
+
+
+def _header_of(results_dir: Path, record: Record) -> RunHeader:
+    return run_header(
         record.trial,
         record.tracker,
         trial_id=record.trial_id,
@@ -147,4 +172,3 @@ def header_of(
         environment=record.environment,
         results_dir=results_dir,
     )
-    return replace(header, project=project or header.project, entity=entity or header.entity)

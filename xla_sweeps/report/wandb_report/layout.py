@@ -12,13 +12,10 @@ from typing import Any
 
 import wandb_workspaces.reports.v2 as wr
 
-from xla_sweeps.report.wandb_report import chart
-from xla_sweeps.schema.modes import Scenario, facts_of, headline_of
+from xla_sweeps.schema.modes import facts_of, headline_of
 
 Plan = Mapping[str, Any]
-
-Setting = Mapping[str, Any] | None
-"""The setting whose runs are averaged, and its title; None where nothing was compared."""
+"""From `wandb_report.publish.plan_document`."""
 
 TITLE_CHARACTERS = 120
 
@@ -27,15 +24,15 @@ BAR_RUNS = 25
 
 WIDE, HALF, HIGH = 24, 12, 8
 
-ROW_PX = 30
-"""Height of one row of W&B's grid, about."""
-
 TRIALS = 'Metric("JobType") == "trial"'
 COMPARED = 'Summary("verdict") != "failed" and Summary("verdict") != "not_measured"'
 """Filters, in wandb-workspaces' language: its objects do not escape the values in them."""
 
 KEYS = {"device": "accelerator", "resolution_px": "resolution"}
 """The key in a run's config for a column of a setting, where it is not the column's name."""
+
+UNLOGGED = {"copies": "together", "steps_per_execution": 1}
+"""Usual values, which a run's config lacks."""
 
 PODIUMS = {
     "throughput": "Images/s with XLA",
@@ -47,38 +44,33 @@ PODIUMS = {
 VARIED = {"device": "device", "resolution_px": "resolution", "batch_size": "batch size"}
 """Columns of a setting that are compared, in words."""
 
-COLUMNS = [
-    "config:family.value",
-    "config:variant.value",
-    "config:resolution.value",
-    "config:batch_size.value",
-    "config:accelerator.value",
-    "summary:verdict",
-    "summary:speedup",
-    "summary:speedup_log2",
-    "summary:speedup_low",
-    "summary:speedup_high",
-    "summary:throughput",
-    "summary:compile_s",
-    "summary:status",
-]
+SPEEDUP = "speedup_log2"
+
+CONFIG = ("family", "variant", "resolution", "batch_size", "accelerator")
+SUMMARY = (
+    *("verdict", "speedup", SPEEDUP, "speedup_low", "speedup_high"),
+    *("throughput", "compile_s", "status"),
+)
+"""Columns of a table of runs: keys of their config, and of their summary."""
 
 TABLE_KEY = "comparison"
 
 
-def report(plan: Plan, *, online: bool) -> wr.Report:
+def report(plan: Plan, *, online: bool = True) -> wr.Report:
     """The report.
 
     Args:
-        plan: from `wandb_report.publish.plan_document`.
+        plan: what is in it.
         online: whether run sets name their project, whose id only the server knows; otherwise they
             refer to the report's project.
     """
-    place = {"entity": plan["entity"], "project": plan["project"]} if online else {}
-    blocks: list[Any] = [wr.TableOfContents(), wr.MarkdownBlock(plan["header"])]
+    header = plan["header"]
+    if url := plan.get("summary_url"):
+        header += f"\n- details: the local page, an artifact of the [summary run]({url})"
+    blocks: list[Any] = [wr.TableOfContents(), wr.MarkdownBlock(header)]
     for section in plan["sections"]:
         blocks += [wr.H2(section["question"]), wr.MarkdownBlock(section["text"])]
-        blocks += grids(section, plan, place)
+        blocks += [_grid(plan, *grid, online=online) for grid in grids(section, plan["run_id"])]
     return wr.Report(
         entity=plan["entity"],
         project=plan["project"],
@@ -95,76 +87,66 @@ def spec(plan: Plan) -> dict[str, Any]:
     Uses a private method of wandb-workspaces, tried on 0.4.13: the public API only saves.
     """
     with same_ids(plan):
-        document: dict[str, Any] = (
-            report(plan, online=False)
-            ._to_model()
-            .model_dump(mode="json", by_alias=True, exclude_none=True)
-        )
+        made = report(plan, online=False)._to_model()
+    document: dict[str, Any] = made.model_dump(mode="json", by_alias=True, exclude_none=True)
     return document
 
 
-def grids(section: Mapping[str, Any], plan: Plan, place: Mapping[str, str]) -> list[wr.PanelGrid]:
-    """The panel grids below a section's text, all of one scenario's runs."""
-    setting, scenario = section["setting"], section["scenario"]
-    compared = _all(TRIALS, *headline(scenario or Scenario.CALL), COMPARED)
-    here = _all(compared, *at(setting))
-    where = f", {setting['title']}" if setting else ""
-    match section["key"]:
-        case "answer" if plan.get("chart") and section["bars"]:
-            return [_grid(_summary_run(plan, place), _speedups(section, plan))]
-        case "answer":
-            return [
-                _grid(
-                    _runset(place, f"The {BAR_RUNS} {end}", compared, ascending=rising),
-                    _ranked("speedup_log2", f"The {BAR_RUNS} {end} speedups, log2"),
-                )
-                for end, rising in (("highest", False), ("lowest", True))
-            ]
-        case "where" if setting:
-            bars = _bars("speedup_log2", f"Mean speedup by family, log2{where}", group="family")
-            return [_grid(_runset(place, "Trials", here), bars)]
-        case "fastest" if setting:
-            return [
-                _grid(
-                    _runset(place, title, here, order=metric),
-                    _ranked(metric, f"{title}, the best {BAR_RUNS}{where}"),
-                )
-                for metric, title in PODIUMS.items()
-            ]
-        case "flops" if setting:
-            over = (
-                _scatter("gmacs", "throughput", f"Images/s over GMACs{where}"),
-                _scatter("gmacs", "speedup_log2", f"Speedup, log2, over GMACs{where}", log_y=False),
-            )
-            return [_grid(_runset(place, "Trials", here), *over)]
-        case "cost":
-            title = f"until compilation pays back, over compile time{where}"
-            title = f"{facts_of(scenario).call.capitalize()}s {title}"
-            paid = _scatter("compile_s", "break_even_calls", title)
-            return [_grid(_runset(place, "Trials", here), paid)]
-        case "compare" if setting:
-            return [
-                _grid(
-                    _runset(place, f"By {words}", _all(compared, *at(setting, column))),
-                    _bars(
-                        "speedup_log2",
-                        f"Mean speedup by {words}, log2; the rest as in {setting['title']}",
-                        group=KEYS.get(column, column),
-                    ),
-                )
-                for column, words in VARIED.items()
-            ]
-        case "everything":
-            table = wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_wide())
-            return [
-                _grid(_runset(place, "Trials", TRIALS), _parallel()),
-                _grid(_summary_run(plan, place), table),
-            ]
-    return []
+Grid = tuple[str, str, str, list[Any]]
+"""A table of runs with panels of them: title, filter, summary key that orders them, panels.
+
+A key with a minus orders them from the least.
+"""
 
 
-def _grid(runset: wr.Runset, *panels: Any) -> wr.PanelGrid:
-    return wr.PanelGrid(runsets=[runset], panels=list(panels))
+def grids(section: Mapping[str, Any], summary_run: str) -> list[Grid]:
+    """What is below a section's text, of one scenario's runs."""
+    key, setting, scenario = section["key"], section["setting"] or {}, section["scenario"]
+    if key == "everything":
+        table = wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_layout(WIDE))
+        own = f'Metric("ID") == {_literal(summary_run)}'
+        return [("Trials", TRIALS, SPEEDUP, [_parallel()]), ("Summary", own, SPEEDUP, [table])]
+    if key == "changed":
+        return []
+    compared = " and ".join([TRIALS, *headline(scenario), COMPARED])
+    if key == "answer":
+        ends = {"highest": SPEEDUP, "lowest": f"-{SPEEDUP}"}
+        titles = {f"The {BAR_RUNS} {end}": order for end, order in ends.items()}
+        return [
+            (title, compared, order, [_ranked(SPEEDUP, f"{title} speedups, log2")])
+            for title, order in titles.items()
+        ]
+    here = " and ".join([compared, *at(setting)])
+    where = setting.get("title", "all settings")
+    if key == "cost":
+        what = f"{facts_of(scenario).call.capitalize()}s until compilation pays back"
+        title = f"{what}, over compile time, {where}"
+        return [("Trials", here, SPEEDUP, [_scatter("compile_s", "break_even_calls", title)])]
+    if not setting:
+        return []
+    match key:
+        case "where":
+            bars = _means(f"Mean speedup by family, log2, {where}", group="family")
+            return [("Trials", here, SPEEDUP, [bars])]
+        case "fastest":
+            return [
+                (title, here, name, [_ranked(name, f"{title}, the best {BAR_RUNS}, {where}")])
+                for name, title in PODIUMS.items()
+            ]
+        case "flops":
+            over = f"over GMACs, {where}"
+            panels = [
+                _scatter("gmacs", "throughput", f"Images/s {over}"),
+                _scatter("gmacs", SPEEDUP, f"Speedup, log2, {over}", log_y=False),
+            ]
+            return [("Trials", here, SPEEDUP, panels)]
+    made: list[Grid] = []
+    for column, words in VARIED.items():
+        title = f"Mean speedup by {words}, log2; the rest as in {where}"
+        bars = _means(title, group=KEYS.get(column, column))
+        rest = " and ".join([compared, *at(setting, column)])
+        made.append((f"By {words}", rest, SPEEDUP, [bars]))
+    return made
 
 
 def headline(scenario: str) -> list[str]:
@@ -174,25 +156,18 @@ def headline(scenario: str) -> list[str]:
     return [pair, f'Config("scenario.value") == {_literal(scenario)}']
 
 
-def at(setting: Setting, varied: str = "") -> list[str]:
-    """The filters of a setting's runs; none for a field that is varied or not set.
-
-    Nor for `batches` where calls take one, usual `copies` and one step an execution: runs of
-    earlier versions lack them. TF32 and pretrained weights that are off are excluded instead.
-    """
-    fields = {name: value for name, value in (setting or {}).items() if value}
-    absent = {"title", "scenario", varied}
-    absent |= set() if facts_of(fields.get("scenario", "")).takes_batches else {"batches"}
-    absent |= {"copies"} if fields.get("copies") == "together" else set()
-    absent |= {"steps_per_execution"} if fields.get("steps_per_execution") == 1 else set()
-    is_random = fields.get("weights") == "random"
-    absent |= {"weights"} if is_random else set()
-    off = {"tf32": bool(setting) and "tf32" not in fields, "pretrained": is_random}
-    return [
-        f'Config("{KEYS.get(column, column)}.value") == {_literal(value)}'
-        for column, value in fields.items()
-        if column not in absent
-    ] + [f'Config("{name}.value") != True' for name, is_off in off.items() if is_off]
+def at(setting: Mapping[str, Any], varied: str = "") -> list[str]:
+    """The filters of a setting's runs; none for a field that is varied, empty or not logged."""
+    filters = []
+    for column, value in setting.items():
+        key = f'Config("{KEYS.get(column, column)}.value")'
+        if column in ("title", "scenario", varied) or UNLOGGED.get(column) == value:
+            continue
+        if value is False:
+            filters.append(f"{key} != True")
+        elif value:
+            filters.append(f"{key} == {_literal(value)}")
+    return filters
 
 
 def _literal(value: Any) -> str:
@@ -201,10 +176,6 @@ def _literal(value: Any) -> str:
         return str(value)
     plain = (letter if letter.isalnum() else f"\\U{ord(letter):08x}" for letter in value)
     return f'"{"".join(plain)}"'
-
-
-def _all(*filters: str) -> str:
-    return " and ".join(filters)
 
 
 @contextlib.contextmanager
@@ -218,85 +189,55 @@ def same_ids(plan: Plan) -> Iterator[None]:
         random.setstate(state)
 
 
-def _runset(
-    place: Mapping[str, str],
-    name: str,
-    filters: str,
-    *,
-    order: str = "speedup_log2",
-    ascending: bool = False,
-) -> wr.Runset:
-    return wr.Runset(
-        entity=place.get("entity", ""),
-        project=place.get("project", ""),
-        name=name,
+def _grid(
+    plan: Plan, title: str, filters: str, order: str, panels: list[Any], *, online: bool
+) -> wr.PanelGrid:
+    metric = wr.SummaryMetric(order.removeprefix("-"))
+    runs = wr.Runset(
+        entity=plan["entity"] if online else "",
+        project=plan["project"] if online else "",
+        name=title,
         filters=filters,
-        order=[wr.OrderBy(wr.SummaryMetric(order), ascending=ascending)],
+        order=[wr.OrderBy(metric, ascending=order.startswith("-"))],
         pinned_columns=["run:displayName"],
-        visible_columns=COLUMNS,
+        visible_columns=[
+            *(f"config:{name}.value" for name in CONFIG),
+            *(f"summary:{name}" for name in SUMMARY),
+        ],
     )
-
-
-def _summary_run(plan: Plan, place: Mapping[str, str]) -> wr.Runset:
-    """The report's own summary run: other results in the project have theirs."""
-    return _runset(place, "Summary", f'Metric("ID") == {_literal(plan["run_id"])}')
-
-
-def _speedups(section: Mapping[str, Any], plan: Plan) -> wr.CustomChart:
-    """The stored chart, as high as its bars."""
-    return wr.CustomChart(
-        query={"summaryTable": {"tableKey": TABLE_KEY}},
-        chart_name=plan["chart"],
-        chart_fields=chart.FIELDS,
-        chart_strings=chart.strings(section["scenario"]),
-        layout=wr.Layout(w=WIDE, h=HIGH + section["bars"] * chart.BAR_PX // ROW_PX),
-    )
+    return wr.PanelGrid(runsets=[runs], panels=panels)
 
 
 def _ranked(metric: str, title: str) -> wr.BarPlot:
     """A bar for each run, in the run set's order."""
-    return wr.BarPlot(metrics=[metric], title=title, max_runs_to_show=BAR_RUNS, layout=_wide())
+    runs = {"max_runs_to_show": BAR_RUNS, "layout": _layout(WIDE)}
+    return wr.BarPlot(metrics=[metric], title=title, **runs)
 
 
-def _bars(metric: str, title: str, *, group: str) -> wr.BarPlot:
-    return wr.BarPlot(
-        metrics=[metric],
-        title=title,
-        groupby=wr.Config(group),
-        groupby_aggfunc="mean",
-        layout=_half(),
-    )
+def _means(title: str, *, group: str) -> wr.BarPlot:
+    """The mean speedup of each value of a config key."""
+    grouped = {"groupby": wr.Config(group), "groupby_aggfunc": "mean"}
+    return wr.BarPlot(metrics=[SPEEDUP], title=title, layout=_layout(HALF), **grouped)
 
 
 def _scatter(x: str, y: str, title: str, *, log_y: bool = True) -> wr.ScatterPlot:
-    return wr.ScatterPlot(
-        x=wr.SummaryMetric(x),
-        y=wr.SummaryMetric(y),
-        log_x=True,
-        log_y=log_y,
-        title=title,
-        layout=_half(),
-    )
+    axes = {"x": wr.SummaryMetric(x), "y": wr.SummaryMetric(y), "log_x": True, "log_y": log_y}
+    return wr.ScatterPlot(title=title, layout=_layout(HALF), **axes)
 
 
 def _parallel() -> wr.ParallelCoordinatesPlot:
-    column = wr.ParallelCoordinatesPlotColumn
-    chosen = [
-        column(metric=wr.Config(name))
-        for name in ("family", "accelerator", "precision", "tf32", "xla")
+    metrics = [
+        *((wr.Config(name), False) for name in ("family", "accelerator", "precision", "tf32")),
+        (wr.Config("xla"), False),
+        *((wr.Config(name), True) for name in ("resolution", "batch_size")),
+        *((wr.SummaryMetric(name), True) for name in ("params_million", "gmacs")),
+        *((wr.SummaryMetric(name), True) for name in ("compile_s", "throughput")),
+        (wr.SummaryMetric(SPEEDUP), False),
     ]
-    chosen += [column(metric=wr.Config(name), log=True) for name in ("resolution", "batch_size")]
-    chosen += [
-        column(metric=wr.SummaryMetric(name), log=True)
-        for name in ("params_million", "gmacs", "compile_s", "throughput")
-    ]
-    chosen.append(column(metric=wr.SummaryMetric("speedup_log2")))
-    return wr.ParallelCoordinatesPlot(columns=chosen, title="All runs of the view", layout=_wide())
+    columns = [wr.ParallelCoordinatesPlotColumn(metric=one, log=log) for one, log in metrics]
+    title = "All runs of the view"
+    return wr.ParallelCoordinatesPlot(columns=columns, title=title, layout=_layout(WIDE))
 
 
-def _wide() -> wr.Layout:
-    return wr.Layout(w=WIDE, h=HIGH)
-
-
-def _half() -> wr.Layout:
-    return wr.Layout(w=HALF, h=HIGH)
+def _layout(width: int) -> wr.Layout:
+    return wr.Layout(w=width, h=HIGH)

@@ -23,35 +23,20 @@ from xla_sweeps.report.wandb.client_process import (
     serve,
     shown,
 )
-from xla_sweeps.report.wandb_report import chart, layout
+from xla_sweeps.report.wandb_report import layout
 
 CONNECT_S = 15
 FINISH_S = 90.0
 CONFIRM_PAUSE_S = 0.5
 
-RETRIES = {
-    "WANDB__GRAPHQL_RETRY_MAX": "4",
-    "WANDB__FILE_STREAM_RETRY_MAX": "4",
-    "WANDB__FILE_TRANSFER_RETRY_MAX": "4",
-}
+RETRIED = ("GRAPHQL", "FILE_STREAM", "FILE_TRANSFER")
+RETRIES = "4"
 """The client's defaults retry for hours, but the user waits for the report and can rerun it."""
 
-FOREIGN = (
-    "WANDB_SWEEP_ID",
-    "WANDB_RUN_ID",
-    "WANDB_RUN_GROUP",
-    "WANDB_NAME",
-    "WANDB_TAGS",
-    "WANDB_RESUME",
-    "WANDB_JOB_TYPE",
-    "WANDB_NOTES",
-)
-"""Variables that would turn the summary run into another run."""
+FOREIGN = ("SWEEP_ID", "RUN_ID", "RUN_GROUP", "NAME", "TAGS", "RESUME", "JOB_TYPE", "NOTES")
+"""Ends of the variables that would turn the summary run into another run."""
 
 DIGEST_KEY = "xla_sweeps_digest"
-
-CHART_KEY = "xla_sweeps_chart"
-"""Summary key with name and id of the stored chart, by which the next report finds it."""
 
 LINK_KEY = "xla_sweeps_registry"
 """Summary key with what was linked last: the collection, and the artifact's digest."""
@@ -77,7 +62,7 @@ class Reporter:
         registry: str,
         confirm_s: float,
     ) -> dict[str, Any]:
-        """Write the summary run: figures, comparison table, files as artifacts, link and chart."""
+        """Write the summary run: figures, comparison table, files as artifacts, and link."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         header = {"connect_timeout_s": float(CONNECT_S), "finish_timeout_s": FINISH_S}
         with wandb.init(
@@ -93,13 +78,11 @@ class Reporter:
         ) as run:
             digest, dataset = _fill(run, plan, table, [Path(path) for path in attachments])
             unlinked = _link(run, dataset, registry) if registry else ""
-            stored, problem = _chart(run)
             place, name, url = f"{run.entity}/{run.project}", str(run.id), shown(run.url or "")
         until = time.monotonic() + confirm_s
         while not (confirmed := _is_there(place, name, digest)) and time.monotonic() < until:
             time.sleep(CONFIRM_PAUSE_S)
-        answer = {"entity": run.entity, "url": url, "confirmed": confirmed}
-        return {**answer, "chart": stored, "chart_problem": problem, "unlinked": unlinked}
+        return {"entity": run.entity, "url": url, "confirmed": confirmed, "unlinked": unlinked}
 
     def report(self, *, plan: dict[str, Any]) -> dict[str, Any]:
         """Write the report, or replace the earlier one, and read it back."""
@@ -111,7 +94,7 @@ class Reporter:
         # Copies that people made are newer than the original.
         oldest = min(reports, key=lambda view: view.created_at, default=None)
         with layout.same_ids(plan):
-            made = layout.report(plan, online=True)
+            made = layout.report(plan)
             if oldest is not None:
                 made.id = oldest.id
             made.save()
@@ -167,23 +150,6 @@ def _link(run: Any, artifact: Any, registry: str) -> str:
     return ""
 
 
-def _chart(run: Any) -> tuple[str, str]:
-    """The id of the stored chart, made once; or "" and the reason why there is none."""
-    if list(run.summary.get(CHART_KEY) or ())[:1] == [chart.NAME]:
-        return str(run.summary[CHART_KEY][-1]), ""
-    try:
-        stored = wandb.Api(timeout=CONNECT_S).create_custom_chart(
-            run.entity, chart.NAME, chart.TITLE, "vega2", "private", chart.SPEC
-        )
-    except Exception as error:  # the client may raise anything
-        traceback.print_exc()
-        if "already exist" not in str(error):
-            return "", one_line(error)
-        stored = f"{run.entity}/{chart.NAME}"  # the id that W&B gives it
-    run.summary[CHART_KEY] = [chart.NAME, stored]
-    return stored, ""
-
-
 def _is_there(place: str, run: str, digest: str) -> bool:
     """True if the server shows the run's figures and its table; files are confirmed before."""
     api: Any = wandb.Api(timeout=CONNECT_S)
@@ -208,7 +174,7 @@ def obey(conversation: Conversation) -> None:
 
 if __name__ == "__main__":
     for name in FOREIGN:
-        os.environ.pop(name, None)
-    for name, value in RETRIES.items():
-        os.environ.setdefault(name, value)
+        os.environ.pop(f"WANDB_{name}", None)
+    for name in RETRIED:
+        os.environ.setdefault(f"WANDB__{name}_RETRY_MAX", RETRIES)
     serve(obey)

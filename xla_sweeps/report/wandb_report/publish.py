@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +25,15 @@ from xla_sweeps.report.wandb import push
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.report.wandb.credentials import base_url
 from xla_sweeps.report.wandb.tracker import published_replicates
-from xla_sweeps.report.wandb_report import chart, text
+from xla_sweeps.report.wandb_report import text
 from xla_sweeps.schema.column import WANDB
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary, row_dict, value_of
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary, columns_of, value_of
 from xla_sweeps.store.claim import locked
 from xla_sweeps.store.rows import Rows
-from xla_sweeps.store.store import folder_below, guarded
+from xla_sweeps.store.store import folder_below
 from xla_sweeps.store.table import ORDER
 from xla_sweeps.system.files import read_regular, replace_whole
-from xla_sweeps.system.text import displayable
 from xla_sweeps.version import __version__
 
 TABLE_ROWS = 10_000
@@ -85,10 +83,9 @@ def spec(plan: Mapping[str, Any], *, log: Path) -> dict[str, Any]:
     """The report as the JSON that W&B stores; needs neither network nor account."""
     helper = Helper(log, module=MODULE)
     try:
-        answer = _ask(helper, "spec", SPEC_S, log, plan=dict(plan))
+        return _ask(helper, "spec", SPEC_S, log, plan=plan)
     finally:
         helper.end(0.0)
-    return {"report": answer["report"]}
 
 
 def publish(
@@ -109,8 +106,8 @@ def publish(
         log: file for the client's output.
 
     Returns:
-        `url` and `confirmed` of the summary run, its `chart` or `chart_problem`, and why it is
-        `unlinked`; `url` and `updated` of the report.
+        `url` and `confirmed` of the summary run, and why it is `unlinked`; `url` and `updated` of
+        the report.
 
     Raises:
         ReportError: a step failed; earlier steps remain.
@@ -124,33 +121,27 @@ def publish(
             raise ReportError(why) from None
         helper = Helper(log, module=MODULE)
         stack.callback(helper.end, 0.0)
-        run = _ask(
-            helper,
-            "summarize",
-            upload_s,
-            log,
-            plan=plan,
-            table=dict(table),
-            attachments=[str(path.absolute()) for path in attachments],
-            folder=str(log.parent.parent.absolute()),
-            registry=registry,
-            confirm_s=CONFIRM_S,
-        )
-        of_run = {name: run[name] for name in ("entity", "chart")}
-        report = _ask(helper, "report", STEP_S, log, plan={**plan, **of_run})
-    return run, report
+        content = {
+            "table": table,
+            "attachments": [str(path.absolute()) for path in attachments],
+            "folder": str(log.parent.parent.absolute()),
+            "registry": registry,
+            "confirm_s": CONFIRM_S,
+        }
+        run = _ask(helper, "summarize", upload_s, log, plan=plan, **content)
+        placed = {**plan, "entity": run["entity"], "summary_url": run["url"]}
+        return run, _ask(helper, "report", STEP_S, log, plan=placed)
 
 
 def _ask(
     helper: Helper, order: str, within_s: float, log: Path, **arguments: Any
 ) -> dict[str, Any]:
     answer = helper.answer(helper.order(order, **arguments), within_s)
+    problem = (answer or {}).get("error", "")
     if answer is None:
-        raise ReportError(
-            f"{TASKS[order]}: W&B at {_host()} did not answer within {within_s:.0f} s; see {log}"
-        )
-    if "error" in answer:
-        raise ReportError(f"{TASKS[order]}: W&B at {_host()}: {answer['error']}")
+        problem = f"no answer within {within_s:.0f} s; see {log}"
+    if answer is None or problem:
+        raise ReportError(f"{TASKS[order]}: W&B at {_host()}: {problem}")
     return answer
 
 
@@ -187,49 +178,28 @@ def plan_document(
         "table_rows": min(headline, TABLE_ROWS),
         "headline_rows": headline,
     }
-    identity = identity_of(records)
-    marker = f"[xla-sweeps:{identity}]"
-    measured = answers(rows)
-    pairs = text.headline_pairs(measured)
-    by_scenario = {
-        scenario: text.headline_pairs(group) for scenario, group in text.scenarios(measured).items()
-    }
-    return {
-        "entity": entity,
-        "project": project,
-        "title": f"XLA on or off - {project}",
-        "description": f"Computed from {len(summaries):,} trials by xla-sweeps {__version__}. "
-        f"{marker}",
-        "marker": marker,
-        "run_id": f"summary-{identity}",
-        "run_name": f"Summary of {len(summaries):,} trials",
-        "figures": _figures(pairs, facts),
-        "header": text.environment(rows, facts),
-        "sections": [
-            {**section, "setting": _setting(compared), "bars": len(compared)}
-            for section in text.sections([*rows, *published], facts, difference)
-            for compared in [by_scenario.get(section["scenario"], [])]
-        ],
-    }
-
-
-def _setting(pairs: Sequence[ComparisonRow]) -> dict[str, Any] | None:
-    """The setting with the most pairs, whose runs the panels show; None without pairs."""
-    for setting in text.commonest(pairs):
-        title = displayable(text.setting_title(setting))
-        return {**text.setting_document(setting), "title": title}
-    return None
-
-
-def _figures(pairs: Sequence[ComparisonRow], facts: text.Facts) -> dict[str, int | float | None]:
-    """The overview's numbers; no means and medians where devices, sizes or batches differ."""
-    several = len(text.by_setting(pairs)) > 1
-    figures: dict[str, int | float | None] = {
+    pairs = text.headline_pairs(answers(rows))
+    several = len(text.by_setting(pairs)) > 1  # then there is no mean and no median of them all
+    figures = {
         name: None if several and isinstance(value, float) else value
         for name, value in asdict(overview(pairs)).items()
         if isinstance(value, int | float)
     }
-    return figures | {name: facts[name] for name in ("trials", "table_rows", "headline_rows")}
+    identity = identity_of(records)
+    marker = f"[xla-sweeps:{identity}]"
+    trials = f"{len(summaries):,} trials"
+    return {
+        "entity": entity,
+        "project": project,
+        "title": f"XLA on or off - {project}",
+        "description": f"Computed from {trials} by xla-sweeps {__version__}. {marker}",
+        "marker": marker,
+        "run_id": f"summary-{identity}",
+        "run_name": f"Summary of {trials}",
+        "figures": figures | {name: facts[name] for name in facts if name != "unsent"},
+        "header": text.environment(rows, facts),
+        "sections": text.sections([*rows, *published], facts, difference),
+    }
 
 
 def identity_of(records: Mapping[str, Sequence[Record]]) -> str:
@@ -259,37 +229,30 @@ def place(
 ) -> tuple[str | None, str]:
     """Entity and project: as asked for, else as recorded, else as W&B's variables say."""
     settings = [record.tracker for group in records.values() for record in group]
-    places: dict[str, str | None] = {}
-    for name, wanted in (("project", project), ("entity", entity)):
+    places: list[str | None] = []
+    for name, wanted in (("entity", entity), ("project", project)):
         recorded = sorted({getattr(tracker, name) for tracker in settings} - {"", None})
         if not wanted and len(recorded) > 1:
             raise ConfigError(
                 f"report: the records name several W&B {name}s ({', '.join(recorded[:6])}): "
                 f"choose with --{name}"
             )
-        places[name] = wanted or (
-            recorded[0] if recorded else os.environ.get(f"WANDB_{name.upper()}")
-        )
-    chosen = places["project"] or PROJECT
+        variable = os.environ.get(f"WANDB_{name.upper()}")
+        places.append(next(filter(None, (wanted, *recorded, variable)), None))
+    owner, chosen = places[0], places[1] or PROJECT
     if chosen == "sweeps":
         raise ConfigError(
             "report: W&B's client cannot read a project named sweeps; choose another with --project"
         )
-    return places["entity"], chosen
+    return owner, chosen
 
 
 def unsent_trials(
     results_dir: Path, records: Mapping[str, Sequence[Record]], entity: str | None, project: str
 ) -> int:
     """Number of trials that are not known to be on the server."""
-    sent = 0
-    for trial, group in records.items():
-        header, _ = guarded(
-            results_dir / "records" / trial,
-            partial(push.header_of, results_dir, group[0], project=project, entity=entity),
-        )
-        sent += header is not None and published_replicates(header) is not None
-    return len(records) - sent
+    headers, _ = push.headers_of(results_dir, records, project=project, entity=entity)
+    return len(records) - sum(map(bool, map(published_replicates, headers.values())))
 
 
 def attachments(
@@ -340,8 +303,6 @@ def _sorted_rows(summaries: Mapping[str, TrialSummary]) -> list[ComparisonRow]:
 def table_rows(summaries: Mapping[str, TrialSummary]) -> dict[str, Any]:
     """The headline rows as a table; the first of them where there are too many."""
     rows = [row for row in _sorted_rows(summaries) if row.headline][:TABLE_ROWS]
-    data = [
-        [bar, *(document[name] for name in TABLE_COLUMNS)]
-        for bar, document in zip(chart.bars(rows), map(row_dict, rows), strict=True)
-    ]
-    return {"columns": [chart.BAR, *TABLE_COLUMNS], "data": data}
+    columns = columns_of(rows)
+    data = zip(*(columns[name] for name in TABLE_COLUMNS), strict=True)
+    return {"columns": TABLE_COLUMNS, "data": list(map(list, data))}

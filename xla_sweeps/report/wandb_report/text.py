@@ -7,26 +7,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.overview import answers, by_device, geometric_mean, overview
+from xla_sweeps.analysis.ranking import SETTING
 from xla_sweeps.report import changes, study
 from xla_sweeps.report.advice import busy_words, overall_answer, overall_counts, typically
-from xla_sweeps.report.labels import NONE, times
-from xla_sweeps.report.markdown import escape, table
-from xla_sweeps.schema.column import Part
+from xla_sweeps.report.labels import NONE, setting_words, times
+from xla_sweeps.report.markdown import escape, items, table
 from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import Scenario, by_scenario, headline_of, mode_of
-from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
+from xla_sweeps.schema.row import ComparisonRow, value_of
 from xla_sweeps.system.text import counted
 
-VIEW_RUNS = 1000
-"""Maximum number of runs that a W&B view shows."""
-
 DEVICES = 4
+
+FASTEST = 12
+"""Fastest models that are named: the tables have all."""
 
 FINDING = 1000
 """Maximum length of a table's finding, which names devices."""
@@ -54,29 +53,37 @@ COMPARE = (
     "ones."
 )
 
-PAGE = (
+QUESTIONS = {
+    "answer": "Should I turn XLA on?",
+    "where": "Where does it help?",
+    "fastest": "Which model is fastest?",
+    "flops": "Is it just FLOPs?",
+    "cost": "What does XLA cost, and when does it pay back?",
+    "compare": "How do devices, resolutions and batches compare?",
+    "changed": "What changed?",
+    "everything": "Everything",
+}
+
+TABLES = "The tables are on the local page, and `xla-sweeps results --show` prints them."
+
+EVERYTHING = (
     "The local page (`dashboard.html` among the summary run's artifacts, or `xla-sweeps "
     "dashboard`) has every row and interval, what XLA costs, and what failed and why. It also says "
-    "how far to trust the figures, and has figures that others published."
-)
-
-PANELS = (
+    "how far to trust the figures, and has figures that others published.\n\n"
+    "The sentences of this report are computed from all {trials:,} trials. A W&B view shows at "
+    "most 1,000 runs, the first in its own order.{unsent}\n\n"
     "Panels of runs show those that W&B shows, without intervals: cite the page or the table. "
     "Their bars are of `speedup_log2`: 0 is no change, 1 is twice as fast, -1 half as fast, and "
-    "the mean of such bars is the geometric mean."
+    "the mean of such bars is the geometric mean.{rows}"
 )
 
-_SHOWN = ("device", "resolution_px", "batch_size")
-"""Columns of a setting that its name begins with."""
+UNSENT = " {:,} of the trials may be missing here; `xla-sweeps push` uploads them."
 
-_SETTING = (
-    *_SHOWN,
-    *(
-        name
-        for name, column in COLUMNS.items()
-        if column.asked and column.asked.part is Part.SETTING and name not in _SHOWN
-    ),
+ROWS = (
+    "\n\nThe table has the first {:,} of {:,} rows, the Parquet file among the artifacts has all."
 )
+
+_SETTING = ("device", "resolution_px", *SETTING)
 """Columns of a setting, in the order in which settings are sorted."""
 
 Setting = tuple[Any, ...]
@@ -89,18 +96,16 @@ Facts = Mapping[str, int]
 `table_rows` of the summary run, and `headline_rows`, which that would have without a limit."""
 
 
-def scenarios(rows: Iterable[ComparisonRow]) -> dict[str, Pairs]:
-    """The measured rows of each scenario, the commonest first; no rows of `call` without any."""
+def headline_pairs(rows: Iterable[ComparisonRow]) -> Pairs:
+    """The measured comparisons of XLA with graph mode, in the commonest scenario."""
     measured = [row for row in rows if row.provenance.origin == MEASURED]
     groups = by_scenario(measured, key=lambda row: row.trial.scenario)
-    return groups or {str(Scenario.CALL): []}
-
-
-def headline_pairs(rows: Sequence[ComparisonRow]) -> Pairs:
-    """The measured comparisons of XLA with graph mode, in the commonest scenario."""
-    scenario, measured = next(iter(scenarios(rows).items()))
-    headline = headline_of(scenario)
-    return [row for row in measured if (row.baseline.mode, row.candidate.mode) == headline]
+    return [
+        row
+        for scenario, group in list(groups.items())[:1]
+        for row in group
+        if (row.baseline.mode, row.candidate.mode) == headline_of(scenario)
+    ]
 
 
 def by_setting(pairs: Sequence[ComparisonRow]) -> dict[Setting, Pairs]:
@@ -124,84 +129,86 @@ def commonest(pairs: Sequence[ComparisonRow]) -> dict[Setting, Pairs]:
 
 
 def setting_document(setting: Setting) -> dict[str, Any]:
-    """The values of a setting by column."""
-    return dict(zip(_SETTING, setting, strict=True))
-
-
-def setting_title(setting: Setting) -> str:
-    """A setting in words, without the values that go without saying."""
-    device, pixels, batch_size, *others = setting
-    words = [device, f"{pixels} px" if pixels else "no images", f"batch {batch_size}"]
-    for name, value in zip(_SETTING[len(_SHOWN) :], others, strict=True):
-        asked = COLUMNS[name].asked
-        if asked and (name == "precision" or str(value) != asked.usual):
-            words.append(asked.write(value))
-    return ", ".join(filter(None, words))
+    """The values of a setting by column, and its title."""
+    values = dict(zip(_SETTING, setting, strict=True))
+    return {**values, "title": setting_words(values)}
 
 
 def sections(
     rows: Sequence[ComparisonRow], facts: Facts, difference: Difference | None = None
-) -> list[dict[str, str]]:
+) -> list[dict[str, Any]]:
     """The questions with their answers, from the rows of all trials, and of published figures.
 
     Each has a `key`, which is the question's on the page and determines the panels after the text;
-    a `question`, which is the heading; a `text` in Markdown; and the `scenario` of the answer, ""
-    for all. `difference` is from other results to these.
+    a `question`, which is the heading; a `text` in Markdown; the `scenario` of the answer, "" for
+    all; and the `setting` with the most pairs, whose runs the panels show, None without pairs.
+
+    Args:
+        rows: of all trials, and of published figures, which rank beside measured ones.
+        facts: numbers beside the rows.
+        difference: from other results to these.
     """
-    rows = answers(rows)
-    groups = scenarios(rows)
-    published: dict[str, Pairs] = {}
-    for row in rows:
-        if row.provenance.origin != MEASURED:
-            published.setdefault(row.trial.scenario, []).append(row)
-            groups.setdefault(row.trial.scenario, [])
-    made: list[dict[str, str]] = []
+    groups = by_scenario(answers(rows), key=lambda row: row.trial.scenario)
+    groups = groups or {str(Scenario.CALL): []}
+    made: list[dict[str, Any]] = []
     for scenario, group in groups.items():
         suffix = f" ({scenario})" if len(groups) > 1 or scenario != Scenario.CALL else ""
         pairs = headline_pairs(group)
-        texts = [
-            ("answer", "Should I turn XLA on?", _answer(scenario, pairs)),
-            ("where", "Where does it help?", _by_device(pairs, _families)),
-            ("fastest", "Which model is fastest?", _study([*group, *published.get(scenario, ())])),
-            ("flops", "Is it just FLOPs?", FLOPS),
-            ("cost", "What does XLA cost, and when does it pay back?", COST),
-        ]
-        if len(by_setting(pairs)) > 1:
-            question = "How do devices, resolutions and batches compare?"
-            texts.append(("compare", question, COMPARE))
+        texts = {
+            "answer": _answer(scenario, pairs),
+            "where": _by_device(pairs, _families),
+            "fastest": _findings(group),
+            "flops": FLOPS,
+            "cost": COST,
+            **({"compare": COMPARE} if len(by_setting(pairs)) > 1 else {}),
+        }
+        settings = map(setting_document, commonest(pairs))
+        shared = {"scenario": scenario, "setting": next(settings, None)}
         made += [
-            {"key": key, "question": f"{question}{suffix}", "text": text, "scenario": scenario}
-            for key, question, text in texts
+            {"key": key, "question": f"{QUESTIONS[key]}{suffix}", "text": text, **shared}
+            for key, text in texts.items()
         ]
-    if difference:
-        changed = {"key": "changed", "question": "What changed?", "text": _changed(difference)}
-        made.append({**changed, "scenario": ""})
-    everything = {"key": "everything", "question": "Everything", "text": _everything(facts)}
-    return [*made, {**everything, "scenario": ""}]
+    texts = {"changed": _changed(difference)} if difference else {}
+    made += [
+        {"key": key, "question": QUESTIONS[key], "text": text, "scenario": "", "setting": None}
+        for key, text in {**texts, "everything": _everything(facts)}.items()
+    ]
+    return made
 
 
 def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
     """A list of devices, software, dates and the number of trials."""
     measured = [row for row in rows if row.provenance.origin == MEASURED]
     days = sorted({row.provenance.measured_at[:10] for row in measured} - {""})
-    values = {
-        "software": {row.provenance.software for row in measured},
-        "driver": {row.provenance.driver for row in measured},
-        "devices": {row.trial.device for row in measured},
-        "variables that change it": {row.provenance.environment_flags for row in measured},
-    }
-    described = {name: "; ".join(sorted(texts - {""})) for name, texts in values.items()}
-    described["measured"] = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
-    described["trials"] = f"{facts['trials']:,}"
     unfinished = sum(row.status in UNFINISHED for row in measured)
-    if unfinished:
-        described["left out"] = f"{counted(unfinished, 'comparison')} that did not finish"
-    return "\n".join(f"- {name}: {escape(text)}" for name, text in described.items() if text)
+    left = f"{counted(unfinished, 'comparison')} that did not finish" if unfinished else ""
+    described = {
+        "software": _distinct(row.provenance.software for row in measured),
+        "driver": _distinct(row.provenance.driver for row in measured),
+        "devices": _distinct(row.trial.device for row in measured),
+        "variables that change it": _distinct(row.provenance.environment_flags for row in measured),
+        "measured": " to ".join(dict.fromkeys(days[:1] + days[-1:])),
+        "trials": f"{facts['trials']:,}",
+        "left out": left,
+    }
+    return "\n".join(items(f"{name}: {text}" for name, text in described.items() if text))
+
+
+def _distinct(texts: Iterable[str]) -> str:
+    return "; ".join(sorted({*texts} - {""}))
 
 
 def _answer(scenario: str, pairs: Sequence[ComparisonRow]) -> str:
+    """The page's answer; with several settings, one mean for each device."""
     if not pairs:
         return "No pair with and without XLA was measured."
+    busy = busy_words(row.status for row in pairs)
+    if len(by_setting(pairs)) < 2:
+        told = f"{overall_answer(overview(pairs))} {busy}".rstrip()
+    else:
+        counts = overall_counts(overview(pairs), by_device(pairs))
+        means = _by_device(pairs, lambda rows: typically(overview(rows)) or NONE)
+        told = f"{counts} {busy}".rstrip() + f"\n\n{means}"
     baseline, candidate = headline_of(scenario)
     words = WORDS.format(
         candidate=candidate,
@@ -210,32 +217,19 @@ def _answer(scenario: str, pairs: Sequence[ComparisonRow]) -> str:
         off=mode_of(baseline).switch,
         scenario="" if scenario == Scenario.CALL else f" scenario={scenario}",
     )
-    return f"{_headline(pairs)}\n\n{words}"
-
-
-def _headline(pairs: Sequence[ComparisonRow]) -> str:
-    """The page's answer; with several settings, one mean for each device."""
-    busy = busy_words(row.status for row in pairs)
-    if len(by_setting(pairs)) < 2:
-        return " ".join(filter(None, (overall_answer(overview(pairs)), busy)))
-    means = [
-        f"- {escape(setting_title(setting))}: {typically(overview(rows)) or NONE}"
-        for setting, rows in commonest(pairs).items()
-    ]
-    counts = overall_counts(overview(pairs), by_device(pairs))
-    return "\n".join([" ".join(filter(None, (counts, busy))), "", *means])
+    return f"{told}\n\n{words}"
 
 
 def _by_device(pairs: Sequence[ComparisonRow], write: Callable[[Pairs], str]) -> str:
     """An item for each device's commonest setting: no mean and no ranking mixes settings."""
     settings = commonest(pairs)
-    items = [
-        f"- {escape(setting_title(setting))}: {write(rows)}"
-        for setting, rows in islice(settings.items(), DEVICES)
+    lines = [
+        f"{setting_document(setting)['title']}: {write(rows)}"
+        for setting, rows in list(settings.items())[:DEVICES]
     ]
     if len(settings) > DEVICES:
-        items.append(f"- {DEVICES} of {len(settings)} devices are shown here; the page has all.")
-    return "\n".join(items) or "Nothing was compared yet."
+        lines.append(f"{DEVICES} of {len(settings)} devices are shown here; the page has all.")
+    return "\n".join(items(lines, FINDING)) or "Nothing was compared yet."
 
 
 def _families(rows: Sequence[ComparisonRow]) -> str:
@@ -246,27 +240,30 @@ def _families(rows: Sequence[ComparisonRow]) -> str:
             groups.setdefault(row.trial.family, []).append((row.speedup.value, row.trial.model))
     means = {family: geometric_mean(*zip(*group, strict=True)) for family, group in groups.items()}
     ranked = sorted(means.items(), key=lambda entry: -(entry[1][0] or 0.0))
-    words = [f"{escape(family)} ({times(mean)})" for family, (mean, _) in ranked]
+    words = [f"{family} ({times(mean)})" for family, (mean, _) in ranked]
     if len(words) < 2:
         return "".join(words) or NONE
     return f"most in {words[0]}, least in {words[-1]} (geometric means of {len(words)} families)"
 
 
-def _study(rows: Sequence[ComparisonRow]) -> str:
-    """The study's tables: the fastest models, agreement of devices, podiums, inversions."""
-    parts = []
-    for one in study.of_rows(rows):
-        lines, note = study.limited(one)
-        grid = ["\n".join(table(one.columns, lines))] * bool(lines)
-        shown = [f"**{one.title}.** {escape(one.finding, FINDING)}", *grid, note]
-        parts.append("\n\n".join(shown))
-    return "\n\n".join(parts) or "Nothing was compared yet."
+def _findings(rows: Sequence[ComparisonRow]) -> str:
+    """The fastest models, and what the study's other tables find."""
+    found = study.of_rows(rows)
+    named = [
+        f"{place}, {device}: {model} ({rate} images/s)"
+        for one in found
+        if one.key == "fastest"
+        for place, device, model, rate, *_ in one.lines[:FASTEST]
+    ]
+    told = [f"**{one.title}.** {escape(one.finding, FINDING)}\n\n" for one in found]
+    told.insert(1, "\n".join([*items(named), "\n"]))
+    return f"{''.join(told)}{TABLES}" if found else "Nothing was compared yet."
 
 
 def _changed(difference: Difference) -> str:
     """The lines of `compare`."""
-    titles = escape(difference.title_a), escape(difference.title_b)
-    parts = [f"**{titles[1]} (B) against {titles[0]} (A)**: {changes.RATIOS}."]
+    a, b = escape(difference.title_a), escape(difference.title_b)
+    parts = [f"**{b} (B) against {a} (A)**: {changes.RATIOS}."]
     parts += [f"**{escape(line)}**" for line in changes.summary(difference)]
     parts += map(escape, changes.breaks(difference))
     groups = by_scenario(changes.listed(difference), key=lambda change: change.scenario)
@@ -275,9 +272,7 @@ def _changed(difference: Difference) -> str:
         parts.append("\n".join(table(changes.COLUMNS, changes.cells(group))))
     parts += map(escape, changes.remarks(difference))
     for heading, names in changes.one_sided(difference).items():
-        parts.append(
-            "\n".join([f"{escape(heading)}:", "", *(f"- {escape(name)}" for name in names)])
-        )
+        parts.append(f"{escape(heading)}:\n\n" + "\n".join(items(names)))
     apart = changes.apart(difference)
     columns = ("differs", difference.title_a, difference.title_b)
     parts.append("\n".join(table(columns, apart)) if apart else f"{changes.ALIKE.capitalize()}.")
@@ -285,17 +280,9 @@ def _changed(difference: Difference) -> str:
 
 
 def _everything(facts: Facts) -> str:
-    limits = (
-        f"The sentences of this report are computed from all {facts['trials']:,} trials. A W&B "
-        f"view shows at most {VIEW_RUNS:,} runs, the first in its own order."
-    )
-    if unsent := facts["unsent"]:
-        limits += f" {unsent:,} of the trials may be missing here; `xla-sweeps push` uploads them."
-    parts = [PAGE, limits, PANELS]
     shown, headline = facts["table_rows"], facts["headline_rows"]
-    if shown < headline:
-        parts.append(
-            f"The table has the first {shown:,} of {headline:,} rows, the Parquet file among the "
-            "artifacts has all."
-        )
-    return "\n\n".join(parts)
+    return EVERYTHING.format(
+        trials=facts["trials"],
+        unsent=UNSENT.format(facts["unsent"]) if facts["unsent"] else "",
+        rows=ROWS.format(shown, headline) if shown < headline else "",
+    )
