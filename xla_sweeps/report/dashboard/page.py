@@ -78,7 +78,7 @@ def render(packed: bytes, *, title: str) -> str:
     """
     style, loader = _asset("page.css"), _asset("loader.js")
     library = _asset("plot.min.js")
-    program = joined(scripts(), "main")
+    program = joined(scripts())
     program = f'"use strict";\n(() => {{\nconst PACKAGE = {_json(PACKAGE)};\n{program}\n}})();\n'
     hashes = " ".join(map(_hash, (loader, library, program)))
     policy = (
