@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import tempfile
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import TextIO, TypeVar
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.jupyter import JUPYTER_HTML_FORMAT
 from rich.table import Table
 from rich.text import Text
 
@@ -215,6 +217,39 @@ def say(text: str, style: str = "", *, console: Console | None = None) -> None:
     """Print a text in one line, which a terminal wraps, on standard output or that console."""
     console = console or results_console()
     console.print(Text(text, style=style), soft_wrap=True)
+
+
+def text_of(*parts: RenderableType) -> str:
+    """What a terminal without colours and of any width shows."""
+    text = io.StringIO()
+    console = Console(file=text, width=UNBOUNDED, highlight=False, emoji=False, markup=False)
+    for part in parts:
+        console.print(part)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def html_of(*parts: RenderableType) -> str:
+    """The same as HTML in the notebook's own colours, with the text of others escaped."""
+    console = Console(
+        file=io.StringIO(),
+        width=UNBOUNDED,
+        record=True,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        force_terminal=True,
+    )
+    for part in parts:
+        console.print(part, width=None if isinstance(part, Table) else PLAIN_WIDTH)
+    return console.export_html(inline_styles=True, code_format=JUPYTER_HTML_FORMAT)
+
+
+def borderless_table(*headings: str) -> Table:
+    """A table without rows and lines."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in headings:
+        table.add_column(heading, no_wrap=True)
+    return table
 
 
 def empty_table(

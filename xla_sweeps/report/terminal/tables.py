@@ -75,7 +75,7 @@ def show_trial(
         paragraph(f"✕ {never}", "magenta")
         _print_places(places)
         return
-    console.print(_modes_table(summary, wide=console.width >= WIDE))
+    console.print(modes_table(summary, wide=console.width >= WIDE))
     steps = decomposition(summary)
     if len(steps) > 1:
         paragraph(_decomposition(steps), indent=8)
@@ -289,7 +289,8 @@ def _scaled(number: int) -> str:
     )
 
 
-def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
+def modes_table(summary: TrialSummary, *, wide: bool) -> Table:
+    """A line for each mode: its figures and, where there is room, its rounds and its status."""
     columns = _mode_columns(summary, wide=wide)
     headings = ("mode", *columns, *(("rounds", "status") if wide else ()))
     table = empty_table(*headings, right=(*columns, "rounds"), gap=2 if wide else 1)
