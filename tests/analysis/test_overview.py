@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import page_oracle
 import pytest
 from changed_rows import with_columns
 from headline_rows import row
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
-from synthetic_rows import columns_of, make_rows
 
 from xla_sweeps.analysis.overview import (
     answers,
     discoveries,
     geometric_mean,
     overview,
-    overview_of,
 )
 from xla_sweeps.report.advice import overall_answer as answer
 from xla_sweeps.schema.columns import Verdict
@@ -136,14 +132,3 @@ def test_discoveries_are_those_of_an_independent_benjamini_hochberg(p_values: li
 
 def test_a_single_replicate_is_a_discovery_where_its_difference_is_large() -> None:
     assert overview([row(3.0), row(1.02, model="n")]).discoveries == 1
-
-
-@pytest.mark.parametrize("baseline", ["graph", "eager"])
-@pytest.mark.parametrize("count", [0, 30, 5000])
-def test_the_overview_agrees_with_an_independent_computation(baseline: str, count: int) -> None:
-    rows = list(make_rows(count))
-    figures = asdict(overview_of(columns_of(rows), baseline=baseline))
-    expected = page_oracle.overview(rows, baseline)
-    expected.pop("families")
-    for name, value in expected.items():
-        assert figures[name] == (pytest.approx(value) if isinstance(value, float) else value), name
