@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xla_sweeps.report.labels import NONE
+from xla_sweeps.report.figures import NONE
 from xla_sweeps.schema.row import COLUMNS
 
 if TYPE_CHECKING:  # slow to import

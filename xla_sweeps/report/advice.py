@@ -13,7 +13,8 @@ from xla_sweeps.analysis.overview import Overview
 from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.analysis.speedup import disagreement
 from xla_sweeps.analysis.trust import Trust
-from xla_sweeps.report.labels import duration, listed, short_device, times
+from xla_sweeps.report.figures import rounded, short_duration, times
+from xla_sweeps.report.labels import listed, short_device
 from xla_sweeps.report.sentences import (
     DEVICES_NAMED,
     FAILURES,
@@ -266,10 +267,10 @@ def _costs(overview: Overview) -> str:
         return ""
     if extra <= 0:
         return SENTENCES["no longer"] + "."
-    text = SENTENCES["compiling"].format(seconds=duration(extra))
+    text = SENTENCES["compiling"].format(seconds=short_duration(extra))
     if calls is None:
         return f"{text}{SENTENCES['most']}."
-    text += SENTENCES["half"].format(amount=f"{_count(calls)} {facts_of(overview.scenario).call}s")
+    text += SENTENCES["half"].format(amount=f"{rounded(calls)} {facts_of(overview.scenario).call}s")
     return text + (SENTENCES["never"].format(count=overview.never) if overview.never else "") + "."
 
 
@@ -332,9 +333,9 @@ def _pays_back(row: ComparisonRow) -> str:
     if calls <= 1:
         return told + SENTENCES["pays back at once"]
     low, high = row.speedup.break_even_low, row.speedup.break_even_high
-    amount = f"{_count(calls)} {facts_of(row.trial.scenario).call}s"
-    amount += "" if low is None or high is None else f" ({_count(low)}–{_count(high)})"
-    return told + SENTENCES["pays back"].format(seconds=duration(extra), amount=amount)
+    amount = f"{rounded(calls)} {facts_of(row.trial.scenario).call}s"
+    amount += "" if low is None or high is None else f" ({rounded(low)}–{rounded(high)})"
+    return told + SENTENCES["pays back"].format(seconds=short_duration(extra), amount=amount)
 
 
 def _open(row: ComparisonRow) -> str:
@@ -346,7 +347,7 @@ def _open(row: ComparisonRow) -> str:
         replicates = SENTENCES["more"].format(
             replicates=counted(int(more), "more replicate"),
             count=int(more),
-            time=duration(more * (row.provenance.replicate_s or 0.0)),
+            time=short_duration(more * (row.provenance.replicate_s or 0.0)),
         )
     return SENTENCES["open"].format(
         excluded=_excluded(row), replicates=replicates, floor=f"{row.speedup.floor:.1%}"
@@ -480,14 +481,6 @@ def flag_notes(row: ComparisonRow) -> list[str]:
         FLAG_TEXTS.get(flag, flag) + (f" ({', '.join(map(name_of, labels))})" if labels else "")
         for flag, labels in modes.items()
     ]
-
-
-def _count(number: float) -> str:
-    """A count with two significant digits: 5,400."""
-    if number < 100:
-        return f"{number:.0f}"
-    step = 10 ** (len(f"{number:.0f}") - 2)
-    return f"{round(number / step) * step:,.0f}"
 
 
 def _capitalized(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Consoles for results and progress, and the text of durations and sizes."""
+"""Consoles for results and progress."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from xla_sweeps.errors import BUG_CODE, StoreError, XlaSweepsError
+from xla_sweeps.report.figures import duration
 from xla_sweeps.system.text import displayable, redacted
 
 _Group = TypeVar("_Group")
@@ -306,23 +307,3 @@ def scenario_groups(groups: Mapping[str, _Group]) -> Iterator[_Group]:
         if len(groups) > 1:
             say(f"scenario={displayable(scenario)}", "bold")
         yield group
-
-
-def duration(seconds: float) -> str:
-    """A readable duration: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    seconds = round(seconds)
-    if seconds < 120:
-        return f"{seconds} s"
-    if seconds < 7200:
-        return f"{seconds // 60} min {seconds % 60:02} s"
-    minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60:02} min"
-
-
-def size(count: float | None) -> str:
-    """A readable number of bytes."""
-    if count is None:
-        return "—"
-    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"

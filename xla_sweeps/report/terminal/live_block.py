@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from xla_sweeps.report.figures import duration
 from xla_sweeps.report.terminal import console
 
 
@@ -99,5 +100,5 @@ def bar(done: int, total: int, text: str, *, width: int) -> Table:
 
 def eta(low_s: float, high_s: float) -> str:
     """The time left, as a range where its ends read differently."""
-    low, high = console.duration(low_s), console.duration(high_s)
+    low, high = duration(low_s), duration(high_s)
     return f"  eta {low}" + (f" to {high}" if high != low else "")

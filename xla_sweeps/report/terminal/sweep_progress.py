@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from xla_sweeps.report.terminal.console import duration
+from xla_sweeps.report.figures import duration
 from xla_sweeps.report.terminal.live_block import LiveBlock, bar, eta, heading
 from xla_sweeps.system.files import tail
 from xla_sweeps.system.text import counted, displayable

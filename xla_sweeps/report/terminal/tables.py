@@ -14,7 +14,8 @@ from xla_sweeps.analysis.cost import per_million
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice, sentences, study
-from xla_sweeps.report.labels import NONE, distinctions, interval, number, short_devices, times
+from xla_sweeps.report.figures import NONE, interval, number, scaled, size, times
+from xla_sweeps.report.labels import distinctions, short_devices
 from xla_sweeps.report.next_steps import fastest_way, next_steps
 from xla_sweeps.report.terminal.console import (
     COLOURS,
@@ -24,7 +25,6 @@ from xla_sweeps.report.terminal.console import (
     results_console,
     say,
     scenario_groups,
-    size,
 )
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
@@ -251,9 +251,9 @@ def _title(summary: TrialSummary) -> Text:
     facts += [f"Keras {trial.keras}"] if trial.keras else []
     facts += precision_words(trial.precision, trial.tf32)
     if model.params:
-        facts.append(f"{_scaled(model.params)} params")
+        facts.append(f"{scaled(model.params)} params")
     if model.macs:
-        number = f"{model.macs / 1e9:.2f} G" if model.macs >= 1e8 else f"{_scaled(model.macs)} "
+        number = f"{model.macs / 1e9:.2f} G" if model.macs >= 1e8 else f"{scaled(model.macs)} "
         facts.append(f"{'≥ ' if model.macs_at_least else ''}{number}MACs")
     if model.source not in ("", "applications", "local"):
         facts.append(f"{model.source}{', random weights' if model.replica_of else ''}")
@@ -277,16 +277,6 @@ def _print_places(places: Mapping[str, str | Path]) -> None:
     say("")
     for name, place in places.items():
         say(f"{name:<7} {displayable(place)}", "dim")
-
-
-def _scaled(number: int) -> str:
-    return (
-        f"{number / 1e6:.1f} M"
-        if number >= 1e6
-        else f"{number / 1e3:.1f} k"
-        if number >= 1e3
-        else str(number)
-    )
 
 
 def modes_table(summary: TrialSummary, *, wide: bool) -> Table:

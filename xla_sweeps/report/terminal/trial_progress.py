@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from xla_sweeps.report.terminal.console import duration
+from xla_sweeps.report.figures import duration
 from xla_sweeps.report.terminal.live_block import LiveBlock, bar, eta, heading
 from xla_sweeps.system.text import displayable
 from xla_sweeps.trial.rounds import Progress

@@ -14,7 +14,7 @@ from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.overview import answers, by_device, geometric_mean, overview
 from xla_sweeps.report import changes, study
 from xla_sweeps.report.advice import busy_words, overall_answer, overall_counts, typically
-from xla_sweeps.report.labels import NONE, times
+from xla_sweeps.report.figures import NONE, times
 from xla_sweeps.report.markdown import escape, table
 from xla_sweeps.schema.column import Part
 from xla_sweeps.schema.columns import MEASURED
