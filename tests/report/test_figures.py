@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xla_sweeps.report.figures import duration, rounded, scaled, short_duration, size
+from xla_sweeps.report.figures import duration, round_count, scale_count, short_duration, size
 
 
 @pytest.mark.parametrize(
@@ -36,5 +36,5 @@ def test_a_short_duration_has_two_digits(seconds: float, text: str) -> None:
 
 
 def test_counts_are_rounded_or_scaled() -> None:
-    assert [rounded(count) for count in (9.6, 5432.1, 99_900)] == ["10", "5,400", "100,000"]
-    assert [scaled(count) for count in (65, 2_312, 25_600_000)] == ["65", "2.3 k", "25.6 M"]
+    assert [round_count(count) for count in (9.6, 5432.1, 99_900)] == ["10", "5,400", "100,000"]
+    assert [scale_count(count) for count in (65, 2_312, 25_600_000)] == ["65", "2.3 k", "25.6 M"]

@@ -6,7 +6,7 @@ from paths import ROOT
 
 from xla_sweeps.store.imported import COLUMNS
 
-SAMPLE = ROOT / "xla_sweeps" / "results" / "published.csv"
+SAMPLE = ROOT / "xla_sweeps" / "store" / "published.csv"
 """The public study's two tables, which ship with the package."""
 
 HEADER = ",".join(COLUMNS)

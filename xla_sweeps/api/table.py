@@ -64,14 +64,14 @@ class Table:
     def __repr__(self) -> str:
         from xla_sweeps.report.terminal.console import text_of
 
-        return text_of(*self._shown())
+        return text_of(*self._draw())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         from xla_sweeps.report.terminal.console import html_of
 
-        return {"text/plain": repr(self), "text/html": html_of(*self._shown())}
+        return {"text/plain": repr(self), "text/html": html_of(*self._draw())}
 
-    def _shown(self) -> list[RenderableType]:
+    def _draw(self) -> list[RenderableType]:
         """The first rows, and lines below them."""
         from xla_sweeps.report.terminal.console import borderless_table
 

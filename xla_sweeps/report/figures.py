@@ -23,7 +23,7 @@ def number(value: float | None) -> str:
     return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3g}"
 
 
-def rounded(count: float) -> str:
+def round_count(count: float) -> str:
     """A count with two significant digits: 5,400."""
     if count < 100:
         return f"{count:.0f}"
@@ -31,7 +31,7 @@ def rounded(count: float) -> str:
     return f"{round(count / step) * step:,.0f}"
 
 
-def scaled(count: float) -> str:
+def scale_count(count: float) -> str:
     """A count with one place and a prefix: `25.6 M`, `2.3 k`, `65`."""
     for scale, prefix in ((1e6, "M"), (1e3, "k")):
         if count >= scale:

@@ -72,7 +72,7 @@ def told_apart(
     several = [group for group in groups.values() if len(group) > 1]
     for name in by if several else ():
         for group in several:
-            texts = {place: _written(name, columns[name][place]) for place in group}
+            texts = {place: _write(name, columns[name][place]) for place in group}
             met: defaultdict[str, set[str]] = defaultdict(set)
             for place, text in texts.items():
                 met[labels[place]].add(text)
@@ -82,7 +82,7 @@ def told_apart(
     return labels
 
 
-def _written(name: str, value: Any) -> str:
+def _write(name: str, value: Any) -> str:
     if isinstance(value, float):
         value = f"{value:g}"
     asked = COLUMNS[name].asked if name in COLUMNS else None

@@ -16,7 +16,7 @@ _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const|let)\b)
 _MODULE_WORD = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
-def joined(modules: Mapping[str, str]) -> str:
+def join_modules(modules: Mapping[str, str]) -> str:
     """The modules as one script, each after those that it imports.
 
     Args:

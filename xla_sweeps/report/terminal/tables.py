@@ -14,7 +14,7 @@ from xla_sweeps.analysis.cost import per_million
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice, sentences, study
-from xla_sweeps.report.figures import NONE, interval, number, scaled, size, times
+from xla_sweeps.report.figures import NONE, interval, number, scale_count, size, times
 from xla_sweeps.report.labels import distinctions, short_devices
 from xla_sweeps.report.next_steps import fastest_way, next_steps
 from xla_sweeps.report.terminal.console import (
@@ -251,9 +251,9 @@ def _title(summary: TrialSummary) -> Text:
     facts += [f"Keras {trial.keras}"] if trial.keras else []
     facts += precision_words(trial.precision, trial.tf32)
     if model.params:
-        facts.append(f"{scaled(model.params)} params")
+        facts.append(f"{scale_count(model.params)} params")
     if model.macs:
-        number = f"{model.macs / 1e9:.2f} G" if model.macs >= 1e8 else f"{scaled(model.macs)} "
+        number = f"{model.macs / 1e9:.2f} G" if model.macs >= 1e8 else f"{scale_count(model.macs)} "
         facts.append(f"{'≥ ' if model.macs_at_least else ''}{number}MACs")
     if model.source not in ("", "applications", "local"):
         facts.append(f"{model.source}{', random weights' if model.replica_of else ''}")
@@ -390,7 +390,7 @@ def _energy_note(summary: TrialSummary) -> list[str]:
     if not facts or not facts.energy:
         return []
     modes = [
-        f"{mode.label} {_bounded(joules, columns.joules_per_sample_low, high)}"
+        f"{mode.label} {_with_bounds(joules, columns.joules_per_sample_low, high)}"
         for mode in summary.modes
         if (columns := mode.columns)
         and (joules := columns.joules_per_sample)
@@ -398,11 +398,11 @@ def _energy_note(summary: TrialSummary) -> list[str]:
     ]
     if not modes:
         return [f"energy  {facts.energy}"]
-    idle = _bounded(facts.idle_watts, facts.idle_watts_low, facts.idle_watts_high)
+    idle = _with_bounds(facts.idle_watts, facts.idle_watts_low, facts.idle_watts_high)
     return [f"energy  {'   '.join(modes)} J a sample, each alone; {facts.energy}, idle {idle} W"]
 
 
-def _bounded(value: float | None, low: float | None, high: float | None) -> str:
+def _with_bounds(value: float | None, low: float | None, high: float | None) -> str:
     return f"{number(value)} ({interval(low, high, number)})"
 
 

@@ -91,7 +91,9 @@ class TrialProgress:
         """A Williams design is measured."""
         self._replicate, self._rounds = replicate, progress
         if not self._brief:
-            self._block.line("rounds", f"{_counted(progress)}  {_width(progress)}{_eta(progress)}")
+            self._block.line(
+                "rounds", f"{_rounds_words(progress)}  {_width(progress)}{_eta(progress)}"
+            )
         self._block.redraw()
 
     def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
@@ -133,13 +135,13 @@ class TrialProgress:
         rows: list[RenderableType] = [head, stage]
         if self._rounds:
             done, total = self._rounds.measured, self._rounds.rounds_max
-            count = _counted(self._rounds) + _eta(self._rounds)
+            count = _rounds_words(self._rounds) + _eta(self._rounds)
             rows += [bar(done, total, count, width=16), Text(_width(self._rounds))]
         rows.append(Text(f"log {self._log}", style="dim", overflow="fold"))
         return Group(*rows)
 
 
-def _counted(progress: Progress) -> str:
+def _rounds_words(progress: Progress) -> str:
     """The number of measured rounds, and of clean ones if some are not."""
     if progress.measured == progress.rounds:
         return f"{progress.rounds}/{progress.rounds_max} rounds"
