@@ -91,17 +91,23 @@ SILENT_S = 10.0
 
 
 class Heartbeat:
-    """Tell where the work stands whenever nothing was told for `SILENT_S`; a context manager.
+    """Tell where the work stands whenever nothing was told for long; a context manager.
 
     Args:
-        tell: prints a line, called in a thread of its own.
+        tell: called in a thread of its own.
+        every_s: how long; default: `SILENT_S`.
         clock: seconds that pass.
     """
 
     def __init__(
-        self, tell: Callable[[], None], *, clock: Callable[[], float] = time.monotonic
+        self,
+        tell: Callable[[], None],
+        *,
+        every_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tell, self._clock = tell, clock
+        self._every_s = every_s or SILENT_S
         self._told = clock()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -121,10 +127,10 @@ class Heartbeat:
 
     def left_s(self) -> float:
         """Seconds until it is time for a line; tells it if it is time now."""
-        if self._clock() >= self._told + SILENT_S:
+        if self._clock() >= self._told + self._every_s:
             self.told()
             self._tell()
-        return self._told + SILENT_S - self._clock()
+        return self._told + self._every_s - self._clock()
 
     def _run(self) -> None:
         while not self._closed.wait(max(0.0, self.left_s())):
@@ -222,15 +228,16 @@ def say(text: str, style: str = "", *, console: Console | None = None) -> None:
 
 def text_of(*parts: RenderableType) -> str:
     """What a terminal without colours and of any width shows."""
-    text = io.StringIO()
-    console = Console(file=text, width=UNBOUNDED, highlight=False, emoji=False, markup=False)
-    for part in parts:
-        console.print(part)
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+    text = _record(parts).export_text()
+    return "\n".join(line.rstrip() for line in text.splitlines())
 
 
 def html_of(*parts: RenderableType) -> str:
     """The same as HTML in the notebook's own colours, with the text of others escaped."""
+    return _record(parts).export_html(inline_styles=True, code_format=JUPYTER_HTML_FORMAT)
+
+
+def _record(parts: Sequence[RenderableType]) -> Console:
     console = Console(
         file=io.StringIO(),
         width=UNBOUNDED,
@@ -242,7 +249,7 @@ def html_of(*parts: RenderableType) -> str:
     )
     for part in parts:
         console.print(part, width=None if isinstance(part, Table) else PLAIN_WIDTH)
-    return console.export_html(inline_styles=True, code_format=JUPYTER_HTML_FORMAT)
+    return console
 
 
 def borderless_table(*headings: str) -> Table:

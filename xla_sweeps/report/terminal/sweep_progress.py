@@ -41,7 +41,7 @@ class SweepProgress:
     """
 
     def __init__(self, title: str, lanes: Sequence[str], *, ui: str = "auto") -> None:
-        self._block = LiveBlock(ui, self.block, still=self._still, per_second=1)
+        self._block = LiveBlock(ui, self.block, still=self._still, every_s=1.0)
         self._title = displayable(title)
         self._started = time.monotonic()
         self._jobs: dict[str, tuple[str, Path, float] | None] = dict.fromkeys(lanes)

@@ -7,7 +7,6 @@ only in stages that are not timed.
 
 from __future__ import annotations
 
-import threading
 import time
 from pathlib import Path
 
@@ -46,22 +45,17 @@ class TrialProgress:
     def __init__(self, *, ui: str = "auto", part: str = "", brief: bool = False) -> None:
         self._brief = brief
         self._part = f"{part}  " if part else ""
-        self._block = LiveBlock(ui, self.block, still=self._still)
+        self._block = LiveBlock(ui, self.block, still=self._still, every_s=REDRAW_S)
         self._started = self._stage_started = time.monotonic()
         self._title, self._log, self._replicates, self._replicate = "", "", 1, 0
         self._stage, self._subject = "", ""
         self._rounds: Progress | None = None
-        self._timed = threading.Event()
-        self._closed = threading.Event()
-        self._ticker: threading.Thread | None = None
+        self._is_timed = False
 
     def __enter__(self) -> TrialProgress:
         return self
 
     def __exit__(self, *ended: object) -> None:
-        self._closed.set()
-        if self._ticker is not None:
-            self._ticker.join()
         self._block.stop()
 
     def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
@@ -69,9 +63,7 @@ class TrialProgress:
         self._title = f"{self._part}{displayable(title)}"
         self._log, self._replicates = str(log), replicates
         self._started = time.monotonic()
-        if self._block.start():
-            self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
-            self._ticker.start()
+        self._block.start()
         self._block.line("start", f"{self._title}  replicates={replicates}  log={log}")
 
     def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
@@ -79,10 +71,7 @@ class TrialProgress:
         self._replicate, self._stage, self._stage_started = replicate, stage, time.monotonic()
         self._subject = displayable(" ".join(word for word in (mode or "", detail) if word))
         self._rounds = None
-        if stage == "measure":
-            self._timed.set()
-        else:
-            self._timed.clear()
+        self._is_timed = stage == "measure"
         if not self._brief:
             self._block.line(stage, self._subject)
         self._block.redraw()
@@ -98,7 +87,7 @@ class TrialProgress:
 
     def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
         """A replicate ended and is saved."""
-        self._timed.clear()
+        self._is_timed = False
         number = "" if self._brief else f"replicate {replicate + 1}  "
         text = f"{number}{status}  {displayable(message)}".rstrip()
         self._block.line("measured" if self._brief else "saved", text)
@@ -109,15 +98,9 @@ class TrialProgress:
         """Print a warning, in every mode."""
         self._block.warn(message)
 
-    def _tick(self) -> None:
-        """Update the elapsed time, except while calls are timed."""
-        while not self._closed.wait(REDRAW_S):
-            if not self._timed.is_set():
-                self._block.redraw()
-
     def _still(self) -> tuple[str, str] | None:
         """The stage and how long it takes already; None while calls are timed."""
-        if self._timed.is_set():
+        if self._is_timed:
             return None
         since = duration(time.monotonic() - self._stage_started)
         return self._stage or "start", f"{self._subject}  {since} so far".lstrip()
@@ -130,7 +113,7 @@ class TrialProgress:
         word = STAGES.get(self._stage, self._stage) or "waiting for its turn"
         stage = Text(f"{word} ", style="cyan")
         stage.append(self._subject, style="bold cyan")
-        if not self._timed.is_set():
+        if not self._is_timed:
             stage.append(f"  {duration(now - self._stage_started)}", style="dim")
         rows: list[RenderableType] = [head, stage]
         if self._rounds:
