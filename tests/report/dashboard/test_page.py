@@ -194,18 +194,13 @@ def test_parallel_coordinates_are_drawn_on_opening_and_changes_only_where_folder
 def test_the_header_shows_the_share_of_the_planned_trials(browser: Browser, tmp_path: Path) -> None:
     rows = list(make_rows(30))
     trials = len({row["trial_id"] for row in rows})
-    for planned, badge, fact in (
-        (4 * trials, "PARTIAL 25 %", f"25 % of {4 * trials} planned"),
-        (trials, "", f"100 % of {trials} planned"),
-        (None, "", f"in {trials} trials"),
-    ):
+    for planned, fact in ((4 * trials, f"25 % of {4 * trials} planned"), (None, f"in {trials} ")):
         visit(browser, write_page(tmp_path / "page.html", rows, planned=planned, trials=trials))
-        said = browser.evaluate(
-            "[document.getElementById('badges').innerText, "
-            "document.getElementById('facts').textContent]"
+        badges, facts = browser.evaluate(
+            "['badges', 'facts'].map((id) => document.getElementById(id).textContent)"
         )
-        assert ("PARTIAL" in said[0], fact in said[1]) == (bool(badge), True), said
-        assert badge in said[0]
+        assert ("PARTIAL 25 %" in badges) == bool(planned)
+        assert fact in facts
 
 
 def test_the_page_that_the_command_writes_draws_without_an_error(
@@ -294,7 +289,6 @@ def test_a_phone_needs_no_sideways_scrolling_and_few_screens(
     assert browser.evaluate("scrollX") == 0
 
 
-@pytest.mark.each_browser
 def test_tab_reaches_every_control_and_the_focus_is_visible(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -14,7 +14,6 @@ from dashboard_page import (
     Study,
     answers_of,
     draw_everything,
-    selected,
     sums_of,
     turn,
     visit,
@@ -75,22 +74,6 @@ def test_the_first_screen_has_the_pickers_and_the_answer(
     visit(browser, study(5000), size=size)
     for part in parts:
         assert 0 < browser.evaluate(BOTTOM.format(part)) <= size[1], part
-
-
-def test_the_title_says_what_was_compared_on_what_and_when(
-    browser: Browser, study: Studies
-) -> None:
-    page = study(5000)
-    visit(browser, page, [("baseline", "eager")])
-    shown = [page.rows[place] for place in selected(page.rows, [("baseline", "eager")])]
-    models, devices = (len({row[name] for row in shown}) for name in ("model", "device"))
-    title, line = browser.evaluate(
-        "['title', 'study'].map((id) => document.getElementById(id).innerText)"
-    )
-    assert title.startswith("XLA against eager execution: ")
-    assert title.endswith(f"{models} models on {devices} devices")
-    for words in ("TensorFlow 2.21.0", "1–5 Nov 2026", " configurations"):
-        assert words in line
 
 
 def test_a_row_for_each_device_has_its_own_figures(browser: Browser, study: Studies) -> None:
@@ -277,26 +260,3 @@ def test_the_page_and_the_terminal_give_the_same_answer(browser: Browser, tmp_pa
             assert f"faster than graph in 0 of {len(rates)} configurations, failed in" in said
         else:
             assert typically(figures).rstrip(".").split("× ")[1] in said
-
-
-def test_the_strip_of_verdicts_has_a_part_for_each_as_wide_as_its_share(
-    browser: Browser, tmp_path: Path
-) -> None:
-    rows = [
-        base_row(trial_id=f"{place:016}", model=f"m{place}") | change
-        for place, change in enumerate(
-            [compared(100.0, 150.0, 0.01)] * 2 + [compared(100.0, 50.0, 0.01)] + [FAILED]
-        )
-    ]
-    visit(browser, write_page(tmp_path / "page.html", rows))
-    parts = browser.evaluate(
-        """[...document.querySelectorAll('.parts rect')].map((part) => [part.classList[0],
-          part.getBoundingClientRect().width / part.parentElement.getBoundingClientRect().width,
-          getComputedStyle(part).fill])"""
-    )
-    assert [(name, round(part, 2)) for name, part, _ in parts] == [
-        ("faster", 0.5),
-        ("slower", 0.25),
-        ("failed", 0.25),
-    ]
-    assert len({fill for *_, fill in parts}) == 3
