@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from commands import command, fresh_command
 from factories import make_record
+from in_process import command
 from published_figures import SAMPLE, line, text
 
 from xla_sweeps.store.store import Store
@@ -47,7 +47,7 @@ def test_the_studys_tables_can_be_imported_shown_and_exported_without_a_record(
 
 def test_imported_and_measured_rows_are_shown_together(tmp_path: Path) -> None:
     Store(tmp_path / "results").save(make_record())
-    fresh_command("import", str(SAMPLE), cwd=tmp_path)
+    command("import", str(SAMPLE), cwd=tmp_path)
     out = command("results", cwd=tmp_path).stdout
     assert "▲ faster" in out
     assert out.count("○ imported") == 37

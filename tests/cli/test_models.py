@@ -7,7 +7,8 @@ import io
 import json
 from pathlib import Path
 
-from commands import command, fresh_command, in_terminal, own_model
+from commands import fresh_command, in_terminal, own_model
+from in_process import command
 
 from xla_sweeps.config.catalog import load_catalog
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
-from commands import command, in_terminal
+from commands import in_terminal
 from factories import failed_outcome, make_record
+from in_process import command
 
 from xla_sweeps.cli.main import run
 from xla_sweeps.schema.columns import STATISTICS_VERSION

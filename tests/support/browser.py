@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from browser_chromium import chromium
-from browser_engine import TIMEOUT_S, BrowserError, Engine
-from browser_firefox import firefox
+from browser_chromium import Chromium, chromium
+from browser_engine import TIMEOUT_S, BrowserError
+from browser_firefox import Firefox, firefox
 
 NAMES = {
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
@@ -67,7 +67,7 @@ class Browser:
         kind: `chromium` or `firefox`.
     """
 
-    def __init__(self, kind: str, engine: Engine) -> None:
+    def __init__(self, kind: str, engine: Chromium | Firefox) -> None:
         self.kind = kind
         self._engine = engine
 

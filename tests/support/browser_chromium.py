@@ -36,7 +36,7 @@ def chromium(binary: str) -> Iterator[Chromium]:
 
 
 class Chromium:
-    """An `Engine`."""
+    """The engine of a `Browser`, whose methods say what these do."""
 
     def __init__(self, running: pw.Browser) -> None:
         self.seen = Seen()

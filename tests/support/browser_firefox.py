@@ -122,7 +122,7 @@ def _address(home: Path, process: subprocess.Popen[bytes], *, timeout_s: float =
 
 
 class Firefox:
-    """An `Engine`."""
+    """The engine of a `Browser`, whose methods say what these do."""
 
     def __init__(self, socket: ClientConnection, downloads: Path) -> None:
         self.seen = Seen()

@@ -17,6 +17,7 @@ from browser import DESKTOP, Browser
 from synthetic_rows import EXPLOIT, IMAGE, NUMBERS, TEXTS, Row, make_rows
 
 from xla_sweeps.analysis.changes import THROUGHPUT, Change, Difference, as_section
+from xla_sweeps.analysis.overview import ASKED, SUMMED, Overview, answering, overview_of
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.dashboard.page import render
 from xla_sweeps.schema.columns import Verdict
@@ -202,6 +203,20 @@ def selected(rows: Sequence[Row], filters: Filters) -> list[int]:
             else any(text in row[name].lower() for name in ("model", "variant"))
         )
     ]
+
+
+def answers_of(rows: Sequence[Row], filters: Filters = ()) -> list[Row]:
+    """One row of each question that these filters show, whatever their verdict."""
+    unjudged = [one for one in filters if one[0] != "verdict"]
+    shown = [rows[place] for place in selected(rows, unjudged)]
+    places = answering({name: [row[name] for row in shown] for name in ASKED})
+    return [shown[place] for place in places]
+
+
+def sums_of(rows: Sequence[Row], baseline: str = "graph") -> Overview:
+    """What the package sums up of rows that answer."""
+    columns = {name: [row[name] for row in rows] for name in SUMMED}
+    return overview_of(columns, baseline=baseline)
 
 
 def spelled(value: Any) -> str:

@@ -12,12 +12,10 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
-
-import numpy as np
 
 from xla_sweeps.config.catalog import CatalogEntry, load_catalog
 from xla_sweeps.report.dashboard import build
@@ -103,17 +101,6 @@ def make_rows(count: int, *, seed: int = 0) -> Iterator[Row]:
         made += len(rows)
         yield from rows
     raise ValueError(f"there are no more than {made} rows to be had")
-
-
-def columns_of(rows: Iterable[Row]) -> dict[str, Any]:
-    """The rows as the page's columns: lists of texts, arrays of numbers with NaN for none."""
-    taken = list(rows)
-    texts = {name: [row[name] for row in taken] for name in TEXTS}
-    numbers = {
-        name: np.array([math.nan if row[name] is None else row[name] for row in taken], float)
-        for name in NUMBERS
-    }
-    return {**texts, **numbers}
 
 
 def base_row(**changes: Any) -> Row:

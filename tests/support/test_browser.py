@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import struct
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -47,49 +48,41 @@ def write(folder: Path, script: str) -> str:
     return path.as_uri()
 
 
-def test_a_quiet_page_is_reported_as_quiet(browser: Browser, toy: str) -> None:
-    browser.open(toy)
-    assert browser.complaints == []
-    assert browser.requests == []
+SCRIPTS = {
+    "throw new Error('thrown-word')": "thrown-word",
+    "setTimeout(() => { throw new Error('later-word') })": "later-word",
+    "Promise.reject(new Error('rejected-word'))": "rejected-word",
+    "console.error('said-word')": "said-word",
+    "console.warn('warned-word')": "warned-word",
+    "document.body.innerHTML = '<img src=data:, onerror=alert(1)>'": "img-src",
+    "const s = document.createElement('script'); s.textContent = '1'; document.body.append(s)": (
+        "script-src"
+    ),
+    "try { eval('1') } catch {}": "script-src",
+}
 
 
-@pytest.mark.parametrize(
-    ("script", "word"),
-    [
-        ("throw new Error('thrown-word')", "thrown-word"),
-        ("setTimeout(() => { throw new Error('later-word') })", "later-word"),
-        ("Promise.reject(new Error('rejected-word'))", "rejected-word"),
-        ("console.error('said-word')", "said-word"),
-        ("console.warn('warned-word')", "warned-word"),
-        ("document.body.innerHTML = '<img src=data:, onerror=alert(1)>'", "img-src"),
-        ("new Image().src = 'http://127.0.0.1:9/pixel'", "img-src"),
-        (
-            "const s = document.createElement('script'); s.textContent = '1'; "
-            "document.body.append(s)",
-            "script-src",
-        ),
-        ("try { eval('1') } catch {}", "script-src"),
-    ],
-)
-def test_errors_of_a_page_are_collected(
-    browser: Browser, tmp_path: Path, script: str, word: str
-) -> None:
-    browser.open(write(tmp_path, script))
-    assert wait_until(lambda: any(word in text for text in browser.complaints)), browser.complaints
+def complained(browser: Browser, word: str) -> bool:
+    return any(word in text for text in browser.complaints)
 
 
-def test_requests_are_collected_and_forgotten_by_the_next_page(
+def test_errors_and_requests_are_collected_and_forgotten_by_the_next_page(
     browser: Browser, tmp_path: Path, toy: str
 ) -> None:
+    for script, word in SCRIPTS.items():
+        browser.open(write(tmp_path, script))
+        assert wait_until(partial(complained, browser, word)), (script, browser.complaints)
     path = tmp_path / "asks.html"
     path.write_text("<!doctype html><img src='http://127.0.0.1:8099/pixel'><img src='data:,'>")
     browser.open(path.as_uri())
     assert browser.requests == ["http://127.0.0.1:8099/pixel"]
-    browser.open(toy)
-    assert browser.requests == []
+    browser.open(write(tmp_path, SCRIPT))
+    assert (browser.complaints, browser.requests) == ([], [])
 
 
-def test_values_and_promises_come_back_and_errors_are_raised(browser: Browser, toy: str) -> None:
+def test_values_and_promises_come_back_and_errors_are_raised(
+    browser: Browser, toy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     browser.open(toy)
     assert browser.evaluate("({a: [1, null, 'ä\\u2028']})") == {"a": [1, None, "ä\u2028"]}
     assert browser.evaluate("Promise.resolve(3)") == 3
@@ -98,7 +91,10 @@ def test_values_and_promises_come_back_and_errors_are_raised(browser: Browser, t
         browser.evaluate("nowhere.to.be.found")
     browser.run("globalThis.library = () => 5; const local = 1")
     assert browser.evaluate("library()") == 5
-    assert browser.complaints == []
+    monkeypatch.setattr("browser.TIMEOUT_S", 0.2)
+    with pytest.raises(BrowserError, match="no answer"):
+        browser.evaluate("new Promise(() => {})")
+    assert browser.evaluate("1 + 1") == 2
 
 
 def test_keys_and_clicks_are_trusted_events(browser: Browser, toy: str) -> None:
@@ -116,17 +112,10 @@ def test_keys_and_clicks_are_trusted_events(browser: Browser, toy: str) -> None:
     assert browser.evaluate("log.at(-1)") == "click far true false"
     browser.hover("#one")
     assert browser.evaluate("log.at(-1)") == "pointermove one true false"
-
-
-def test_an_element_that_a_mouse_cannot_reach_cannot_be_clicked(browser: Browser, toy: str) -> None:
-    browser.open(toy)
     browser.evaluate("document.getElementById('cover').style.display = 'block'")
-    with pytest.raises(BrowserError, match="covered"):
-        browser.click("#one")
-    with pytest.raises(BrowserError, match="0 elements"):
-        browser.click("#nowhere")
-    with pytest.raises(BrowserError, match="2 elements"):
-        browser.click("button")
+    for selector, said in (("#one", "covered"), ("#nowhere", "0 elements"), ("button", "2 elem")):
+        with pytest.raises(BrowserError, match=said):
+            browser.click(selector)
 
 
 def test_size_and_colour_scheme_are_what_was_asked_for(
@@ -143,16 +132,12 @@ def test_size_and_colour_scheme_are_what_was_asked_for(
     assert height > 2000, "the whole page"
 
 
-def test_pages_share_no_state(browser: Browser, toy: str) -> None:
+def test_pages_share_no_state_and_a_download_is_read(browser: Browser, toy: str) -> None:
     browser.open(toy + "#a=1")
     browser.evaluate("window.left = 1")
     assert browser.evaluate("location.hash") == "#a=1"
     browser.open(toy)
     assert browser.evaluate("[window.left, location.hash]") == [None, ""]
-
-
-def test_a_download_is_read(browser: Browser, toy: str) -> None:
-    browser.open(toy)
     assert browser.download(lambda: browser.click("#save")) == ("a.csv", b"a,b\n")
 
 
@@ -167,13 +152,3 @@ def test_keys_reach_the_page_although_the_browsers_own_bar_took_the_focus(
     browser.evaluate("document.getElementById('one').focus()")
     browser.press("Enter")
     assert browser.evaluate("log") == ["keydown Enter true false", "click one true false"]
-
-
-def test_a_promise_that_is_never_kept_is_an_error(
-    browser: Browser, toy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("browser.TIMEOUT_S", 0.2)
-    browser.open(toy)
-    with pytest.raises(BrowserError, match="no answer"):
-        browser.evaluate("new Promise(() => {})")
-    assert browser.evaluate("1 + 1") == 2

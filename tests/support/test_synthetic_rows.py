@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-import page_oracle
 from synthetic_rows import make_rows
 
 
@@ -20,7 +19,8 @@ def test_the_rows_contain_every_case_of_a_page() -> None:
     assert 5000 <= len(rows) <= 5003
     assert len({(row["trial_id"], row["candidate"], row["baseline"]) for row in rows}) == len(rows)
     verdicts = Counter(row["verdict"] for row in rows)
-    assert min(verdicts[word] for word in page_oracle.VERDICTS) > 50
+    words = ("faster", "slower", "equivalent", "ambiguous", "failed")
+    assert min(verdicts[word] for word in words) > 50
     assert len({row["family"] for row in rows}) > 30
     assert len({row["device"] for row in rows if row["origin"] == "measured"}) == 3
     assert len({row["status"] for row in rows}) > 6

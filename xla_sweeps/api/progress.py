@@ -5,7 +5,6 @@ A notebook's line is drawn at most twice a second, and never while a block is ti
 
 from __future__ import annotations
 
-import html
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -76,24 +75,11 @@ class Line:
             return
         self._drawn = now
         text = "" if kind == "end" else " · ".join(filter(None, (self._title, _stage_of(event))))
-        shown = _Html(text)
+        shown = {"text/plain": text}
         if self._handle is None:
-            self._handle = self._display(shown, display_id=True)
+            self._handle = self._display(shown, raw=True, display_id=True)
         else:
-            self._handle.update(shown)
-
-
-class _Html:
-    """A line as text and as HTML."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __repr__(self) -> str:
-        return self._text
-
-    def _repr_html_(self) -> str:
-        return f"<small>{html.escape(self._text)}</small>" if self._text else "<span></span>"
+            self._handle.update(shown, raw=True)
 
 
 def _stage_of(event: Mapping[str, Any]) -> str:

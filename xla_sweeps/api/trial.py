@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import html
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xla_sweeps.api.table import SHOWN, STYLE, Mark, Table, picture, table_html, text_of
+from xla_sweeps.api.table import SHOWN, Table
 
 if TYPE_CHECKING:  # loaded when the result is looked at
     from xla_sweeps.api.explained import Explained
@@ -137,31 +136,20 @@ class Trial:
         return {"text/plain": self.text, "text/html": self._html()}
 
     def _html(self) -> str:
-        """Sentence, table and a picture of the intervals; no script, nothing from elsewhere."""
-        cells = [
-            [
-                mode.label,
-                text_of(mode.columns.throughput_samples_per_s),
-                text_of(mode.columns.call_ms),
-                text_of(mode.compile_s),
-                str(mode.status),
-            ]
-            for mode in self.summary.modes[:20]
-        ]
-        head = ("mode", "samples/s", "ms a call", "compile s", "status")
-        reasons = "".join(
-            f"<p>{html.escape(f'{label}: {failure.message}'[:300])}</p>"
+        """Sentence, modes and caveats; no script, nothing from elsewhere."""
+        from rich.text import Text
+
+        from xla_sweeps.report.terminal.console import COLOURS, html_of
+        from xla_sweeps.report.terminal.tables import modes_table
+
+        summary = replace(self.summary, modes=self.summary.modes[:20])
+        reasons = [
+            Text(f"{label}: {failure.message}"[:300], style=COLOURS["failed"])
             for label, failure in list(self.failures.items())[:5]
+        ]
+        return html_of(
+            Text(self.sentence[:1000], style=f"bold {COLOURS[self.verdict]}"),
+            modes_table(summary, wide=True),
+            *reasons,
+            Text(" ".join(self.flags)[:500], style="dim"),
         )
-        flags = " ".join(self.flags)[:500]
-        return (
-            f"{STYLE}<div class=xlasw><p><b>{html.escape(self.sentence[:2000])}</b></p>"
-            f"{table_html(head, cells)}{picture([_mark(row) for row in self.rows[:12]])}{reasons}"
-            f"<p class=dim>{html.escape(flags)}</p></div>"
-        )
-
-
-def _mark(row: ComparisonRow) -> Mark:
-    speedup = row.speedup
-    name = f"{row.candidate.mode} / {row.baseline.mode}"
-    return Mark(name, speedup.value, speedup.low, speedup.high, str(speedup.verdict))

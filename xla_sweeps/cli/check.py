@@ -38,8 +38,8 @@ def check_command(arguments: Sequence[str]) -> int:
     if not (options.dir / "records").exists():
         raise StoreError(f"{options.dir} holds no records")
     findings = examined(options.dir)
-    notes = (f"note: {note}" for note in _bounded(findings.notes))
-    for line in (*_bounded(findings.problems), *notes):
+    notes = (f"note: {note}" for note in _limit_alike(findings.notes))
+    for line in (*_limit_alike(findings.problems), *notes):
         print(displayable(line))
     counts = ", ".join(
         counted(count, word) if word in ("trial", "record") else f"{count} {word}"
@@ -50,7 +50,7 @@ def check_command(arguments: Sequence[str]) -> int:
     return 1 if findings.problems else 0
 
 
-def _bounded(lines: Sequence[str]) -> Iterator[str]:
+def _limit_alike(lines: Sequence[str]) -> Iterator[str]:
     """The first lines that say the same of different files, and how many more there are."""
     alike: collections.Counter[str] = collections.Counter()
     for line in lines:

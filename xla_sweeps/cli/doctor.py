@@ -20,8 +20,9 @@ from xla_sweeps.config.catalog import SOURCES
 from xla_sweeps.doctor import toolchain
 from xla_sweeps.doctor.check_result import Verdict
 from xla_sweeps.errors import ConfigError, StoreError, how_to_install
+from xla_sweeps.report.figures import duration
 from xla_sweeps.report.self_check import page
-from xla_sweeps.report.terminal.console import Heartbeat, duration, progress_bar
+from xla_sweeps.report.terminal.console import Heartbeat, progress_bar
 from xla_sweeps.report.terminal.tables import show_findings
 from xla_sweeps.report.wandb.credentials import login
 from xla_sweeps.schema.backend import Backend, backends, default_backend

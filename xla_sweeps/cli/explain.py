@@ -57,7 +57,8 @@ def explain_command(arguments: Sequence[str]) -> int:
         raise ConfigError(
             f"explain: scenario={scenario} is not explained; remove it to explain the forward pass"
         )
-    from xla_sweeps.report.terminal.console import Heartbeat, duration, progress_console
+    from xla_sweeps.report.figures import duration
+    from xla_sweeps.report.terminal.console import Heartbeat, progress_console
     from xla_sweeps.report.terminal.explanation import explanation_text, stage_line, verdict
     from xla_sweeps.trial import explaining, protocol
 

@@ -13,8 +13,9 @@ from xla_sweeps.analysis.guard import LOOK, MAX_PAIRS
 from xla_sweeps.cli.arguments import add_config_dir, add_output, command_parser, require_model
 from xla_sweeps.errors import LEFT_CODE, unknown_name
 from xla_sweeps.report import export
+from xla_sweeps.report.figures import duration
 from xla_sweeps.report.guard import UNJUDGED, document_of, markdown_of, text_of, verdicts_of
-from xla_sweeps.report.terminal.console import duration, progress_console, say, warn
+from xla_sweeps.report.terminal.console import progress_console, say, warn
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.store.store import folder_below

@@ -68,7 +68,7 @@ _NEEDED = (SOURCES[SOURCE].module, "keras_hub", "keras_cv")
 
 def show(names: Sequence[str]) -> int:
     """List the replicas."""
-    show_replicas([(name, folder, _size(folder)) for name, folder in _chosen(names).items()])
+    show_replicas([(name, folder, _size(folder)) for name, folder in _folders_of(names).items()])
     return 0
 
 
@@ -78,7 +78,7 @@ def make(names: Sequence[str]) -> int:
     Raises:
         ConfigError: no such model, or a library that builds replicas is not installed.
     """
-    chosen = _chosen(names)
+    chosen = _folders_of(names)
     missing = [module for module in _NEEDED if not environment.is_installed(module)]
     if missing:
         raise ConfigError(
@@ -99,7 +99,7 @@ def make(names: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _chosen(names: Sequence[str]) -> dict[str, Path]:
+def _folders_of(names: Sequence[str]) -> dict[str, Path]:
     """Folders of the replicas that match the names and globs; of all replicas without any."""
     models = [entry.name for entry in load_catalog().values() if SOURCE in entry.sources]
     chosen: list[str] = []

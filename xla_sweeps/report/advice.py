@@ -13,7 +13,8 @@ from xla_sweeps.analysis.overview import Overview
 from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.analysis.speedup import disagreement
 from xla_sweeps.analysis.trust import Trust
-from xla_sweeps.report.labels import duration, listed, short_device, times
+from xla_sweeps.report.figures import round_count, short_duration, times
+from xla_sweeps.report.labels import listed, short_device
 from xla_sweeps.report.sentences import (
     DEVICES_NAMED,
     FAILURES,
@@ -103,9 +104,9 @@ FLAG_TEXTS: dict[str, str] = {
 def answer(row: ComparisonRow) -> str:
     """A sentence with the speedup, its interval and the replicates, and a sentence of advice."""
     if row.provenance.origin == IMPORTED:
-        return _imported(row)
+        return _imported_words(row)
     if row.speedup.verdict.is_missing:
-        return _failed(row)
+        return _failure_words(row)
     if row.speedup.verdict is Verdict.NONE:
         return _alone(row)
     if is_aa_pair(row.baseline.mode, row.candidate.mode):
@@ -123,7 +124,7 @@ def answer(row: ComparisonRow) -> str:
         switch=mode_of(row.baseline.mode).switch,
         advice=_pays_back(row) if verdict is Verdict.FASTER else _open(row),
     )
-    return _capitalized(text) + _latency(row) + _caveats(row)
+    return _capitalize(text) + _latency(row) + _caveats(row)
 
 
 def _latency(row: ComparisonRow) -> str:
@@ -181,7 +182,7 @@ def device_words(devices: Mapping[str, Overview]) -> str:
         names += [SENTENCES["more devices"].format(count=more)] if more > 0 else []
         said = UNCLEAR if word == OTHERWISE else word.lower().rstrip(".")
         parts.append(SENTENCES["on"].format(word=said, devices=listed(names)))
-    return _capitalized(", ".join(parts)) + "."
+    return _capitalize(", ".join(parts)) + "."
 
 
 def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:
@@ -266,10 +267,12 @@ def _costs(overview: Overview) -> str:
         return ""
     if extra <= 0:
         return SENTENCES["no longer"] + "."
-    text = SENTENCES["compiling"].format(seconds=duration(extra))
+    text = SENTENCES["compiling"].format(seconds=short_duration(extra))
     if calls is None:
         return f"{text}{SENTENCES['most']}."
-    text += SENTENCES["half"].format(amount=f"{_count(calls)} {facts_of(overview.scenario).call}s")
+    text += SENTENCES["half"].format(
+        amount=f"{round_count(calls)} {facts_of(overview.scenario).call}s"
+    )
     return text + (SENTENCES["never"].format(count=overview.never) if overview.never else "") + "."
 
 
@@ -332,9 +335,9 @@ def _pays_back(row: ComparisonRow) -> str:
     if calls <= 1:
         return told + SENTENCES["pays back at once"]
     low, high = row.speedup.break_even_low, row.speedup.break_even_high
-    amount = f"{_count(calls)} {facts_of(row.trial.scenario).call}s"
-    amount += "" if low is None or high is None else f" ({_count(low)}–{_count(high)})"
-    return told + SENTENCES["pays back"].format(seconds=duration(extra), amount=amount)
+    amount = f"{round_count(calls)} {facts_of(row.trial.scenario).call}s"
+    amount += "" if low is None or high is None else f" ({round_count(low)}–{round_count(high)})"
+    return told + SENTENCES["pays back"].format(seconds=short_duration(extra), amount=amount)
 
 
 def _open(row: ComparisonRow) -> str:
@@ -346,14 +349,14 @@ def _open(row: ComparisonRow) -> str:
         replicates = SENTENCES["more"].format(
             replicates=counted(int(more), "more replicate"),
             count=int(more),
-            time=duration(more * (row.provenance.replicate_s or 0.0)),
+            time=short_duration(more * (row.provenance.replicate_s or 0.0)),
         )
     return SENTENCES["open"].format(
-        excluded=_excluded(row), replicates=replicates, floor=f"{row.speedup.floor:.1%}"
+        excluded=_excluded_bound(row), replicates=replicates, floor=f"{row.speedup.floor:.1%}"
     )
 
 
-def _excluded(row: ComparisonRow) -> str:
+def _excluded_bound(row: ComparisonRow) -> str:
     bound = row.speedup.excluded_above or math.inf
     text = f"{1 + bound:.1f}×" if bound >= 1 else f"{bound:.{0 if bound >= 0.1 else 1}%}"
     return SENTENCES["excluded"].format(bound=text)
@@ -367,7 +370,7 @@ def _aa(row: ComparisonRow) -> str:
     apart = ", each in a process of its own," if row.trial.copies == "apart" else ""
     text = f"A/A: two copies of {mode}{apart} measure {measured}"
     if low <= 1 <= high or row.speedup.verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS):
-        return f"{text}, as expected. {_excluded(row)}."
+        return f"{text}, as expected. {_excluded_bound(row)}."
     return (
         f"{text}, although they are the same: this machine adds differences of that size. "
         "Run `xla-sweeps doctor`."
@@ -380,12 +383,12 @@ def _alone(row: ComparisonRow) -> str:
     unit = throughput_unit(row.trial.task, row.trial.resolution_px)
     pair = ",".join(headline_of(row.trial.scenario))
     return (
-        f"{_capitalized(name_of(row.candidate.mode))} alone ran at {rate:.4g} {unit}. For a "
+        f"{_capitalize(name_of(row.candidate.mode))} alone ran at {rate:.4g} {unit}. For a "
         f"speedup, measure a baseline too, as in modes=[{pair}].{_caveats(row)}"
     )
 
 
-def _imported(row: ComparisonRow) -> str:
+def _imported_words(row: ComparisonRow) -> str:
     """A published result; its uncertainty is unknown, so no mode is recommended."""
     candidate, baseline = name_of(row.candidate.mode), name_of(row.baseline.mode)
     rates = [
@@ -408,12 +411,12 @@ def _imported(row: ComparisonRow) -> str:
         )
     if row.provenance.note:
         text += f" Note: {row.provenance.note}."
-    return _capitalized(text) + (
+    return _capitalize(text) + (
         f" To measure it here: {row.provenance.command}" if row.provenance.command else ""
     )
 
 
-def _failed(row: ComparisonRow) -> str:
+def _failure_words(row: ComparisonRow) -> str:
     (tried, baseline), keep = _names(row), FAILURES["hint"]
     if row.baseline.mode:
         tried += f" against {baseline}"
@@ -429,7 +432,7 @@ def _failed(row: ComparisonRow) -> str:
         reason=reason.removesuffix("."),
         keep=keep,
     )
-    return _capitalized(text)
+    return _capitalize(text)
 
 
 def caveats(row: ComparisonRow) -> list[str]:
@@ -482,14 +485,6 @@ def flag_notes(row: ComparisonRow) -> list[str]:
     ]
 
 
-def _count(number: float) -> str:
-    """A count with two significant digits: 5,400."""
-    if number < 100:
-        return f"{number:.0f}"
-    step = 10 ** (len(f"{number:.0f}") - 2)
-    return f"{round(number / step) * step:,.0f}"
-
-
-def _capitalized(text: str) -> str:
+def _capitalize(text: str) -> str:
     """The text as a sentence; `model.predict` stays as it is written in code."""
     return text if text.startswith("model") else text[0].upper() + text[1:]

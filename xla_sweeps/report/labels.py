@@ -1,17 +1,13 @@
-"""Figures as people read them, and labels that distinguish rows with equal columns."""
+"""Labels that distinguish rows with equal columns."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xla_sweeps.schema.row import COLUMNS, QUESTION, ComparisonRow, value_of
-
-NONE = "—"
-"""Shown where there is no figure."""
 
 TELLING = (
     *QUESTION,
@@ -25,46 +21,6 @@ CHARACTERS = 80
 """Maximum length of a value: the variables of a machine may fill pages."""
 
 _CHARACTERS = {"trial_id": 8, "measured_at": 16}
-
-
-def number(value: float | None) -> str:
-    """A number with three or four significant digits."""
-    if value is None or not math.isfinite(value):
-        return NONE
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    if abs(value) >= 100:
-        return f"{value:.1f}"
-    return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds with two significant digits, as the page writes them: `0.96 s`, `25 min`, `2.1 h`."""
-    size = abs(seconds)
-    unit, word = next(
-        ((unit, word) for least, unit, word in _UNITS if size >= least), (0.001, "ms")
-    )
-    value = seconds / unit
-    places = max(0, 1 - math.floor(math.log10(abs(value)))) if value else 0
-    text = f"{value:.{places}f}"
-    return f"{text.rstrip('0').rstrip('.') if places else text} {word}"
-
-
-_UNITS = ((5400, 3600, "h"), (180, 60, "min"), (0.1, 1, "s"))
-
-
-def times(value: float | None) -> str:
-    """A ratio, such as a speedup."""
-    return NONE if value is None else f"{value:.2f}×"
-
-
-def interval(
-    low: float | None, high: float | None, show: Callable[[float], str] = "{:.2f}".format
-) -> str:
-    """Both bounds, with "to" between them where the lower one is negative."""
-    if low is None or high is None:
-        return NONE
-    return f"{show(low)}{' to ' if low < 0 else '–'}{show(high)}"
 
 
 def short_device(name: str) -> str:
@@ -127,7 +83,7 @@ def told_apart(
     several = [group for group in groups.values() if len(group) > 1]
     for name in by if several else ():
         for group in several:
-            texts = {place: _written(name, columns[name][place]) for place in group}
+            texts = {place: _write(name, columns[name][place]) for place in group}
             met: defaultdict[str, set[str]] = defaultdict(set)
             for place, text in texts.items():
                 met[labels[place]].add(text)
@@ -137,7 +93,7 @@ def told_apart(
     return labels
 
 
-def _written(name: str, value: Any) -> str:
+def _write(name: str, value: Any) -> str:
     if isinstance(value, float):
         value = f"{value:g}"
     asked = COLUMNS[name].asked if name in COLUMNS else None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.report.advice import name_of
-from xla_sweeps.report.labels import times
+from xla_sweeps.report.figures import times
 from xla_sweeps.report.sentences import SENTENCES
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import Status

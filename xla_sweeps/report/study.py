@@ -11,7 +11,8 @@ from xla_sweeps.analysis import overview, ranking
 from xla_sweeps.analysis.inversions import inversions
 from xla_sweeps.analysis.ranking import Entry, Place
 from xla_sweeps.report.advice import name_of
-from xla_sweeps.report.labels import NONE, interval, number, setting_words, short_devices, times
+from xla_sweeps.report.figures import NONE, interval, number, times
+from xla_sweeps.report.labels import setting_words, short_devices
 from xla_sweeps.schema.modes import by_count, headline_of
 from xla_sweeps.schema.row import ComparisonRow, value_of
 from xla_sweeps.system.text import counted

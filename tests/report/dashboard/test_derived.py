@@ -32,7 +32,9 @@ def test_images_to_break_even_are_infinite_for_never_and_missing_where_it_is_ope
     assert images[:2] == [40.0, math.inf]
     assert math.isnan(images[2])
     assert math.isinf(
-        build._rounded(with_derived(table_of(rows))["break_even_images"].to_numpy()).view("<f4")[1]
+        build._round_bits(with_derived(table_of(rows))["break_even_images"].to_numpy()).view("<f4")[
+            1
+        ]
     )
 
 

@@ -23,7 +23,6 @@ TSC = ROOT / ".node/node_modules/.bin/tsc"
         ("marks.js", "", "", ""),
         ("marks.js", "view.at(row).model, ", "view.at(row).modl, ", "'modl' does not exist"),
         ("answer.js", 'say("compiling"', 'say("compilng"', '"compilng"'),
-        ("cost.js", "median(values)", "medain(values)", "'medain'"),
     ],
 )
 def test_a_wrong_name_is_an_error_of_types(

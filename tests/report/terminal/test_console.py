@@ -12,14 +12,7 @@ import pytest
 
 from xla_sweeps.errors import BUG_CODE, ConfigError
 from xla_sweeps.report.terminal import console
-from xla_sweeps.report.terminal.console import (
-    Heartbeat,
-    complain,
-    duration,
-    progress_bar,
-    size,
-    ui_mode,
-)
+from xla_sweeps.report.terminal.console import Heartbeat, complain, progress_bar, ui_mode
 
 
 @pytest.mark.parametrize(
@@ -37,26 +30,6 @@ def test_a_bar_is_not_shown_without_a_terminal(capsys: pytest.CaptureFixture[str
     with progress_bar("making") as advance:
         advance(1, 2)
     assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.42, "0.4 s"),
-        (12.3, "12 s"),
-        (119.7, "2 min 00 s"),
-        (200, "3 min 20 s"),
-        (479.6, "8 min 00 s"),
-        (7500, "2 h 05 min"),
-        (14399, "4 h 00 min"),
-    ],
-)
-def test_durations_are_readable(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
-def test_sizes_are_readable() -> None:
-    assert (size(None), size(3 * 2**20), size(1.5 * 2**30)) == ("—", "3 MiB", "1.50 GiB")
 
 
 def test_errors_are_reported_in_one_line_with_their_exit_code(

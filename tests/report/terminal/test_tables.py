@@ -29,6 +29,7 @@ from xla_sweeps.schema.measurement import (
     Phase,
     Status,
 )
+from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\u202ed\x9be\ud800f\x00"
@@ -45,17 +46,6 @@ def _some_width(monkeypatch: pytest.MonkeyPatch) -> None:
 def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setenv("COLUMNS", str(request.param))
     return int(request.param)
-
-
-def test_a_reason_that_several_modes_share_is_printed_once(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    failed = failed_outcome(Status.WRONG_RESULT, "the call never reads w")
-    modes = {"graph": failed, "xla": failed, "eager": make_outcome()}
-    show_trial(summarize([replace(make_record({"eager": 0.4}), modes=modes)]), places={})
-    text = " ".join(capsys.readouterr().out.split())
-    assert text.count("wrong_result: the call never reads w") == 1
-    assert "✕ graph, xla: wrong_result" in text
 
 
 def test_the_end_of_a_trial_fits_the_terminal(
@@ -102,19 +92,6 @@ def test_what_keras_made_of_its_setting_stands_in_the_table(
 def _shown(summary: TrialSummary, capsys: pytest.CaptureFixture[str]) -> str:
     show_trial(summary, places={})
     return capsys.readouterr().out
-
-
-def test_a_failed_mode_is_shown_with_its_reason_and_hint(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    modes = {
-        "graph": make_outcome(0.2),
-        "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel for Foo", "use Bar"),
-    }
-    show_trial(summarize([make_record({"graph": 0.2}, modes=modes)]), places={})
-    text = " ".join(capsys.readouterr().out.split())
-    assert "✕ xla: unsupported_op: no kernel for Foo (use Bar)" in text
-    assert "✕ XLA cannot run this model: no kernel for Foo." in text
 
 
 def test_rows_never_rely_on_colour(
@@ -222,18 +199,6 @@ def test_variables_that_fill_pages_do_not_fill_the_table() -> None:
     assert max(map(len, told)) < 100
 
 
-def test_flags_of_several_modes_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    flags = (
-        Flagged("not_converged"),
-        Flagged("warmup_not_stationary", "eager"),
-        Flagged("warmup_not_stationary", "xla"),
-    )
-    show_trial(summarize([make_record(flags=flags)]), places={})
-    out = capsys.readouterr().out
-    assert out.count("warmup_not_stationary") == 1
-    assert "(eager, xla)" in out
-
-
 def test_a_clear_verdict_is_not_hedged_and_an_open_one_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -292,21 +257,6 @@ def test_hostile_names_and_messages_reach_no_terminal(capsys: pytest.CaptureFixt
     assert "[bold]x[/bold]" in out
 
 
-def test_a_trial_that_never_started_shows_one_reason_and_no_table(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    modes = {
-        mode: failed_outcome(Status.SKIPPED, "not reached: path=x: no 'build'")
-        for mode in ("graph", "xla")
-    }
-    show_trial(summarize([make_record({}, modes=modes, rounds=())]), places={"log": "there"})
-    out = capsys.readouterr().out
-    assert out.count("path=x: no 'build'") == 1
-    assert "not reached" not in out
-    assert "p50 ms" not in out
-    assert "log     there" in out
-
-
 @pytest.mark.parametrize(
     ("changes", "shown"),
     [
@@ -332,7 +282,8 @@ def test_a_trial_shows_what_its_model_is(
 
 
 def test_a_model_is_shown_with_each_of_its_sources(capsys: pytest.CaptureFixture[str]) -> None:
-    show_model(catalog.load_catalog()["resnet50"])
+    for name in ("resnet50", "seq_conv_lstm"):
+        show_model(catalog.load_catalog()[name])
     out = capsys.readouterr().out
     for part in (
         "ResNet50 · ResNetV1 · classification · 224 px",
@@ -341,35 +292,84 @@ def test_a_model_is_shown_with_each_of_its_sources(capsys: pytest.CaptureFixture
         "pip install keras-hub",
         "nothing more",
         "xla-sweeps model=resnet50 source=applications",
+        "LSTM and Conv1D · Example · example · size 400",
     ):
         assert part in out, part
 
 
-def test_a_trial_shows_the_keras_and_the_precision_that_were_asked_for(
-    capsys: pytest.CaptureFixture[str],
+WRONG = failed_outcome(Status.WRONG_RESULT, "the call never reads w")
+SKIPPED = failed_outcome(Status.SKIPPED, "not reached: path=x: no 'build'")
+
+
+@pytest.mark.parametrize(
+    ("record", "said", "unsaid"),
+    [
+        pytest.param(
+            make_record(modes={"graph": WRONG, "xla": WRONG, "eager": make_outcome()}),
+            ["✕ graph, xla: wrong_result: the call never reads w"],
+            [],
+            id="a reason that several modes share",
+        ),
+        pytest.param(
+            make_record(
+                {"graph": 0.2},
+                modes={
+                    "graph": make_outcome(0.2),
+                    "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel for Foo", "use Bar"),
+                },
+            ),
+            [
+                "✕ xla: unsupported_op: no kernel for Foo (use Bar)",
+                "✕ XLA cannot run this model: no kernel for Foo.",
+            ],
+            [],
+            id="a failed mode with its reason and hint",
+        ),
+        pytest.param(
+            make_record(
+                flags=(
+                    Flagged("not_converged"),
+                    Flagged("warmup_not_stationary", "eager"),
+                    Flagged("warmup_not_stationary", "xla"),
+                )
+            ),
+            ["! warmup_not_stationary: ", "(eager, xla)"],
+            [],
+            id="flags of several modes in one line",
+        ),
+        pytest.param(
+            make_record({}, modes={"graph": SKIPPED, "xla": SKIPPED}, rounds=()),
+            ["path=x: no 'build'", "log there"],
+            ["not reached", "p50 ms"],
+            id="a trial that never started",
+        ),
+        pytest.param(
+            make_record(config={**CONFIG, "keras": 2, "precision": "mixed_bfloat16"}),
+            ["ResNet50 224 px · batch 4 · Keras 2 · mixed_bfloat16 · 25.6 M params"],
+            ["alone"],
+            id="the Keras and the precision that were asked for",
+        ),
+        pytest.param(
+            make_record({"xla": 0.1}, config={**CONFIG, "modes": ["xla"]}),
+            [
+                "○ XLA alone ran at 40 images/s. For a speedup, measure a baseline too, as in "
+                "modes=[graph,xla].",
+                "40.0",
+            ],
+            [],
+            id="one mode alone",
+        ),
+    ],
+)
+def test_the_end_of_a_trial_says(
+    record: Record, said: list[str], unsaid: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = {**CONFIG, "keras": 2, "precision": "mixed_bfloat16"}
-    show_trial(summarize([make_record(noise=0.01, config=config)]), places={})
+    show_trial(summarize([record]), places={"log": "there"})
     text = " ".join(capsys.readouterr().out.split())
-    assert "ResNet50 224 px · batch 4 · Keras 2 · mixed_bfloat16 · 25.6 M params" in text
-
-
-def test_the_size_of_an_example_is_not_in_pixels(capsys: pytest.CaptureFixture[str]) -> None:
-    show_model(catalog.load_catalog()["seq_conv_lstm"])
-    assert "LSTM and Conv1D · Example · example · size 400" in capsys.readouterr().out
-
-
-def test_a_trial_of_one_mode_says_why_there_is_no_speedup(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    config = {**CONFIG, "modes": ["xla"]}
-    show_trial(summarize([make_record({"xla": 0.1}, config=config)]), places={})
-    text = " ".join(capsys.readouterr().out.split())
-    answer = "○ XLA alone ran at 40 images/s. For a speedup, measure a baseline too, as in "
-    assert f"{answer}modes=[graph,xla]." in text
-    assert "40.0" in text
-    show_trial(SUMMARY, places={})
-    assert "alone" not in capsys.readouterr().out
+    for part in said:
+        assert text.count(part) == 1, part
+    for part in unsaid:
+        assert part not in text, part
 
 
 def test_the_energy_of_each_mode_stands_beside_the_idle_power(

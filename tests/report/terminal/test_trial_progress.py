@@ -55,6 +55,18 @@ def test_a_long_stage_says_how_long_it_takes_but_not_while_calls_are_timed() -> 
     assert screen._still() is None
 
 
+def test_a_live_block_is_drawn_by_itself_but_not_while_calls_are_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen, drawn = TrialProgress(ui="live"), list[str]()
+    for stage in ("compile", "measure", "record"):
+        screen.stage(0, stage, "xla")
+        with monkeypatch.context() as patched:
+            patched.setattr(screen._block, "redraw", lambda stage=stage: drawn.append(stage))
+            screen._block._beat()
+    assert drawn == ["compile", "record"]
+
+
 def test_quiet_shows_warnings_only(capsys: pytest.CaptureFixture[str]) -> None:
     with TrialProgress(ui="quiet") as screen:
         screen.trial_started("t", replicates=1, log=Path("log"))

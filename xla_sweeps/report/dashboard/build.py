@@ -120,7 +120,7 @@ def write_page(
         label: load(folder, published=published and not place, advance=advance)
         for place, (folder, label) in enumerate(labels.items())
     }
-    table = joined(_labelled(rows.table, label) for label, rows in loaded.items())
+    table = joined(_label_rows(rows.table, label) for label, rows in loaded.items())
     table = matching(table, chosen)
     if not table.num_rows:
         raise StoreError(_nothing(results_dirs, where))
@@ -196,7 +196,7 @@ def pack(table: pyarrow.Table, meta: Mapping[str, Any]) -> bytes:
             content.append(np.asarray(coded.indices).astype("<u4").tobytes())
         else:
             described.append({"name": name})
-            content.append(_rounded(table[name].cast("float64").to_numpy()).tobytes())
+            content.append(_round_bits(table[name].cast("float64").to_numpy()).tobytes())
     content += [np.asarray(own).astype("<u4").tobytes() for own in numbers.values()]
     document = {"rows": table.num_rows, "columns": described, "meta": meta, **facts}
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -208,7 +208,7 @@ def pack(table: pyarrow.Table, meta: Mapping[str, Any]) -> bytes:
     )
 
 
-def _rounded(column: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
+def _round_bits(column: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
     """The bits of each value as a 32-bit float, rounded to the mantissa bits that are kept."""
     with np.errstate(over="ignore"):
         single = np.ascontiguousarray(column, dtype="<f4")
@@ -259,7 +259,7 @@ def answers(table: pyarrow.Table) -> dict[str, list[Any]]:
     }
 
 
-def _labelled(table: pyarrow.Table, label: str) -> pyarrow.Table:
+def _label_rows(table: pyarrow.Table, label: str) -> pyarrow.Table:
     import pyarrow
 
     return table.append_column("results", pyarrow.array([label] * table.num_rows, pyarrow.string()))

@@ -83,22 +83,22 @@ def numbers_of(table: pyarrow.Table) -> dict[str, list[int]]:
     pair.
     """
 
-    def shared(names: Iterable[str]) -> list[int]:
+    def numbers_by(names: Iterable[str]) -> list[int]:
         numbers = dict[Any, int]()
         rows = zip(*(table[name].to_pylist() for name in names), strict=True)
         return [numbers.setdefault(row, len(numbers)) for row in rows]
 
     indices = table.select(PREFERENCE).append_column("row", [range(table.num_rows)])
     order = indices.sort_by([(name, "ascending") for name in indices.column_names])["row"]
-    question = shared(QUESTION)
+    question = numbers_by(QUESTION)
     ranks, seen = [0] * table.num_rows, Counter[int]()
     for row in order.to_pylist():
         ranks[row] = seen[question[row]]
         seen[question[row]] += 1
     return {
-        "configuration": shared(name for name in QUESTION if name not in SIDES),
+        "configuration": numbers_by(name for name in QUESTION if name not in SIDES),
         "question": question,
-        "trial": shared(("trial_id", "results")),
+        "trial": numbers_by(("trial_id", "results")),
         "preference": ranks,
         "twin": [int(_is_twin(*pair)) for pair in _pairs_of(table)],
     }

@@ -23,7 +23,7 @@ from xla_sweeps.analysis.cost import COST_COLUMNS
 from xla_sweeps.analysis.energy import NOT_AVAILABLE
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.report import advice
-from xla_sweeps.report.dashboard.modules import joined
+from xla_sweeps.report.dashboard.modules import join_modules
 from xla_sweeps.report.sentences import (
     DEVICES_NAMED,
     FAILURES,
@@ -78,7 +78,7 @@ def render(packed: bytes, *, title: str) -> str:
     """
     style, loader = _asset("page.css"), _asset("loader.js")
     library = _asset("plot.min.js")
-    program = joined(scripts(), "main")
+    program = join_modules(scripts())
     program = f'"use strict";\n(() => {{\nconst PACKAGE = {_json(PACKAGE)};\n{program}\n}})();\n'
     hashes = " ".join(map(_hash, (loader, library, program)))
     policy = (
@@ -92,8 +92,8 @@ def render(packed: bytes, *, title: str) -> str:
         "body": _asset("body.html"),
         "data": base64.b64encode(packed).decode(),
         "notices": library[: library.index("*/")].removeprefix("/*!").strip(),
-        "library": _packed(library),
-        "program": _packed(program),
+        "library": _pack(library),
+        "program": _pack(program),
         "loader": loader,
     }
     page = _asset("page.html")
@@ -118,7 +118,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _packed(text: str) -> str:
+def _pack(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 

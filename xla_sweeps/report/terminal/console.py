@@ -1,8 +1,9 @@
-"""Consoles for results and progress, and the text of durations and sizes."""
+"""Consoles for results and progress."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import tempfile
@@ -15,11 +16,13 @@ from pathlib import Path
 from typing import TextIO, TypeVar
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.jupyter import JUPYTER_HTML_FORMAT
 from rich.table import Table
 from rich.text import Text
 
 from xla_sweeps.errors import BUG_CODE, StoreError, XlaSweepsError
+from xla_sweeps.report.figures import duration
 from xla_sweeps.system.text import displayable, redacted
 
 _Group = TypeVar("_Group")
@@ -88,17 +91,23 @@ SILENT_S = 10.0
 
 
 class Heartbeat:
-    """Tell where the work stands whenever nothing was told for `SILENT_S`; a context manager.
+    """Tell where the work stands whenever nothing was told for long; a context manager.
 
     Args:
-        tell: prints a line, called in a thread of its own.
+        tell: called in a thread of its own.
+        every_s: how long; default: `SILENT_S`.
         clock: seconds that pass.
     """
 
     def __init__(
-        self, tell: Callable[[], None], *, clock: Callable[[], float] = time.monotonic
+        self,
+        tell: Callable[[], None],
+        *,
+        every_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tell, self._clock = tell, clock
+        self._every_s = every_s or SILENT_S
         self._told = clock()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -118,10 +127,10 @@ class Heartbeat:
 
     def left_s(self) -> float:
         """Seconds until it is time for a line; tells it if it is time now."""
-        if self._clock() >= self._told + SILENT_S:
+        if self._clock() >= self._told + self._every_s:
             self.told()
             self._tell()
-        return self._told + SILENT_S - self._clock()
+        return self._told + self._every_s - self._clock()
 
     def _run(self) -> None:
         while not self._closed.wait(max(0.0, self.left_s())):
@@ -217,6 +226,40 @@ def say(text: str, style: str = "", *, console: Console | None = None) -> None:
     console.print(Text(text, style=style), soft_wrap=True)
 
 
+def text_of(*parts: RenderableType) -> str:
+    """What a terminal without colours and of any width shows."""
+    text = _record(parts).export_text()
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def html_of(*parts: RenderableType) -> str:
+    """The same as HTML in the notebook's own colours, with the text of others escaped."""
+    return _record(parts).export_html(inline_styles=True, code_format=JUPYTER_HTML_FORMAT)
+
+
+def _record(parts: Sequence[RenderableType]) -> Console:
+    console = Console(
+        file=io.StringIO(),
+        width=UNBOUNDED,
+        record=True,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        force_terminal=True,
+    )
+    for part in parts:
+        console.print(part, width=None if isinstance(part, Table) else PLAIN_WIDTH)
+    return console
+
+
+def borderless_table(*headings: str) -> Table:
+    """A table without rows and lines."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in headings:
+        table.add_column(heading, no_wrap=True)
+    return table
+
+
 def empty_table(
     *headings: str, right: Collection[str] = (), wrapped: Collection[str] = (), gap: int = 1
 ) -> Table:
@@ -271,23 +314,3 @@ def scenario_groups(groups: Mapping[str, _Group]) -> Iterator[_Group]:
         if len(groups) > 1:
             say(f"scenario={displayable(scenario)}", "bold")
         yield group
-
-
-def duration(seconds: float) -> str:
-    """A readable duration: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    seconds = round(seconds)
-    if seconds < 120:
-        return f"{seconds} s"
-    if seconds < 7200:
-        return f"{seconds // 60} min {seconds % 60:02} s"
-    minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60:02} min"
-
-
-def size(count: float | None) -> str:
-    """A readable number of bytes."""
-    if count is None:
-        return "—"
-    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"

@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from xla_sweeps.report.figures import duration
 from xla_sweeps.report.terminal import console
 
 
@@ -20,8 +21,9 @@ class LiveBlock:
     Args:
         ui: `auto`, `live`, `plain` or `quiet` (warnings only).
         draw: makes the block as it is now; only used where it is live.
-        per_second: how often it is drawn in a thread of its own; 0: by `redraw` only.
-        still: the event and text of a line for when there was none for long; None for no line.
+        still: the event and text of a line for when there was none for long; None where there
+            must be no line, and no drawing but by `redraw`.
+        every_s: how often a live block is drawn.
     """
 
     def __init__(
@@ -30,30 +32,25 @@ class LiveBlock:
         draw: Callable[[], RenderableType],
         *,
         still: Callable[[], tuple[str, str] | None],
-        per_second: float = 0,
+        every_s: float,
     ) -> None:
         self._mode = console.ui_mode(ui)
         self._console = console.progress_console()
         self._draw, self._still = draw, still
-        self._heart = console.Heartbeat(self._beat)
-        self._live = Live(
-            self,
-            console=self._console,
-            auto_refresh=per_second > 0,
-            refresh_per_second=per_second or 1,
-            transient=True,
+        self._heart = console.Heartbeat(
+            self._beat, every_s=every_s if self._mode == "live" else None
         )
+        self._live = Live(self, console=self._console, auto_refresh=False, transient=True)
 
     def __rich__(self) -> RenderableType:
         return self._draw()
 
-    def start(self) -> bool:
-        """Show the block; returns whether it is live."""
+    def start(self) -> None:
+        """Show the block."""
         if self._mode == "live":
             self._live.start(refresh=True)
-        elif self._mode == "plain":
+        if self._mode != "quiet":
             self._heart.__enter__()
-        return self._live.is_started
 
     def redraw(self) -> None:
         """Draw the block again, where it is live."""
@@ -67,13 +64,16 @@ class LiveBlock:
 
     def line(self, event: str, text: str) -> None:
         """Print an event as a line with the time, where progress is plain."""
-        self._heart.told()
         if self._mode == "plain":
+            self._heart.told()
             stamp = time.strftime("%H:%M:%S")
             console.say(f"{stamp} {event:<8} {text}".rstrip(), console=self._console)
 
     def _beat(self) -> None:
-        if still := self._still():
+        still = self._still()
+        if still and self._mode == "live":
+            self.redraw()
+        elif still:
             self.line(*still)
 
     def warn(self, *messages: str) -> None:
@@ -99,5 +99,5 @@ def bar(done: int, total: int, text: str, *, width: int) -> Table:
 
 def eta(low_s: float, high_s: float) -> str:
     """The time left, as a range where its ends read differently."""
-    low, high = console.duration(low_s), console.duration(high_s)
+    low, high = duration(low_s), duration(high_s)
     return f"  eta {low}" + (f" to {high}" if high != low else "")

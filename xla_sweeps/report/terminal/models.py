@@ -11,13 +11,13 @@ from rich.text import Text
 
 from xla_sweeps.config.catalog import SOURCES, CatalogEntry
 from xla_sweeps.errors import EXTRAS
+from xla_sweeps.report.figures import NONE, size
 from xla_sweeps.report.terminal.console import (
     empty_table,
     paragraph,
     print_table,
     results_console,
     say,
-    size,
 )
 from xla_sweeps.schema.trial import size_text
 
@@ -60,8 +60,8 @@ def _models_table(entries: Sequence[CatalogEntry], hidden: Collection[str]) -> T
         table.add_row(
             *(cells[name] for name in shown),
             str(entry.resolution),
-            "—" if params is None else _million(params),
-            "—" if gmacs is None else f"{gmacs:g}",
+            NONE if params is None else _million(params),
+            NONE if gmacs is None else f"{gmacs:g}",
         )
     return table
 
@@ -95,8 +95,8 @@ def _sources_table(entry: CatalogEntry) -> Table:
         table.add_row(
             name,
             f"{source.library}: {builder}",
-            _million(published.params_million) if published else "—",
-            f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
+            _million(published.params_million) if published else NONE,
+            f"{published.gmacs:g}" if published and published.gmacs is not None else NONE,
             f"pip install {EXTRAS[extra]}" if extra else "nothing more",
         )
     return table

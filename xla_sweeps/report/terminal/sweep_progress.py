@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from xla_sweeps.report.terminal.console import duration
+from xla_sweeps.report.figures import duration
 from xla_sweeps.report.terminal.live_block import LiveBlock, bar, eta, heading
 from xla_sweeps.system.files import tail
 from xla_sweeps.system.text import counted, displayable
@@ -35,7 +35,7 @@ class SweepProgress:
     """Follow one sweep on some slots, others may follow; a context manager."""
 
     def __init__(self, title: str, slots: Sequence[str], *, ui: str = "auto") -> None:
-        self._block = LiveBlock(ui, self.block, still=self._still, per_second=1)
+        self._block = LiveBlock(ui, self.block, still=self._still, every_s=1.0)
         self._title = displayable(title)
         self._started = time.monotonic()
         self._jobs: dict[str, tuple[str, Path, float] | None] = dict.fromkeys(slots)

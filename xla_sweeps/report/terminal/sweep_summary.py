@@ -18,10 +18,10 @@ from xla_sweeps.report.advice import (
     spread_words,
     trust_words,
 )
+from xla_sweeps.report.figures import duration
 from xla_sweeps.report.labels import short_devices
 from xla_sweeps.report.terminal.console import (
     COLOURS,
-    duration,
     progress_console,
     results_console,
     say,

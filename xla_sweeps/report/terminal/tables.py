@@ -14,7 +14,8 @@ from xla_sweeps.analysis.cost import per_million
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice, sentences, study
-from xla_sweeps.report.labels import NONE, distinctions, interval, number, short_devices, times
+from xla_sweeps.report.figures import NONE, interval, number, scale_count, size, times
+from xla_sweeps.report.labels import distinctions, short_devices
 from xla_sweeps.report.next_steps import fastest_way, next_steps
 from xla_sweeps.report.terminal.console import (
     COLOURS,
@@ -24,7 +25,6 @@ from xla_sweeps.report.terminal.console import (
     results_console,
     say,
     scenario_groups,
-    size,
 )
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
@@ -75,7 +75,7 @@ def show_trial(
         paragraph(f"✕ {never}", "magenta")
         _print_places(places)
         return
-    console.print(_modes_table(summary, wide=console.width >= WIDE))
+    console.print(modes_table(summary, wide=console.width >= WIDE))
     steps = decomposition(summary)
     if len(steps) > 1:
         paragraph(_decomposition(steps), indent=8)
@@ -251,9 +251,9 @@ def _title(summary: TrialSummary) -> Text:
     facts += [f"Keras {trial.keras}"] if trial.keras else []
     facts += precision_words(trial.precision, trial.tf32)
     if model.params:
-        facts.append(f"{_scaled(model.params)} params")
+        facts.append(f"{scale_count(model.params)} params")
     if model.macs:
-        number = f"{model.macs / 1e9:.2f} G" if model.macs >= 1e8 else f"{_scaled(model.macs)} "
+        number = f"{model.macs / 1e9:.2f} G" if model.macs >= 1e8 else f"{scale_count(model.macs)} "
         facts.append(f"{'≥ ' if model.macs_at_least else ''}{number}MACs")
     if model.source not in ("", "applications", "local"):
         facts.append(f"{model.source}{', random weights' if model.replica_of else ''}")
@@ -279,17 +279,8 @@ def _print_places(places: Mapping[str, str | Path]) -> None:
         say(f"{name:<7} {displayable(place)}", "dim")
 
 
-def _scaled(number: int) -> str:
-    return (
-        f"{number / 1e6:.1f} M"
-        if number >= 1e6
-        else f"{number / 1e3:.1f} k"
-        if number >= 1e3
-        else str(number)
-    )
-
-
-def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
+def modes_table(summary: TrialSummary, *, wide: bool) -> Table:
+    """A line for each mode: its figures and, where there is room, its rounds and its status."""
     columns = _mode_columns(summary, wide=wide)
     headings = ("mode", *columns, *(("rounds", "status") if wide else ()))
     table = empty_table(*headings, right=(*columns, "rounds"), gap=2 if wide else 1)
@@ -399,7 +390,7 @@ def _energy_note(summary: TrialSummary) -> list[str]:
     if not facts or not facts.energy:
         return []
     modes = [
-        f"{mode.label} {_bounded(joules, columns.joules_per_sample_low, high)}"
+        f"{mode.label} {_with_bounds(joules, columns.joules_per_sample_low, high)}"
         for mode in summary.modes
         if (columns := mode.columns)
         and (joules := columns.joules_per_sample)
@@ -407,11 +398,11 @@ def _energy_note(summary: TrialSummary) -> list[str]:
     ]
     if not modes:
         return [f"energy  {facts.energy}"]
-    idle = _bounded(facts.idle_watts, facts.idle_watts_low, facts.idle_watts_high)
+    idle = _with_bounds(facts.idle_watts, facts.idle_watts_low, facts.idle_watts_high)
     return [f"energy  {'   '.join(modes)} J a sample, each alone; {facts.energy}, idle {idle} W"]
 
 
-def _bounded(value: float | None, low: float | None, high: float | None) -> str:
+def _with_bounds(value: float | None, low: float | None, high: float | None) -> str:
     return f"{number(value)} ({interval(low, high, number)})"
 
 

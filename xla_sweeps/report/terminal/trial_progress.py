@@ -7,14 +7,13 @@ only in stages that are not timed.
 
 from __future__ import annotations
 
-import threading
 import time
 from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from xla_sweeps.report.terminal.console import duration
+from xla_sweeps.report.figures import duration
 from xla_sweeps.report.terminal.live_block import LiveBlock, bar, eta, heading
 from xla_sweeps.system.text import displayable
 from xla_sweeps.trial.rounds import Progress
@@ -46,22 +45,17 @@ class TrialProgress:
     def __init__(self, *, ui: str = "auto", part: str = "", brief: bool = False) -> None:
         self._brief = brief
         self._part = f"{part}  " if part else ""
-        self._block = LiveBlock(ui, self.block, still=self._still)
+        self._block = LiveBlock(ui, self.block, still=self._still, every_s=REDRAW_S)
         self._started = self._stage_started = time.monotonic()
         self._title, self._log, self._replicates, self._replicate = "", "", 1, 0
         self._stage, self._subject = "", ""
         self._rounds: Progress | None = None
-        self._timed = threading.Event()
-        self._closed = threading.Event()
-        self._ticker: threading.Thread | None = None
+        self._is_timed = False
 
     def __enter__(self) -> TrialProgress:
         return self
 
     def __exit__(self, *ended: object) -> None:
-        self._closed.set()
-        if self._ticker is not None:
-            self._ticker.join()
         self._block.stop()
 
     def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
@@ -69,9 +63,7 @@ class TrialProgress:
         self._title = f"{self._part}{displayable(title)}"
         self._log, self._replicates = str(log), replicates
         self._started = time.monotonic()
-        if self._block.start():
-            self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
-            self._ticker.start()
+        self._block.start()
         self._block.line("start", f"{self._title}  replicates={replicates}  log={log}")
 
     def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
@@ -79,10 +71,7 @@ class TrialProgress:
         self._replicate, self._stage, self._stage_started = replicate, stage, time.monotonic()
         self._subject = displayable(" ".join(word for word in (mode or "", detail) if word))
         self._rounds = None
-        if stage == "measure":
-            self._timed.set()
-        else:
-            self._timed.clear()
+        self._is_timed = stage == "measure"
         if not self._brief:
             self._block.line(stage, self._subject)
         self._block.redraw()
@@ -91,12 +80,14 @@ class TrialProgress:
         """A Williams design is measured."""
         self._replicate, self._rounds = replicate, progress
         if not self._brief:
-            self._block.line("rounds", f"{_counted(progress)}  {_width(progress)}{_eta(progress)}")
+            self._block.line(
+                "rounds", f"{_rounds_words(progress)}  {_width(progress)}{_eta(progress)}"
+            )
         self._block.redraw()
 
     def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
         """A replicate ended and is saved."""
-        self._timed.clear()
+        self._is_timed = False
         number = "" if self._brief else f"replicate {replicate + 1}  "
         text = f"{number}{status}  {displayable(message)}".rstrip()
         self._block.line("measured" if self._brief else "saved", text)
@@ -107,15 +98,9 @@ class TrialProgress:
         """Print a warning, in every mode."""
         self._block.warn(message)
 
-    def _tick(self) -> None:
-        """Update the elapsed time, except while calls are timed."""
-        while not self._closed.wait(REDRAW_S):
-            if not self._timed.is_set():
-                self._block.redraw()
-
     def _still(self) -> tuple[str, str] | None:
         """The stage and how long it takes already; None while calls are timed."""
-        if self._timed.is_set():
+        if self._is_timed:
             return None
         since = duration(time.monotonic() - self._stage_started)
         return self._stage or "start", f"{self._subject}  {since} so far".lstrip()
@@ -128,18 +113,18 @@ class TrialProgress:
         word = STAGES.get(self._stage, self._stage) or "waiting for its turn"
         stage = Text(f"{word} ", style="cyan")
         stage.append(self._subject, style="bold cyan")
-        if not self._timed.is_set():
+        if not self._is_timed:
             stage.append(f"  {duration(now - self._stage_started)}", style="dim")
         rows: list[RenderableType] = [head, stage]
         if self._rounds:
             done, total = self._rounds.measured, self._rounds.rounds_max
-            count = _counted(self._rounds) + _eta(self._rounds)
+            count = _rounds_words(self._rounds) + _eta(self._rounds)
             rows += [bar(done, total, count, width=16), Text(_width(self._rounds))]
         rows.append(Text(f"log {self._log}", style="dim", overflow="fold"))
         return Group(*rows)
 
 
-def _counted(progress: Progress) -> str:
+def _rounds_words(progress: Progress) -> str:
     """The number of measured rounds, and of clean ones if some are not."""
     if progress.measured == progress.rounds:
         return f"{progress.rounds}/{progress.rounds_max} rounds"

@@ -14,7 +14,8 @@ from xla_sweeps.analysis.overview import answers, by_device, geometric_mean, ove
 from xla_sweeps.analysis.ranking import SETTING
 from xla_sweeps.report import changes, study
 from xla_sweeps.report.advice import busy_words, overall_answer, overall_counts, typically
-from xla_sweeps.report.labels import NONE, setting_words, times
+from xla_sweeps.report.figures import NONE, times
+from xla_sweeps.report.labels import setting_words
 from xla_sweeps.report.markdown import escape, items, table
 from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.measurement import UNFINISHED

@@ -135,13 +135,3 @@ def test_a_run_is_linked_only_by_https(browser: Browser, tmp_path: Path) -> None
     draw_everything(browser)
     assert browser.evaluate(links) == []
     assert browser.complaints == []
-
-
-def test_a_spreadsheet_that_splits_at_semicolons_sees_no_formula(
-    browser: Browser, tmp_path: Path
-) -> None:
-    row = base_row(note="a;=1+1") | compared(100.0, 120.0, 0.02)
-    visit(browser, write_page(tmp_path / "page.html", [row]))
-    draw_everything(browser)
-    _, content = browser.download(lambda: browser.click("#csv"))
-    assert '"a;=1+1"' in content.decode()

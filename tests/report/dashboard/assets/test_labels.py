@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browser import Browser
 from dashboard_page import (
-    Study,
     bring,
     draw_everything,
     open_everything,
@@ -21,8 +19,6 @@ from dashboard_page import (
 from synthetic_rows import base_row, compared
 
 pytestmark = pytest.mark.browser
-
-Studies = Callable[[int], Study]
 
 LABELS = """[...document.querySelectorAll(
   "#answer-charts [data-mark='y-axis tick label'] text")].map((text) => text.textContent)"""
@@ -48,32 +44,18 @@ def again() -> list[dict[str, Any]]:
     ]
 
 
-def test_rows_that_share_their_settings_are_counted_and_drawn_once(
+def test_rows_that_share_their_settings_are_drawn_once_and_told_apart_by_filters(
     browser: Browser, tmp_path: Path
 ) -> None:
-    page = write_page(tmp_path / "page.html", again())
-    visit(browser, page)
+    visit(browser, write_page(tmp_path / "page.html", again()))
     draw_everything(browser)
-    labels = browser.evaluate(LABELS)
-    assert labels == ["vgg16", "resnet50"], "each once"
+    assert browser.evaluate(LABELS) == ["vgg16", "resnet50"], "each once"
     overview = browser.evaluate("xlaSweeps.overview()")
     assert (overview["pairs"], overview["models"]) == (2, 2)
     assert overview["geomean"] == pytest.approx((1.55 * 1.6) ** 0.5, rel=1e-4)
     assert "2 of 2 configurations, 4 measured again" in browser.evaluate(
         "document.getElementById('shown').innerText"
     )
-    assert browser.complaints == []
-
-
-def test_batches_a_call_tell_rows_apart(browser: Browser, tmp_path: Path) -> None:
-    rows = [measured(n, 110.0 + n, batches=n) for n in (1, 4)]
-    visit(browser, write_page(tmp_path / "page.html", rows))
-    draw_everything(browser)
-    assert browser.evaluate(LABELS) == [f"resnet50 · {n} batches a call" for n in (4, 1)]
-
-
-def test_what_tells_rows_apart_is_a_filter(browser: Browser, tmp_path: Path) -> None:
-    visit(browser, write_page(tmp_path / "page.html", again()))
     for column, value, rows in (
         ("effort", "quick", 1),
         ("modes", "graph,xla", 1),
@@ -83,6 +65,14 @@ def test_what_tells_rows_apart_is_a_filter(browser: Browser, tmp_path: Path) -> 
         assert browser.evaluate("xlaSweeps.rows()") == rows, column
         chosen = f"document.querySelector('#filters [name=f-{column}]:checked').value"
         assert browser.evaluate(chosen) == value
+    assert browser.complaints == []
+
+
+def test_batches_a_call_tell_rows_apart(browser: Browser, tmp_path: Path) -> None:
+    rows = [measured(n, 110.0 + n, batches=n) for n in (1, 4)]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    draw_everything(browser)
+    assert browser.evaluate(LABELS) == [f"resnet50 · {n} batches a call" for n in (4, 1)]
 
 
 def test_options_of_tensorflow_tell_rows_apart_wherever_settings_do(
@@ -143,54 +133,33 @@ def test_contaminated_figures_are_hollow_and_marked(browser: Browser, tmp_path: 
     assert "1.50×~" not in words
 
 
-def test_published_figures_of_one_mode_are_listed(browser: Browser, tmp_path: Path) -> None:
-    alone = {
-        "origin": "imported",
-        "flags": "imported",
-        "verdict": "ambiguous",
-        "baseline": "eager",
-        "throughput_samples_per_s": 321.0,
-        "replicates": 1,
-    }
+def test_figures_of_one_mode_are_listed_and_are_no_pair(browser: Browser, tmp_path: Path) -> None:
+    alone = {"verdict": "none", "baseline": "", "throughput_samples_per_s": 321.0}
+    published: dict[str, Any] = {"origin": "imported", "flags": "imported", "verdict": "ambiguous"}
+    published |= {"throughput_samples_per_s": 321.0, "replicates": 1, "baseline": "eager"}
+    lonely = base_row(trial_id=f"{4:016}", model="lonely", **alone)
     rows = [
         measured(1, 130.0),
-        *(base_row(trial_id=f"{n:016}", **alone, model=f"published{n}") for n in (2, 3)),
+        *(base_row(trial_id=f"{n:016}", **published, model=f"published{n}") for n in (2, 3)),
+        lonely,
     ]
-    page = write_page(tmp_path / "page.html", rows)
-    visit(browser, page)
-    assert browser.evaluate("document.getElementById('published').checkVisibility()")
-    bring(browser, "#published")
-    words = browser.evaluate("document.getElementById('published').innerText")
-    assert "Not compared: 2 figures" in words
-    choose_published(browser, page)
-
-
-def test_modes_that_were_measured_alone_are_listed_and_no_pair(
-    browser: Browser, tmp_path: Path
-) -> None:
-    alone = {"verdict": "none", "baseline": "", "throughput_samples_per_s": 321.0}
-    rows = [measured(1, 130.0), base_row(trial_id=f"{2:016}", model="lonely", **alone)]
     visit(browser, write_page(tmp_path / "page.html", rows))
     bring(browser, "#published")
     words = browser.evaluate("document.getElementById('published').innerText")
-    assert "Not compared: 1 figure" in words
+    assert "Not compared: 3 figures" in words
     options = "[...document.querySelector('[name=f-baseline]').options].map(({value}) => value)"
-    assert browser.evaluate(options) == ["graph"]
-    visit(browser, write_page(tmp_path / "alone.html", rows[1:]))
-    assert "No matching configuration" in browser.evaluate(
-        "document.getElementById('answer').innerText"
-    )
-
-
-def choose_published(browser: Browser, page: Study) -> None:
-    """The baseline follows to one that was published, so that something is shown."""
+    assert browser.evaluate(options) == ["graph", "eager"]
     browser.evaluate("scrollTo({top: 0, behavior: 'instant'})")
     browser.evaluate("document.querySelector('[name=f-origin]').focus()")
     browser.press("p")
     browser.wait("xlaSweeps.state.origin === 'imported'")
-    assert browser.evaluate("xlaSweeps.state.baseline") == "eager"
+    assert browser.evaluate("xlaSweeps.state.baseline") == "eager", "the baseline follows"
     assert browser.evaluate("xlaSweeps.rows()") == 2
     assert browser.complaints == []
+    visit(browser, write_page(tmp_path / "alone.html", [lonely]))
+    assert "No matching configuration" in browser.evaluate(
+        "document.getElementById('answer').innerText"
+    )
 
 
 def two_devices() -> list[dict[str, Any]]:
@@ -207,11 +176,6 @@ def two_devices() -> list[dict[str, Any]]:
         for n, row in enumerate(doubtful())
     ]
 
-
-MARKS = """[...document.querySelectorAll('[data-chart={}] [data-mark=dot] :is(path, circle)')]
-  .slice(0, 5)
-  .map((mark) => mark.getBoundingClientRect())
-  .map(({{left, top, width, height}}) => [left + width / 2, top + height / 2])"""
 
 CENTRES = """[...document.querySelectorAll(
   '[data-chart={}] [data-mark={}] :is(path, circle, rect)')]
@@ -250,35 +214,3 @@ def check_tips(browser: Browser, chart: str, marks: str, words: set[str]) -> Non
     said = {tip_at(browser, x, y) for x, y in browser.evaluate(CENTRES.format(chart, marks))}
     for figure in words:
         assert any(figure in text for text in said), (chart, figure, said)
-
-
-def test_a_mouse_over_every_chart_brings_no_complaint(browser: Browser, study: Studies) -> None:
-    visit(browser, study(900))
-    open_everything(browser)
-    names = browser.evaluate("[...document.querySelectorAll('figure')].map((f) => f.dataset.chart)")
-    seen = 0
-    for name in names:
-        canvas = f"[data-chart={name}] .canvas"
-        if not browser.evaluate(f"document.querySelector('{canvas}').checkVisibility()"):
-            continue
-        bring(browser, canvas)
-        box = browser.evaluate(
-            f"Object.values(document.querySelector('{canvas}').getBoundingClientRect().toJSON())"
-        )
-        left, top, width, height = box[:4]
-        grid = [
-            (left + width * across / 7, max(0, top) + height * down / 5)
-            for across in range(1, 7)
-            for down in range(1, 5)
-        ]
-        marks = browser.evaluate(MARKS.format(name))  # few may be under no point of the grid
-        tips = 0
-        for x, y in [*grid, *marks]:
-            browser.hover_at(x, y)
-            tips += browser.evaluate("!document.getElementById('tip').hidden")
-        assert tips, name
-        seen += 1
-    assert seen == 7
-    words = browser.evaluate("document.getElementById('tip').innerText")
-    assert "undefined" not in words
-    assert browser.complaints == []

@@ -25,9 +25,9 @@ def test_the_csv_file_contains_every_column_of_the_rows_shown(
     page = study(900)
     visit(browser, page)
     check_file(browser, page, ())
-    for filters in ([("family", "YOLOv8"), ("baseline", "eager")], [("model", NASTY_MODEL)]):
-        turn(browser, filters)
-        check_file(browser, page, filters)
+    filters = [("model", NASTY_MODEL), ("baseline", "eager")]
+    turn(browser, filters)
+    check_file(browser, page, filters)
 
 
 def check_file(browser: Browser, page: Study, filters: Filters) -> None:
@@ -67,9 +67,7 @@ def test_the_table_is_sorted_by_a_click_and_again_by_another(
     bring(browser, "#csv")
     for column, numeric in (
         ("speedup", True),
-        ("peak_memory_ratio", True),
         ("model", False),
-        ("measured_at", False),
     ):
         check_order(browser, page, column, numeric)
 
