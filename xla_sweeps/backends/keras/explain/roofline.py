@@ -21,6 +21,7 @@ import keras
 from xla_sweeps.analysis.roofline import COPY, DTYPES, FLOP_PER_MAC, READ, matmul, roofline
 from xla_sweeps.schema.explanation import Peak, Roofline, Work
 from xla_sweeps.schema.measurement import Block
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.trial import pacing
 from xla_sweeps.worker import timing
 
@@ -51,7 +52,7 @@ Bind = Callable[[Callable[[Any], Any], Any], Sequence[timing.Executable]]
 
 def measured(
     work: Work,
-    executables: Mapping[str, timing.Executable],
+    executables: Mapping[Mode, timing.Executable],
     *,
     bind: Bind,
     on_cpu: bool,
@@ -67,7 +68,7 @@ def measured(
         tf32: whether float32 products may be computed in TF32.
     """
     dtypes = [DTYPES[kind] for kind in work.macs_by_type if kind in DTYPES]
-    calls_s = {mode: call_s(executable) for mode, executable in executables.items()}
+    calls_s = {str(mode): call_s(executable) for mode, executable in executables.items()}
     peaks = Peaks(bind, on_cpu=on_cpu, tf32=tf32)
     products = [peaks.matmul(dtype) for dtype in dtypes]
     return roofline(work, (*products, *peaks.memory()), calls_s)

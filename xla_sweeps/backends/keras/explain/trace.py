@@ -45,7 +45,7 @@ class Call:
 
 
 def call_each(
-    executables: Mapping[str, Executable],
+    executables: Mapping[Mode, Executable],
     annotation: Callable[[str], AbstractContextManager[object]],
     *,
     calls: int = CALLS,
@@ -57,11 +57,11 @@ def call_each(
         annotation: notes in the trace what runs within it, under a name.
         calls: at most so many of each.
     """
-    for label, executable in executables.items():
+    for mode, executable in executables.items():
         executable.prepare()
         end = time.perf_counter() + ENOUGH_S
         for _ in range(calls):
-            with annotation(f"{_MARK}{label}"):
+            with annotation(f"{_MARK}{mode}"):
                 executable.step()
                 executable.synchronize()
             if time.perf_counter() > end:
