@@ -30,7 +30,7 @@ from xla_sweeps.backends.torch.declaration import BACKEND
 from xla_sweeps.backends.torch.modes import TorchExecutable
 from xla_sweeps.backends.torch.trace import LAYER, read_trace
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.schema.capture import Break, Capture
+from xla_sweeps.schema.explanation import Break, Capture
 from xla_sweeps.schema.explanation import Explanation, Work
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode

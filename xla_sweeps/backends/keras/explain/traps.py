@@ -1,7 +1,8 @@
 """Silent traps: what differs under XLA without an error, found by what a model does.
 
 `@looks(LOOKS, NAME, after=STAGE)` makes a function what looks for a trap on every engine under XLA.
-A table of an engine has what only it can look for, or looks for in another way.
+A table of an engine has what only it can look for, or looks for in another way. The function gets
+the `XlaExplainer` of the model.
 """
 
 from __future__ import annotations
@@ -9,16 +10,13 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.schema.explanation import Place, State, Trap, TrapName
 from xla_sweeps.schema.measurement import Agreement, Phase
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker import agreement
-
-if TYPE_CHECKING:
-    from xla_sweeps.backends.keras.explain.under_xla import XlaExplainer as Model
 
 Ran = list[Any] | Exception
 """The outputs of a run, float64 arrays, or why it ended."""
@@ -98,7 +96,7 @@ _RANDOM = unknown("two runs without XLA differ, or random numbers are drawn")
 
 
 @looks(LOOKS, TrapName.RECOMPILES_PER_SHAPE, after=Phase.TRACE)
-def find_open_sizes(model: Model) -> Finding:
+def find_open_sizes(model: Any) -> Finding:
     """Find sizes that the model leaves open; XLA compiles again for each."""
     free = sorted(
         f"{given.name} {list(given.shape)}"
@@ -118,7 +116,7 @@ def find_open_sizes(model: Model) -> Finding:
 
 
 @looks(LOOKS, TrapName.OTHER_SHAPE, after=Phase.VERIFY)
-def find_other_shapes(model: Model) -> Finding:
+def find_other_shapes(model: Any) -> Finding:
     """Find outputs under XLA of other shapes than without it."""
     plain, compiled = model.plain, model.under_xla
     if isinstance(plain, Exception) or isinstance(compiled, Exception):
@@ -135,7 +133,7 @@ def find_other_shapes(model: Model) -> Finding:
 
 
 @looks(LOOKS, TrapName.OTHER_VALUES, after=Phase.VERIFY)
-def find_other_values(model: Model) -> Finding:
+def find_other_values(model: Any) -> Finding:
     """Find outputs under XLA that differ by more than rounding."""
     plain, again, compiled = model.plain, model.again, model.under_xla
     seen = {trap.name for trap in model.explanation.traps if trap.state is State.FOUND}
@@ -168,7 +166,7 @@ def find_other_values(model: Model) -> Finding:
 
 
 @looks(LOOKS, TrapName.WEIGHTS_NOT_READ, after=Phase.VERIFY)
-def find_unread_weights(model: Model) -> Finding:
+def find_unread_weights(model: Any) -> Finding:
     """Find weights that a call never reads."""
     if isinstance(model.plain, Exception) or isinstance(model.again, Exception):
         return unknown("it fails without XLA")
@@ -179,7 +177,7 @@ def find_unread_weights(model: Model) -> Finding:
 
 
 @looks(LOOKS, TrapName.JIT_COMPILE_IGNORED, after=Phase.MEASURE)
-def find_ignored_jit_compile(model: Model) -> Finding:
+def find_ignored_jit_compile(model: Any) -> Finding:
     """Find out if Keras lowers `compile(jit_compile=True)` without an error."""
     keras_model = model.bench.built.loaded.keras_model
     if not hasattr(keras_model, "compile"):
@@ -198,5 +196,5 @@ def find_ignored_jit_compile(model: Model) -> Finding:
     )
 
 
-def _compare(model: Model, outputs: Sequence[Any], others: Sequence[Any]) -> Agreement:
+def _compare(model: Any, outputs: Sequence[Any], others: Sequence[Any]) -> Agreement:
     return agreement.compare(outputs, others, precision=model.precision, classes=False)

@@ -1,10 +1,13 @@
-"""Silent traps that TensorFlow's graph and its runs show, never the words of a message."""
+"""Silent traps that TensorFlow's graph and its runs show, never the words of a message.
+
+Each function gets the `TensorFlowExplainer` of the model.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -23,9 +26,6 @@ from xla_sweeps.backends.tensorflow.operations import clusters, compiled_inside,
 from xla_sweeps.schema.explanation import Clustering, Place, State, TrapName
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.trial.failures import error_line, error_text
-
-if TYPE_CHECKING:
-    from xla_sweeps.backends.tensorflow.explain.explainer import TensorFlowExplainer as Model
 
 LOOKS: Looks = {**traps.LOOKS}
 """What looks for a trap in a model of TensorFlow."""
@@ -50,7 +50,7 @@ _NO_NUMBERS = re.compile(r"Get(?:Key|Counter|Alg)|Dataset")
 
 
 @looks(LOOKS, TrapName.OTHER_RANDOM_NUMBERS, after=Phase.TRACE)
-def find_random_numbers(model: Model) -> Finding:
+def find_random_numbers(model: Any) -> Finding:
     """Find random operations, which draw other numbers under XLA from the same seed."""
     places = random_places(model.ops)
     if not places:
@@ -63,7 +63,7 @@ def find_random_numbers(model: Model) -> Finding:
 
 
 @looks(LOOKS, TrapName.XLA_IN_EVERY_MODE, after=Phase.TRACE)
-def find_compiled_inside(model: Model) -> Finding:
+def find_compiled_inside(model: Any) -> Finding:
     """Find functions inside the model that XLA compiles whatever is asked for."""
     compiled = compiled_inside(model.baseline.concrete)
     places = [
@@ -82,7 +82,7 @@ def find_compiled_inside(model: Model) -> Finding:
 
 
 @looks(LOOKS, TrapName.RECOMPILES_PER_VALUE, after=Phase.COMPILE)
-def find_programs_per_value(model: Model) -> Finding:
+def find_programs_per_value(model: Any) -> Finding:
     """Find out if XLA compiles another program for other values of equal shape."""
     if not model.lowered:
         return unknown("XLA does not compile the model")
@@ -103,7 +103,7 @@ def find_programs_per_value(model: Model) -> Finding:
 
 
 @looks(LOOKS, TrapName.DROPPED_CHECKS, after=Phase.VERIFY)
-def find_dropped_checks(model: Model) -> Finding:
+def find_dropped_checks(model: Any) -> Finding:
     """Find checks and errors that do not arise under XLA."""
     what, where = _vanished(model)
     fix, checks = "check the inputs before the compiled call", model.places(*CHECKS)
@@ -115,7 +115,7 @@ def find_dropped_checks(model: Model) -> Finding:
 
 
 @looks(LOOKS, TrapName.CLAMPED_INDICES, after=Phase.VERIFY)
-def find_clamped_indices(model: Model) -> Finding:
+def find_clamped_indices(model: Any) -> Finding:
     """Find look-ups whose indices XLA clamps or drops where they are out of range."""
     fix = "check the indices before the compiled call, or tf.clip_by_value to say what is meant"
     what, where = _vanished(model)
@@ -139,7 +139,7 @@ def find_clamped_indices(model: Model) -> Finding:
 
 
 @looks(LOOKS, TrapName.LITTLE_CLUSTERED, after=Phase.MEASURE)
-def find_little_clustered(model: Model) -> Finding:
+def find_little_clustered(model: Any) -> Finding:
     """Find out if auto-clustering leaves most of the model outside its clusters."""
     clustering = model.explanation.clustering
     if clustering is None:
@@ -154,7 +154,7 @@ def find_little_clustered(model: Model) -> Finding:
 
 
 @looks(LOOKS, TrapName.JIT_COMPILE_IGNORED, after=Phase.MEASURE)
-def find_no_jit_compile(model: Model) -> Finding:
+def find_no_jit_compile(model: Any) -> Finding:
     """Find out if `compile(jit_compile=True)` has no effect without an error."""
     if tf.config.functions_run_eagerly():
         what = "tf.config.run_functions_eagerly is on: no tf.function is compiled"
@@ -203,7 +203,7 @@ def narrows(traced: TracedOp) -> bool:
     return bool(source.is_floating and target.is_integer)
 
 
-def _vanished(model: Model) -> tuple[str, Sequence[Place]]:
+def _vanished(model: Any) -> tuple[str, Sequence[Place]]:
     """An error of graph mode on inputs on which XLA returns a result, in words, and its places."""
     error = model.plain
     if not isinstance(error, Exception) or isinstance(model.under_xla, Exception):
