@@ -36,8 +36,7 @@ from xla_sweeps.backends.keras.explain.traps import (
 from xla_sweeps.backends.keras.explain.under_xla import XlaExplainer
 from xla_sweeps.backends.keras.hlo import Module
 from xla_sweeps.backends.keras.xplane import Space
-from xla_sweeps.schema.explanation import Compilation
-from xla_sweeps.schema.explanation import Place, State, TrapName
+from xla_sweeps.schema.explanation import Compilation, Place, State, TrapName
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.worker.backend import Tell

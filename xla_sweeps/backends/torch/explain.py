@@ -30,8 +30,7 @@ from xla_sweeps.backends.torch.declaration import BACKEND
 from xla_sweeps.backends.torch.modes import TorchExecutable
 from xla_sweeps.backends.torch.trace import LAYER, read_trace
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.schema.explanation import Break, Capture
-from xla_sweeps.schema.explanation import Explanation, Work
+from xla_sweeps.schema.explanation import Break, Capture, Explanation, Work
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.trial.failures import error_line
@@ -174,12 +173,7 @@ def _graphs_of(call: Callable[[Any], Any], batch: Any) -> int:
 
 
 def _breaks(reasons: list[Any], counted: Mapping[str, int]) -> tuple[Break, ...]:
-    """Breaks by reason, the most frequent first; with a line where a graph ended there.
-
-    Args:
-        reasons: of the end of each graph.
-        counted: breaks by the text of their reason, those without operations before them too.
-    """
+    """Breaks by reason, the most frequent first; with a line where a graph ended there."""
     lines = {
         _first_line(each.reason): innermost_line(
             [(frame.filename, frame.lineno) for frame in each.user_stack], frameworks=True

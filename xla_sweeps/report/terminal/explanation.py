@@ -78,12 +78,7 @@ def explanation_text(explanation: Explanation) -> str:
 
 
 def ops_text(ops: OpList, chosen: Sequence[Support]) -> str:
-    """Operations that a TensorFlow compiles, in lines of at most 80 columns.
-
-    Args:
-        ops: the whole list.
-        chosen: what was asked for of it.
-    """
+    """Operations that a TensorFlow compiles, in lines of at most 80 columns."""
     compiled = [support for support in chosen if support.devices]
     others = [support for support in chosen if not support.devices]
     lines = [

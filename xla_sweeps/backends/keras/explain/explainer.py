@@ -66,11 +66,7 @@ class Explainer(ABC):
 
     @abstractmethod
     def explain(self, *, trace: bool) -> Explanation:
-        """Explain all but how fast the model could be.
-
-        Args:
-            trace: whether to trace where the time goes.
-        """
+        """Explain all but how fast the model could be."""
 
     @abstractmethod
     def least_work(self) -> explanation.Work:

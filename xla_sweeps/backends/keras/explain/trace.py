@@ -29,13 +29,7 @@ _MARK = "xla_sweeps:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """The fastest call of a mode, and the operations that ran in it.
-
-    Attributes:
-        traced: how many calls were traced.
-        whole: from its begin to its end.
-        work: what each operation does, by its name.
-    """
+    """The fastest call of a mode, and the operations that ran in it."""
 
     mode: Mode
     traced: int
@@ -50,13 +44,7 @@ def call_each(
     *,
     calls: int = CALLS,
 ) -> None:
-    """Call each mode a few times under a profiler, a slow one less often.
-
-    Args:
-        executables: that ran before, by mode.
-        annotation: notes in the trace what runs within it, under a name.
-        calls: at most so many of each.
-    """
+    """Call each mode a few times under a profiler, a slow one less often."""
     for mode, executable in executables.items():
         executable.prepare()
         end = time.perf_counter() + ENOUGH_S
@@ -72,11 +60,6 @@ def time_of(
     events: Sequence[Event], work: Mapping[Mode, Mapping[str, Work]], *, plain: bool = False
 ) -> Time:
     """Break down the time of two modes.
-
-    Args:
-        events: the profiler's, of both modes.
-        work: what the operations of each do, by name; the baseline is the first.
-        plain: whether products are in float32 without TF32.
 
     Raises:
         ValueError: the profiler did not see one of them.

@@ -38,12 +38,7 @@ _SIZES = ("While", "StatelessWhile", "TensorListReserve")
 
 
 class TensorFlowExplainer(XlaExplainer):
-    """The steps of explaining a model on TensorFlow.
-
-    Attributes:
-        ops: operations of the traced graph.
-        graphs: graphs that graph mode ran.
-    """
+    """The steps of explaining a model on TensorFlow."""
 
     backend = BACKEND
     modes = (Mode.GRAPH, Mode.XLA)

@@ -172,12 +172,7 @@ def random_places(ops: Sequence[TracedOp]) -> list[Place]:
 
 
 def clustering_of(ops: Sequence[TracedOp], graphs: Sequence[Any]) -> Clustering:
-    """Clusters that auto-clustering made of a graph.
-
-    Args:
-        ops: of the traced graph.
-        graphs: the graphs that ran.
-    """
+    """Clusters that auto-clustering made of a graph."""
     nodes = [node for graph in graphs for node in graph.node]
     number = clusters(graphs)
     by_name = {str(traced.definition.name): traced.place for traced in ops}
