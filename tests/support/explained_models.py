@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
+
+import tensorflow as tf
+from factories import TRIAL
 
 from xla_sweeps.backends.keras.building import BuiltModel, forward_of
 from xla_sweeps.backends.keras.sources import LoadedModel
-from xla_sweeps.backends.tensorflow.explain.explaining import Explaining
+from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.explain.explainer import TensorFlowExplainer
+from xla_sweeps.schema.record import ModelFacts
 
 
 def explaining(
@@ -16,8 +22,16 @@ def explaining(
     *,
     model: Any = None,
     batch: int | None = None,
-) -> Explaining:
+) -> TensorFlowExplainer:
     """The explaining of a call on these batches; `batch` is the only size that it takes."""
     loaded = LoadedModel(forward=call, inputs=(), variables=(), keras_model=model, batch=batch)
     built = BuiltModel(loaded=loaded, call=call, params=0, trainable_params=0, step=forward_of)
-    return Explaining(built, batches, lambda event: None, name="net")
+    size = tf.nest.flatten(batches[0])[0].shape[0]
+    bench = Bench(
+        trial=replace(TRIAL, batch_size=size, batches=1),
+        device="/device:CPU:0",
+        built=built,
+        facts=ModelFacts.of(TRIAL.model),
+        inputs=batches,
+    )
+    return TensorFlowExplainer(bench, lambda event: None)

@@ -26,13 +26,7 @@ def matmul(dtype: str) -> str:
 
 
 def roofline(work: Work, peaks: Sequence[Peak], calls: Mapping[str, float]) -> Roofline:
-    """The bound of some work, and each mode's share of it.
-
-    Args:
-        work: of one call.
-        peaks: of the device.
-        calls: seconds of a call, by mode.
-    """
+    """The bound of some work, and each mode's share of it, by the seconds of a call."""
     missing: dict[str, str] = {}
     compute_s = _compute_s(work, peaks, missing)
     memory_s = work.total_bytes / max(peak.per_s for peak in peaks if peak.name in (COPY, READ))

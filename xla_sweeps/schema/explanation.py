@@ -1,6 +1,7 @@
-"""Explanation of a model under XLA: its refusals, changes and program, and where time goes.
+"""Explanation of a model: what a compiler refuses, changes and makes of it, and where time goes.
 
-Frozen values: None means "not available", with the reason in `Explanation.missing`.
+Frozen values: None means "not available", with the reason in `Explanation.missing`. A line of
+Python is `file:line`, a layer `name (Class)`; each is "" where it is not known.
 """
 
 from __future__ import annotations
@@ -8,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-
-from xla_sweeps.schema.capture import Capture, Compilation
 
 
 class TrapName(StrEnum):
@@ -40,14 +39,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """An operation of the traced graph.
-
-    Attributes:
-        op: its type.
-        node: its name, after those of the calls that lead to it.
-        layer: the Keras layer that it comes from, as `name (Class)`, or "".
-        line: the line of Python that made it, as `file:line`, or "".
-    """
+    """An operation of the traced graph, by its type; `node` follows the calls that lead to it."""
 
     op: str
     node: str
@@ -57,15 +49,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An operation without a kernel of XLA.
-
-    Attributes:
-        op: its type.
-        devices: XLA's devices without one, as `XLA_CPU_JIT`.
-        reason: what is not registered.
-        advice: what to use instead.
-        places: where the model has it.
-    """
+    """An operation without a kernel on some of XLA's devices, such as `XLA_CPU_JIT`."""
 
     op: str
     devices: tuple[str, ...]
@@ -76,14 +60,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompilerVerdict:
-    """Verdict of the compiler on the model.
-
-    Attributes:
-        compiles: whether it accepts the model.
-        message: its error as one line, or "".
-        advice: what to do about it, or "".
-        places: the operations that its text names.
-    """
+    """Verdict of the compiler on the model; its error as one line, and the operations it names."""
 
     compiles: bool
     message: str = ""
@@ -93,14 +70,7 @@ class CompilerVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clustering:
-    """Result of auto-clustering.
-
-    Attributes:
-        operations: of the traced graph that compute something.
-        outside: those that no cluster has.
-        clusters: number of clusters.
-        places: what stays outside.
-    """
+    """Clusters of auto-clustering, and how many of the graph's operations none of them has."""
 
     operations: int
     outside: int
@@ -117,19 +87,58 @@ class Clustering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trap:
-    """One trap, and whether the model has it.
-
-    Attributes:
-        what: what happens, or why that is not known.
-        fix: what to do about it, or "".
-        places: where.
-    """
+    """One trap: what happens in the model, or why that is not known, and what to do."""
 
     name: TrapName
     state: State
     what: str = ""
     fix: str = ""
     places: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compilation:
+    """Programs that one call compiled, and the seconds of each stage."""
+
+    call: str
+    programs: int
+    trace_s: float
+    lower_s: float
+    compile_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Break:
+    """A reason for which captured graphs end, so that the framework runs Python."""
+
+    reason: str
+    times: int
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """Graphs that a compiler captures of the model.
+
+    Attributes:
+        way: what captures it, as people write it.
+        graphs: of the first call; None where it was refused.
+        calls: operations in them.
+        recompilations: further graphs of later calls, by the call in words.
+        limit: recompilations of a function after which it is no longer compiled, if any.
+        gave_up: functions that reached it.
+        place: the line of Python of the refusal.
+    """
+
+    way: str
+    graphs: int | None
+    calls: int = 0
+    breaks: tuple[Break, ...] = ()
+    recompilations: Mapping[str, int] = field(default_factory=dict)
+    limit: int | None = None
+    gave_up: tuple[str, ...] = ()
+    refusal: str = ""
+    place: str = ""
 
 
 class Kind(StrEnum):
@@ -151,14 +160,9 @@ PRODUCTS = (Kind.CONVOLUTION, Kind.PRODUCT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
-    """Operations that XLA runs as one.
+    """Operations that XLA runs as one, and the bytes that it must read and write.
 
-    Attributes:
-        name: of the instruction.
-        operations: of the program before it that it holds.
-        read_bytes: what it must read: each operand once, of one that it only slices the slices.
-        written_bytes: what it must write.
-        layers: Keras layers that its operations come from.
+    Each operand is read once; of one that is only sliced, the slices.
     """
 
     name: str
@@ -198,15 +202,12 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """A kernel that a GPU ran in one call, or a copy or a fill.
+    """A kernel that a GPU ran in one call, or a copy or a fill, by the profiler's name.
 
     Attributes:
-        name: as the profiler has it.
-        times: how often a call ran it.
-        seconds: of all of them.
+        seconds: of all its runs in the call.
         tensor_cores: whether it computes in tensor cores, by its name; None if that does not tell.
-        layers: that it computes something for; empty if not known, as `lines`.
-        lines: of Python that its operations are from, as `file:line`.
+        layers: that it computes something for; `lines` likewise.
     """
 
     name: str
@@ -230,11 +231,10 @@ class ModeTime:
     Where several operations run at once, each gets an equal part of that time.
 
     Attributes:
-        call_s: the fastest of the calls that were traced, seconds.
+        call_s: the fastest of the `calls` that were traced, seconds.
         by_kind: in operations, seconds.
         gaps_s: between operations, with none running.
         host_s: before the first operation and after the last.
-        calls: how many were traced.
         kernels: that a GPU ran, those that take most time first; empty on a CPU.
     """
 
@@ -257,14 +257,10 @@ class ModeTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerTime:
-    """Cost of one layer in graph mode and under XLA.
+    """Seconds of one layer in graph mode and under XLA; of an operation without one `at NAME`.
 
-    A fusion's time is shared among its layers by the bytes that they compute in it.
-
-    Attributes:
-        layer: as `name (Class)`; of an operation without one `at NAME`.
-        kind: of the operations that take most of it.
-        graph_s: seconds a call; `xla_s` likewise.
+    A fusion's time is shared among its layers by the bytes that they compute in it. The kind is
+    that of the operations that take most of it.
     """
 
     layer: str
@@ -316,14 +312,11 @@ class Peak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Least work of one call, for the whole batch.
+    """Least work of one call: weights and inputs are read once, and outputs written once.
 
     Attributes:
         macs_by_type: multiply-accumulates by the type of their operands as XLA writes it.
         macs_at_least: whether a loop that runs unknown times is counted once.
-        weight_bytes: of all weights, each read once.
-        input_bytes: of the batch, read once.
-        output_bytes: written once.
     """
 
     macs_by_type: Mapping[str, int]
@@ -376,11 +369,9 @@ class Roofline:
     """The least time of a call on this device, and what each mode achieves of it.
 
     Attributes:
-        compute_s: least seconds of the multiply-accumulates; None if not available.
+        compute_s: least seconds of the multiply-accumulates; None for the reason in `missing`.
         memory_s: least seconds of moving the least bytes at the faster of copying and reading.
-        bound_s: the larger of the two; None if one is not available.
-        side: which one that is.
-        missing: why `compute_s` is not available.
+        bound_s: the larger of the two, that of `side`; None if one is not available.
     """
 
     work: Work
@@ -398,11 +389,10 @@ class Explanation:
     """Facts that are known of one model so far.
 
     Attributes:
-        device: that is asked about, as the framework or XLA names it.
-        framework: the framework that runs it, with its version.
+        device: as the framework or XLA names it.
+        framework: with its version.
         registered: the devices of XLA whose kernels are listed.
         operations: of the traced graph, its functions included.
-        roofline: the least time of a call, and what each mode achieves of it.
         graph_operations: that compute something, in the graph that graph mode runs: after
             TensorFlow's optimizer.
         hlo_operations: of the program that XLA compiles, before its optimizer.
@@ -447,12 +437,9 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """Support of XLA for one operation of TensorFlow.
+    """XLA's devices that compile an operation, and the types that the first takes, by attribute.
 
-    Attributes:
-        devices: XLA's devices that compile it.
-        types: the types that the first of them takes, by attribute; empty where any will do.
-        advice: what to use instead where none compiles it, or "".
+    There are no types where any will do. Where none compiles it, there is advice.
     """
 
     op: str
@@ -463,12 +450,7 @@ class Support:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpList:
-    """Operations that one TensorFlow compiles.
-
-    Attributes:
-        devices: XLA's devices whose kernels it lists.
-        ops: every operation with a kernel for a CPU, a GPU or XLA, by name.
-    """
+    """Operations that one TensorFlow has a kernel for, and XLA's devices that it lists."""
 
     tensorflow: str
     devices: tuple[str, ...]

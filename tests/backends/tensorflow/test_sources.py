@@ -24,13 +24,12 @@ from xla_sweeps.backends.keras.sources import trains_always
 from xla_sweeps.backends.keras.sources.inputs import from_specs
 from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
 from xla_sweeps.backends.tensorflow.explain.graph import traced_ops
-from xla_sweeps.backends.tensorflow.explain.traps import random_numbers
+from xla_sweeps.backends.tensorflow.explain.traps import random_places
 from xla_sweeps.backends.tensorflow.operations import compiled_inside
 from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
 from xla_sweeps.backends.tensorflow.sources import saved_model
 from xla_sweeps.config import catalog, local_model
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.schema.explanation import State
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
 from xla_sweeps.worker import agreement
@@ -537,7 +536,7 @@ def test_a_layer_that_was_called_with_training_stays_as_it_was_written() -> None
     first, second = (np.asarray(built.call(images)) for _ in range(2))
     assert not np.array_equal(first, second)
     concrete = tf.function(built.call).get_concrete_function(images)
-    assert random_numbers(traced_ops(concrete, {})).state is State.FOUND
+    assert random_places(traced_ops(concrete, {}))
     plain = build(own("own_models:build", resolution=32))
     assert not trains_always(plain.loaded.keras_model)
 
@@ -571,7 +570,7 @@ def test_layers_that_augment_do_nothing_in_inference(
     assert np.allclose(eager, built.loaded.keras_model.predict(images, verbose=0), atol=1e-5)
     assert np.allclose(eager, compiled, atol=1e-5)
     concrete = tf.function(built.call).get_concrete_function(images)
-    assert random_numbers(traced_ops(concrete, {})).state is State.NONE
+    assert not random_places(traced_ops(concrete, {}))
 
 
 LAYERS = """

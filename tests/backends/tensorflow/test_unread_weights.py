@@ -17,7 +17,7 @@ from paths import SUPPORT
 
 from xla_sweeps.api import shipping
 from xla_sweeps.backends.tensorflow import models
-from xla_sweeps.backends.tensorflow.explain.explaining import Explaining
+from xla_sweeps.backends.tensorflow.explain.explainer import TensorFlowExplainer
 from xla_sweeps.backends.tensorflow.sources import shipped
 from xla_sweeps.config import local_model
 from xla_sweeps.errors import XlaSweepsError
@@ -185,11 +185,10 @@ def test_weights_that_were_changed_for_the_check_are_as_they_were() -> None:
     ],
 )
 def test_explain_names_weights_that_are_not_read(name: str, state: State) -> None:
-    built = models.build(own(name), precision=Precision.FLOAT32, seed=0, batch_size=SIZE)
-    rng = np.random.default_rng(0)
-    batches = [models.draw(built.inputs, SIZE, rng) for _ in range(2)]
-    explaining = Explaining(built, batches, lambda event: None, name=name)
-    traps = {trap.name: trap for trap in explaining.explain(trace=False).traps}
+    trial = replace(TRIAL, model=own(name), batch_size=SIZE, modes=MODES)
+    bench = set_up(ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0))
+    explanation = TensorFlowExplainer(bench, lambda event: None).explain(trace=False)
+    traps = {trap.name: trap for trap in explanation.traps}
     trap = traps[TrapName.WEIGHTS_NOT_READ]
     assert trap.state is state
     assert ("remove the decorator" in trap.fix) == (state is State.FOUND)

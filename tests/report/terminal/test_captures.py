@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xla_sweeps.report.terminal.explained_lines import WIDTH
 from xla_sweeps.report.terminal.explanation import explanation_text
-from xla_sweeps.schema.capture import Break, Capture, Compilation
+from xla_sweeps.schema.explanation import Break, Capture, Compilation
 from xla_sweeps.schema.explanation import Explanation
 
 CAPTURE = Capture(

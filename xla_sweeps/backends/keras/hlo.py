@@ -29,11 +29,7 @@ Value = int | tuple[Any, ...] | None
 
 
 class Module:
-    """The computations of a module.
-
-    Args:
-        content: an `HloModuleProto`.
-    """
+    """The computations of a module."""
 
     def __init__(self, content: Any) -> None:
         self._computations = {each.id: each for each in content.computations}
@@ -101,12 +97,7 @@ class Module:
     def values(
         self, computation: Any, parameters: Sequence[Value] | None = None
     ) -> Callable[[Any], Value]:
-        """Values of a computation's instructions: of scalars and tuples.
-
-        Args:
-            computation: that has the instructions.
-            parameters: the values of its parameters; None for unknown ones.
-        """
+        """Values of a computation's instructions: of scalars and tuples."""
 
         @cache
         def value(number: int) -> Value:
@@ -131,10 +122,6 @@ class Module:
 
     def follow(self, loop: Any, state: Value) -> tuple[int | None, Value]:
         """Follow a `while`: the number of its steps, and what stays the same in them.
-
-        Args:
-            loop: the instruction.
-            state: what is known of the tuple that it starts with.
 
         Returns:
             The number of steps, None where it cannot be known; and the tuple, with None for what

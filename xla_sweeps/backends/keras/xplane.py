@@ -37,11 +37,7 @@ SpaceMessage = message_class(declared_pool(_MESSAGES, syntax="proto2"), "Space")
 
 
 class Space:
-    """The planes that a profiler wrote: one for the host's threads, one for each GPU.
-
-    Args:
-        content: a serialized `XSpace`.
-    """
+    """The planes that a profiler wrote: one for the host's threads, one for each GPU."""
 
     def __init__(self, content: bytes = b"") -> None:
         self.read(content)

@@ -17,7 +17,7 @@ def load() -> Framework:
 
 def load_explain() -> Explain:
     """Load TensorFlow and what explains its models."""
-    from xla_sweeps.backends.tensorflow.explain.explaining import explain
+    from xla_sweeps.backends.tensorflow.explain.explainer import explain
 
     return explain
 

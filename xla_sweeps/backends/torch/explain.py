@@ -8,7 +8,7 @@ import re
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,24 +17,22 @@ import torch
 from torch._dynamo.utils import counters
 from torch.profiler import record_function
 
-from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.explain import roofline
-from xla_sweeps.backends.keras.explain.findings import Findings, begun, explain_bench, resized
+from xla_sweeps.backends.keras.explain.events import Event
+from xla_sweeps.backends.keras.explain.events import Work as OperationWork
+from xla_sweeps.backends.keras.explain.explainer import Explainer, explain_by, resized
 from xla_sweeps.backends.keras.explain.layers import calls_within
 from xla_sweeps.backends.keras.explain.lines import innermost_line, line_of
-from xla_sweeps.backends.keras.explain.trace import call_each, time_of
+from xla_sweeps.backends.keras.explain.trace import call_each
 from xla_sweeps.backends.torch.backend import Torch
 from xla_sweeps.backends.torch.bench import TorchBench
 from xla_sweeps.backends.torch.declaration import BACKEND
 from xla_sweeps.backends.torch.modes import TorchExecutable
 from xla_sweeps.backends.torch.trace import LAYER, read_trace
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.schema.capture import Break, Capture
-from xla_sweeps.schema.explanation import Work
+from xla_sweeps.schema.explanation import Break, Capture, Explanation, Work
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.trial import Precision
-from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker.backend import Tell
 
@@ -53,92 +51,90 @@ _TELLS_NOTHING = ("The error above occurred when calling", BACKEND.wrapper)
 _LIMIT = re.compile(r"'(?P<name>[^']+)' \((?P<file>.+):(?P<line>\d+)\)")
 
 
-def explain(request: protocol.Explain, tell: Tell) -> None:
-    """Explain the model of a job, and send what is found."""
-    explain_bench(
-        request,
-        tell,
-        Torch(),
-        lambda bench: TorchFindings(bench, tell).explain(trace=request.trace),
-    )
+class TorchExplainer(Explainer):
+    """The steps of explaining a model on PyTorch."""
 
-
-class TorchFindings(Findings):
-    """The steps of explaining a model, which share what they left."""
+    backend = BACKEND
+    modes = (Mode.TORCH_EAGER, Mode.TORCH_EXPORT)
+    lacks = LACKS
 
     def __init__(self, bench: TorchBench, tell: Tell) -> None:
-        self._bench = bench
-        framework = f"{BACKEND.title} {torch.__version__}"
-        super().__init__(begun(bench, framework, LACKS, captures=None), tell)
+        super().__init__(bench, tell, version=torch.__version__, captures=None)
 
-    def explain(self, *, trace: bool) -> None:
-        """Capture the model in both ways, compile what was exported, and time a few calls.
-
-        Args:
-            trace: whether to trace where the time goes.
-        """
+    def explain(self, *, trace: bool) -> Explanation:
+        """Capture the model in both ways, and compile what was exported."""
         self.begin(Phase.TRACE, Mode.TORCH_COMPILE)
         with torch.inference_mode():
             compiled = self._capture()
         self.note(captures=(compiled,))
         self.begin(Phase.TRACE, Mode.TORCH_EXPORT)
-        exported, executable = self._export()
+        self.ran[Mode.TORCH_EAGER] = self.bench.bind(Mode.TORCH_EAGER)
+        exported = self._export()
         self.note(captures=(compiled, exported), operations=exported.calls or None)
-        ran = {str(Mode.TORCH_EAGER): self._bench.bind(Mode.TORCH_EAGER)}
-        if executable is not None:
-            ran[str(Mode.TORCH_EXPORT)] = executable
         self.begin(Phase.MEASURE)
-        on_cpu, tf32 = self._bench.device == "cpu", self._bench.trial.tf32
-        with self.or_missing("roofline"):
-            for each in ran.values():
-                each.step()
-            bound = roofline.measured(self._work(), ran, bind=_bound, on_cpu=on_cpu, tf32=tf32)
-            self.note(roofline=bound)
         if not trace:
             self.miss("left out by --no-trace", "time")
-        if executable is None:
+        if exported.refusal:
             self.miss("the model is not exported as one graph", "time")
-        if on_cpu:
+        if self.on_cpu:
             self.miss("PyTorch's trace has no operations of a compiled graph on a CPU", "time")
-        if "time" not in self.explanation.missing:
-            with self.or_missing("time"):
-                self._trace_calls(ran)
-        self.end("not told on PyTorch")
+        with self.or_missing("roofline", "time"):
+            for executable in self.ran.values():
+                executable.step()
+            self.break_down()
+        return self.explanation
 
-    def _export(self) -> tuple[Capture, TorchExecutable | None]:
-        """Export and compile the model: what is captured, and its executable where all of it is."""
+    def traced_calls(self) -> tuple[Sequence[Event], Mapping[Mode, Mapping[str, OperationWork]]]:
+        """Events of a few calls of each mode, the layers of eager ones by their names."""
+        eager, exported = ({mode: self.ran[mode]} for mode in self.modes)
+        with torch.profiler.profile() as profile:
+            with calls_within(self.layers, lambda name: record_function(f"{LAYER}{name}")):
+                call_each(eager, record_function)
+            call_each(exported, record_function)
+        with tempfile.NamedTemporaryFile(prefix="xla-sweeps-", suffix=".json") as file:
+            profile.export_chrome_trace(file.name)
+            events, work = read_trace(json.loads(Path(file.name).read_bytes()))
+        return events, dict.fromkeys(self.modes, work)
+
+    def bind(self, call: Callable[[Any], Any], argument: Any) -> list[TorchExecutable]:
+        """A call on an argument, eagerly: libraries compute one operation as fast as they can."""
+        return [TorchExecutable.bind(call, Mode.TORCH_EAGER, [argument])]
+
+    def least_work(self) -> Work:
+        """The least work of one call, by PyTorch's own count."""
+        bench = self.bench
+        bench.count_macs(self.tell)
+        facts, batch, size = bench.facts, bench.inputs[0], bench.trial.batch_size
+        if facts.macs is None:
+            raise XlaSweepsError(facts.macs_note)
+        with torch.inference_mode():
+            outputs = bench.built.call(batch)
+        return Work(
+            macs_by_type={kind: count * size for kind, count in facts.macs_by_type.items()},
+            weight_bytes=roofline.bytes_of([each.value for each in bench.built.loaded.variables]),
+            input_bytes=roofline.bytes_of(batch),
+            output_bytes=roofline.bytes_of(outputs),
+        )
+
+    def _export(self) -> Capture:
+        """Export and compile the model; it is in `ran` where all of it is captured."""
         way = Mode.TORCH_EXPORT.switch
         try:
-            executable = self._bench.bind(Mode.TORCH_EXPORT)
+            executable = self.bench.bind(Mode.TORCH_EXPORT)
             self.begin(Phase.COMPILE, Mode.TORCH_EXPORT)
             executable.first_call_s()
         except Exception as error:
             traceback.print_exc()
-            return _refused(way, error), None
+            return _refused(way, error)
+        self.ran[Mode.TORCH_EXPORT] = executable
         figures = executable.figures
-        capture = Capture(way=way, graphs=figures["graphs"], calls=figures["calls_captured"])
-        return capture, executable
-
-    def _trace_calls(self, ran: Mapping[str, TorchExecutable]) -> None:
-        """Trace a few calls of each mode, the layers of eager ones by their names."""
-        model, trial = self._bench.built.loaded.keras_model, self._bench.trial
-        layers = [] if model is None else building.all_layers(model)
-        with torch.profiler.profile() as profile:
-            with calls_within(layers, lambda name: record_function(f"{LAYER}{name}")):
-                call_each({Mode.TORCH_EAGER: ran[Mode.TORCH_EAGER]}, record_function)
-            call_each({Mode.TORCH_EXPORT: ran[Mode.TORCH_EXPORT]}, record_function)
-        with tempfile.NamedTemporaryFile(prefix="xla-sweeps-", suffix=".json") as file:
-            profile.export_chrome_trace(file.name)
-            events, work = read_trace(json.loads(Path(file.name).read_bytes()))
-        plain = trial.precision is Precision.FLOAT32 and not trial.tf32
-        both = {Mode.TORCH_EAGER: work, Mode.TORCH_EXPORT: work}
-        self.note(time=time_of(events, both, plain=plain))
+        return Capture(way=way, graphs=figures["graphs"], calls=figures["calls_captured"])
 
     def _capture(self) -> Capture:
         """Call the model under `torch.compile`, which captures graphs and runs them eagerly."""
-        batch, size = self._bench.inputs[0], self._bench.trial.batch_size
+        batch, size = self.bench.inputs[0], self.bench.trial.batch_size
         calls = {"the same batch": batch}
-        if self._bench.built.loaded.batch is None:
+        if self.batch is None:
             sizes = [size - 1 or 2, size + 2]
             calls |= {f"a batch of {size}": resized(batch, size) for size in sizes}
         way, reasons = Mode.TORCH_COMPILE.switch, list[Any]()
@@ -148,7 +144,7 @@ class TorchFindings(Findings):
             return graph.forward
 
         before = {name: Counter(counters[name]) for name in ("stats", "graph_break")}
-        call = torch.compile(self._bench.built.call, backend=collect)
+        call = torch.compile(self.bench.built.call, backend=collect)
         with _limits_reached() as gave_up:
             try:
                 call(batch)
@@ -168,28 +164,6 @@ class TorchFindings(Findings):
             gave_up=tuple(dict.fromkeys(gave_up)),
         )
 
-    def _work(self) -> Work:
-        """The least work of one call.
-
-        Raises:
-            XlaSweepsError: multiply-accumulates cannot be counted.
-        """
-        bench = self._bench
-        bench.count_macs(self.tell)
-        facts, batch = bench.facts, bench.inputs[0]
-        if facts.macs is None:
-            raise XlaSweepsError(facts.macs_note)
-        with torch.inference_mode():
-            outputs = bench.built.call(batch)
-        return Work(
-            macs_by_type={
-                kind: count * bench.trial.batch_size for kind, count in facts.macs_by_type.items()
-            },
-            weight_bytes=roofline.bytes_of([each.value for each in bench.built.loaded.variables]),
-            input_bytes=roofline.bytes_of(batch),
-            output_bytes=roofline.bytes_of(outputs),
-        )
-
 
 def _graphs_of(call: Callable[[Any], Any], batch: Any) -> int:
     """Number of graphs that a further call captures."""
@@ -199,12 +173,7 @@ def _graphs_of(call: Callable[[Any], Any], batch: Any) -> int:
 
 
 def _breaks(reasons: list[Any], counted: Mapping[str, int]) -> tuple[Break, ...]:
-    """Breaks by reason, the most frequent first; with a line where a graph ended there.
-
-    Args:
-        reasons: of the end of each graph.
-        counted: breaks by the text of their reason, those without operations before them too.
-    """
+    """Breaks by reason, the most frequent first; with a line where a graph ended there."""
     lines = {
         _first_line(each.reason): innermost_line(
             [(frame.filename, frame.lineno) for frame in each.user_stack], frameworks=True
@@ -258,6 +227,4 @@ def _limits_reached() -> Iterator[list[str]]:
         logger.removeHandler(handler)
 
 
-def _bound(call: Callable[[Any], Any], argument: Any) -> list[TorchExecutable]:
-    """A call on an argument, eagerly: libraries compute single operations as fast as they can."""
-    return [TorchExecutable.bind(call, Mode.TORCH_EAGER, [argument])]
+explain = explain_by(Torch(), TorchExplainer)

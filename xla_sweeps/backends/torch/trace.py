@@ -22,8 +22,7 @@ _HOST = _STARTS | {"cpu_op", "user_annotation"}
 def read_trace(trace: Mapping[str, Any]) -> tuple[list[Event], dict[str, Work]]:
     """The host's annotations and what a GPU ran, and the work of each of the latter's operations.
 
-    Args:
-        trace: as `export_chrome_trace` writes it (tried on PyTorch 2.11.0).
+    Takes what `export_chrome_trace` of PyTorch 2.11.0 writes.
     """
     spans = [each for each in trace["traceEvents"] if each.get("ph") == "X"]
     origins, work, events = dict(_origins(spans)), dict[str, Work](), list[Event]()

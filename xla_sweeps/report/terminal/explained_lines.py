@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from xla_sweeps.schema.explanation import Explanation, Place
+from xla_sweeps.schema.explanation import Place
 
 WIDTH = 80
 
@@ -34,11 +34,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     for row in aligned((head, *rows), names=len(head) - 1):
         indented = f"    {row}"
         yield indented if len(indented) <= WIDTH else f"{indented[: WIDTH - 1]}…"
-
-
-def missing(explanation: Explanation, part: str, words: str) -> Iterator[str]:
-    """A part that is not available, with the reason."""
-    return finding(f"– {words}: not available: {explanation.missing.get(part, 'not reached')}")
 
 
 def aligned(rows: Sequence[Sequence[str]], *, names: int) -> list[str]:

@@ -5,13 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from xla_sweeps.report.terminal.explained_lines import (
-    bare,
-    finding,
-    missing,
-    percent,
-    table,
-)
+from xla_sweeps.report.terminal.explained_lines import bare, finding, percent, table
 from xla_sweeps.schema.explanation import Explanation, Kernel, Kind, ModeTime, Time
 from xla_sweeps.schema.modes import Execution, Role, mode_of
 from xla_sweeps.system.text import counted
@@ -30,17 +24,15 @@ _IN_WORDS = {True: "yes", False: "", None: "?"}
 
 def time_text(explanation: Explanation) -> Iterator[str]:
     """Parts of a call, its kernels, and the layers that lose most, in both modes."""
+    assert explanation.time
     time = explanation.time
-    if time is None:
-        yield from missing(explanation, "time", "where the time goes")
-        return
     yield from _trace(explanation, time)
     before, after = time.modes
-    kinds = [kind for kind in Kind if kind in before.by_kind or kind in after.by_kind]
     parts = [
         *(
             (str(kind), before.by_kind.get(kind, 0.0), after.by_kind.get(kind, 0.0))
-            for kind in kinds
+            for kind in Kind
+            if kind in before.by_kind or kind in after.by_kind
         ),
         ("gaps between operations", before.gaps_s, after.gaps_s),
         ("host, before the first and after the last operation", before.host_s, after.host_s),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from xla_sweeps.report.terminal.captures import captures_text, compilations_text
 from xla_sweeps.report.terminal.explained_lines import (
     NOT_AVAILABLE,
     bare,
     finding,
     listed,
-    missing,
     percent,
     scaled,
     seconds,
@@ -20,8 +18,10 @@ from xla_sweeps.report.terminal.explained_lines import (
 from xla_sweeps.report.terminal.explained_time import time_text
 from xla_sweeps.report.terminal.trial_progress import STAGES
 from xla_sweeps.schema.explanation import (
+    Capture,
     Explanation,
     OpList,
+    Place,
     Roofline,
     State,
     Support,
@@ -61,24 +61,24 @@ def explanation_text(explanation: Explanation) -> str:
             f"~ contaminated: {explanation.others}. Explain it again on a quiet machine."
         )
     unknown = list[str]()
-    for title, parts, section in _SECTIONS:
-        values = [getattr(explanation, part) for part in parts]
-        written = section(explanation)
-        if any(value is not None for value in values) and values != [()]:
+    for title, parts in _SECTIONS.items():
+        written, known = list[str](), False
+        for part, (words, write) in parts.items():
+            if part in explanation.missing or getattr(explanation, part) is None:
+                why = explanation.missing.get(part, "not reached")
+                written += finding(f"– {words}: {NOT_AVAILABLE}: {why}")
+            elif getattr(explanation, part) != () or part == "refusals":
+                written, known = [*written, *write(explanation)], True
+        if known:
             lines += ["", title, *written]
-        elif None in values or explanation.missing.keys() & parts:
+        else:
             unknown += written
     lines += ["", "Not available", *unknown] if unknown else []
     return "\n".join(displayable(line) for line in lines) + "\n"
 
 
 def ops_text(ops: OpList, chosen: Sequence[Support]) -> str:
-    """Operations that a TensorFlow compiles, in lines of at most 80 columns.
-
-    Args:
-        ops: the whole list.
-        chosen: what was asked for of it.
-    """
+    """Operations that a TensorFlow compiles, in lines of at most 80 columns."""
     compiled = [support for support in chosen if support.devices]
     others = [support for support in chosen if not support.devices]
     lines = [
@@ -101,32 +101,29 @@ def ops_text(ops: OpList, chosen: Sequence[Support]) -> str:
 
 
 def _refused(explanation: Explanation) -> Iterator[str]:
-    if explanation.refusals is None:
-        yield from missing(explanation, "refusals", "the registry of kernels")
-    elif not explanation.registered:
+    devices = explanation.registered
+    if not devices:
         yield from finding("– not available: this TensorFlow lists no kernels of XLA")
-    else:
-        if explanation.device not in explanation.registered:
-            yield from finding(f"– this TensorFlow does not list kernels of {explanation.device}")
-        for refusal in explanation.refusals:
-            what = f"{refusal.op}: {refusal.reason} on {' and '.join(refusal.devices)}"
-            yield from finding(f"! {what}", refusal.places, refusal.advice)
-        if not explanation.refusals:
-            devices = " and ".join(explanation.registered)
-            yield from finding(f"✓ no operation lacks a kernel of {devices}")
+        return
+    if explanation.device not in devices:
+        yield from finding(f"– this TensorFlow does not list kernels of {explanation.device}")
+    for refusal in explanation.refusals or ():
+        what = f"{refusal.op}: {refusal.reason} on {' and '.join(refusal.devices)}"
+        yield from finding(f"! {what}", refusal.places, refusal.advice)
+    if not explanation.refusals:
+        yield from finding(f"✓ no operation lacks a kernel of {' and '.join(devices)}")
+
+
+def _compiler(explanation: Explanation) -> Iterator[str]:
+    assert explanation.compiler
     compiler = explanation.compiler
-    if compiler is None:
-        yield from missing(explanation, "compiler", "the compiler")
-    elif compiler.compiles:
-        yield from finding("✓ the compiler takes the model")
-    else:
-        advice = "" if explanation.refusals else compiler.advice
-        yield from finding(f"! the compiler: {compiler.message}", compiler.places, advice)
+    if compiler.compiles:
+        return finding("✓ the compiler takes the model")
+    advice = "" if explanation.refusals else compiler.advice
+    return finding(f"! the compiler: {compiler.message}", compiler.places, advice)
 
 
 def _traps(explanation: Explanation) -> Iterator[str]:
-    if "traps" in explanation.missing:
-        yield from missing(explanation, "traps", "silent traps of XLA")
     order = list(_MARKS)
     for trap in sorted(explanation.traps, key=lambda trap: order.index(trap.state)):
         what = f": {trap.what}" if trap.what else ""
@@ -136,10 +133,8 @@ def _traps(explanation: Explanation) -> Iterator[str]:
 
 
 def _clustering(explanation: Explanation) -> Iterator[str]:
+    assert explanation.clustering
     clustering = explanation.clustering
-    if clustering is None:
-        yield from missing(explanation, "clustering", "auto-clustering")
-        return
     outside = sorted({place.op for place in clustering.places})
     yield from finding(
         f"{counted(clustering.clusters, 'cluster')}, about {percent(clustering.share)} of "
@@ -147,6 +142,50 @@ def _clustering(explanation: Explanation) -> Iterator[str]:
     )
     if outside:
         yield from finding(f"outside: {', '.join(outside)}")
+
+
+def _compilations(explanation: Explanation) -> Iterator[str]:
+    return table(
+        ("programs", "trace", "lower", "compile", "call"),
+        [
+            (
+                f"{row.programs:,}",
+                *map(seconds, (row.trace_s, row.lower_s, row.compile_s)),
+                row.call,
+            )
+            for row in explanation.compilations or ()
+        ],
+    )
+
+
+def _captures(explanation: Explanation) -> Iterator[str]:
+    for capture in explanation.captures or ():
+        yield from _capture(capture)
+
+
+def _capture(capture: Capture) -> Iterator[str]:
+    if capture.graphs is None:
+        yield from finding(f"! {capture.way}: {capture.refusal}", _at(capture.place))
+        return
+    breaks = sum(each.times for each in capture.breaks)
+    whole = capture.graphs == 1 and not breaks
+    yield from finding(
+        f"{'✓' if whole else '!'} {capture.way}: {counted(capture.graphs, 'graph')} with "
+        f"{counted(capture.calls, 'operation')}, {counted(breaks, 'break')}"
+    )
+    for each in capture.breaks:
+        yield from finding(f"! {counted(each.times, 'break')}: {each.reason}", _at(each.line))
+    for name in capture.gave_up:
+        yield from finding(
+            f"! {name} reached the limit of {capture.limit} recompilations: it runs uncompiled"
+        )
+    again = [f"{graphs:,} for {call}" for call, graphs in capture.recompilations.items()]
+    if again:
+        yield from finding(f"further graphs: {', '.join(again)}")
+
+
+def _at(line: str) -> tuple[Place, ...]:
+    return (Place(op="", node="", line=line),)
 
 
 def result(explanation: Explanation) -> str:
@@ -199,11 +238,8 @@ def verdict(roofline: Roofline) -> str:
 
 
 def _roofline(explanation: Explanation) -> Iterator[str]:
-    roofline = explanation.roofline
-    if roofline is None:
-        yield from missing(explanation, "roofline", "how fast it could be")
-        return
-    work = roofline.work
+    assert explanation.roofline
+    roofline, work = explanation.roofline, explanation.roofline.work
     if explanation.others:
         yield from finding("~ other load slowed the peaks too, so this bound is no bound:")
     yield from finding(verdict(roofline))
@@ -250,21 +286,18 @@ def _roofline(explanation: Explanation) -> Iterator[str]:
     yield from finding(LEFT_OUT)
 
 
+def _graph_operations(explanation: Explanation) -> Iterator[str]:
+    return finding(f"{explanation.graph_operations:,} {_GRAPH}")
+
+
+def _hlo_operations(explanation: Explanation) -> Iterator[str]:
+    return finding(f"{explanation.hlo_operations:,} {_LOWERED}")
+
+
 def _program(explanation: Explanation) -> Iterator[str]:
-    counts = {
-        "graph_operations": "operations in the graph that graph mode runs",
-        "hlo_operations": "operations in the program before XLA's optimizer",
-    }
-    for part, words in counts.items():
-        count = getattr(explanation, part)
-        yield from (
-            missing(explanation, part, words) if count is None else finding(f"{count:,} {words}")
-        )
-    program = explanation.program
-    if program is None:
-        yield from missing(explanation, "program", "the program after XLA's optimizer")
-        return
-    unit = "thunks" if "CPU" in explanation.device else "kernels"
+    assert explanation.program
+    program, on_cpu = explanation.program, "CPU" in explanation.device
+    unit = "thunks" if on_cpu else "kernels"
     yield from finding(f"{program.operations:,} operations ({unit}) after it:")
     calls = ", ".join(f"{name} {count:,}" for name, count in program.library.items())
     parts = {
@@ -277,7 +310,7 @@ def _program(explanation: Explanation) -> Iterator[str]:
         "converts": program.converts,
     }
     yield from table(("", "of them"), [(f"{count:,}", name) for name, count in parts.items()])
-    if "CPU" in explanation.device and program.convolutions + program.dots:
+    if on_cpu and program.convolutions + program.dots:
         yield from finding(
             "– which of the convolutions and dots Eigen computes, and which generated code: "
             "not available: the program does not say"
@@ -306,14 +339,25 @@ def _megabytes(count: int) -> str:
     return f"{count / 1e6:,.2f}"
 
 
-_SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[Explanation], Iterator[str]]], ...] = (
-    ("What XLA refuses", ("refusals", "compiler"), _refused),
-    ("Silent traps", ("traps",), _traps),
-    ("Auto-clustering", ("clustering",), _clustering),
-    ("What XLA makes of it", ("graph_operations", "hlo_operations", "program"), _program),
-    ("What each call compiles", ("compilations",), compilations_text),
-    ("What is captured as graphs", ("captures",), captures_text),
-    ("How fast it could be", ("roofline",), _roofline),
-    ("Where the time goes", ("time",), time_text),
-)
-"""Sections by their titles: the parts that they show; one without any is left to the end."""
+_GRAPH = "operations in the graph that graph mode runs"
+
+_LOWERED = "operations in the program before XLA's optimizer"
+
+_SECTIONS: Mapping[str, Mapping[str, tuple[str, Callable[[Explanation], Iterator[str]]]]] = {
+    "What XLA refuses": {
+        "refusals": ("the registry of kernels", _refused),
+        "compiler": ("the compiler", _compiler),
+    },
+    "Silent traps": {"traps": ("silent traps of XLA", _traps)},
+    "Auto-clustering": {"clustering": ("auto-clustering", _clustering)},
+    "What XLA makes of it": {
+        "graph_operations": (_GRAPH, _graph_operations),
+        "hlo_operations": (_LOWERED, _hlo_operations),
+        "program": ("the program after XLA's optimizer", _program),
+    },
+    "What each call compiles": {"compilations": ("what each call compiles", _compilations)},
+    "What is captured as graphs": {"captures": ("what is captured as graphs", _captures)},
+    "How fast it could be": {"roofline": ("how fast it could be", _roofline)},
+    "Where the time goes": {"time": ("where the time goes", time_text)},
+}
+"""Sections by their titles, each with its parts: their names in words, and what writes them."""

@@ -161,11 +161,11 @@ def test_a_layer_without_jit_makes_keras_ignore_jit_compile() -> None:
 def test_functions_that_run_eagerly_are_not_compiled() -> None:
     tf.config.run_functions_eagerly(True)
     try:
-        ignored = traps.jit_compile_ignored(None, ())
+        ignored = traps.find_no_jit_compile(explaining(tf.abs, BATCHES))
     finally:
         tf.config.run_functions_eagerly(False)
     assert ignored.state is State.FOUND
-    assert traps.jit_compile_ignored(None, ()).state is State.NONE
+    assert traps.find_no_jit_compile(explaining(tf.abs, BATCHES)).state is State.NONE
 
 
 def test_grouped_convolutions_of_keras_3_bring_xla_into_every_mode() -> None:

@@ -16,13 +16,17 @@ from xla_sweeps.backends.keras.explain import roofline
 from xla_sweeps.backends.keras.explain.program import work_of
 from xla_sweeps.backends.keras.hlo import size_bytes
 from xla_sweeps.backends.tensorflow import modes
-from xla_sweeps.backends.tensorflow.explain.explaining import bound_to_both
 from xla_sweeps.backends.tensorflow.operations import lowered
 from xla_sweeps.schema.modes import Mode
 
 pytestmark = pytest.mark.tf
 
 BATCH = tf.ones((2, 16, 16, 3))
+
+
+def bound_to_both(call: Any, argument: Any) -> list[modes.ModeExecutable]:
+    both = (Mode.GRAPH, Mode.XLA)
+    return [modes.ModeExecutable.bind(call, mode, [argument]) for mode in both]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +70,7 @@ def test_the_peaks_of_this_cpu_are_measured_with_all_cores_and_with_one(
     monkeypatch.setattr(roofline, "MODE_S", 0.01)
     bounds = roofline.measured(
         work_of(lowered(compiled.function, BATCH), BATCH),
-        {"xla": compiled},
+        {Mode.XLA: compiled},
         bind=bound_to_both,
         on_cpu=True,
     )

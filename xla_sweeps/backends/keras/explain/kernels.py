@@ -55,12 +55,7 @@ def on_tensor_cores(name: str, kind: Kind) -> bool | None:
 
 
 def kernels_of(events: Sequence[Event], work: Mapping[str, Work]) -> tuple[Kernel, ...]:
-    """The kernels of a call by their names, those that take most time first.
-
-    Args:
-        events: of a GPU, under the names of the operations that they are part of.
-        work: what the operations do.
-    """
+    """The kernels of a call by their names, those that take most time first."""
     by_name: defaultdict[str, list[Event]] = defaultdict(list)
     for event in events:
         by_name[event.facts[KERNEL]].append(event)

@@ -12,12 +12,7 @@ Scope = Callable[[str], AbstractContextManager[object]]
 
 @contextmanager
 def calls_within(layers: Sequence[Any], scope: Scope) -> Iterator[None]:
-    """Meanwhile, call each layer within a scope under its name and class.
-
-    Args:
-        layers: all layers, those of layers included.
-        scope: is given `name (Class)`.
-    """
+    """Meanwhile, call each layer within a scope that is named `name (Class)`."""
     wrapped = []
     for layer in layers:
         own = vars(layer).get("call")  # tf_keras gives some layers a call of their own

@@ -24,9 +24,8 @@ _FRAMEWORKS = tuple(
 def innermost_line(frames: Sequence[tuple[str, int]], *, frameworks: bool = False) -> str:
     """The innermost line of the user's code as `file:line`, else of the model's library; or "".
 
-    Args:
-        frames: files and lines, the innermost last.
-        frameworks: take a line of Keras or the engine where there is no other.
+    The innermost frame is the last. With `frameworks` a line of Keras or the engine is the last
+    resort.
     """
     files = [(_resolved(file), line) for file, line in frames if not file.startswith("<")]
     own = [frame for frame in files if not frame[0].startswith(_NOT_USERS)]

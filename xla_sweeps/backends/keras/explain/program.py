@@ -46,12 +46,7 @@ _LIBRARY_FUSION = re.compile(rb'"kind":"(__(?:onednn|ynn|cudnn|cublas)[^"]*)"')
 
 
 def program_of(module: Module, layer_of: LayerOf) -> Program:
-    """Count what a program does.
-
-    Args:
-        module: optimized.
-        layer_of: finds the layer of an operation.
-    """
+    """Count what a program does."""
     work = list(module.running())
     library = {each.id: name for each in work if (name := _library(each))}
     own = [part.opcode for each in work if each.id not in library for part in _parts(module, each)]
@@ -109,13 +104,7 @@ def work_of(module: Module, inputs: Any) -> explanation.Work:
 def work_by_name(
     module: Module, layer_of: LayerOf, line_of: LayerOf | None = None
 ) -> dict[str, Work]:
-    """Work of each operation of a program, by the instruction's name.
-
-    Args:
-        module: optimized.
-        layer_of: finds the layer of an operation.
-        line_of: finds its line of Python, unless the program itself has it.
-    """
+    """Work of each operation of a program, by the instruction's name."""
     return {
         each.name: Work(
             _kind(module, each),

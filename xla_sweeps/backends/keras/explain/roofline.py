@@ -21,6 +21,7 @@ import keras
 from xla_sweeps.analysis.roofline import COPY, DTYPES, FLOP_PER_MAC, READ, matmul, roofline
 from xla_sweeps.schema.explanation import Peak, Roofline, Work
 from xla_sweeps.schema.measurement import Block
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.trial import pacing
 from xla_sweeps.worker import timing
 
@@ -51,23 +52,15 @@ Bind = Callable[[Callable[[Any], Any], Any], Sequence[timing.Executable]]
 
 def measured(
     work: Work,
-    executables: Mapping[str, timing.Executable],
+    executables: Mapping[Mode, timing.Executable],
     *,
     bind: Bind,
     on_cpu: bool,
     tf32: bool = False,
 ) -> Roofline:
-    """The bound of a model, and the share of it that each mode achieves.
-
-    Args:
-        work: of one call.
-        executables: by mode; each has been called.
-        bind: of the engine, for the peaks.
-        on_cpu: whether the device is the CPU.
-        tf32: whether float32 products may be computed in TF32.
-    """
+    """The bound of a model, and the share of it that each mode, called before, achieves."""
     dtypes = [DTYPES[kind] for kind in work.macs_by_type if kind in DTYPES]
-    calls_s = {mode: call_s(executable) for mode, executable in executables.items()}
+    calls_s = {str(mode): call_s(executable) for mode, executable in executables.items()}
     peaks = Peaks(bind, on_cpu=on_cpu, tf32=tf32)
     products = [peaks.matmul(dtype) for dtype in dtypes]
     return roofline(work, (*products, *peaks.memory()), calls_s)
@@ -92,13 +85,7 @@ def call_s(executable: timing.Executable) -> float:
 
 
 class Peaks:
-    """Measure the most that a device does.
-
-    Args:
-        bind: of the engine.
-        on_cpu: whether the device is the CPU, whose threads can be moved to one core.
-        tf32: whether float32 products may be computed in TF32, which the name of their size says.
-    """
+    """Measure the most that a device does; the threads of a CPU can be moved to one core."""
 
     def __init__(self, bind: Bind, *, on_cpu: bool, tf32: bool = False) -> None:
         self._bind, self._on_cpu, self._tf32 = bind, on_cpu, tf32

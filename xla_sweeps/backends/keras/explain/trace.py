@@ -29,13 +29,7 @@ _MARK = "xla_sweeps:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """The fastest call of a mode, and the operations that ran in it.
-
-    Attributes:
-        traced: how many calls were traced.
-        whole: from its begin to its end.
-        work: what each operation does, by its name.
-    """
+    """The fastest call of a mode, and the operations that ran in it."""
 
     mode: Mode
     traced: int
@@ -45,23 +39,17 @@ class Call:
 
 
 def call_each(
-    executables: Mapping[str, Executable],
+    executables: Mapping[Mode, Executable],
     annotation: Callable[[str], AbstractContextManager[object]],
     *,
     calls: int = CALLS,
 ) -> None:
-    """Call each mode a few times under a profiler, a slow one less often.
-
-    Args:
-        executables: that ran before, by mode.
-        annotation: notes in the trace what runs within it, under a name.
-        calls: at most so many of each.
-    """
-    for label, executable in executables.items():
+    """Call each mode a few times under a profiler, a slow one less often."""
+    for mode, executable in executables.items():
         executable.prepare()
         end = time.perf_counter() + ENOUGH_S
         for _ in range(calls):
-            with annotation(f"{_MARK}{label}"):
+            with annotation(f"{_MARK}{mode}"):
                 executable.step()
                 executable.synchronize()
             if time.perf_counter() > end:
@@ -72,11 +60,6 @@ def time_of(
     events: Sequence[Event], work: Mapping[Mode, Mapping[str, Work]], *, plain: bool = False
 ) -> Time:
     """Break down the time of two modes.
-
-    Args:
-        events: the profiler's, of both modes.
-        work: what the operations of each do, by name; the baseline is the first.
-        plain: whether products are in float32 without TF32.
 
     Raises:
         ValueError: the profiler did not see one of them.

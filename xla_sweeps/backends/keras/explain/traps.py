@@ -1,176 +1,200 @@
-"""Silent traps that any engine under XLA may have, found by what its runs do."""
+"""Silent traps: what differs under XLA without an error, found by what a model does.
+
+`@looks(LOOKS, NAME, after=STAGE)` makes a function what looks for a trap on every engine under XLA.
+A table of an engine has what only it can look for, or looks for in another way. The function gets
+the `XlaExplainer` of the model.
+"""
 
 from __future__ import annotations
 
+import traceback
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.schema.explanation import Place, State, Trap, TrapName
-from xla_sweeps.schema.trial import Precision
+from xla_sweeps.schema.measurement import Agreement, Phase
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker import agreement
-
-NO_OUTPUTS = "no outputs both with and without XLA"
-
-RANDOM = "two runs without XLA differ, or random numbers are drawn"
 
 Ran = list[Any] | Exception
 """The outputs of a run, float64 arrays, or why it ended."""
 
 
-def found(name: TrapName, what: str, fix: str, places: Sequence[Place] = ()) -> Trap:
+class Finding(NamedTuple):
+    """What was found of a trap: of the model, and what to do."""
+
+    state: State
+    what: str = ""
+    fix: str = ""
+    places: Sequence[Place] = ()
+
+
+def found(what: str, fix: str, places: Sequence[Place] = ()) -> Finding:
     """A trap that the model has."""
-    return Trap(name=name, state=State.FOUND, what=what, fix=fix, places=each_place(places))
+    return Finding(State.FOUND, what, fix, places)
 
 
-def none(name: TrapName, what: str = "") -> Trap:
+def none(what: str = "") -> Finding:
     """A trap that the model does not have."""
-    return Trap(name=name, state=State.NONE, what=what)
+    return Finding(State.NONE, what)
 
 
-def unknown(name: TrapName, why: str) -> Trap:
+def unknown(why: str) -> Finding:
     """A trap that could not be looked for."""
-    return Trap(name=name, state=State.UNKNOWN, what=why)
+    return Finding(State.UNKNOWN, why)
 
 
-def recompiles_per_shape(model: Any, batch: int | None) -> Trap:
-    """Find sizes that the model leaves open; XLA compiles again for each.
+class Look(NamedTuple):
+    """A function that looks for a trap, and the stage after which that shows.
 
-    Args:
-        model: the Keras model, or None.
-        batch: the only batch size that the model takes, or None.
+    What it raises is why the trap is not known.
     """
-    name = TrapName.RECOMPILES_PER_SHAPE
+
+    after: Phase
+    find: Callable[[Any], Finding]
+
+
+Looks = dict[TrapName, Look]
+
+F = TypeVar("F", bound=Callable[[Any], Finding])
+
+
+def looks(table: Looks, name: TrapName, *, after: Phase) -> Callable[[F], F]:
+    """Enter a function into a table as what looks for a trap."""
+
+    def enter(find: F) -> F:
+        table[name] = Look(after, find)
+        return find
+
+    return enter
+
+
+def look_for(table: Mapping[TrapName, Look], model: Any, after: Phase) -> Iterator[Trap]:
+    """The traps that show after a stage."""
+    for name, look in table.items():
+        if look.after is not after:
+            continue
+        try:
+            finding = look.find(model)
+        except Exception as error:
+            traceback.print_exc()
+            finding = unknown(error_line(error))
+        places = tuple(dict.fromkeys(finding.places))
+        yield Trap(
+            name=name, state=finding.state, what=finding.what, fix=finding.fix, places=places
+        )
+
+
+LOOKS: Looks = {}
+"""What looks for a trap on every engine under XLA."""
+
+_NO_OUTPUTS = unknown("no outputs both with and without XLA")
+
+_RANDOM = unknown("two runs without XLA differ, or random numbers are drawn")
+
+
+@looks(LOOKS, TrapName.RECOMPILES_PER_SHAPE, after=Phase.TRACE)
+def find_open_sizes(model: Any) -> Finding:
+    """Find sizes that the model leaves open; XLA compiles again for each."""
     free = sorted(
         f"{given.name} {list(given.shape)}"
-        for given in getattr(model, "inputs", None) or []
+        for given in getattr(model.bench.built.loaded.keras_model, "inputs", None) or []
         if None in tuple(given.shape)[1:]
     )
     if free:
         what = f"XLA compiles again for each new size of {', '.join(free)}"
-        return found(name, what, "give the inputs a fixed size, or pad to a few sizes")
-    if batch is not None:
-        return none(name, f"the batch size is always {batch}")
-    return Trap(
-        name=name,
-        state=State.POSSIBLE,
-        what="XLA compiles again for each new batch size, as for the last batch of a data set",
-        fix="dataset.batch(n, drop_remainder=True), or pad the last batch",
+        return found(what, "give the inputs a fixed size, or pad to a few sizes")
+    if model.batch is not None:
+        return none(f"the batch size is always {model.batch}")
+    return Finding(
+        State.POSSIBLE,
+        "XLA compiles again for each new batch size, as for the last batch of a data set",
+        "dataset.batch(n, drop_remainder=True), or pad the last batch",
     )
 
 
-def other_shape(plain: Ran, compiled: Ran, places: Sequence[Place] = ()) -> Trap:
-    """Find outputs under XLA of other shapes than without it.
-
-    Args:
-        plain: outputs without XLA.
-        compiled: outputs under XLA.
-        places: operations from which another shape may come.
-    """
-    name = TrapName.OTHER_SHAPE
+@looks(LOOKS, TrapName.OTHER_SHAPE, after=Phase.VERIFY)
+def find_other_shapes(model: Any) -> Finding:
+    """Find outputs under XLA of other shapes than without it."""
+    plain, compiled = model.plain, model.under_xla
     if isinstance(plain, Exception) or isinstance(compiled, Exception):
-        return unknown(name, NO_OUTPUTS)
+        return _NO_OUTPUTS
     pairs = [(one.shape, two.shape) for one, two in zip(plain, compiled, strict=True)]
     different = [f"{list(two)} instead of {list(one)}" for one, two in pairs if one != two]
     if not different:
-        return none(name)
+        return none()
     return found(
-        name,
         f"XLA returns an output of shape {', '.join(different)}",
         "give loops and tf.TensorArray a fixed size; return a mask instead of fewer elements",
-        places,
+        model.resizing(),
     )
 
 
-def other_values(
-    plain: Ran,
-    again: Ran,
-    compiled: Ran,
-    nudged: Callable[[], Ran],
-    *,
-    precision: Precision,
-    places: Sequence[Place] = (),
-) -> Trap:
-    """Find outputs under XLA that differ by more than rounding.
-
-    Args:
-        plain: outputs without XLA.
-        again: the same, of a second run.
-        compiled: outputs under XLA.
-        nudged: runs the model without XLA on inputs changed by rounding.
-        precision: sets the tolerance.
-        places: casts that narrow a type.
-    """
-    name = TrapName.OTHER_VALUES
+@looks(LOOKS, TrapName.OTHER_VALUES, after=Phase.VERIFY)
+def find_other_values(model: Any) -> Finding:
+    """Find outputs under XLA that differ by more than rounding."""
+    plain, again, compiled = model.plain, model.again, model.under_xla
+    seen = {trap.name for trap in model.explanation.traps if trap.state is State.FOUND}
+    if TrapName.OTHER_RANDOM_NUMBERS in seen:
+        return _RANDOM
     if (
         isinstance(plain, Exception)
         or isinstance(again, Exception)
         or isinstance(compiled, Exception)
     ):
-        return unknown(name, NO_OUTPUTS)
+        return _NO_OUTPUTS
     if not agreement.deterministic(plain, again):
-        return unknown(name, RANDOM)
+        return _RANDOM
     if [output.shape for output in plain] != [output.shape for output in compiled]:
-        return unknown(name, "the outputs have other shapes")
-    result = agreement.compare(compiled, plain, precision=precision, classes=False)
+        return unknown("the outputs have other shapes")
+    result = _compare(model, compiled, plain)
     if result.ok:
-        return none(name)
+        return none()
     if result.refused:
-        return unknown(name, result.reason)
-    moved = nudged()
-    if isinstance(moved, Exception) or _moves(moved, plain, precision):
-        why = "the model amplifies rounding: without XLA it moves as much"
-        return unknown(name, why)
+        return unknown(result.reason)
+    nudged = model.run_nudged()
+    moved = None if isinstance(nudged, Exception) else _compare(model, nudged, plain)
+    if moved is None or (not moved.ok and moved.rmse_rel is not None):
+        return unknown("the model amplifies rounding: without XLA it moves as much")
     return found(
-        name,
         f"XLA computes something else: {result.reason}",
         "keep numbers within the range of their type before a cast, and finite",
-        places,
+        model.narrowing(),
     )
 
 
-def weights_not_read(names: Sequence[str]) -> Trap:
-    """Weights that a call never reads, if there are such."""
-    name = TrapName.WEIGHTS_NOT_READ
-    return found(name, weights.describe(names), weights.FIX) if names else none(name)
+@looks(LOOKS, TrapName.WEIGHTS_NOT_READ, after=Phase.VERIFY)
+def find_unread_weights(model: Any) -> Finding:
+    """Find weights that a call never reads."""
+    if isinstance(model.plain, Exception) or isinstance(model.again, Exception):
+        return unknown("it fails without XLA")
+    if not agreement.deterministic(model.plain, model.again):
+        return unknown("two runs differ")
+    names = model.bench.unread_names(list(model.ran.values())[-1])
+    return found(weights.describe(names), weights.FIX) if names else none()
 
 
-def jit_compile_ignored(model: Any, layers: Sequence[Any]) -> Trap:
-    """Find out if Keras lowers `compile(jit_compile=True)` without an error.
-
-    Args:
-        model: the Keras model, or None.
-        layers: all layers, those of layers included.
-    """
-    name = TrapName.JIT_COMPILE_IGNORED
-    if model is None or not hasattr(model, "compile"):
-        return none(name, "not a Keras model")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model.compile(jit_compile=True)
-        kept = model.jit_compile
-    except Exception as error:
-        return unknown(name, error_line(error))
-    if kept:
-        return none(name, "Keras keeps jit_compile=True")
-    places = [Place(op="", node="", layer=layer) for layer in building.layers_without_xla(layers)]
+@looks(LOOKS, TrapName.JIT_COMPILE_IGNORED, after=Phase.MEASURE)
+def find_ignored_jit_compile(model: Any) -> Finding:
+    """Find out if Keras lowers `compile(jit_compile=True)` without an error."""
+    keras_model = model.bench.built.loaded.keras_model
+    if not hasattr(keras_model, "compile"):
+        return none("not a Keras model")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        keras_model.compile(jit_compile=True)
+    if keras_model.jit_compile:
+        return none("Keras keeps jit_compile=True")
+    without = building.layers_without_xla(model.layers)
     return found(
-        name,
         "compile(jit_compile=True) becomes False: a layer has supports_jit=False, so fit, evaluate "
         "and predict run without XLA",
         "replace the layer, or compile the call of the model yourself",
-        places,
+        [Place(op="", node="", layer=layer) for layer in without],
     )
 
 
-def each_place(places: Iterable[Place]) -> tuple[Place, ...]:
-    """The places without repetitions."""
-    return tuple(dict.fromkeys(places))
-
-
-def _moves(outputs: Sequence[Any], plain: Sequence[Any], precision: Precision) -> bool:
-    result = agreement.compare(outputs, plain, precision=precision, classes=False)
-    return not result.ok and result.rmse_rel is not None
+def _compare(model: Any, outputs: Sequence[Any], others: Sequence[Any]) -> Agreement:
+    return agreement.compare(outputs, others, precision=model.precision, classes=False)

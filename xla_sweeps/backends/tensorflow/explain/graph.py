@@ -44,11 +44,7 @@ Layers = dict[tuple[Any, str], str]
 
 @contextmanager
 def noting_layers(layers: Sequence[Any]) -> Iterator[Layers]:
-    """Note, while a model is traced, which of its layers makes which operation.
-
-    Args:
-        layers: all layers, those of layers included.
-    """
+    """Note, while a model is traced, which of its layers makes which operation."""
     noted: Layers = {}
 
     @contextmanager
@@ -68,10 +64,6 @@ def traced_ops(concrete: Any, layers: Layers) -> list[TracedOp]:
 
     XLA refuses an operation that nothing needs too, except in a function that it puts into the
     place of a call.
-
-    Args:
-        concrete: a traced `tf.function`.
-        layers: what was noted while it was traced.
     """
     functions = concrete.graph.as_graph_def().library.function
     library = {function.signature.name: function for function in functions}
@@ -196,9 +188,6 @@ class Origins:
     """Find where an operation comes from by its name, in a graph that ran or in a program.
 
     TensorFlow and XLA keep the names of traced operations, and put what they add below them.
-
-    Args:
-        ops: of the traced graph.
     """
 
     def __init__(self, ops: Sequence[TracedOp]) -> None:

@@ -34,12 +34,7 @@ _KINDS = (
 
 
 def graph_work(graphs: Sequence[Any], origins: Origins) -> dict[str, Work]:
-    """Work of each operation of the graphs that ran, by its name.
-
-    Args:
-        graphs: as `modes.collected_graphs` has them.
-        origins: finds the layer and the line of an operation.
-    """
+    """Work of each operation of the graphs that ran, by its name."""
     return {
         str(node.name): Work(
             kind_of(str(node.op)), {_layer(node, origins): 1.0}, origins.line(str(node.name))

@@ -93,11 +93,7 @@ def registered() -> tuple[str, ...]:
 
 
 def refusals(ops: Sequence[TracedOp]) -> tuple[Refusal, ...]:
-    """The operations without a kernel on any of XLA's devices that are listed.
-
-    Args:
-        ops: a traced graph's.
-    """
+    """The operations without a kernel on any of XLA's devices that are listed."""
     functions = {traced.function for traced in ops}
     places: dict[tuple[str, str, tuple[str, ...]], list[Place]] = {}
     for traced in ops:

@@ -1,0 +1,180 @@
+"""Explain a model on any engine.
+
+What is known is sent at once, so that a crash of a compiler costs what comes after it only.
+"""
+
+from __future__ import annotations
+
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import keras
+
+from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.explain import roofline
+from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.trace import time_of
+from xla_sweeps.schema import explanation
+from xla_sweeps.schema.backend import Backend
+from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, Place, Trap
+from xla_sweeps.schema.measurement import Phase
+from xla_sweeps.schema.modes import Mode, Scenario
+from xla_sweeps.schema.trial import Precision
+from xla_sweeps.trial import protocol
+from xla_sweeps.trial.failures import diagnose_exception, error_line, error_text
+from xla_sweeps.worker.backend import Framework, Tell
+from xla_sweeps.worker.timing import Executable
+
+
+class Explainer(ABC):
+    """The steps of explaining a model, which share what they left.
+
+    Attributes:
+        modes: the baseline, and the compiled mode that is explained.
+        lacks: parts that the engine does not have, with the reason.
+        ran: executables that ran without an error, by mode.
+    """
+
+    backend: ClassVar[Backend]
+    modes: ClassVar[tuple[Mode, Mode]]
+    lacks: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, bench: Any, tell: Tell, *, version: str, **parts: Any) -> None:
+        trial, loaded = bench.trial, bench.built.loaded
+        self.bench, self.tell, self.batch = bench, tell, loaded.batch
+        self.precision, self.tf32, self.on_cpu = (
+            trial.precision,
+            trial.tf32,
+            not trial.on_accelerator,
+        )
+        self.layers = [] if loaded.keras_model is None else building.all_layers(loaded.keras_model)
+        self.ran = dict[Mode, Any]()
+        known = {"device": bench.device.upper(), "missing": self.lacks, **parts}
+        self.explanation = Explanation(
+            model=trial.model.name,
+            framework=f"{self.backend.title} {version}",
+            inputs=tuple(
+                f"{each.name}{[trial.batch_size, *each.shape]} {each.dtype}"
+                for each in bench.built.inputs
+            ),
+            **known,
+        )
+
+    @abstractmethod
+    def explain(self, *, trace: bool) -> Explanation:
+        """Explain all but how fast the model could be."""
+
+    @abstractmethod
+    def least_work(self) -> explanation.Work:
+        """The least work of one call.
+
+        Raises:
+            XlaSweepsError: it is not known.
+        """
+
+    @abstractmethod
+    def traced_calls(self) -> tuple[Sequence[Event], Mapping[Mode, Mapping[str, Work]]]:
+        """Events of a few calls of both modes, and the work of each mode's operations by name."""
+
+    @abstractmethod
+    def bind(self, call: Callable[[Any], Any], argument: Any) -> Sequence[Executable]:
+        """A call on an argument, in the modes that may be the fastest for one operation."""
+
+    def places_of(self, error: Exception) -> tuple[Place, ...]:
+        """The places in the model that an error is about."""
+        return ()
+
+    def bound(self) -> None:
+        """Time what ran against the least time that the device could take."""
+        if "roofline" in self.explanation.missing:
+            return
+        self.begin(Phase.MEASURE)
+        with self.or_missing("roofline"):
+            work, on_cpu, tf32 = self.least_work(), self.on_cpu, self.tf32
+            bound = roofline.measured(work, self.ran, bind=self.bind, on_cpu=on_cpu, tf32=tf32)
+            self.note(roofline=bound)
+
+    def break_down(self) -> None:
+        """Note where the time of both modes goes, unless that is missing."""
+        if "time" in self.explanation.missing:
+            return
+        with self.or_missing("time"):
+            events, work = self.traced_calls()
+            plain = self.precision is Precision.FLOAT32 and not self.tf32
+            self.note(time=time_of(events, work, plain=plain))
+
+    def refuse(self, error: Exception, phase: Phase) -> None:
+        """Note that the compiler does not take the model, and where."""
+        traceback.print_exception(error)
+        kind = type(error).__name__
+        _, failure = diagnose_exception(phase, kind, error_text(error), backend=self.backend)
+        self.note(
+            compiler=CompilerVerdict(
+                compiles=False,
+                message=failure.message,
+                advice=failure.hint,
+                places=self.places_of(error),
+            )
+        )
+
+    def begin(self, phase: Phase, mode: str = "") -> None:
+        """Say that a stage begins."""
+        self.tell(protocol.Stage(phase=phase, mode=mode))
+
+    def note(self, *traps: Trap, **parts: Any) -> None:
+        """Note and send what is known."""
+        every = (*self.explanation.traps, *traps)
+        self.explanation = replace(self.explanation, traps=every, **parts)
+        self.tell(protocol.Explained(explanation=self.explanation))
+
+    def miss(self, why: str, *parts: str) -> None:
+        """Note why parts are not available, unless that is known."""
+        self.note(missing={**dict.fromkeys(parts, why), **self.explanation.missing})
+
+    def end(self, why: str) -> None:
+        """Give this reason for whatever is not available."""
+        self.explanation = self.explanation.completed(why)
+        self.note()
+
+    @contextmanager
+    def or_missing(self, *parts: str) -> Iterator[None]:
+        """Take what is raised for the reason why parts are not available."""
+        try:
+            yield
+        except Exception as error:
+            traceback.print_exc()
+            self.miss(error_line(error), *parts)
+
+
+def explain_by(
+    framework: Framework, explainer: Callable[[Any, Tell], Explainer]
+) -> Callable[[protocol.Explain, Tell], None]:
+    """The function that explains the model of a job on an engine, and sends what is found."""
+
+    def explain(request: protocol.Explain, tell: Tell) -> None:
+        trial = request.job.trial
+        scenario = Scenario.DETECT if trial.scenario is Scenario.DETECT else Scenario.CALL
+        trial = replace(trial, scenario=scenario, batches=1)
+        framework.configure(trial)
+        tell(protocol.Loaded(environment=framework.environment()))
+        with framework.device(trial):
+            tell(protocol.Stage(phase=Phase.BUILD, detail=trial.model.name))
+            explaining = explainer(framework.build(replace(request.job, trial=trial)), tell)
+            explaining.explain(trace=request.trace)
+            explaining.bound()
+            explaining.end(f"not looked for on {explaining.backend.title}")
+
+    return explain
+
+
+def resized(batch: Any, size: int) -> Any:
+    """Resize a batch to `size` samples, by repeating its own."""
+
+    def taken(tensor: Any) -> Any:
+        return keras.ops.take(tensor, [row % len(tensor) for row in range(size)], axis=0)
+
+    return keras.tree.map_structure(taken, batch)
