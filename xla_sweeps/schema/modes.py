@@ -269,6 +269,7 @@ class ScenarioFacts:
         trains: whether it changes the weights.
         takes_batches: whether one call may take several batches.
         is_epoch: whether a call is an epoch, with its own input.
+        contender: the class of what takes turns in rounds (`trial.contender`).
     """
 
     meaning: str
@@ -281,6 +282,7 @@ class ScenarioFacts:
     trains: bool = False
     takes_batches: bool = False
     is_epoch: bool = False
+    contender: str = "xla_sweeps.trial.contender:WorkerMode"
 
 
 def _jit(*, true: Mode, false: Mode, null: Mode, auto: Mode) -> dict[str, Mode]:
