@@ -267,7 +267,7 @@ class Crew:
 
     def _forget(self, lost: WorkerLost) -> None:
         """Nothing is asked of a lost worker any more."""
-        gone = [index for index, worker in self.alive.items() if set(worker.labels) & lost.labels]
+        gone = [index for index, worker in self.alive.items() if lost.labels >= {*worker.labels}]
         for index in gone:
             del self.alive[index]
         for label in lost.labels:

@@ -12,8 +12,8 @@ import re
 import threading
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -108,6 +108,16 @@ class Sampler(AbstractContextManager["Sampler"]):
         if self.gpu:
             self.gpu.expect(self._exceeded)
         self._begin()
+
+    @contextmanager
+    def following(self, pid: int, exceeded: Callable[[], None]) -> Iterator[None]:
+        """Watch a measuring process that comes and goes between others."""
+        before = self._exceeded
+        self._exceeded = {**before, pid: exceeded}
+        try:
+            yield
+        finally:
+            self._exceeded = before
 
     def close(self) -> None:
         """Stop sampling."""

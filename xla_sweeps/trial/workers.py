@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from xla_sweeps.schema.backend import Backend, backends_of
-from xla_sweeps.schema.measurement import Phase, Status
+from xla_sweeps.schema.measurement import Failure, Phase, Status
 from xla_sweeps.schema.trial import Timeouts, Trial
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import child_environment
@@ -99,11 +99,9 @@ class RequestFailed(Exception):
         failure: the same in words.
     """
 
-    def __init__(self, failed: protocol.Failed, command: WorkerCommand) -> None:
-        self.status, self.failure = diagnose_exception(
-            failed.phase, failed.kind, failed.text, backend=command.backend, **command.sharing
-        )
-        super().__init__(self.failure.message)
+    def __init__(self, status: Status, failure: Failure) -> None:
+        self.status, self.failure = status, failure
+        super().__init__(failure.message)
 
 
 def worker_environment(
@@ -203,7 +201,11 @@ class Worker(AbstractContextManager["Worker"]):
         if isinstance(reply, expected):
             return reply
         if isinstance(reply, protocol.Failed):
-            raise RequestFailed(reply, self._command)
+            command = self._command
+            status, failure = diagnose_exception(
+                reply.phase, reply.kind, reply.text, backend=command.backend, **command.sharing
+            )
+            raise RequestFailed(status, failure)
         raise self._lost(reason or "flood")
 
     def give_up(self, failed: RequestFailed) -> WorkerLost:

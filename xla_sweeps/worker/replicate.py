@@ -101,7 +101,8 @@ class Replicate:
         worker that leads.
         """
         shared = Path(request.shared) if request.shared else None
-        job = replace(request.job, adopts=bool(shared) and not request.leads)
+        adopts = bool(shared) and not request.leads
+        job = replace(request.job, adopts=adopts, shared=request.shared)
         tell, trial = self._tell, job.trial
         tell(protocol.Stage(phase=Phase.IMPORT, detail=self._title))
         began = time.perf_counter()
@@ -144,8 +145,8 @@ class Replicate:
             trace_s=executable.trace_s,
             first_call_s=first_call_s,
         )
-        model.note_build(executable, tell)
         tell(protocol.Stage(phase=Phase.VERIFY, mode=label))
+        model.note_build(executable, tell)
         outcome = self._prove_and_verify(executable, outcome)
         usable = outcome.status is not Status.MODE_NOT_EFFECTIVE
         if usable:
