@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -164,10 +165,19 @@ class Crew:
             case protocol.Caveat(flagged=flagged):
                 self.result.flag(flagged)
 
+    def _shared_of(self, index: int) -> str:
+        """The folder that a worker shares: with its own further processes, or with the others."""
+        if not self._kind.shares:
+            return self.shared
+        folder = Path(self.shared, str(index))
+        folder.mkdir(exist_ok=True)
+        return str(folder)
+
     def _set_up(self, worker: Worker, index: int) -> None:
         job = self._job_of(index, tuple(self.labels[index]))
         limit_s = self.job.trial.timeouts.build_s
-        request = protocol.SetUp(job=job, shared=self.shared, leads=not self.is_shared)
+        shared, leads = self._shared_of(index), self._kind.shares or not self.is_shared
+        request = protocol.SetUp(job=job, shared=shared, leads=leads)
         ready = worker.request(request, protocol.Ready, deadline_s=limit_s)
         self.is_shared = True
         if self._leads(index):
@@ -191,7 +201,7 @@ class Crew:
                     worker=worker,
                     clock=self.clocks[index],
                     job=self._job_of(index, (label,)),
-                    shared=self.shared,
+                    shared=self._shared_of(index),
                     start=partial(self._start, index, (label,)),
                     watcher=self.watcher,
                 )

@@ -40,12 +40,12 @@ class Prepared:
     """A mode that is ready to be measured, and what is known of it so far.
 
     Attributes:
-        traced: how often it had been traced once it was warm.
+        traced: how often it had been traced once it was ready, and then once it was warm.
     """
 
     executable: Executable
     outcome: ModeOutcome
-    traced: int = 0
+    traced: int
 
 
 class Replicate:
@@ -150,7 +150,7 @@ class Replicate:
         outcome = self._prove_and_verify(executable, outcome)
         usable = outcome.status is not Status.MODE_NOT_EFFECTIVE
         if usable:
-            self._prepared[label] = Prepared(executable, outcome)
+            self._prepared[label] = Prepared(executable, outcome, executable.traces())
             if outcome.effective.get("elsewhere"):
                 tell(protocol.Caveat(Flagged(Flag.OUTPUTS_ELSEWHERE, label)))
         return protocol.ModeReady(outcome=outcome, usable=usable)
