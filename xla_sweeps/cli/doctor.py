@@ -269,7 +269,7 @@ def _compiles(device: devices.Device) -> Iterator[Finding]:
     able = [
         backend
         for backend in backends()
-        if "toolchain" in backend.programs and _is_installed(backend, packages)
+        if "self_check" in backend.programs and _is_installed(backend, packages)
     ]
     for diagnosis in (each for backend in able for each in toolchain.check(device, backend)):
         compiled, cause = diagnosis.compiled, diagnosis.cause

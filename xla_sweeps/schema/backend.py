@@ -45,7 +45,7 @@ class Backend:
         name: as in `Mode.backend`.
         title: as people write it.
         programs: commands that start a process of it: `worker`, which measures (`worker.server`).
-            Optional: `flags`, which reads the flags and ends; `toolchain`, `ops`, `make_data`,
+            Optional: `flags`, which reads the flags and ends; `ops`, `make_data`,
             `replicas`.
         explains: whether its worker explains a model, too.
         explains_with: packages that this needs besides, by the module that each brings.
