@@ -12,6 +12,7 @@ from timed_devices import EFFORT, Clock, Device, level, measured, quiet
 
 from xla_sweeps.analysis.stats import MIN_PAIRS
 from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.trial import Effort
 from xla_sweeps.trial import rounds, stopping
 
 
@@ -386,3 +387,25 @@ def test_rounds_go_on_for_the_least_time_while_the_interval_is_too_wide() -> Non
     result = measured(devices, clock, effort=effort, least_s=30.0)
     assert len(result.rounds) > EFFORT.rounds_max
     assert 30.0 <= result.timed_s < 40.0
+
+
+class ThreeDesigns:
+    """A criterion of somebody else's: so many designs, whatever they show."""
+
+    def initialize(self, effort: Effort, *, least_s: float) -> None:
+        self.designs, self.outlook = 0, stopping.Outlook()
+
+    def add(self, standing: stopping.Standing) -> None:
+        self.designs += 1
+        self.outlook = stopping.Outlook(converged=True, rounds=len(standing.rounds))
+
+    def is_finished(self) -> bool:
+        return self.designs == 3
+
+
+def test_another_criterion_is_one_class() -> None:
+    clock = Clock()
+    devices = {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}
+    result = measured(devices, clock, criterion=ThreeDesigns())
+    assert len(result.rounds) == 3 * 4
+    assert result.converged

@@ -79,8 +79,6 @@ class Finding(NamedTuple):
     Attributes:
         level: `ok`, `absent` (and not needed), `warn` (figures may suffer) or `bad` (it will not
             work).
-        shown: the result in words.
-        fix: what to do, or "".
     """
 
     level: str
@@ -92,13 +90,7 @@ class Finding(NamedTuple):
 def diagnose(
     results_dir: Path, *, seconds: float, device: devices.Device | None = None
 ) -> list[Finding]:
-    """Check everything; takes `seconds`, during which the machine is watched.
-
-    Args:
-        results_dir: where results would go; probed only if it exists, never created.
-        seconds: how long to watch.
-        device: where to compile with XLA; None for nowhere.
-    """
+    """Check everything; takes `seconds`, during which the machine is watched."""
     facts = environment.environment()
     return [
         *_devices(),

@@ -31,10 +31,8 @@ class Checked(msgspec.Struct, frozen=True):
     """One check.
 
     Attributes:
-        name: what was checked.
         figure: what was measured, with its unit; or why nothing was.
         expected: what a machine shows on which figures can be trusted.
-        verdict: how both compare.
     """
 
     name: str

@@ -89,13 +89,7 @@ class _Unwatched:
 
 
 def check(device: Device, backend: Backend, say: Say) -> Iterator[Checked]:
-    """Check a device, in some minutes; each check when it is done.
-
-    Args:
-        device: where.
-        backend: the framework whose program and trials are used.
-        say: told what is being checked.
-    """
+    """Check a device, in some minutes; each check when it is done."""
     say("speed, memory, outputs")
     yield from check_process(device, backend)
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-doctor-") as folder:

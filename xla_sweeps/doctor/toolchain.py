@@ -33,12 +33,7 @@ class Compiled(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """A known cause of errors of XLA's compiler for GPUs.
-
-    Attributes:
-        what: what is wrong.
-        fix: what to do about it.
-    """
+    """A known cause of errors of XLA's compiler for GPUs."""
 
     expression: re.Pattern[str]
     what: str

@@ -22,12 +22,10 @@ class Prepared:
     """A mode that a worker has prepared, and what it takes to start another process for it.
 
     Attributes:
-        outcome: what is known of the mode.
         worker: the one that prepared it; `clock` compares its clock.
         job: of a process for this mode alone.
         shared: folder of the weights and outputs that the worker has written, or "".
         start: starts such a process, whose events it is given; raises `WorkerLost` after a stop.
-        watcher: of the machine.
     """
 
     label: str

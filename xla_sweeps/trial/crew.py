@@ -315,11 +315,7 @@ class Crew:
 
 
 def _merge(told: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The values of all backends; where one differs from an earlier one's, its name says whose.
-
-    Args:
-        told: by backend, the first one's first.
-    """
+    """The values of all backends; where one differs from an earlier one's, its name says whose."""
     together: dict[str, Any] = {}
     for backend, values in told.items():
         for key, value in values.items():

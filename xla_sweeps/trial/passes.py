@@ -43,8 +43,6 @@ class Passes:
     """The measuring of a replicate whose workers are ready.
 
     Attributes:
-        least_s: gives the seconds for which modes are timed at least.
-        calls: in a block, by label.
         until: time when measuring must be over, monotonic.
         paused: true if the device idled since the last block, so that a GPU's clock may have
             fallen.
@@ -301,12 +299,7 @@ class Passes:
 def plan_blocks(
     warm: Mapping[str, protocol.Warmed], effort: Effort
 ) -> tuple[dict[str, pacing.Pace], dict[str, int]]:
-    """The pace of each mode that is warm, and the calls of its blocks: the same for copies.
-
-    Args:
-        warm: by label.
-        effort: the length of a block.
-    """
+    """The pace of each mode that is warm, and the calls of its blocks: the same for copies."""
     paces, calls = dict[str, pacing.Pace](), dict[str, int]()
     copies: dict[Mode, list[str]] = {}
     for label in warm:

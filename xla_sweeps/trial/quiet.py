@@ -15,11 +15,7 @@ WAIT_SAY_S = 10.0
 
 @dataclass
 class QuietWait:
-    """The waits of one replicate.
-
-    Attributes:
-        waited_s: seconds for which it waited for a quiet machine.
-    """
+    """The waits of one replicate."""
 
     setting: Setting
     watcher: Sampler

@@ -98,17 +98,9 @@ class Interleaving:
     that is lost is measured no further; the others are.
 
     Attributes:
-        time_block: times a block of a mode that is warm.
-        calls: calls per block, by label.
         call_s: expected seconds of one call, by label.
-        effort: how many rounds, how narrow an interval.
-        seed: seed of the order of the modes.
-        clock: nanoseconds.
-        review: called between Williams designs.
-        on_design: receives the progress; called between Williams designs.
         singles: single calls after each block, by label.
         least_s: time from which an interval that stays too wide ends measuring, seconds.
-        criterion: ends the rounds.
         rounds: all so far, contaminated ones included.
         lost: modes that could not be measured to the end, and why.
     """

@@ -92,12 +92,7 @@ class Stop(AbstractContextManager["Stop"]):
 
 
 class RequestFailed(Exception):
-    """A Python exception ended a request; the worker goes on, unless it was setting up.
-
-    Attributes:
-        status: of the mode, or of the worker.
-        failure: the same in words.
-    """
+    """A Python exception ended a request; the worker goes on, unless it was setting up."""
 
     def __init__(self, status: Status, failure: Failure) -> None:
         self.status, self.failure = status, failure
@@ -119,9 +114,6 @@ class WorkerCommand:
 
     Attributes:
         backend: whose `worker` is started, with our process id and the channel's descriptor.
-        environment: the complete environment.
-        log: file that its output is appended to.
-        labels: the modes that it measures.
         trial: sets the limits of its stages and its memory.
         python: another interpreter than the backend's; "" for that.
         folder: to start it in; None for the current one.
@@ -146,7 +138,6 @@ class Worker(AbstractContextManager["Worker"]):
 
     Attributes:
         memory: to be requested once its memory passes the limit.
-        stage: the one that it is in.
     """
 
     def __init__(
@@ -327,12 +318,6 @@ def start(
     on_event: Callable[[protocol.Event], None],
 ) -> Worker | None:
     """Start a worker; None where a stop was requested meanwhile.
-
-    Args:
-        command: the program, its environment, log and limits.
-        mark: variables by which orphans are found.
-        stop: ends every request.
-        on_event: called with every event.
 
     Raises:
         OSError: it cannot be started, or its log cannot be written.

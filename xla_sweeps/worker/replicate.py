@@ -49,14 +49,7 @@ class Prepared:
 
 
 class Replicate:
-    """Answer the requests of one replicate.
-
-    Args:
-        load: imports the framework.
-        title: of the framework, as people write it.
-        tell: sends an event to the parent.
-        load_explain: imports what explains a model; None if the framework declares nothing.
-    """
+    """Answer the requests of one replicate."""
 
     def __init__(
         self,

@@ -57,12 +57,7 @@ PLANT = 1e-3
 
 
 def measure(kind: str, peak: float) -> Iterator[Checked]:
-    """Measure everything that one process can.
-
-    Args:
-        kind: `cpu` or `gpu`.
-        peak: the most float32 operations a second that the device can do.
-    """
+    """Measure everything that one process can."""
     sizes = SIZES[kind]
     yield from _speed(sizes, peak)
     yield _memory(sizes, devices.tf_device(kind))
