@@ -217,6 +217,8 @@ class Crew:
         """Warm up what is not warm yet."""
         for index in list(self.alive):
             for label in [label for label in self.labels[index] if label not in self.warm]:
+                if self._kind.shares:  # a worker says so itself
+                    self.show(Phase.WARMUP, label)
                 try:
                     warmed = self.contenders[label].warm_up()
                 except RequestFailed as failed:
