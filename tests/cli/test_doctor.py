@@ -174,7 +174,7 @@ def test_doctor_says_why_a_device_does_not_compile_and_what_to_do(
         "sys.stderr.write('W] Can\\'t find libdevice directory ${CUDA_DIR}/nvvm/libdevice.')\n"
         'print(\'{"program": "matmul", "seconds": 1.0}\', flush=True)\n'
     )
-    programs = {"toolchain": (sys.executable, "-c", dying)}
+    programs = {"self_check": (sys.executable, "-c", dying)}
     dies = replace(default_backend(), programs=programs)
     monkeypatch.setattr(doctor, "backends", lambda: (dies, replace(dies, programs={})))
     (cpu,) = [device for device in devices.devices() if device.kind == "cpu"]

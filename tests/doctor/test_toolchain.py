@@ -113,7 +113,7 @@ def test_an_unknown_text_has_no_cause() -> None:
 
 
 def process(program: str) -> tuple[toolchain.Check, ...]:
-    programs = {"toolchain": (sys.executable, "-c", program)}
+    programs = {"self_check": (sys.executable, "-c", program)}
     return toolchain.check(CPU, replace(default_backend(), programs=programs))
 
 

@@ -27,10 +27,16 @@ class QuietMachine(Sampler):
     load: Load | None = None
     pids: list[int] = field(default_factory=list)
     exceeded: list[Callable[[], None]] = field(default_factory=list)
+    followed: list[int] = field(default_factory=list)
 
     def add(self, pid: int, exceeded: Callable[[], None]) -> None:
         self.pids.append(pid)
         self.exceeded.append(exceeded)
+
+    @contextmanager
+    def following(self, pid: int, exceeded: Callable[[], None]) -> Iterator[None]:
+        self.followed.append(pid)
+        yield
 
     def review(self, rounds: Sequence[Round]) -> list[Round]:
         if self.gpu:

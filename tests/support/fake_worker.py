@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 
 import faults  # noqa: F401  (which it may be made to have)
 
@@ -66,10 +67,12 @@ class Scripted:
     def __init__(self, script: list[str], descriptor: int, channel: server.Channel) -> None:
         self.script, self.descriptor, self.channel = script, descriptor, channel
         self.measured: Counter[str] = Counter()
+        self.adopts = False
 
     def answer(self, request: protocol.Request) -> protocol.Reply:
         match request:
-            case protocol.SetUp(job=job):
+            case protocol.SetUp(job=job, shared=shared, leads=leads):
+                self.adopts = bool(shared) and not leads
                 return self.set_up(job)
             case protocol.Prepare(mode=mode):
                 return self.prepare(mode)
@@ -143,6 +146,9 @@ class Scripted:
             print("grandchild", child.pid, flush=True)
             self.channel.send(protocol.Caveat(Flagged("grandchild", str(child.pid))))
             os._exit(4)
+        self.channel.send(protocol.Stage(phase=Phase.VERIFY, mode=mode))
+        if self.adopts and f"wrong-later:{mode}" in script:
+            return protocol.ModeReady(outcome=replace(outcome(), status=Status.WRONG_RESULT))
         return protocol.ModeReady(outcome=outcome())
 
     def block(self, mode: str, calls: int, singles: int) -> protocol.Reply:

@@ -108,7 +108,7 @@ def test_everything_that_a_worker_says_is_kept(tmp_path: Path) -> None:
     assert result.contamination == {"samples": 3}
     assert {"build", "prepare", "measure"} <= set(result.seconds)
     phases = list(dict.fromkeys(phase for phase, _, _ in notes.of("stage")))
-    assert phases == [Phase.BUILD, Phase.COMPILE, Phase.MEASURE]
+    assert phases == [Phase.BUILD, Phase.COMPILE, Phase.VERIFY, Phase.MEASURE]
     assert [len(rounds) for rounds in notes.of("rounds")] == [4, 4]
 
 

@@ -25,7 +25,7 @@ from xla_sweeps.system import nvml
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import environment
 from xla_sweeps.system.leases import Leases
-from xla_sweeps.trial import conductor, monitor, protocol
+from xla_sweeps.trial import conductor, monitor, passes, protocol
 from xla_sweeps.trial.gpu import GpuWatch
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.recording import make_record
@@ -160,7 +160,7 @@ def test_modes_are_measured_alone_where_power_limits_a_gpu(
     tmp_path: Path, driver: FakeNvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mode that takes turns profits from another one that lets the GPU rest."""
-    monkeypatch.setattr(conductor, "ALONE_S", 0.01)
+    monkeypatch.setattr(passes, "ALONE_S", 0.01)
     attempt, _ = measure(tmp_path, driver)
     assert not any(outcome.sustained_call_s for outcome in attempt.modes.values())
     driver.gpus[0].reasons, driver.gpus[0].lacks = 0x4, {"nvmlDeviceGetViolationStatus"}

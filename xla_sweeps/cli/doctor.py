@@ -80,8 +80,6 @@ class Finding(NamedTuple):
     Attributes:
         level: `ok`, `absent` (and not needed), `warn` (figures may suffer) or `bad` (it will not
             work).
-        shown: the result in words.
-        fix: what to do, or "".
     """
 
     level: str
@@ -93,13 +91,7 @@ class Finding(NamedTuple):
 def diagnose(
     results_dir: Path, *, seconds: float, device: devices.Device | None = None
 ) -> list[Finding]:
-    """Check everything; takes `seconds`, during which the machine is watched.
-
-    Args:
-        results_dir: where results would go; probed only if it exists, never created.
-        seconds: how long to watch.
-        device: where to compile with XLA; None for nowhere.
-    """
+    """Check everything; takes `seconds`, during which the machine is watched."""
     facts = environment.environment()
     return [
         *_devices(),
@@ -270,7 +262,7 @@ def _compiles(device: devices.Device) -> Iterator[Finding]:
     able = [
         backend
         for backend in backends()
-        if "toolchain" in backend.programs and _is_installed(backend, packages)
+        if "self_check" in backend.programs and _is_installed(backend, packages)
     ]
     for diagnosis in (each for backend in able for each in toolchain.check(device, backend)):
         compiled, cause = diagnosis.compiled, diagnosis.cause

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from enum import StrEnum
+from typing import TypeVar
 
 import msgspec
 
@@ -24,17 +25,14 @@ class Verdict(StrEnum):
     OK = "ok"
     BAD = "bad"
     IMPOSSIBLE = "not possible here"
-    REPORTED = "not judged"
 
 
 class Checked(msgspec.Struct, frozen=True):
     """One check.
 
     Attributes:
-        name: what was checked.
         figure: what was measured, with its unit; or why nothing was.
         expected: what a machine shows on which figures can be trusted.
-        verdict: how both compare.
     """
 
     name: str
@@ -53,38 +51,23 @@ def impossible(name: str, reason: str, expected: str) -> Checked:
     return Checked(name, reason, expected, Verdict.IMPOSSIBLE)
 
 
-def reported(name: str, figure: str, expected: str) -> Checked:
-    """A figure that is shown beside what was expected, and not judged."""
-    return Checked(name, figure, expected, Verdict.REPORTED)
-
-
-def judged_ratio(name: str, log_ratios: Sequence[float]) -> Checked:
-    """Compare a ratio with 1, of two ways to measure one thing in one process.
-
-    Args:
-        name: what was checked.
-        log_ratios: of pairs.
-    """
-    if len(log_ratios) < stats.MIN_PAIRS:
-        return impossible(name, f"only {len(log_ratios)} pairs", EXPECTED_RATIO)
-    return judged_interval(name, stats.signed_rank_interval(log_ratios))
-
-
 def judged_interval(name: str, log_ratio: stats.Interval) -> Checked:
-    """Compare a ratio with 1: bad where its whole 95 % interval lies beyond the tolerance.
-
-    Args:
-        name: what was checked.
-        log_ratio: the logarithm of the ratio.
-    """
-    low, high, figure = math.exp(log_ratio.low), math.exp(log_ratio.high), ratio_words(log_ratio)
+    """Compare a ratio with 1, given its logarithm: bad where its whole interval is beyond 1 %."""
+    middle, low, high = map(math.exp, (log_ratio.estimate, log_ratio.low, log_ratio.high))
+    figure = f"{middle:.4f} (95 %: {low:.4f} to {high:.4f})"
     differs = low > 1 + TOLERANCE or high < 1 - TOLERANCE
     if not differs and (high - low) / 2 > TELLING:
         return impossible(name, f"too noisy: {figure}", EXPECTED_RATIO)
     return judged(name, figure, EXPECTED_RATIO, ok=not differs)
 
 
-def ratio_words(log_ratio: stats.Interval) -> str:
-    """A ratio with its interval, from its logarithm."""
-    middle, low, high = map(math.exp, (log_ratio.estimate, log_ratio.low, log_ratio.high))
-    return f"{middle:.4f} (95 %: {low:.4f} to {high:.4f})"
+Answer = TypeVar("Answer")
+
+
+def answers_of(output: bytes, kind: type[Answer]) -> Iterator[Answer]:
+    """Answers of a program, a JSON line each; lines that are a library's are skipped."""
+    for line in output.splitlines():
+        try:
+            yield msgspec.json.decode(line, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue

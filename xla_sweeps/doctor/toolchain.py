@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from xla_sweeps.doctor.check_result import answers_of
 from xla_sweeps.errors import how_to_install
 from xla_sweeps.schema.backend import Backend
 from xla_sweeps.system import environment, programs
@@ -32,12 +33,7 @@ class Compiled(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """A known cause of errors of XLA's compiler for GPUs.
-
-    Attributes:
-        what: what is wrong.
-        fix: what to do about it.
-    """
+    """A known cause of errors of XLA's compiler for GPUs."""
 
     expression: re.Pattern[str]
     what: str
@@ -119,35 +115,21 @@ class Check:
 
 
 def check(device: Device, backend: Backend) -> tuple[Check, ...]:
-    """Compile and run each of `PROGRAMS` with XLA on a device.
-
-    Args:
-        device: where.
-        backend: the framework that does it.
-    """
+    """Compile and run each of `PROGRAMS` with XLA on a device, by a backend's program."""
     variables = environment.child_environment(
         os.environ, device=device, backend=backend, extra=backend.logging(0)
     )
-    done = programs.run(backend, "toolchain", device.kind, environment=variables)
+    done = programs.run(backend, "self_check", "compile", device.kind, environment=variables)
     ended = f"not compiled within {done.limit_s:g} s"
     if done.code is not None:
         ended = f"the process ended with {signal_name(done.code)}"
-    lines = map(_compiled, done.output.splitlines())
-    told = {compiled.program: compiled for compiled in lines if compiled}
+    told = {compiled.program: compiled for compiled in answers_of(done.output, Compiled)}
     return tuple(
-        _judged(told.get(name, Compiled(program=name, error=ended)), done.log) for name in PROGRAMS
+        _explain(told.get(name, Compiled(program=name, error=ended)), done.log) for name in PROGRAMS
     )
 
 
-def _compiled(line: bytes) -> Compiled | None:
-    """Result of a program that the process tells; None for a line that is a library's."""
-    try:
-        return msgspec.json.decode(line, type=Compiled)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-
-
-def _judged(compiled: Compiled, log: str) -> Check:
+def _explain(compiled: Compiled, log: str) -> Check:
     for text in (compiled.error, log):
         if cause := known_cause(text):
             line = next(line for line in text.splitlines() if known_cause(line) is cause)

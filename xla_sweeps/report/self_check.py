@@ -12,7 +12,7 @@ WIDTH = 80
 
 _INDENT = 6
 
-_MARKS = {Verdict.OK: "ok", Verdict.BAD: "bad", Verdict.IMPOSSIBLE: "--", Verdict.REPORTED: "--"}
+_MARKS = {Verdict.OK: "ok", Verdict.BAD: "bad", Verdict.IMPOSSIBLE: "--"}
 
 
 def page(checks: Sequence[Checked], facts: Mapping[str, str]) -> str:
@@ -29,11 +29,10 @@ def page(checks: Sequence[Checked], facts: Mapping[str, str]) -> str:
     lines.append("")
     for check in checks:
         lines += _wrapped(f"{_MARKS[check.verdict]:<{_INDENT}}{check.name}: {check.figure}")
-        remark = "" if check.verdict in (Verdict.OK, Verdict.BAD) else f"; {check.verdict}"
+        remark = "" if check.verdict is not Verdict.IMPOSSIBLE else f"; {check.verdict}"
         lines += _wrapped(f"{'':<{_INDENT}}expected: {check.expected}{remark}")
     counts = Counter(check.verdict for check in checks)
-    shown = [each for each in Verdict if counts[each] or each is not Verdict.REPORTED]
-    lines += ["", ", ".join(f"{counts[verdict]} {verdict}" for verdict in shown)]
+    lines += ["", ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)]
     return "\n".join(lines) + "\n"
 
 

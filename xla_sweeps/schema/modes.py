@@ -33,6 +33,8 @@ class Entry(StrEnum):
     """`model.fit` on NumPy arrays."""
     INPUT = "input"
     """The input pipeline alone."""
+    SAVED = "saved"
+    """The function of a SavedModel, which has the weights."""
 
     @property
     def is_method(self) -> bool:
@@ -151,6 +153,8 @@ class Mode(StrEnum):
     FIT_NUMPY = "fit_numpy", _E.FIT_NUMPY, _X.AUTO
     FIT_NUMPY_GRAPH = "fit_numpy_graph", _E.FIT_NUMPY, _X.GRAPH
     FIT_NUMPY_XLA = "fit_numpy_xla", _E.FIT_NUMPY, _X.XLA
+    SAVED_GRAPH = "saved_graph", _E.SAVED, _X.GRAPH
+    SAVED_XLA = "saved_xla", _E.SAVED, _X.XLA
     JAX_EAGER = "jax_eager", _E.MODEL, _X.EAGER, False, "jax"
     JAX_XLA = "jax_xla", _E.FUNCTION, _X.XLA, False, "jax"
     JAX_PREDICT_EAGER = "jax_predict_eager", _E.PREDICT, _X.EAGER, False, "jax"
@@ -199,6 +203,8 @@ _WORDS: Mapping[Mode, tuple[str, str]] = {
     _M.GRAPH_HOST: ("graph from NumPy to NumPy", "tf.function(jit_compile=False)"),
     _M.XLA_HOST: ("XLA from NumPy to NumPy", "tf.function(jit_compile=True)"),
     _M.INPUT: ("the input pipeline alone", "the input pipeline alone"),
+    _M.SAVED_GRAPH: ("a SavedModel's graph", "tf.saved_model.load without jit_compile"),
+    _M.SAVED_XLA: ("a SavedModel with XLA", "a SavedModel of tf.function(jit_compile=True)"),
     _M.JAX_EAGER: ("eager JAX", "model(x) with KERAS_BACKEND=jax"),
     _M.JAX_XLA: ("JAX with XLA", "jax.jit(model)"),
     _M.JAX_PREDICT_EAGER: ("model.predict on JAX without XLA", "compile(jit_compile=False)"),
@@ -248,6 +254,7 @@ class Scenario(StrEnum):
     PREDICT = "predict"
     TRAIN_STEP = "train_step"
     FIT = "fit"
+    COLD_START = "cold_start"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +269,7 @@ class ScenarioFacts:
         write: what a Keras user writes, and where, with `jit_compile={switch}` in it.
         named_by: the ways of calling that tell the scenario by their name.
         is_epoch: whether a call is an epoch, with its own input.
+        contender: the class of what takes turns in rounds (`trial.contender`).
     """
 
     meaning: str
@@ -274,6 +282,7 @@ class ScenarioFacts:
     trains: bool = False
     takes_batches: bool = False
     is_epoch: bool = False
+    contender: str = "xla_sweeps.trial.contender:WorkerMode"
 
 
 def _jit(*, true: Mode, false: Mode, null: Mode, auto: Mode) -> dict[str, Mode]:
@@ -359,6 +368,15 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
         trains=True,
         takes_batches=True,
         is_epoch=True,
+    ),
+    Scenario.COLD_START: ScenarioFacts(
+        meaning="from the start of a process to its first answer",
+        modes=(_M.DEFAULT, _M.GRAPH, _M.XLA, _M.SAVED_GRAPH, _M.SAVED_XLA),
+        default=(_M.GRAPH, _M.XLA, _M.SAVED_XLA),
+        jit=_jit(true=_M.XLA, false=_M.GRAPH, null=_M.DEFAULT, auto=_M.DEFAULT),
+        call="start",
+        write="tf.function(model, jit_compile={switch}), in a process that is started to answer",
+        contender="xla_sweeps.trial.cold_start:ColdStart",
     ),
 }
 """The scenarios, and what each measures, compares and is called: the one place that says so."""

@@ -330,6 +330,7 @@ class ReplicateJob:
             process.
         order_seed: of the order of modes in the rounds and of the inputs.
         adopts: whether a worker takes the weights and expected outputs of another one.
+        shared: folder in which these are, or "".
     """
 
     trial: Trial
@@ -337,6 +338,7 @@ class ReplicateJob:
     modes: tuple[str, ...]
     order_seed: int
     adopts: bool = False
+    shared: str = ""
 
 
 def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:

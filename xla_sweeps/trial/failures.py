@@ -31,11 +31,8 @@ class ProcessEnd:
 
     Attributes:
         exit_code: as `Popen.returncode`: negative for a signal.
-        phase: the last stage that it announced.
         killed_for: why we killed it (`timeout`, `memory`, `interrupt`, `closed`, `flood`), or "".
         limit: the limit that it exceeded, with its unit, or "".
-        oom_kills: the kernel's out-of-memory kills in that time.
-        log_tail: the end of its log.
     """
 
     exit_code: int

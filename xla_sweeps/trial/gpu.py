@@ -34,8 +34,6 @@ class GpuWatch:
     """Activity of a GPU during one replicate.
 
     Attributes:
-        pids: the measuring processes.
-        spans: one for each review.
         foreign: how many other processes computed on it at the last look.
         newcomers: how many began to during the replicate.
     """

@@ -41,11 +41,8 @@ class Plan:
     """What a guard measures.
 
     Attributes:
-        before: one side; `after` the other.
-        modes: the labels that are judged.
         budget_s: seconds that all pairs may take.
         detect: the smallest relative difference that matters.
-        logs: folder for the output of the processes.
     """
 
     before: Side
@@ -61,16 +58,11 @@ class GuardResult:
     """Result of a guard.
 
     Attributes:
-        looks: how many were planned; 0 before that.
-        pairs: those that count.
         changes: at the last look, of the modes that both sides measured.
         failures: of each mode, for each pair that tried it, the one that does not count first: the
             message of each side that failed, by its name.
-        models: as built, by the name of the side.
         together: whether the sides took turns block by block.
-        contaminated: pairs that other load contaminated.
         pair_s: seconds of the first pair.
-        stopped: number of the signal that ended it, or 0.
     """
 
     plan: Plan

@@ -28,15 +28,8 @@ def measure_energy(
 ) -> tuple[Energy, dict[str, tuple[Metered, ...]]]:
     """Read the counter around the idle device, then around each mode alone, in rotated passes.
 
-    A counter that fails ends it without figures. A worker that dies ends its own modes.
-
-    Args:
-        meter: of the device.
-        alive: modes that can be measured, by label; those of a lost worker vanish from it.
-        ready: brings a mode up to speed before the first reading.
-        run: as above; with `IDLE` it waits.
-        disturbance: what disturbed between two times of CLOCK_MONOTONIC, in words, or "".
-        lose: is told of a worker that ended.
+    A counter that fails ends it without figures. A worker that dies ends its own modes, which
+    vanish from `alive`.
 
     Returns:
         The device's energy, and the passes of each mode that has all of them.

@@ -12,8 +12,8 @@ import re
 import threading
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -70,11 +70,6 @@ class Sample:
 class Sampler(AbstractContextManager["Sampler"]):
     """Sample in a thread of its own until it is closed; a context manager.
 
-    Args:
-        device: the device that is measured on; a GPU is watched between designs of rounds only.
-        memory_limit_bytes: limit of the resident memory of each measuring process.
-        root: the folder that holds `proc` and `sys`; another one in tests.
-
     Attributes:
         gpu: watches the GPU; None on a CPU.
         meter: makes the meter of the device's energy.
@@ -108,6 +103,16 @@ class Sampler(AbstractContextManager["Sampler"]):
         if self.gpu:
             self.gpu.expect(self._exceeded)
         self._begin()
+
+    @contextmanager
+    def following(self, pid: int, exceeded: Callable[[], None]) -> Iterator[None]:
+        """Watch a measuring process that comes and goes between others."""
+        before = self._exceeded
+        self._exceeded = {**before, pid: exceeded}
+        try:
+            yield
+        finally:
+            self._exceeded = before
 
     def close(self) -> None:
         """Stop sampling."""
@@ -257,12 +262,7 @@ def allowed_cores(cores: int) -> float:
 
 
 def machine_times(stat: str, mine: Collection[int]) -> tuple[float, float]:
-    """Seconds that the cores were busy, and seconds that the hypervisor took from them.
-
-    Args:
-        stat: content of /proc/stat.
-        mine: numbers of the cores that this process and its children may run on; only those count.
-    """
+    """Seconds that the cores `mine` were busy, and that the hypervisor took from them."""
     tick_s = 1 / os.sysconf("SC_CLK_TCK")
     lines = {
         line.split()[0]: [int(word) for word in line.split()[1:9]]

@@ -50,14 +50,7 @@ def spending(root: Path) -> Spending:
 
 
 def busiest(before: Spending, after: Spending, seconds: float, mine: Collection[int]) -> list[str]:
-    """Command names of the processes that used the CPU most between two looks, busiest first.
-
-    Args:
-        before: the first look.
-        after: the second.
-        seconds: between them.
-        mine: numbers of the cores; who was last seen on another one is left out.
-    """
+    """Command names of those that used the cores `mine` most between two looks, busiest first."""
     used: defaultdict[str, float] = defaultdict(float)
     for key, spent in after.items():
         if spent.core not in mine:

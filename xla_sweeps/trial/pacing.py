@@ -37,12 +37,7 @@ Clock = Callable[[], int]
 
 
 def singles_of(block: Block, first: int) -> list[Block]:
-    """Calls of a block's mode that each had a synchronization of its own, as blocks of one.
-
-    Args:
-        block: one that `settled_block` timed.
-        first: position of the input of its first call.
-    """
+    """Calls of a block's mode that each had a synchronization of its own, as blocks of one."""
     if block.calls == 1 and not block.single_ns:
         return [block]
     times = zip(block.single_ns, block.single_enqueue_ns, strict=True)
@@ -158,11 +153,6 @@ def singles_per_round(call_s: float, *, calls: int, effort: Effort) -> int:
     """Single calls of a mode after each of its blocks, so that the first rounds have all of them.
 
     They take each of the rotating inputs equally often where time allows it.
-
-    Args:
-        call_s: seconds of one.
-        calls: in the block; a single one is itself such a call.
-        effort: how many in all, and for how long.
     """
     if calls == 1:
         return 0

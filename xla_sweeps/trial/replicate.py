@@ -62,9 +62,7 @@ class Place:
     """Place of one worker, where workers differ.
 
     Attributes:
-        python: its interpreter.
         folder: the current folder, where the model's code is looked for.
-        environment: the complete environment.
         trial: what it builds; modes, effort and device are those of the replicate.
     """
 
@@ -82,12 +80,7 @@ class Setting:
         backend: the framework that runs the trial; its `worker` is started.
         environment: the complete environment of its workers.
         others: further backends of the trial by name, each with its workers' environment.
-        log: file for a worker's output.
-        watch: starts the watcher of the machine.
-        stop: ends the replicate early.
         leases: of the device; taken before anything is timed.
-        screen: shows how far it is, between blocks.
-        tracker: gets the rounds, between blocks.
         quiet_s: how long to wait for a quiet machine before anything is timed.
         places: of each worker, in the order of `Trial.workers`; empty where all are alike.
     """
@@ -168,9 +161,6 @@ class ClockCheck:
     """Compare a worker's clock with this process's, over all its blocks.
 
     The model's own code runs in the worker, and may have replaced its clock.
-
-    Attributes:
-        differs: whether the two disagree by more than a few percent.
     """
 
     def __init__(self) -> None:

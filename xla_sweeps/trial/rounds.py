@@ -1,9 +1,9 @@
-"""Measure rounds of one replicate until the headline interval is narrow enough.
+"""Measure rounds of one replicate until its stopping criterion ends them.
 
-On a busy machine it ends at the first look instead. A round is one block of every mode, and some
-single calls of each after it; the order is balanced. It runs in the parent, which asks the
-measuring processes for one block after the other. Pure in the same sense as `timing`: what times a
-block, clock, seed and the review of contaminated rounds are arguments.
+A round is one block of every mode, and some single calls of each after it; the order is balanced.
+It runs in the parent, which asks the measuring processes for one block after the other. Pure in the
+same sense as `timing`: what times a block, clock, seed, criterion and the review of contaminated
+rounds are arguments.
 """
 
 from __future__ import annotations
@@ -13,15 +13,20 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.estimates import Samples, logs
 from xla_sweeps.schema.measurement import INPUTS, Block, Round
 from xla_sweeps.schema.modes import headline_pairs
 from xla_sweeps.schema.trial import Effort
 from xla_sweeps.trial.failures import WorkerLost
 from xla_sweeps.trial.pacing import Clock
+from xla_sweeps.trial.stopping import (
+    MAX_CONTAMINATED_SHARE,
+    HeadlineInterval,
+    Standing,
+    StoppingCriterion,
+    clean_rounds,
+    contaminated_share,
+)
 
-MAX_CONTAMINATED_SHARE = 0.2
 REPEAT_PASSES = 2
 
 
@@ -42,15 +47,6 @@ class Progress:
     half_width: float | None
     target: float
     remaining_s: tuple[float, float]
-
-
-def is_contaminated(rounds: Sequence[Round]) -> bool:
-    """True if more than a fifth of these rounds are contaminated."""
-    return _share(rounds) > MAX_CONTAMINATED_SHARE
-
-
-def _share(rounds: Sequence[Round]) -> float:
-    return sum(bool(round_.dirty) for round_ in rounds) / max(1, len(rounds))
 
 
 TimeBlock = Callable[[str, int, bool, int, int], Block]
@@ -94,26 +90,17 @@ def williams_design(labels: Sequence[str], rng: random.Random) -> list[tuple[str
 
 @dataclass
 class Interleaving:
-    """The rounds of all modes of a replicate, until every headline log-ratio's interval is narrow.
+    """The rounds of all modes of a replicate, until its criterion ends them.
 
-    Significance never ends it, because that would bias the result. Designs are never cut short. An
-    untimed call follows each switch of modes, or in no mode at all (`effort.settle_s`). A mode
-    outside the headline leaves after `effort.side_rounds`, or at its time limit; when a headline
-    mode reaches its limit, measuring ends without convergence. From the first look on, contaminated
-    rounds end it too: to wait for a quiet machine is better than to measure more on a busy one. A
-    mode that is lost is measured no further; the others are.
+    Designs are never cut short. An untimed call follows each switch of modes, or in no mode at all
+    (`effort.settle_s`). A mode outside the headline leaves after `effort.side_rounds`, or at its
+    time limit; when a headline mode reaches its limit, measuring ends without convergence. A mode
+    that is lost is measured no further; the others are.
 
     Attributes:
-        time_block: times a block of a mode that is warm.
-        calls: calls per block, by label.
         call_s: expected seconds of one call, by label.
-        effort: how many rounds, how narrow an interval.
         singles: single calls after each block, by label.
         least_s: time from which an interval that stays too wide ends measuring, seconds.
-        seed: seed of the order of the modes.
-        clock: nanoseconds.
-        review: called between Williams designs.
-        on_design: receives the progress; called between Williams designs.
         rounds: all so far, contaminated ones included.
         lost: modes that could not be measured to the end, and why.
     """
@@ -128,30 +115,43 @@ class Interleaving:
     on_design: Callable[[Progress], None]
     singles: Mapping[str, int] = field(default_factory=dict)
     least_s: float = 0.0
+    criterion: StoppingCriterion = field(default_factory=HeadlineInterval)
     rounds: list[Round] = field(default_factory=list)
     lost: tuple[WorkerLost, ...] = ()
     spent_s: dict[str, float] = field(default_factory=dict)
     repeated: int = 0
-    measured: int = 0
-    width: float | None = None
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         self.active = list(self.calls)
         self.headline = list(headline_pairs(tuple(self.calls)))
-        self.next_look = self.effort.rounds_min
+        self.criterion.initialize(self.effort, least_s=self.least_s)
 
     def measure(self) -> Interleaving:
         """Measure one Williams design after the other to the end; returns itself."""
         while True:
             self.run_design()
-            ended = not self.active or self.look()
-            if self.active:
-                if not ended:
-                    self.retire()
-                self.on_design(_progress(self, ended=ended))
+            if not self.active:
+                return self
+            self.criterion.add(self.standing)
+            ended = self.criterion.is_finished()
+            if not ended:
+                self.retire()
+            self.on_design(self.progress(ended=ended))
             if ended:
                 return self
+
+    @property
+    def standing(self) -> Standing:
+        """The rounds so far, as the criterion sees them."""
+        return Standing(
+            rounds=self.rounds,
+            labels=tuple(self.active),
+            pairs=tuple(self.headline),
+            timed_s=self.timed_s,
+            round_s=sum(map(self.round_s, self.active)),
+            is_capped=any(not self.designs_left(label) for label in self.decisive),
+        )
 
     @property
     def decisive(self) -> set[str]:
@@ -163,10 +163,8 @@ class Interleaving:
 
     @property
     def converged(self) -> bool:
-        """True if the interval is narrow enough, or none is needed of the modes that are left."""
-        if not self.headline:
-            return bool(self.active)
-        return self.width is not None and self.width <= self.effort.target_half_width
+        """True if the criterion reached its goal with modes that are left."""
+        return bool(self.active) and self.criterion.outlook.converged
 
     def run_round(self, order: tuple[str, ...]) -> Round:
         """Measure one block of each mode, in this order, each after an untimed call.
@@ -199,7 +197,7 @@ class Interleaving:
     def singles_left(self, label: str) -> int:
         """Number of single calls of a mode in the next round; none once it has all."""
         each = self.singles.get(label, 0)
-        return each if self.clean(label) * each < self.effort.latency_calls else 0
+        return each if clean_rounds(self.rounds, label) * each < self.effort.latency_calls else 0
 
     def run_design(self) -> None:
         """Measure a Williams design; contaminated rounds are repeated with all their modes.
@@ -240,33 +238,6 @@ class Interleaving:
             self.rounds[round_.round] = round_
         return [round_ for round_ in reviewed if round_.dirty]
 
-    def look(self) -> bool:
-        """Take in the Williams design that was measured; returns whether it is the last."""
-        effort = self.effort
-        self.measured = self.clean(*self.active)
-        self.width = headline_half_width(self.rounds, self.headline)
-        busy = len(self.rounds) >= effort.rounds_min and is_contaminated(self.rounds)
-        capped = any(not self.designs_left(label) for label in self.decisive)
-        due = self.measured >= self.next_look
-        while self.next_look <= self.measured:
-            self.next_look += effort.rounds_look
-        enough = due and (self.converged or (effort.hopeless_ends and self.futile()))
-        last = self.measured >= effort.rounds_max and self.timed_s >= self.least_s
-        return busy or capped or enough or last
-
-    def futile(self) -> bool:
-        """True if the interval would still be too wide after the last allowed round.
-
-        Widths shrink with the square root of the number of rounds. Before `least_s` has passed it
-        is never.
-        """
-        last = max(self.measured, self.effort.rounds_max)
-        return (
-            self.width is not None
-            and self.timed_s >= self.least_s
-            and self.width * math.sqrt(self.measured / last) > self.effort.target_half_width
-        )
-
     def retire(self) -> None:
         """Measure no more of the modes outside the headline that had their time or their rounds."""
         wanted = self.effort.side_rounds or math.inf
@@ -274,7 +245,7 @@ class Interleaving:
             label
             for label in self.active
             if label not in self.decisive
-            and (not self.designs_left(label) or self.clean(label) >= wanted)
+            and (not self.designs_left(label) or clean_rounds(self.rounds, label) >= wanted)
         ]
         self.active = [label for label in self.active if label not in left]
 
@@ -282,10 +253,6 @@ class Interleaving:
     def timed_s(self) -> float:
         """Seconds of all rounds so far."""
         return sum(self.spent_s.values())
-
-    def clean(self, *labels: str) -> int:
-        """The number of rounds that hold these modes and are not contaminated."""
-        return sum(not round_.dirty and set(round_.order) >= set(labels) for round_ in self.rounds)
 
     @property
     def rows(self) -> int:
@@ -302,65 +269,27 @@ class Interleaving:
         rounds = sum(label in round_.order for round_ in self.rounds)
         return self.spent_s[label] / rounds if rounds else self.calls[label] * self.call_s[label]
 
+    def progress(self, *, ended: bool) -> Progress:
+        """The progress that is shown after a Williams design."""
+        outlook, rows = self.criterion.outlook, self.rows
+        share = min(contaminated_share(self.rounds), MAX_CONTAMINATED_SHARE)
+        latest = outlook.most_left / (1 - share)
+        return Progress(
+            measured=len(self.rounds),
+            rounds=outlook.rounds,
+            rounds_max=outlook.rounds + rows * max(0, math.ceil(outlook.most_left / rows)),
+            half_width=outlook.half_width,
+            target=outlook.target,
+            remaining_s=(0.0, 0.0)
+            if ended
+            else (self._time_s(outlook.fewest_left), self._time_s(latest)),
+        )
 
-def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Half-width of the pairs' widest 95 % interval over clean rounds; None while there is none."""
-    widths = []
-    for baseline, candidate in pairs:
-        ratios = log_ratios(rounds, baseline, candidate)
-        if len(ratios) < stats.MIN_PAIRS:
-            return None
-        interval = stats.signed_rank_interval(ratios)
-        widths.append((interval.high - interval.low) / 2)
-    return max(widths, default=None)
-
-
-def drifts(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> bool:
-    """True if the ratio of a pair surely changes over the rounds, by more than `stats.DRIFT`."""
-    return any(stats.drifts(log_ratios(rounds, *pair)) for pair in pairs)
-
-
-def log_ratios(rounds: Sequence[Round], baseline: str, candidate: str) -> list[float]:
-    """log(baseline call time / candidate call time) of each round that holds both modes.
-
-    As the record's reader takes them. Contaminated rounds are left out, unless too few others
-    remain for an interval.
-    """
-    samples = Samples(rounds)
-    clean = samples.call_s(baseline, candidate)
-    enough = len(clean) >= stats.MIN_PAIRS
-    counted = clean if enough else samples.call_s(baseline, candidate, contaminated=True)
-    log_ratio: list[float] = logs([counted])[0].tolist()
-    return log_ratio
-
-
-def _progress(state: Interleaving, *, ended: bool) -> Progress:
-    effort = state.effort
-    last = effort.rounds_max if state.headline else effort.rounds_min
-    if is_contaminated(state.rounds):
-        soonest = max(0, effort.rounds_min - len(state.rounds))
-    else:
-        soonest = max(0, min(state.next_look, last) - state.measured)
-    round_s = sum(map(state.round_s, state.active))
-    last = max(last, state.measured + math.ceil(max(0.0, state.least_s - state.timed_s) / round_s))
-    repeats = 1 / (1 - min(_share(state.rounds), MAX_CONTAMINATED_SHARE))
-    return Progress(
-        measured=len(state.rounds),
-        rounds=state.measured,
-        rounds_max=state.measured
-        + state.rows * max(0, math.ceil((last - state.measured) / state.rows)),
-        half_width=state.width,
-        target=effort.target_half_width,
-        remaining_s=(0.0, 0.0)
-        if ended
-        else (_time_s(state, soonest), _time_s(state, (last - state.measured) * repeats)),
-    )
-
-
-def _time_s(state: Interleaving, rounds: float) -> float:
-    """Seconds of so many more rounds, in whole Williams designs, within every mode's time limit."""
-    designs = min(math.ceil(rounds / state.rows), *map(state.designs_left, state.decisive))
-    return sum(
-        min(designs, state.designs_left(label)) * state.rows * state.round_s(label)
-        for label in state.active
-    )
+    def _time_s(self, rounds: float) -> float:
+        """Seconds of so many more rounds, in whole designs, within every mode's time limit."""
+        rows = self.rows
+        designs = min(math.ceil(rounds / rows), *map(self.designs_left, self.decisive))
+        return sum(
+            min(designs, self.designs_left(label)) * rows * self.round_s(label)
+            for label in self.active
+        )

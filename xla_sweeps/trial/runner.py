@@ -44,7 +44,6 @@ class TrialResult:
 
     Attributes:
         exit_code: 0; 1 where a candidate could not be measured; 128 + the signal that stopped it.
-        paths: the records written, in order.
         summary: over all records of the trial, earlier ones included; None where nothing was
             recorded.
     """
@@ -116,14 +115,7 @@ def run_trial(
     assignment: Assignment | None = None,
     prepared: Prepared | None = None,
 ) -> TrialResult:
-    """Measure one trial: all its replicates, tracked and saved.
-
-    Args:
-        settings: what to measure.
-        screen: shows how far it is.
-        tracker: of its run.
-        assignment: what a launcher wants of it; None: nothing, a person started it.
-        prepared: what `prepare` gave a moment ago; default: prepare now.
+    """Measure one trial: all its replicates, or what a launcher's assignment says.
 
     Raises:
         StoreError: the results folder cannot be used, or the same trial is being measured into it.
@@ -246,19 +238,7 @@ def conduct(
     quiet_s: float = 0.0,
     places: tuple[Place, ...] = (),
 ) -> ReplicateResult:
-    """Have a replicate measured while its device is leased.
-
-    Args:
-        settings: of the device.
-        job: what to measure.
-        log: file for the output of its processes.
-        stop: as in `Setting`, like `screen`, `tracker`, `quiet_s` and `places`.
-        screen: shows how far it is.
-        tracker: gets the rounds.
-        holder: name that others who wait for the device see.
-        together: leases of devices that it must not be measured beside.
-        quiet_s: how long to wait for a quiet machine.
-        places: of each worker, where they differ.
+    """Have a replicate measured while its device is leased, beside no holder of `together`.
 
     Raises:
         StoreError: a process cannot be started with its log.

@@ -43,13 +43,9 @@ class Side:
     """One side of a guard.
 
     Attributes:
-        name: `before` or `after`.
-        python: its interpreter.
         folder: where the model's code is looked for.
         own: overrides of this side alone.
-        settings: of its trial.
         facts: `environment()` of its interpreter.
-        commit: of the folder, or "".
     """
 
     name: str
@@ -82,13 +78,6 @@ def side_of(
     config_dir: Path | None = None,
 ) -> Side:
     """Check one side before anything is measured.
-
-    Args:
-        name: `before` or `after`.
-        text: as typed: ENV or ENV@DIR.
-        words: overrides of both sides.
-        own: overrides of this side, which win.
-        config_dir: a further folder of configuration files.
 
     Raises:
         XlaSweepsError: it has no such interpreter or folder, or not what a trial needs there.
@@ -207,13 +196,7 @@ def require_comparable(before: Side, after: Side) -> None:
 def differences(
     before: Side, after: Side, models: Mapping[str, ModelFacts]
 ) -> dict[str, tuple[str, str]]:
-    """The two sides of everything known that differs, by its name.
-
-    Args:
-        before: one side.
-        after: the other side.
-        models: as they were built, by the name of the side.
-    """
+    """The two sides of everything known that differs, by its name."""
     first, second = (_known(side, models.get(side.name)) for side in (before, after))
     names = dict.fromkeys([*first, *second])
     both = {name: (first.get(name, "—"), second.get(name, "—")) for name in names}

@@ -28,7 +28,6 @@ class RunHeader:
 
     Attributes:
         name: readable name: "efficientnetv2s 384 xla cpu".
-        modes: the trial's labels.
         scalars: the flat values by which runs are filtered and grouped (`model, batch_size,
             precision, source, tensorflow, host, ...`).
         telemetry: whether rounds are logged with power, clock and foreign cores.
@@ -138,8 +137,6 @@ class TrackerReport:
 
     Attributes:
         place: the URL or folder of the run; "" without tracking.
-        complete: whether everything was delivered.
-        warnings: problems, one line each.
     """
 
     place: str

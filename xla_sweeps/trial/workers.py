@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from xla_sweeps.schema.backend import Backend, backends_of
-from xla_sweeps.schema.measurement import Phase, Status
+from xla_sweeps.schema.measurement import Failure, Phase, Status
 from xla_sweeps.schema.trial import Timeouts, Trial
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import child_environment
@@ -92,18 +92,11 @@ class Stop(AbstractContextManager["Stop"]):
 
 
 class RequestFailed(Exception):
-    """A Python exception ended a request; the worker goes on, unless it was setting up.
+    """A Python exception ended a request; the worker goes on, unless it was setting up."""
 
-    Attributes:
-        status: of the mode, or of the worker.
-        failure: the same in words.
-    """
-
-    def __init__(self, failed: protocol.Failed, command: WorkerCommand) -> None:
-        self.status, self.failure = diagnose_exception(
-            failed.phase, failed.kind, failed.text, backend=command.backend, **command.sharing
-        )
-        super().__init__(self.failure.message)
+    def __init__(self, status: Status, failure: Failure) -> None:
+        self.status, self.failure = status, failure
+        super().__init__(failure.message)
 
 
 def worker_environment(
@@ -121,9 +114,6 @@ class WorkerCommand:
 
     Attributes:
         backend: whose `worker` is started, with our process id and the channel's descriptor.
-        environment: the complete environment.
-        log: file that its output is appended to.
-        labels: the modes that it measures.
         trial: sets the limits of its stages and its memory.
         python: another interpreter than the backend's; "" for that.
         folder: to start it in; None for the current one.
@@ -148,7 +138,6 @@ class Worker(AbstractContextManager["Worker"]):
 
     Attributes:
         memory: to be requested once its memory passes the limit.
-        stage: the one that it is in.
     """
 
     def __init__(
@@ -203,7 +192,11 @@ class Worker(AbstractContextManager["Worker"]):
         if isinstance(reply, expected):
             return reply
         if isinstance(reply, protocol.Failed):
-            raise RequestFailed(reply, self._command)
+            command = self._command
+            status, failure = diagnose_exception(
+                reply.phase, reply.kind, reply.text, backend=command.backend, **command.sharing
+            )
+            raise RequestFailed(status, failure)
         raise self._lost(reason or "flood")
 
     def give_up(self, failed: RequestFailed) -> WorkerLost:
@@ -325,12 +318,6 @@ def start(
     on_event: Callable[[protocol.Event], None],
 ) -> Worker | None:
     """Start a worker; None where a stop was requested meanwhile.
-
-    Args:
-        command: the program, its environment, log and limits.
-        mark: variables by which orphans are found.
-        stop: ends every request.
-        on_event: called with every event.
 
     Raises:
         OSError: it cannot be started, or its log cannot be written.

@@ -244,14 +244,7 @@ def _not_finite_elsewhere(
 
 
 def _judged(agreement: Agreement, factor: float, tolerance: float, spread: float) -> Agreement:
-    """The agreement of outputs that are not close to eager's: ok if they are as close to float64.
-
-    Args:
-        agreement: the differences from eager and from the reference.
-        factor: its error against the reference may be this many times eager's.
-        tolerance: the difference from eager that passes without a reference.
-        spread: the error of a constant against the reference, as `rmse_ref_rel`.
-    """
+    """The agreement of outputs that are not close to eager's: ok if as close to float64."""
     error, eager_error = agreement.rmse_ref_rel, agreement.eager_rmse_ref_rel
     against = ""
     if error is not None and eager_error is not None:
@@ -272,13 +265,7 @@ def _judged(agreement: Agreement, factor: float, tolerance: float, spread: float
 
 
 def _top1(output: np.ndarray, eager: np.ndarray, margin: float) -> tuple[float, bool]:
-    """Share of images with the same prediction, and whether one clear prediction differs.
-
-    Args:
-        output: the mode's logits.
-        eager: eager's.
-        margin: the largest error of one of eager's.
-    """
+    """Share of images with the same prediction, and whether one clear prediction differs."""
     rows, expected = output.reshape(-1, output.shape[-1]), eager.reshape(-1, eager.shape[-1])
     predicted, wanted = rows.argmax(axis=1), expected.argmax(axis=1)
     index = np.arange(len(expected))

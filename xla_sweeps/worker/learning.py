@@ -71,7 +71,6 @@ class Spread:
     """Change of eager execution's first steps when its inputs change by rounding.
 
     Attributes:
-        loss: absolute change of the loss.
         updates: norm of each update's change.
         curve: the largest change of a loss of the curve.
     """

@@ -40,23 +40,16 @@ class Prepared:
     """A mode that is ready to be measured, and what is known of it so far.
 
     Attributes:
-        traced: how often it had been traced once it was warm.
+        traced: how often it had been traced once it was ready, and then once it was warm.
     """
 
     executable: Executable
     outcome: ModeOutcome
-    traced: int = 0
+    traced: int
 
 
 class Replicate:
-    """Answer the requests of one replicate.
-
-    Args:
-        load: imports the framework.
-        title: of the framework, as people write it.
-        tell: sends an event to the parent.
-        load_explain: imports what explains a model; None if the framework declares nothing.
-    """
+    """Answer the requests of one replicate."""
 
     def __init__(
         self,
@@ -101,7 +94,8 @@ class Replicate:
         worker that leads.
         """
         shared = Path(request.shared) if request.shared else None
-        job = replace(request.job, adopts=bool(shared) and not request.leads)
+        adopts = bool(shared) and not request.leads
+        job = replace(request.job, adopts=adopts, shared=request.shared)
         tell, trial = self._tell, job.trial
         tell(protocol.Stage(phase=Phase.IMPORT, detail=self._title))
         began = time.perf_counter()
@@ -144,12 +138,12 @@ class Replicate:
             trace_s=executable.trace_s,
             first_call_s=first_call_s,
         )
-        model.note_build(executable, tell)
         tell(protocol.Stage(phase=Phase.VERIFY, mode=label))
+        model.note_build(executable, tell)
         outcome = self._prove_and_verify(executable, outcome)
         usable = outcome.status is not Status.MODE_NOT_EFFECTIVE
         if usable:
-            self._prepared[label] = Prepared(executable, outcome)
+            self._prepared[label] = Prepared(executable, outcome, executable.traces())
             if outcome.effective.get("elsewhere"):
                 tell(protocol.Caveat(Flagged(Flag.OUTPUTS_ELSEWHERE, label)))
         return protocol.ModeReady(outcome=outcome, usable=usable)

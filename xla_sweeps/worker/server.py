@@ -22,11 +22,7 @@ from xla_sweeps.trial.failures import CHANNEL_LOST_CODE, error_text
 
 
 class Channel:
-    """The connection to the parent, outwards.
-
-    Attributes:
-        stage: the one that was announced last.
-    """
+    """The connection to the parent, outwards."""
 
     def __init__(self, descriptor: int) -> None:
         self._out = os.fdopen(descriptor, "wb", buffering=0)

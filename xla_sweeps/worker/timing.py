@@ -72,7 +72,6 @@ class WarmUp:
     """The warm-up of one mode.
 
     Attributes:
-        blocks: all that were timed, in order.
         call_s: median seconds of one call in the last window; the first calls on new inputs do not
             count.
         trend: of the last two windows; None where it ended before there were two.
@@ -137,18 +136,8 @@ def settled_block(
 ) -> Block:
     """`measure_block` after the mode was activated and, if it is to settle, called untimed.
 
-    Single calls follow, each with a synchronization of its own.
-
-    Args:
-        executable: warm.
-        mode: its label.
-        calls: in the block.
-        settle: whether untimed calls precede it, beginning with another input.
-        clock: nanoseconds.
-        cpu_clock: of the process, likewise.
-        first: position of the input of the block's first call.
-        ramp_s: settle until calls get no faster for so long, see `_until_steady`; 0: one call.
-        singles: how many single calls follow.
+    It settles until calls get no faster for `ramp_s`; 0: one call. `first` is the position of the
+    input of the block's first call. Single calls follow, each with a synchronization of its own.
     """
     executable.prepare()
     if settle:
@@ -205,12 +194,6 @@ def warm_up(
     Stationary: enough calls, enough time, and two windows of ten blocks that agree. They agree if
     neither median nor trend differs by more than 1 %. That ends the warm-up; what it says of the
     speed, noise considered, is the trend.
-
-    Args:
-        executable: was called once, on the first of the rotating inputs.
-        effort: how long to go on.
-        clock: nanoseconds.
-        on_new_input: called after the first call on each further input, with its position.
     """
     blocks = []
     for position in range(1, INPUTS):
@@ -248,11 +231,6 @@ def pace_of(executable: Executable, *, call_s: float, clock: Clock) -> Pace:
 
     A call takes at least as long as its launch, so filling and draining take no longer than what a
     single call is waited for: that bounds the noise of a mode that waits for the host.
-
-    Args:
-        executable: warm.
-        call_s: seconds of a call, about.
-        clock: nanoseconds.
     """
     several = SEVERAL_CALLS if SEVERAL_CALLS * call_s < LONGEST_BLOCK_S else 2
     ones, more = list[Block](), list[Block]()
@@ -283,10 +261,6 @@ def slow_on_new_inputs(executable: Renewable, *, clock: Clock) -> bool:
 
     Three turns of one call each, on values that were uploaded together, after an untimed call: the
     new one first, or last. A turn after which they are no longer apart ends the test.
-
-    Args:
-        executable: warm; its inputs are replaced.
-        clock: nanoseconds.
     """
     executable.prepare()
     new_s, seen_s = list[float](), list[float]()
@@ -339,11 +313,6 @@ def sync_self_test(executable: Drainable, *, seconds: float, clock: Clock) -> Sy
     takes the time that the synchronization should have taken. A result is read beforehand too: the
     first time, the device may load code for it. The number of calls doubles until they take long
     enough: a single call tells little of it, since starting and reading it may take longer.
-
-    Args:
-        executable: keeps the device busy for longer than it takes to start a call.
-        seconds: how long the calls take at least.
-        clock: nanoseconds.
     """
     executable.prepare()
     executable.step()

@@ -20,11 +20,6 @@ def answers(*words: str) -> list[dict[str, object]]:
 
 def test_the_product_is_right_below_the_peak_and_catches_what_is_planted() -> None:
     told = {answer["name"]: answer for answer in answers("measure", "cpu", "1e13")}
-    certain = [name for name in told if not ("bare loop" in str(name) or "at 0" in str(name))]
-    assert len(certain) == 6, "and two that a busy machine may spoil"
+    certain = [name for name in told if "at 0" not in str(name)]
+    assert len(certain) == 4, "and one that a busy machine may spoil"
     assert {told[name]["verdict"] for name in certain} == {"ok"}, told
-
-
-def test_first_calls_are_timed_in_the_order_that_is_asked_for() -> None:
-    (seconds,) = answers("first", "cpu", "xla", "graph")
-    assert list(seconds) == ["xla", "graph"]

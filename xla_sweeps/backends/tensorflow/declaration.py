@@ -102,7 +102,6 @@ _FAILURES = (
 _PROGRAMS = {
     "worker": "worker",
     "flags": "flags",
-    "toolchain": "toolchain",
     "self_check": "self_check",
     "ops": "explain.refusals",
     "make_data": "make_data",

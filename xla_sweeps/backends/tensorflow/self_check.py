@@ -1,7 +1,6 @@
-"""Measure what shows whether figures of a device can be trusted; `measure.self_check` asks for it.
+"""Measure what shows whether figures of a device can be trusted; `doctor` asks for it.
 
-`measure KIND PEAK` sends a `Checked` a line, `first KIND MODE...` the seconds of first calls, and
-`hold KIND SECONDS` keeps the device busy.
+`measure KIND PEAK` sends a `Checked` a line, and `compile KIND` a `Compiled` for each program.
 """
 
 from __future__ import annotations
@@ -19,10 +18,12 @@ import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import devices, memory
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable
-from xla_sweeps.doctor.check_result import Checked, impossible, judged, judged_ratio
+from xla_sweeps.doctor.check_result import Checked, impossible, judged
+from xla_sweeps.doctor.toolchain import PROGRAMS, Compiled
 from xla_sweeps.schema.measurement import INPUTS
-from xla_sweeps.schema.modes import Mode, mode_of
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Precision
+from xla_sweeps.trial.failures import error_text
 from xla_sweeps.worker import agreement, timing
 
 
@@ -31,20 +32,18 @@ class Sizes(NamedTuple):
 
     Attributes:
         side: of the square matrices that are multiplied.
-        compared: of those whose product is compared with float64.
         layer: of the dense layers of the small model.
         planted_bytes: of the tensor that must show in the memory figure.
     """
 
     side: int
-    compared: int
     layer: int
     planted_bytes: int
 
 
 SIZES = {
-    "gpu": Sizes(side=4096, compared=1024, layer=2048, planted_bytes=2**30),
-    "cpu": Sizes(side=512, compared=256, layer=256, planted_bytes=2**26),
+    "gpu": Sizes(side=4096, layer=2048, planted_bytes=2**30),
+    "cpu": Sizes(side=512, layer=256, planted_bytes=2**26),
 }
 
 CALLS = (2, 4, 8, 16)
@@ -53,49 +52,42 @@ REPEATS = 7
 LARGEST_OFFSET = 0.5
 """Calls that no call may cost: what a line through times of more and more calls shows at 0."""
 
-FLOAT32_ERROR = 2e-5
-"""Error of a product of matrices, relative to its largest element; TF32 shows about 5e-4."""
-
-PAIRS = 20
-BLOCK_S = 0.05
-
 PLANT = 1e-3
 """Relative error of the outputs that the check of outputs must catch."""
 
-COMPILED = (Mode.GRAPH, Mode.XLA)
-
 
 def measure(kind: str, peak: float) -> Iterator[Checked]:
-    """Measure everything that one process can.
-
-    Args:
-        kind: `cpu` or `gpu`.
-        peak: the most float32 operations a second that the device can do.
-    """
+    """Measure everything that one process can."""
     sizes = SIZES[kind]
     yield from _speed(sizes, peak)
-    yield from _precision(sizes)
-    yield _harness(sizes)
     yield _memory(sizes, devices.tf_device(kind))
     yield from _planted(sizes, gpu=kind == "gpu")
 
 
-def first_calls(kind: str, labels: list[str]) -> dict[str, float]:
-    """Seconds to trace and first call a small model in each mode, in this order."""
-    call, inputs = _small_model(SIZES[kind].layer)
-    call(inputs[0])  # a replicate also begins with eager calls
-    seconds = {}
-    for label in labels:
-        executable = ModeExecutable.bind(call, mode_of(label), inputs)
-        seconds[label] = (executable.trace_s or 0.0) + executable.first_call_s()
-    return seconds
+def compile_programs() -> Iterator[Compiled]:
+    """Compile and run each program with XLA."""
+    for program, (function, shapes) in zip(PROGRAMS, _FUNCTIONS, strict=True):
+        begun = time.perf_counter()
+        try:
+            compiled = tf.function(function, jit_compile=True, autograph=False)
+            compiled(*(tf.ones(shape) for shape in shapes)).numpy()
+            yield Compiled(program=program, seconds=time.perf_counter() - begun)
+        except Exception as error:
+            yield Compiled(program=program, error=error_text(error))
 
 
-def hold(kind: str, seconds: float) -> None:
-    """Keep the device busy."""
-    until, matrix = time.monotonic() + seconds, tf.ones((SIZES[kind].side,) * 2)
-    while time.monotonic() < until:
-        float(tf.reduce_sum(tf.linalg.matmul(matrix, matrix)))
+def _product(left: Any, right: Any) -> Any:
+    return tf.pow(tf.linalg.matmul(left, right), 1.5)
+
+
+def _convolution(images: Any, kernel: Any) -> Any:
+    return tf.nn.relu(tf.nn.conv2d(images, kernel, 1, "SAME"))
+
+
+_FUNCTIONS: tuple[tuple[Callable[..., Any], tuple[tuple[int, ...], ...]], ...] = (
+    (_product, ((64, 64), (64, 64))),
+    (_convolution, ((1, 16, 16, 8), (3, 3, 8, 8))),
+)
 
 
 def _speed(sizes: Sizes, peak: float) -> Iterator[Checked]:
@@ -123,53 +115,6 @@ def _speed(sizes: Sizes, peak: float) -> Iterator[Checked]:
     offset = statistics.median(seconds[calls] / call_s - calls for calls in CALLS)
     name, expected = f"{name}: time at 0 calls", f"0 ± {LARGEST_OFFSET:g} calls"
     yield judged(name, f"{offset:.2f} calls", expected, ok=abs(offset) <= LARGEST_OFFSET)
-
-
-def _precision(sizes: Sizes) -> Iterator[Checked]:
-    """Compare products of matrices with float64."""
-    left, right = np.random.default_rng(0).standard_normal((2, sizes.compared, sizes.compared))
-    left, right = left.astype(np.float32), right.astype(np.float32)
-    exact = left.astype(np.float64) @ right.astype(np.float64)
-    second = tf.constant(right)
-    for mode in COMPILED:
-        product = ModeExecutable.bind(
-            lambda x: tf.linalg.matmul(x, second), mode, [tf.constant(left)]
-        )
-        error = float(np.abs(product.outputs()[0] - exact).max() / np.abs(exact).max())
-        yield judged(
-            f"error of a matmul in {mode}",
-            f"{error:.0e} of the largest",
-            f"under {FLOAT32_ERROR:.0e} (TF32: 5e-04)",
-            ok=error < FLOAT32_ERROR,
-        )
-
-
-def _harness(sizes: Sizes) -> Checked:
-    """Compare blocks as trials time them with a loop as people write it, in turns."""
-    call, inputs = _small_model(sizes.layer)
-    executable = ModeExecutable.bind(call, Mode.GRAPH, inputs)
-    executable.first_call_s()
-    function = executable.function
-    _block_s(executable, timing.NEW_INPUTS)
-    calls = max(3, math.ceil(BLOCK_S / (_block_s(executable, 3) / 3)))
-    calls = math.ceil(calls / len(inputs)) * len(inputs)
-
-    def bare_s() -> float:
-        function(inputs[0]).numpy()
-        started = time.perf_counter()
-        for number in range(calls):
-            last = function(inputs[number % len(inputs)])
-        last.numpy()
-        return time.perf_counter() - started
-
-    ratios = []
-    for number in range(PAIRS):
-        if number % 2:
-            bare, block = bare_s(), _block_s(executable, calls)
-        else:
-            block, bare = _block_s(executable, calls), bare_s()
-        ratios.append(math.log(block / bare))
-    return judged_ratio("a trial's block / a bare loop", ratios)
 
 
 def _memory(sizes: Sizes, device: str) -> Checked:
@@ -208,7 +153,7 @@ def _planted(sizes: Sizes, *, gpu: bool) -> Iterator[Checked]:
         output = call(batch)
         return output + PLANT * tf.reduce_max(tf.abs(output))
 
-    for mode in COMPILED:
+    for mode in (Mode.GRAPH, Mode.XLA):
         told = []
         for planted in (wrong, call):
             outputs = ModeExecutable.bind(planted, mode, inputs).outputs()
@@ -251,20 +196,13 @@ def _block_s(executable: ModeExecutable, calls: int) -> float:
 
 def main(role: str, kind: str, *words: str) -> None:
     """Do what is asked, on the visible device of a kind."""
-    devices.configure(tf32=False, seed=0)
+    if role == "measure":
+        devices.configure(tf32=False, seed=0)
     with tf.device(devices.tf_device(kind)):
-        if role == "hold":
-            hold(kind, float(words[0]))
-        elif role == "first":
-            _send(first_calls(kind, list(words)))
-        else:
-            for checked in measure(kind, float(words[0])):
-                _send(checked)
-
-
-def _send(answer: Checked | dict[str, float]) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
-    sys.stdout.buffer.flush()
+        answers = compile_programs() if role == "compile" else measure(kind, float(words[0]))
+        for answer in answers:
+            sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+            sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import devices
 from xla_sweeps.backends.tensorflow.bench import Bench, build
+from xla_sweeps.backends.tensorflow.scenarios import cold_start
 from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
 from xla_sweeps.backends.tensorflow.scenarios.fit import FitBench
 from xla_sweeps.backends.tensorflow.scenarios.predict import PredictBench
@@ -45,4 +46,6 @@ class TensorFlow:
 
     def build(self, job: ReplicateJob) -> Bench:
         """Build the model and place it and its inputs on the device."""
+        if job.trial.scenario is Scenario.COLD_START:
+            return cold_start.build(job)
         return build(job, BENCHES[job.trial.scenario])

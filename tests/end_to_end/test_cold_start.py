@@ -1,0 +1,53 @@
+"""`scenario=cold_start` by the real command: processes start and answer as eager does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import command
+
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.store.store import Store
+
+pytestmark = [pytest.mark.tf, pytest.mark.slow]
+
+MODEL = """
+import keras
+
+def build():
+    return keras.Sequential(
+        [keras.Input((8,)), keras.layers.Dense(16, "relu"), keras.layers.Dense(4)]
+    )
+"""
+
+SIX = ("effort.rounds_min=6", "effort.rounds_look=6", "effort.rounds_max=6", "effort.replicates=1")
+
+
+@pytest.mark.parametrize(
+    "modes",
+    [
+        ("saved_xla",),
+        pytest.param(("graph", "xla", "saved_xla"), marks=pytest.mark.exhaustive),
+    ],
+)
+def test_a_process_answers_as_eager_execution_does_and_its_start_is_timed(
+    modes: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "own_model.py").write_text(MODEL)
+    done = command(
+        *("model=local", "path=own_model.py:build", "trust_code=true", "scenario=cold_start"),
+        *("device=cpu", "ui=plain", "tracker=none", "batch_size=2"),
+        *("effort=starts", f"modes=[{','.join(modes)}]", *SIX),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    ((record,),) = Store(tmp_path / "results").load().records.values()
+    assert len(record.rounds) == 6
+    for label, outcome in record.modes.items():
+        assert outcome.status is Status.OK, (label, outcome)
+        assert outcome.agreement is not None
+        assert outcome.agreement.ok
+        assert outcome.effective["in_force"]
+        assert min(outcome.latencies_s) > 0.5, "TensorFlow alone takes as long to load"
+        assert outcome.compile_s is None

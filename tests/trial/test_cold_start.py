@@ -1,0 +1,66 @@
+"""Contenders whose call is a process, in a replicate of scripted workers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from conducting import Notes, QuietMachine
+from factories import EFFORT, TRIAL
+from scripted import scripted
+
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.system.leases import Leases
+from xla_sweeps.trial import conductor
+from xla_sweeps.trial.replicate import ReplicateResult, Setting
+from xla_sweeps.trial.workers import Stop
+
+FOUR = replace(EFFORT, rounds_min=4, rounds_max=4)
+
+
+def conduct(folder: Path, machine: QuietMachine, *script: str) -> ReplicateResult:
+    modes = ("graph", "xla")
+    trial = replace(TRIAL, modes=modes, effort=FOUR, scenario=Scenario.COLD_START)
+    notes = Notes()
+    with Stop() as stop, Leases((), holder="test") as leases:
+        return conductor.measure(
+            ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1),
+            Setting(
+                backend=scripted(*script),
+                environment=os.environ,
+                log=folder / "child.log",
+                watch=machine.watch,
+                stop=stop,
+                leases=leases,
+                screen=notes,
+                tracker=notes,
+            ),
+        )
+
+
+def test_each_call_is_a_process_and_modes_take_turns(tmp_path: Path) -> None:
+    machine = QuietMachine()
+    result = conduct(tmp_path, machine)
+    assert result.finished, result.failure
+    assert len(machine.pids) == 1, "the worker that prepares the modes, which stays"
+    assert len(set(machine.followed)) == 2 + 4 * 2, "one start each to warm up, then the rounds"
+    orders = [round_.order for round_ in result.rounds]
+    assert sorted(orders) == [("graph", "xla")] * 2 + [("xla", "graph")] * 2
+    blocks = [block for round_ in result.rounds for block in round_.blocks]
+    assert {block.calls for block in blocks} == {1}
+    for outcome in result.modes.values():
+        assert outcome.status is Status.OK
+        assert len(outcome.latencies_s) == 4
+        assert min(outcome.latencies_s) > 0.01, "a process takes as long at least"
+        assert outcome.trace_s is outcome.first_call_s is None, "these are another process's"
+
+
+def test_an_answer_that_differs_ends_its_mode_and_the_others_go_on(tmp_path: Path) -> None:
+    result = conduct(tmp_path, QuietMachine(), "wrong-later:xla")
+    assert result.finished, result.failure
+    assert result.modes["xla"].status is Status.WRONG_RESULT
+    assert result.modes["graph"].status is Status.OK
+    assert {block.mode for round_ in result.rounds for block in round_.blocks} == {"graph"}

@@ -1,0 +1,150 @@
+"""Cold start: what a process does between its start and its first answer, and no more.
+
+The first worker builds the model as any does, and writes the first input and, for a mode of a
+SavedModel, the exported function with the mode's `jit_compile`. The processes that are timed read
+these. One that loads a SavedModel never builds the model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION
+from xla_sweeps.backends.keras.building import BuiltModel, forward_of
+from xla_sweeps.backends.keras.sources import LoadedModel
+from xla_sweeps.backends.tensorflow import bench, devices, models, modes
+from xla_sweeps.backends.tensorflow.training import raw
+from xla_sweeps.schema.measurement import Agreement, Failure
+from xla_sweeps.schema.modes import Entry, Mode, mode_of
+from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.worker.backend import Tell
+
+INPUT = "input.npz"
+
+
+@dataclass
+class FirstAnswer(modes.ModeExecutable):
+    """A mode whose call ends when its outputs are in NumPy, as an answer is."""
+
+    restored: Any = None
+    """What was loaded; it owns the variables."""
+
+    def first_call_s(self) -> float:
+        """Seconds of the first call; nothing is collected meanwhile."""
+        self.prepare()
+        return self.timed_s(self.step)
+
+    def synchronize(self) -> None:
+        """Read all outputs."""
+        for head in tf.nest.flatten(self.last):
+            np.asarray(head)
+
+
+@dataclass
+class ColdStartBench(bench.Bench):
+    """The model of a process that answers once, and of the worker that it is compared with."""
+
+    adopts: bool = False
+    """True in the processes that are timed."""
+    folder: Path = field(default_factory=Path)
+
+    starts_up = True
+    """What a process pays once is part of what is measured."""
+    compared_inputs = 1
+
+    def make(self, mode: Mode) -> modes.ModeExecutable:
+        """Bind the model to a mode; a SavedModel is exported first, unless it was."""
+        if mode.entry is not Entry.SAVED:
+            kind = FirstAnswer if self.adopts else modes.ModeExecutable
+            return kind.bind(self.built.call, mode, self.inputs)
+        place = self.folder / str(mode)
+        if not place.exists():
+            self._export(mode, place)
+        began = time.perf_counter()
+        restored = tf.saved_model.load(str(place))
+        return FirstAnswer(
+            mode=mode,
+            run=restored.call,
+            inputs=self.inputs,
+            function=restored.call,
+            concrete=restored.call.concrete_functions[0],
+            trace_s=time.perf_counter() - began,
+            restored=restored,
+        )
+
+    def _export(self, mode: Mode, place: Path) -> None:
+        module = tf.Module()
+        module.kept = list(map(raw, self.built.loaded.variables))
+        module.call = modes.ModeExecutable.bind(self.built.call, mode, self.inputs).function
+        tf.saved_model.save(module, str(place))
+
+    def synchronization(self) -> Mapping[str, Any]:
+        """None is needed: a call ends when its outputs are read."""
+        return TRIVIAL_SYNCHRONIZATION
+
+    def comparison(
+        self, executable: modes.ModeExecutable, position: int = 0
+    ) -> Callable[[], Agreement]:
+        """Compare the first answer itself."""
+        return partial(self.compare, executable.last_outputs(), position)
+
+    def add_reference(self, tell: Tell, position: int = 0) -> bool:
+        """Compute the float64 reference where the model is there."""
+        return bool(self.built.params) and super().add_reference(tell, position)
+
+    def note_build(self, executable: modes.ModeExecutable, tell: Tell) -> None:
+        """Note what the first worker built."""
+        if not self.adopts and executable.mode.entry is not Entry.SAVED:
+            super().note_build(executable, tell)
+
+    def unread_weights(self, executable: modes.ModeExecutable) -> Failure | None:
+        """None: a SavedModel has its own; the first worker has looked at the others'."""
+        if self.adopts or executable.mode.entry is Entry.SAVED:
+            return None
+        return super().unread_weights(executable)
+
+
+def build(job: ReplicateJob) -> ColdStartBench:
+    """What a process of this job needs before its first call."""
+    folder, trial = Path(job.shared), job.trial
+    if not job.adopts:
+        made = bench.build(job, ColdStartBench)
+        assert isinstance(made, ColdStartBench)
+        made.folder = folder
+        np.savez(folder / INPUT, *map(np.asarray, tf.nest.flatten(made.inputs[0])))
+        return made
+    device = devices.tf_device(trial.device)
+    with np.load(folder / INPUT) as arrays:
+        tensors = tuple(models.placed(tf.constant(array), device) for array in arrays.values())
+    return ColdStartBench(
+        trial=trial,
+        device=device,
+        built=_built(job),
+        facts=ModelFacts.of(trial.model),
+        modes=job.modes,
+        inputs=[tensors[0] if len(tensors) == 1 else tensors],
+        adopts=True,
+        folder=folder,
+    )
+
+
+def _built(job: ReplicateJob) -> BuiltModel:
+    """The model, whose weights are loaded next; nothing where a SavedModel has it."""
+    trial, spec = job.trial, job.trial.model
+    if mode_of(job.modes[0]).entry is not Entry.SAVED:
+        return models.build(
+            spec, precision=trial.precision, seed=trial.seed, batch_size=trial.batch_size
+        )
+    absent = LoadedModel(forward=lambda batch: batch, inputs=spec.inputs, variables=())
+    return BuiltModel(
+        loaded=absent, call=absent.forward, params=0, trainable_params=0, step=forward_of
+    )

@@ -1,0 +1,91 @@
+"""What takes turns in the rounds of a replicate, as its parent has it: it warms up, and is timed.
+
+A mode in a worker is one. A scenario may name another kind (`ScenarioFacts.contender`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from xla_sweeps.schema.measurement import Block, ModeOutcome
+from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.trial import protocol
+from xla_sweeps.trial.monitor import Sampler
+from xla_sweeps.trial.replicate import ClockCheck
+from xla_sweeps.trial.workers import RequestFailed, Worker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A mode that a worker has prepared, and what it takes to start another process for it.
+
+    Attributes:
+        worker: the one that prepared it; `clock` compares its clock.
+        job: of a process for this mode alone.
+        shared: folder of the weights and outputs that the worker has written, or "".
+        start: starts such a process, whose events it is given; raises `WorkerLost` after a stop.
+    """
+
+    label: str
+    outcome: ModeOutcome
+    worker: Worker
+    clock: ClockCheck
+    job: ReplicateJob
+    shared: str
+    start: Callable[[Callable[[protocol.Event], None]], Worker]
+    watcher: Sampler
+
+
+class Contender(Protocol):
+    """One of those that take turns.
+
+    Attributes:
+        shares: whether its processes need what the worker that prepared it has written.
+        pids: processes that compute in its blocks; the trial's others must idle meanwhile.
+    """
+
+    shares: ClassVar[bool]
+    pids: Collection[int]
+
+    def warm_up(self) -> protocol.Warmed:
+        """Call until the speed is steady, before any round.
+
+        Raises:
+            RequestFailed: it cannot be measured; the others in its process can.
+            WorkerLost: its process ended.
+        """
+
+    def block(self, request: protocol.TimeBlock, *, deadline_s: float) -> Block:
+        """Time a block of calls.
+
+        Raises:
+            WorkerLost: its process ended.
+        """
+
+
+class WorkerMode:
+    """A mode that a worker has prepared."""
+
+    shares = False
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared, self.pids = prepared, (prepared.worker.pid,)
+
+    def warm_up(self) -> protocol.Warmed:
+        """Have the worker warm it up."""
+        prepared = self._prepared
+        limit_s = prepared.job.trial.timeouts.warmup_s
+        request = protocol.WarmUp(mode=prepared.label)
+        return prepared.worker.request(request, protocol.Warmed, deadline_s=limit_s)
+
+    def block(self, request: protocol.TimeBlock, *, deadline_s: float) -> Block:
+        """Have the worker time a block; an exception in it ends the worker."""
+        worker = self._prepared.worker
+        try:
+            timed = worker.request(request, protocol.Timed, deadline_s=deadline_s)
+        except RequestFailed as failed:
+            raise worker.give_up(failed) from failed
+        self._prepared.clock.note(timed.clock_ns)
+        return timed.block

@@ -1,0 +1,326 @@
+"""The workers of a replicate: start them, have them prepare their modes, and lose them.
+
+One that dies ends its own modes, not the others'.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from xla_sweeps.schema.measurement import (
+    Failure,
+    Flag,
+    Flagged,
+    ModeOutcome,
+    Phase,
+    Status,
+    Trend,
+)
+from xla_sweeps.schema.modes import SCENARIOS, by_backend, mode_of
+from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.trial import protocol, workers
+from xla_sweeps.trial.contender import Contender, Prepared
+from xla_sweeps.trial.failures import WorkerLost
+from xla_sweeps.trial.monitor import Sampler
+from xla_sweeps.trial.replicate import ClockCheck, ReplicateResult, Setting
+from xla_sweeps.trial.workers import RequestFailed, Worker, WorkerCommand
+
+
+@dataclass
+class Crew:
+    """The workers while a replicate is measured.
+
+    Attributes:
+        labels: of each worker, those still to be measured.
+        contenders: what takes turns, by label: all that are prepared.
+        warm: what their warm-up showed; those of a lost worker vanish from it.
+        shared: folder of what several workers share; "" where none does.
+        is_shared: true once a worker has written there: the first whose model could be built.
+        built_at: time when the last model was built, by `time.perf_counter`.
+    """
+
+    job: ReplicateJob
+    setting: Setting
+    watcher: Sampler
+    mark: Mapping[str, str]
+    started: ExitStack
+    result: ReplicateResult
+    alive: dict[int, Worker] = field(default_factory=dict)
+    contenders: dict[str, Contender] = field(default_factory=dict)
+    warm: dict[str, protocol.Warmed] = field(default_factory=dict)
+    losses: list[WorkerLost] = field(default_factory=list)
+    shared: str = ""
+    is_shared: bool = False
+    built_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        trial = self.job.trial
+        self.labels = [list(labels) for labels in trial.workers]
+        self.clocks = [ClockCheck() for _ in self.labels]
+        self._loaded: dict[str, Mapping[str, Any]] = {}
+        self._syncs: dict[str, Mapping[str, Any]] = {}
+        self._kind = pkgutil.resolve_name(SCENARIOS[trial.scenario].contender)
+        if self._kind.shares or len(by_backend(trial.modes)) > 1:
+            self.shared = self.started.enter_context(TemporaryDirectory(prefix="xla-sweeps-"))
+
+    def make_ready(self, wait: Callable[[], bool]) -> None:
+        """Start the workers, prepare and warm up their modes.
+
+        A worker that dies of a mode is started again without it; the others wait for it.
+        """
+        while True:
+            for index, labels in enumerate(self.labels):
+                if labels and index not in self.alive:
+                    self._bring_up(index)
+            if self.alive and not wait():
+                raise self.interrupted()
+            self.warm_up()
+            if all(index in self.alive for index, left in enumerate(self.labels) if left):
+                return
+
+    def _bring_up(self, index: int) -> None:
+        """Start a worker, prepare its modes; again without each mode that kills it."""
+        while self.labels[index] and index not in self.alive:
+            worker = self._start(index, tuple(self.labels[index]), partial(self._take, index))
+            self.started.enter_context(worker)
+            self.watcher.add(worker.pid, worker.memory.request)
+            try:
+                self._set_up(worker, index)
+                self.built_at = time.perf_counter()
+                for label in list(self.labels[index]):
+                    self._prepare(worker, label, index)
+            except RequestFailed as failed:
+                self._lose_preparing(index, worker.give_up(failed))
+            except WorkerLost as lost:
+                self._lose_preparing(index, lost)
+            else:
+                self.alive[index] = worker
+
+    def _start(
+        self, index: int, labels: tuple[str, ...], on_event: Callable[[protocol.Event], None]
+    ) -> Worker:
+        """Start a process at a worker's place, for these labels.
+
+        Raises:
+            WorkerLost: a stop was requested meanwhile.
+        """
+        setting, usual = self.setting, (self.setting.backend, self.setting.environment)
+        backend, environment = setting.others.get(self._backend(index), usual)
+        command = WorkerCommand(
+            backend=backend,
+            environment=environment,
+            log=setting.log,
+            labels=labels,
+            trial=self.job.trial,
+        )
+        if setting.places:
+            place = setting.places[index]
+            command = replace(
+                command,
+                environment=place.environment,
+                python=place.python,
+                folder=place.folder,
+            )
+        sys.audit("xla_sweeps.spawn.before")
+        worker = workers.start(command, mark=self.mark, stop=setting.stop, on_event=on_event)
+        sys.audit("xla_sweeps.spawn.after")
+        if worker is None:
+            raise self.interrupted()
+        return worker
+
+    def _job_of(self, index: int, labels: tuple[str, ...]) -> ReplicateJob:
+        """The job of a process at a worker's place, for these labels."""
+        job = replace(self.job, modes=labels)
+        return replace(job, trial=self.setting.places[index].trial) if self.setting.places else job
+
+    def _backend(self, index: int) -> str:
+        """The backend of a worker, by its name."""
+        return mode_of(self.job.trial.workers[index][0]).backend
+
+    def _leads(self, index: int) -> bool:
+        """True for the first worker of its backend: what it tells of the backend is recorded."""
+        backends = [mode_of(labels[0]).backend for labels in self.job.trial.workers]
+        return backends.index(backends[index]) == index
+
+    def _take(self, index: int, event: protocol.Event) -> None:
+        """Take in an event of a worker; facts that all workers share are the first one's."""
+        match event:
+            case protocol.Stage(phase=phase, mode=mode, detail=detail):
+                self.show(phase, mode, detail)
+            case protocol.Loaded(environment=environment) if self._leads(index):
+                self._loaded[self._backend(index)] = environment
+                self.result.environment = _merge(self._loaded)
+            case protocol.Built(model=model):
+                self.result.built[index] = model
+                self.result.model = self.result.built[min(self.result.built)]
+            case protocol.Caveat(flagged=flagged):
+                self.result.flag(flagged)
+
+    def _shared_of(self, index: int) -> str:
+        """The folder that a worker shares: with its own further processes, or with the others."""
+        if not self._kind.shares:
+            return self.shared
+        folder = Path(self.shared, str(index))
+        folder.mkdir(exist_ok=True)
+        return str(folder)
+
+    def _set_up(self, worker: Worker, index: int) -> None:
+        job = self._job_of(index, tuple(self.labels[index]))
+        limit_s = self.job.trial.timeouts.build_s
+        shared, leads = self._shared_of(index), self._kind.shares or not self.is_shared
+        request = protocol.SetUp(job=job, shared=shared, leads=leads)
+        ready = worker.request(request, protocol.Ready, deadline_s=limit_s)
+        self.is_shared = True
+        if self._leads(index):
+            self._syncs[self._backend(index)] = ready.sync
+            self.result.sync = _merge(self._syncs)
+        self.result.seconds = {**ready.seconds, **self.result.seconds}
+
+    def _prepare(self, worker: Worker, label: str, index: int) -> None:
+        limit_s, request = self.job.trial.timeouts.trace_s, protocol.Prepare(mode=label)
+        try:
+            ready = worker.request(request, protocol.ModeReady, deadline_s=limit_s)
+        except RequestFailed as failed:
+            self._drop_mode(label, failed, index)
+            return
+        self.result.modes[label] = ready.outcome
+        if ready.usable:
+            self.contenders[label] = self._kind(
+                Prepared(
+                    label=label,
+                    outcome=ready.outcome,
+                    worker=worker,
+                    clock=self.clocks[index],
+                    job=self._job_of(index, (label,)),
+                    shared=self._shared_of(index),
+                    start=partial(self._start, index, (label,)),
+                    watcher=self.watcher,
+                )
+            )
+        else:
+            self.labels[index].remove(label)
+
+    def show(self, stage: str, mode: str = "", detail: str = "") -> None:
+        """Show that a stage begins."""
+        self.setting.screen.stage(self.job.replicate, stage, mode or None, detail)
+
+    def warm_up(self) -> None:
+        """Warm up what is not warm yet."""
+        for index in list(self.alive):
+            for label in [label for label in self.labels[index] if label not in self.warm]:
+                if self._kind.shares:  # a worker says so itself
+                    self.show(Phase.WARMUP, label)
+                try:
+                    warmed = self.contenders[label].warm_up()
+                except RequestFailed as failed:
+                    self._drop_mode(label, failed, index)
+                except WorkerLost as lost:
+                    self._lose_preparing(index, lost)
+                    break
+                else:
+                    self.result.modes[label] = warmed.outcome
+                    self.flag_moving(label)
+                    self.warm[label] = warmed
+
+    def flag_moving(self, label: str) -> None:
+        """Flag a mode whose speed still changed."""
+        if self.result.modes[label].warmup_trend is Trend.MOVING:
+            self.result.flag(Flagged(Flag.WARMUP_NOT_STATIONARY, label))
+
+    def _drop_mode(self, label: str, failed: RequestFailed, index: int) -> None:
+        """A mode cannot be measured; its worker goes on."""
+        self.result.fail(label, failed.status, failed.failure)
+        self.setting.screen.warn(f"{label}: {failed.failure.message}")
+        self.labels[index].remove(label)
+
+    def _lose_preparing(self, index: int, lost: WorkerLost) -> None:
+        """A worker ended while it prepared; without the mode that killed it, it may go on.
+
+        Raises:
+            WorkerLost: an interrupt, which ends the replicate.
+        """
+        self._forget(lost)
+        if lost.status is Status.INTERRUPTED:
+            raise lost
+        if lost.mode:
+            left = self.labels[index]
+            left.remove(lost.mode)
+            self.result.fail(lost.mode, lost.status, lost.failure)
+            others = [label for labels in self.labels for label in labels]
+            self.setting.screen.warn(
+                f"{lost.mode}: {lost.failure.message}; "
+                + (f"continuing with {', '.join(others)}" if others else "no mode is left")
+            )
+            if left:
+                return
+        elif len(self.labels) > 1:
+            self.setting.screen.warn(f"{', '.join(self.labels[index])}: {lost.failure.message}")
+        self.labels[index] = []
+        self.losses.append(lost)
+
+    def lose(self, lost: WorkerLost) -> None:
+        """A worker ended while it was measured; the others' modes go on."""
+        self._forget(lost)
+        self.losses.append(lost)
+        if self.warm and lost.status is not Status.INTERRUPTED:
+            labels = ", ".join(sorted(lost.labels))
+            self.setting.screen.warn(
+                f"{labels}: {lost.failure.message}; continuing with {', '.join(self.warm)}"
+            )
+
+    def _forget(self, lost: WorkerLost) -> None:
+        """Nothing is asked of a lost worker any more."""
+        gone = [index for index, worker in self.alive.items() if lost.labels >= {*worker.labels}]
+        for index in gone:
+            del self.alive[index]
+        for label in lost.labels:
+            self.warm.pop(label, None)
+
+    def interrupted(self) -> WorkerLost:
+        """What is raised where a stop was requested."""
+        failure = Failure(phase=Phase.MEASURE, kind="interrupted", message="interrupted")
+        return WorkerLost(self.job.modes, status=Status.INTERRUPTED, failure=failure)
+
+    def finish(self, calls: Mapping[str, int]) -> None:
+        """Have each worker check what its modes have become, given the calls of their blocks."""
+        for worker in list(self.alive.values()):
+            request = protocol.Finish(calls={label: calls.get(label, 0) for label in worker.labels})
+            limit_s = self.job.trial.timeouts.measure_s
+            try:
+                finished = worker.request(request, protocol.Finished, deadline_s=limit_s)
+            except RequestFailed as failed:
+                self.lose(worker.give_up(failed))
+            except WorkerLost as lost:
+                self.lose(lost)
+            else:
+                self.result.finished = True
+                self.result.seconds |= finished.seconds
+                for label, (status, failure) in finished.spoilt.items():
+                    self.result.fail(label, status, failure)
+
+    def note_losses(self) -> None:
+        """The modes of a lost worker failed, unless they had failed before."""
+        for lost in self.losses:
+            for label in lost.labels:
+                outcome = self.result.modes.get(label, ModeOutcome(status=Status.OK))
+                if outcome.status is Status.OK:
+                    self.result.fail(label, lost.status, lost.failure)
+
+
+def _merge(told: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The values of all backends; where one differs from an earlier one's, its name says whose."""
+    together: dict[str, Any] = {}
+    for backend, values in told.items():
+        for key, value in values.items():
+            differs = key in together and together[key] != value
+            together[f"{backend}.{key}" if differs else key] = value
+    return together

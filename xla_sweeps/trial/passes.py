@@ -1,0 +1,321 @@
+"""The passes of a replicate: its rounds, then each mode alone, then energy.
+
+The modes that are warm take turns; the trial's other workers are idle meanwhile.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from xla_sweeps.analysis import stats
+from xla_sweeps.schema.measurement import INPUTS, Block, Flag, Flagged, Phase, Round
+from xla_sweeps.schema.modes import Mode, headline_pairs, mode_of
+from xla_sweeps.schema.trial import ENERGY_PASSES, Effort
+from xla_sweeps.system.energy import Meter
+from xla_sweeps.trial import idle, pacing, protocol, rounds, stopping
+from xla_sweeps.trial.crew import Crew
+from xla_sweeps.trial.failures import WorkerLost
+from xla_sweeps.trial.metering import measure_energy
+
+RAMP_S = 0.02
+"""The first calls after a review are untimed until none was faster for so long: a GPU's clock."""
+
+TIMED_SHARE = 0.15
+"""Share of what preparing took for which modes are timed at least, unless the interval is narrow
+enough before: noise that no round averages out is worth some more of them."""
+
+ALONE_S = 5.0
+"""Time for each mode alone where power limits a GPU, which averages its power over less."""
+
+WARM_CALLS = 100
+WARM_S = 1.0
+"""A mode whose warm-up was too short to assess makes so many calls, or calls for so long, before
+its rounds count: it may have become faster."""
+
+
+@dataclass
+class Passes:
+    """The measuring of a replicate whose workers are ready.
+
+    Attributes:
+        until: time when measuring must be over, monotonic.
+        paused: true if the device idled since the last block, so that a GPU's clock may have
+            fallen.
+    """
+
+    crew: Crew
+    least_s: Callable[[], float]
+    paces: dict[str, pacing.Pace] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
+    until: float = math.inf
+    paused: bool = True
+
+    def __post_init__(self) -> None:
+        self.job, self.result = self.crew.job, self.crew.result
+        self.watcher, self.warm = self.crew.watcher, self.crew.warm
+
+    def measure(self) -> None:
+        """Measure rounds, and each mode alone where the effort says so."""
+        trial = self.job.trial
+        self.result.sync["empty_s"] = next(iter(self.warm.values())).sync_s
+        self.until = time.monotonic() + trial.timeouts.measure_s
+        ended = self._measure_rounds()
+        if self.warm and (
+            stopping.drifts(ended.rounds, ended.headline) or self._is_still_warming_up(ended)
+        ):
+            self._take_as_warm_up(ended.rounds)
+            ended = self._measure_rounds()
+        self.result.rounds = list(ended.rounds)
+        self.result.contaminated = stopping.is_contaminated(ended.rounds)
+        if not self.warm:
+            return
+        if not ended.converged:
+            self.result.flag(Flagged(Flag.NOT_CONVERGED))
+        self._note_singles()
+        if seconds := self._alone_s():
+            self._measure_alone(seconds)
+        if self.warm and trial.effort.energy_s:
+            self._measure_energy(trial.effort.energy_s)
+
+    def _measure_rounds(self) -> rounds.Interleaving:
+        """Measure rounds of the modes that are warm."""
+        trial = self.job.trial
+        self.crew.show(Phase.MEASURE)
+        self.paces, self.calls = plan_blocks(self.warm, trial.effort)
+        ended = rounds.Interleaving(
+            self._time_block,
+            self.calls,
+            {label: pace.call_s for label, pace in self.paces.items()},
+            effort=trial.effort,
+            seed=self.job.order_seed,
+            clock=time.perf_counter_ns,
+            review=self._review,
+            on_design=partial(self.crew.setting.screen.round_done, self.job.replicate),
+            singles={
+                label: pacing.singles_per_round(
+                    pace.call_s + pace.fill_s, calls=self.calls[label], effort=trial.effort
+                )
+                for label, pace in self.paces.items()
+            },
+            least_s=self.least_s(),
+        ).measure()
+        for lost in ended.lost:
+            self.crew.lose(lost)
+        return ended
+
+    def _is_still_warming_up(self, ended: rounds.Interleaving) -> bool:
+        """True if a mode of a short warm-up is, after more calls, faster than in every round."""
+        faster = False
+        for label in sorted(ended.decisive & set(self.warm)):
+            blocks = [one for each in ended.rounds for one in each.blocks if one.mode == label]
+            call_s = [block.call_s for block in blocks]
+            made = sum(block.calls + len(block.single_ns) for block in blocks)
+            if not blocks or made >= WARM_CALLS or self.result.modes[label].warmup_trend:
+                continue
+            more = min(WARM_CALLS - made, math.ceil(WARM_S / min(call_s)))
+            try:
+                _, *last = [
+                    self._time_block(label, calls, settle=False, first=0).call_s
+                    for calls in (more, self.calls[label], self.calls[label])
+                ]
+            except WorkerLost as lost:
+                self.crew.lose(lost)
+            else:
+                faster |= max(last) < (1 - stats.DRIFT) * min(call_s)
+        return faster and bool(self.warm)
+
+    def _take_as_warm_up(self, measured: Sequence[Round]) -> None:
+        """Take rounds in which a speedup changed as warm-up, and warm up once more."""
+        before = {label: self.result.modes[label] for label in self.warm}
+        self.warm.clear()
+        self.crew.warm_up()
+        for label in self.warm:
+            blocks = [one for each in measured for one in each.blocks if one.mode == label]
+            singles = [span for block in blocks for span in block.single_ns]
+            earlier, outcome = before[label], self.result.modes[label]
+            self.result.modes[label] = replace(
+                outcome,
+                warmup_calls=earlier.warmup_calls
+                + sum(block.calls for block in blocks)
+                + len(singles)
+                + outcome.warmup_calls,
+                warmup_block_calls=earlier.warmup_block_calls
+                + tuple(block.calls for block in blocks)
+                + outcome.warmup_block_calls,
+                warmup_block_ns=earlier.warmup_block_ns
+                + tuple(block.elapsed_ns for block in blocks)
+                + outcome.warmup_block_ns,
+            )
+
+    def _time_block(
+        self, label: str, calls: int, settle: bool, first: int, singles: int = 0
+    ) -> Block:
+        """Time a block in the label's worker; see `TimeBlock`."""
+        others = self._others(label)
+        idle.settle(others)
+        before_ns = idle.cpu_ns(others)
+        ramp_s = RAMP_S if self.watcher.gpu and self.paused else 0.0
+        self.paused = False
+        request = protocol.TimeBlock(
+            mode=label, calls=calls, settle=settle, first=first, ramp_s=ramp_s, singles=singles
+        )
+        block = self._ask(label, request)
+        used_ns = max(0, idle.cpu_ns(others) - before_ns)
+        fill_ns = min(round(self.paces[label].fill_s * 1e9), block.elapsed_ns // 2)
+        block = replace(block, fill_ns=fill_ns)
+        return replace(block, idle_cpu_ns=used_ns) if others else block
+
+    def _others(self, label: str) -> list[int]:
+        """Process ids of the other workers, which must not compute meanwhile; all for no mode."""
+        own = self.crew.contenders[label].pids if label else ()
+        return [worker.pid for worker in self.crew.alive.values() if worker.pid not in own]
+
+    def _ask(self, label: str, request: protocol.TimeBlock) -> Block:
+        """Have a block timed within what is left of the time."""
+        left_s = max(0.0, self.until - time.monotonic())
+        return self.crew.contenders[label].block(request, deadline_s=left_s)
+
+    def _review(self, measured: Sequence[Round]) -> Sequence[Round]:
+        """Have the watcher review these rounds, and track them."""
+        reviewed = [
+            replace(round_, dirty=round_.dirty or idle.cause_of(round_))
+            for round_ in self.watcher.review(measured)
+        ]
+        self.paused = True
+        number, samples = self.job.replicate, self.job.trial.samples
+        gpu = self.watcher.gpu.spans if self.watcher.gpu else ()
+        self.crew.setting.tracker.log_rounds(number, reviewed, batch_size=samples, gpu=gpu)
+        return reviewed
+
+    def _note_singles(self) -> None:
+        """Take the single calls of the rounds into the modes' outcomes, and flag what they show."""
+        clean = [round_ for round_ in self.result.rounds if not round_.dirty]
+        decisive = {label for pair in headline_pairs(tuple(self.warm)) for label in pair}
+        for label in self.warm:
+            blocks = [
+                (block, round_.round % INPUTS)
+                for round_ in clean or self.result.rounds
+                for block in round_.blocks
+                if block.mode == label
+            ]
+            singles = [one for block, first in blocks for one in pacing.singles_of(block, first)]
+            outcome = self.result.modes[label]
+            self.result.modes[label] = replace(
+                outcome,
+                latencies_s=tuple(single.call_s for single in singles),
+                latency_enqueue_ns=tuple(single.enqueue_ns for single in singles),
+                warmup_trend=outcome.warmup_trend or pacing.trend(self.result.rounds, label),
+            )
+            self.crew.flag_moving(label)
+            if pacing.inputs_differ(singles):
+                self.result.flag(Flagged(Flag.INPUTS_DIFFER, label))
+            if label in decisive and pacing.is_too_short(self.paces[label], self.calls[label]):
+                self.result.flag(Flagged(Flag.QUEUE_FILL, label))
+
+    def _alone_s(self) -> float:
+        """Seconds for each mode alone on a GPU: as the effort says, and where power limits it.
+
+        There a mode profits from others of its rounds that let the GPU cool and rest.
+        """
+        if not self.watcher.gpu:
+            return 0.0
+        seconds = self.job.trial.effort.sustained_s
+        left_s = self.until - time.monotonic()
+        if Flag.POWER_LIMITED in self.watcher.gpu.flags() and left_s > 2 * ALONE_S * len(self.warm):
+            seconds = max(seconds, ALONE_S)
+        return seconds
+
+    def _measure_alone(self, seconds: float) -> None:
+        """Measure blocks of each mode alone, one after the other, as long as the effort says.
+
+        By then a GPU that is limited by power or heat has slowed down.
+        """
+        self.crew.show(Phase.MEASURE, detail="each mode alone")
+        for label in [label for label in self.calls if label in self.warm]:
+            call_s, until = list[float](), time.monotonic() + seconds
+            try:
+                while time.monotonic() < until:
+                    first = len(call_s) % INPUTS
+                    block = self._time_block(label, self.calls[label], settle=False, first=first)
+                    call_s.append(block.call_s)
+            except WorkerLost as lost:
+                self.crew.lose(lost)
+            else:
+                outcome = self.result.modes[label]
+                self.result.modes[label] = replace(outcome, sustained_call_s=tuple(call_s))
+
+    def _measure_energy(self, seconds: float) -> None:
+        """Read the device's energy counter around each mode alone, where it can be read."""
+        self.crew.show(Phase.MEASURE, detail="energy")
+        blocks_s = [self.calls[label] * mode.call_s for label, mode in self.warm.items()]
+        pass_s = seconds + sum(max(seconds, block_s) + block_s for block_s in blocks_s)
+        meter = self.watcher.meter()
+        if self.until - time.monotonic() < 2 * ENERGY_PASSES * pass_s:
+            meter = Meter(problem="timeouts.measure_s leaves too little time")
+        self.result.energy, passes = measure_energy(
+            meter,
+            self.warm,
+            ready=self._ready,
+            run=partial(self._run_alone, seconds),
+            disturbance=self.watcher.disturbed,
+            lose=self.crew.lose,
+        )
+        for label, metered in passes.items():
+            self.result.modes[label] = replace(self.result.modes[label], energy=metered)
+
+    def _ready(self, label: str) -> None:
+        """Have the other workers idle, and the mode run once; all workers idle for no mode."""
+        idle.settle(self._others(label))
+        self.paused = True
+        if label:
+            self._time_block(label, self.calls[label], settle=False, first=0)
+
+    def _run_alone(self, seconds: float, label: str) -> int:
+        """Run a mode for so long; the calls that it made. Wait for no mode."""
+        calls = blocks = 0
+        until = time.monotonic() + seconds
+        if not label:
+            select.select([self.crew.setting.stop], [], [], seconds)
+            if self.crew.setting.stop.requested:
+                raise self.crew.interrupted()
+        while label and time.monotonic() < until:
+            request = protocol.TimeBlock(
+                mode=label,
+                calls=self.calls[label],
+                settle=False,
+                first=blocks % INPUTS,
+                ramp_s=0.0,
+            )
+            calls += self._ask(label, request).calls
+            blocks += 1
+        return calls
+
+
+def plan_blocks(
+    warm: Mapping[str, protocol.Warmed], effort: Effort
+) -> tuple[dict[str, pacing.Pace], dict[str, int]]:
+    """The pace of each mode that is warm, and the calls of its blocks: the same for copies."""
+    paces, calls = dict[str, pacing.Pace](), dict[str, int]()
+    copies: dict[Mode, list[str]] = {}
+    for label in warm:
+        copies.setdefault(mode_of(label), []).append(label)
+    for labels in copies.values():
+        each = [warm[label] for label in labels]
+        queues = each[0].fill_s is not None
+        pace = pacing.Pace.mean(
+            [pacing.Pace(call_s=one.call_s, fill_s=one.fill_s or 0.0) for one in each]
+        )
+        count = pacing.calls_per_block(
+            pace.call_s,
+            sync_s=max(one.sync_s for one in each),
+            block_s=effort.block_s,
+            fill_s=pace.fill_s if queues else None,
+        )
+        paces |= dict.fromkeys(labels, pace)
+        calls |= dict.fromkeys(labels, count)
+    return paces, calls
