@@ -25,14 +25,8 @@ def write(path: Path, records: Sequence[bytes]) -> Path:
     return path
 
 
-def jpeg(side: int = 8, *, thumbnail: bytes = b"") -> bytes:
-    """The parts of a JPEG that are looked at."""
-    parts = {0xE1: thumbnail, 0xC0: struct.pack(">BHHB", 8, side, side, 3), 0xDA: bytes(8)}
-    segments = (
-        struct.pack(">BBH", 0xFF, kind, 2 + len(part)) + part for kind, part in parts.items()
-    )
-    return b"\xff\xd8" + b"".join(segments) + b"pixels" * 2000 + b"\xff\xd9"
-
+JPEG = b"\xff\xd8\xff\xda" + b"pixels" * 2000 + b"\xff\xd9"
+"""The parts of a JPEG that are looked at."""
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels" + b"\0\0\0\0IEND\xaeB`\x82"
 
@@ -66,14 +60,14 @@ def test_a_folder_for_each_class(tmp_path: Path) -> None:
     for name in ("dog/2.JPG", "cat/1.jpeg", "cat/0.jpg", "cat/notes.txt"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(jpeg())
+        path.write_bytes(JPEG)
     dataset = pictures.find(str(tmp_path))
     assert (dataset.form, dataset.labels, dataset.all_jpeg) == ("folder", (0, 0, 1), True)
     assert [Path(name).name for name in dataset.files] == ["0.jpg", "1.jpeg", "2.JPG"]
 
 
 def test_pictures_are_told_by_their_first_bytes_and_others_are_named(tmp_path: Path) -> None:
-    content = {"a_jpg": jpeg(), "b_jpg": PNG, "c_GIF": b"GIF89a;", "d_bmp": b"BM1", "e_webp": b"R"}
+    content = {"a_jpg": JPEG, "b_jpg": PNG, "c_GIF": b"GIF89a;", "d_bmp": b"BM1", "e_webp": b"R"}
     root = folder_of(tmp_path / "pics", **content)
     for name in ("readme.txt", ".DS_Store"):
         (root / name).write_text("no picture")
@@ -84,26 +78,22 @@ def test_pictures_are_told_by_their_first_bytes_and_others_are_named(tmp_path: P
 
 
 def test_each_picture_that_cannot_be_decoded_is_named_with_the_reason(tmp_path: Path) -> None:
-    with_end_before = jpeg(thumbnail=jpeg())[:-1]
     root = folder_of(
         tmp_path / "my pics",
-        a_jpg=jpeg(),
-        b_jpg=with_end_before,
-        c_jpg=jpeg()[:3],
+        a_jpg=JPEG,
+        b_jpg=JPEG[:-1],
+        c_jpg=JPEG[:3],
         d_png=PNG[:-9],
         e_jpg=b"",
         f_jpg=b"<html>",
-        g_jpg=jpeg(65_500),
-        h_jpg=jpeg() + b"a film" * 2000,
+        g_png=b"",
+        h_jpg=JPEG + b"a film" * 2000,
     )
     assert complaint(root) == (
         f"data={root}: 6 of 8 pictures cannot be decoded: cat/b.jpg (cut off), cat/c.jpg (cut off)"
         ", cat/d.png (cut off), cat/e.jpg (empty: 0 bytes), cat/f.jpg (begins as no JPEG, PNG, "
         "GIF, BMP) and 1 more; replace or remove them"
     )
-    for name in "bcde":
-        next((root / "cat").glob(f"{name}.*")).unlink()
-    assert "cat/g.jpg (65,500 × 65,500 px are more than are decoded)" in complaint(root)
 
 
 def test_the_content_counts_and_not_the_path(tmp_path: Path) -> None:
