@@ -1,8 +1,8 @@
 """Install the checkout into the environment of this Python: with uv, else with pip.
 
-Started by `scripts/setup`. uv takes less than half of the processor time that pip takes. It is the one on the
-PATH, or one that pip puts into the environment; it is told what pip's
-configuration says of indexes. Where that says more than uv has words for, or uv fails, it is pip.
+Started by `scripts/setup`. uv takes less than half of the processor time that pip takes. It is the
+one on the PATH, or one that pip puts into the environment; it is told what pip's configuration says
+of indexes. Where that says more than uv has words for, or uv fails, it is pip.
 
     python scripts/install.py [EXTRAS]
 """

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from xla_sweeps.report.terminal.explained_lines import WIDTH
 from xla_sweeps.report.terminal.explanation import explanation_text
-from xla_sweeps.schema.explanation import Break, Capture, Compilation
-from xla_sweeps.schema.explanation import Explanation
+from xla_sweeps.schema.explanation import Break, Capture, Compilation, Explanation
 
 CAPTURE = Capture(
     way="torch.compile(model)",
