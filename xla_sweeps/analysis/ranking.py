@@ -209,10 +209,10 @@ def agreements(entries: Iterable[Entry]) -> list[Agreement]:
 
 def kendall(one: Sequence[float], other: Sequence[float]) -> float:
     """Kendall's tau-b of two lists; 0 where all values of one are equal."""
-    pairs = list(itertools.combinations(range(len(one)), 2))
-    signs = [(_sign(one[a] - one[b]), _sign(other[a] - other[b])) for a, b in pairs]
-    untied = [sum(sign[side] != 0 for sign in signs) for side in (0, 1)]
-    return sum(a * b for a, b in signs) / math.sqrt(math.prod(untied)) if all(untied) else 0.0
+    from scipy.stats import kendalltau  # slow to import
+
+    tau = float(kendalltau(one, other).statistic)
+    return 0.0 if math.isnan(tau) else tau
 
 
 def _tau_interval(tau: float, models: int) -> tuple[float, float]:
@@ -224,10 +224,6 @@ def _tau_interval(tau: float, models: int) -> tuple[float, float]:
 
 def _reaches(other: Entry, first: Entry) -> bool:
     return other.high is not None and first.low is not None and other.high >= first.low
-
-
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)
 
 
 def _number(value: Any) -> float | None:

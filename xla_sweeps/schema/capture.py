@@ -23,11 +23,7 @@ class Compilation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """A place where a captured graph ends, and the framework runs Python.
-
-    Attributes:
-        times: how many graphs end there for this reason.
-    """
+    """A place where a captured graph ends, and the framework runs Python."""
 
     reason: str
     times: int
@@ -39,10 +35,6 @@ class Capture:
     """Graphs that a compiler captures of the model.
 
     Attributes:
-        way: what captures it, as people write it.
-        graphs: of the first call; None where it failed.
-        calls: operations in them.
-        breaks: where graphs end.
         recompilations: further graphs of later calls, by the call in words.
         limit: recompilations of a function after which it is no longer compiled; None if there is
             no such limit.
