@@ -9,7 +9,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -342,7 +342,7 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
     )
 
 
-def _figure_columns(figures: Mapping[Key, Figure], label: str, samples: int) -> dict[str, float]:
+def _figure_columns(figures: Mapping[Key, Figure], label: str, samples: int) -> dict[str, Any]:
     """The columns of a mode that show its figures, in their units."""
     columns = {}
     for name, bands in _BANDS.items():
