@@ -343,8 +343,7 @@ class SpeedupColumns:
         shown=PAGE | WANDB,
     )
     latency: float | None = _number(
-        "the same of single calls, each with a synchronization: of latency; missing in older "
-        "records",
+        "the same of single calls, each with a synchronization: of latency",
         unit="ratio",
         shown=PAGE | WANDB,
         name="latency_speedup",
