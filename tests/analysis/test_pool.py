@@ -29,6 +29,9 @@ WITHIN = 0.002
 
 PAIR, TWINS = ("graph", "xla"), ("graph", "graph_2")
 
+DAILY = (("heavy", 1), ("uneven", 3))
+"""Kinds of processes, and replicates, whose coverage is simulated with each change."""
+
 
 def figure(
     replicates: int,
@@ -53,8 +56,14 @@ def evidence(trial: str, *figures: Figure, host: str = "h", at: int = 0) -> Evid
     return Evidence(trial, f"{at:06d}", host, figures)
 
 
-@pytest.mark.parametrize("kind", ["even", "uneven", "heavy"])
-@pytest.mark.parametrize("replicates", coverage.REPLICATES)
+@pytest.mark.parametrize(
+    ("kind", "replicates"),
+    [
+        pytest.param(kind, count, marks=() if (kind, count) in DAILY else pytest.mark.exhaustive)
+        for kind in ("even", "uneven", "heavy")
+        for count in coverage.REPLICATES
+    ],
+)
 def test_intervals_hold_the_truth_whatever_processes_differ_by(kind: str, replicates: int) -> None:
     for spread in coverage.SPREADS:
         shares = coverage.simulate_speedups(kind, replicates, spread, 25)

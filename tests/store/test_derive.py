@@ -109,7 +109,7 @@ def study(trials: int) -> dict[str, list[Record]]:
     """So many trials of each kind, and A/A pairs, on two devices and hosts."""
     source = random.Random(1)
     groups = [group for seed in range(trials) for group in kinds(seed).values()]
-    for number in range(120):
+    for number in range(48):
         times = {"graph": 0.2, "graph_2": 0.2 * source.lognormvariate(0, 0.03)}
         groups.append([make_record(times, noise=0.01, seed=number)])
     source.shuffle(groups)
@@ -189,7 +189,7 @@ def alike(records: Sequence[Record]) -> tuple[str, ...]:
 
 
 def test_rows_that_are_judged_as_columns_are_those_of_each_trial_alone(tmp_path: Path) -> None:
-    groups = study(8)
+    groups = study(2)
     store = Store(tmp_path)
     for records in groups.values():
         for record in records:

@@ -365,10 +365,10 @@ def test_trials_that_end_at_once_lose_nothing(tmp_path: Path) -> None:
 def test_kept_rows_of_the_previous_version_are_replaced(tmp_path: Path) -> None:
     save(tmp_path, 1)
     old = table.table_of(from_records(tmp_path))
-    beside = b'{"version":[1,1],"facts":{"0000000000000001":[1,1,"d",[]]},"anchors":{}}'
+    beside = b'{"facts":{"0000000000000001":[1,1,"d",[]]},"anchors":{}}'
     path = tmp_path / "cache" / "rows.parquet"
     path.parent.mkdir()
-    pyarrow.parquet.write_table(old.replace_schema_metadata({b"xla_sweeps": beside}), path)
+    pyarrow.parquet.write_table(old.replace_schema_metadata({b"xla_sweeps 1.1": beside}), path)
     before = path.read_bytes()
     assert same(kept(tmp_path), from_records(tmp_path))
     assert path.read_bytes() != before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 import msgspec
@@ -104,7 +104,8 @@ def asked(
         TRIAL.model,
         **{name: getattr(built, name) for name in ("name", "family", "variant", "task")},
         source=source,
-        library=source,
+        library={"applications": "keras", "hub": "tensorflow_hub"}.get(source, source),
+        native_resolution_px=None,
         recipe={"path": plain["path"]} if source == "local" else {},
         inputs=(InputSpec(shape=(size, size, 3)),) if size else (),
         resolution_px=size,
@@ -115,12 +116,14 @@ def asked(
     optimizer = plain.get("optimizer")
     trial = replace(
         TRIAL,
-        **{"device": "", **same},
+        **{"batch_size": 1, "device": "", **same},
+        timeouts=Timeouts(),
+        memory_limit_bytes=0,
         model=spec,
         modes=tuple(plain.get("modes") or modes),
         precision=Precision(plain.get("precision", "float32")),
         scenario=Scenario(plain.get("scenario", "call")),
-        effort=replace(EFFORT, **plain.get("effort", {})),
+        effort=Effort(**{**_NO_EFFORT, **plain.get("effort", {})}),
         runtime=Runtime(
             **{name: plain[name] for name in ("xla_flags", "tf_xla_flags") if name in plain},
             onednn=plain.get("onednn"),
@@ -132,6 +135,13 @@ def asked(
     tracker = {name: value for name, value in plain.get("tracker", {}).items() if value is not None}
     return {"trial": trial, "tracker": msgspec.convert(tracker, TrackerSettings)}
 
+
+_NO_EFFORT = {"name": ""} | {
+    one.name: False if one.type == "bool" else 0
+    for one in fields(Effort)
+    if one.default is MISSING and one.name != "name"
+}
+"""An effort of which the options say nothing."""
 
 _TRIAL_KEYS = ("batch_size", "batches", "tf32", "seed", "device", "copies")
 """Options that are fields of a trial, with the same value."""

@@ -150,7 +150,7 @@ def difference_of(first: Side, second: Side, *, accept_contaminated: bool = Fals
         title_a=first.title,
         title_b=second.title,
         matched=len(matched.pairs),
-        changes=tuple(_controlled(changes, accept_contaminated=accept_contaminated)),
+        changes=tuple(_control_discoveries(changes, accept_contaminated=accept_contaminated)),
         breaks=tuple(sorted(breaks, key=lambda broken: (broken.what, broken.name))),
         only_a=(*matched.only_a, *only[0]),
         only_b=(*matched.only_b, *only[1]),
@@ -200,9 +200,9 @@ def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
     does a contaminated one, unless such sides are accepted.
     """
     names: Mapping[str, list[str]] = {
-        "slower": _named(difference, Verdict.SLOWER, THROUGHPUT),
-        "smaller-speedup": _named(difference, Verdict.SLOWER, SPEEDUP),
-        "ambiguous": _named(difference, Verdict.AMBIGUOUS, THROUGHPUT),
+        "slower": _name_changes(difference, Verdict.SLOWER, THROUGHPUT),
+        "smaller-speedup": _name_changes(difference, Verdict.SLOWER, SPEEDUP),
+        "ambiguous": _name_changes(difference, Verdict.AMBIGUOUS, THROUGHPUT),
         "broke": [str(broken) for broken in difference.breaks if broken.what == BROKE],
         "missing": list(difference.only_a),
     }
@@ -255,7 +255,7 @@ def as_section(difference: Difference) -> dict[str, Any]:
     }
 
 
-def _named(difference: Difference, verdict: Verdict, kind: str) -> list[str]:
+def _name_changes(difference: Difference, verdict: Verdict, kind: str) -> list[str]:
     return [
         f"{change.name}, {change.quantity} {change.ratio:.3f}×"
         for change in difference.changes
@@ -356,7 +356,7 @@ def _changes(
     return changes, len(quantities) - len(changes), by_anchors
 
 
-def _controlled(changes: Sequence[Change], *, accept_contaminated: bool) -> list[Change]:
+def _control_discoveries(changes: Sequence[Change], *, accept_contaminated: bool) -> list[Change]:
     """The changes with q-values; one that is not significant among so many is ambiguous.
 
     In the order to show them. What is contaminated is ambiguous too, and no comparison of the rest.

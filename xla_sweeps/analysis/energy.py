@@ -32,7 +32,7 @@ def energy_of(records: Sequence[Record], label: str) -> Figure | None:
                 for one in record.modes[label].energy
                 if one.calls and not one.dirty
             ]
-            for record in _metered(records)
+            for record in _with_energy(records)
             if label in record.modes
         ],
     )
@@ -45,7 +45,7 @@ def idle_power_of(records: Sequence[Record]) -> Figure | None:
         (),
         [
             [one.joules / one.elapsed_s for one in record.energy.idle if not one.dirty]
-            for record in _metered(records)
+            for record in _with_energy(records)
             if record.energy
         ],
     )
@@ -54,7 +54,7 @@ def idle_power_of(records: Sequence[Record]) -> Figure | None:
 def source_of(records: Sequence[Record]) -> str:
     """The counter that gave the figures, or why there are none; "" where none were asked for."""
     asked = [record for record in records if record.energy]
-    for record in reversed(_metered(asked)):
+    for record in reversed(_with_energy(asked)):
         if record.energy and any(_clean(mode.energy) for mode in record.modes.values()):
             return record.energy.counter
     problems = [record.energy.problem for record in asked if record.energy]
@@ -63,7 +63,7 @@ def source_of(records: Sequence[Record]) -> str:
     return f"{NOT_AVAILABLE}{(reasons or ['no mode was measured'])[-1]}" if asked else ""
 
 
-def _metered(records: Iterable[Record]) -> list[Record]:
+def _with_energy(records: Iterable[Record]) -> list[Record]:
     return [record for record in records if record.energy and not record.energy.problem]
 
 

@@ -59,7 +59,6 @@ class Change:
         change: relative change of the time of a call: 0.03 is 3 % slower.
         low: lower bound of its interval, at `confidence`; `high` likewise.
         missed: the relative difference that would have been missed half the time.
-        pairs: how many it rests on.
         confidence: of the interval at this look.
         spread: standard deviation of one pair's ratio.
     """

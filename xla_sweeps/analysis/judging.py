@@ -48,7 +48,7 @@ def judged(
     candidates, baselines = (
         [(label,) for label in columns[side]] for side in ("candidate", "baseline")
     )
-    labels = {
+    labels: Mapping[str, Sequence[tuple[str, ...]]] = {
         "candidate": candidates,
         "baseline": baselines,
         "speedup": pairs,
@@ -61,12 +61,16 @@ def judged(
     extra = difference_of(rows.level("prepare", baselines), rows.level("prepare", candidates))
     made |= dict(zip(_EXTRA, extra, strict=True))
     made |= rows.floors(pairs)
-    judgement = rows.judgement(pairs, np.asarray(made["floor"]))
-    speedup = Bounds(*(judgement[_NAMES[f"speedup.{end}"]] for end in ("value", "low", "high")))
-    faster = np.array([str(word) == Verdict.FASTER for word in judgement["verdict"]], dtype=bool)
+    floor = np.asarray(made["floor"])
+    judgement, single = (rows.judge(name, pairs, floor) for name in ("speedup", LATENCY))
+    speedup = Bounds(judgement["value"], judgement["low"], judgement["high"])
+    faster = np.array([word == Verdict.FASTER for word in judgement["verdict"]], dtype=bool)
     paid = break_even(extra, rows.level("call", baselines), speedup)
     made |= {name: np.where(faster, calls, np.nan) for name, calls in paid.items()}
-    return made | judgement | rows.single_calls(pairs, np.asarray(made["floor"]))
+    made |= {_NAMES[f"speedup.{end}"]: values for end, values in judgement.items()}
+    made |= {_NAMES[f"speedup.latency_{end}"]: single[end] for end in ("verdict", "low", "high")}
+    words = zip(judgement["verdict"], columns["verdict"], strict=True)
+    return made | {"verdict": [word or given for word, given in words]}
 
 
 class _Rows:
@@ -100,7 +104,7 @@ class _Rows:
 
     def bounded(self, bands: Sequence[Band], reach: Numbers) -> dict[str, Numbers]:
         """The ends of the intervals of these columns."""
-        made = {}
+        made: dict[str, Numbers] = {}
         for value, low, high in bands:
             numbers = np.array(self._columns[value], dtype=float)
             made |= {low: numbers * np.exp(-reach), high: numbers * np.exp(reach)}
@@ -124,31 +128,14 @@ class _Rows:
             "floor_across": [pool.floor_across(host, noisy=is_so) for pool, host, is_so in each],
         }
 
-    def single_calls(self, pairs: Sequence[tuple[str, ...]], floor: Numbers) -> dict[str, Any]:
-        """Intervals and verdicts of the speedups of single calls."""
-        places, figures, priors = self._of(LATENCY, pairs)
+    def judge(self, name: str, pairs: Sequence[tuple[str, ...]], floor: Numbers) -> dict[str, Any]:
+        """`interval.judge` and the value of a figure; NaN, and the verdict "", where it lacks."""
+        places, figures, priors = self._of(name, pairs)
         result = judge(figures, priors, floor[places])
-        verdicts = [""] * len(pairs)
-        for place, word in zip(places, result["verdict"], strict=True):
-            verdicts[place] = str(word)
-        made: dict[str, Any] = {_NAMES["speedup.latency_verdict"]: verdicts}
-        for end in ("low", "high"):
-            column = np.full(len(pairs), math.nan)
-            column[places] = result[end]
-            made[_NAMES[f"speedup.latency_{end}"]] = column
-        return made
-
-    def judgement(self, pairs: Sequence[tuple[str, ...]], floor: Numbers) -> dict[str, Any]:
-        """Intervals, p-values and verdicts of the speedups; other rows keep their verdict."""
-        places, figures, priors = self._of("speedup", pairs)
-        verdicts = [*self._columns["verdict"]]
-        result = judge(figures, priors, floor[places])
-        for place, word in zip(places, result.pop("verdict"), strict=True):
-            verdicts[place] = word
+        verdicts = dict(zip(places, map(str, result.pop("verdict")), strict=True))
         result["value"] = np.exp([figure.mean for figure in figures])
-        made: dict[str, Any] = {"verdict": verdicts}
+        made: dict[str, Any] = {"verdict": [verdicts.get(place, "") for place in range(len(pairs))]}
         for end, values in result.items():
-            column = np.full(len(pairs), math.nan)
-            column[places] = values
-            made[_NAMES[f"speedup.{end}"]] = column
+            made[end] = np.full(len(pairs), math.nan)
+            made[end][places] = values
         return made

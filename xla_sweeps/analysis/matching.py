@@ -58,8 +58,6 @@ class ComparedTrial:
             versions.
         otherwise: equal for trials that differ in the options of TensorFlow itself alone.
         pairs: candidate and baseline of each headline comparison that has a verdict.
-        floor: of its speedups; `floor_across` of its throughputs.
-        environment: `(what, value)` of what measured it.
     """
 
     trial_id: str
@@ -192,14 +190,14 @@ def match(first: Side, second: Side) -> Matched:
     names = _names([*every[0], *every[1]])
     only_a, only_b = (
         [
-            f"{_named(names[id(one)], one, one)} on {one.device}"
+            f"{_name_pair(names[id(one)], one, one)} on {one.device}"
             for one in side
             if id(one) not in matched
         ]
         for side in every
     )
     return Matched(
-        pairs=tuple((_named(names[id(x)], x, y), _devices(x, y), x, y) for x, y in pairs),
+        pairs=tuple((_name_pair(names[id(x)], x, y), _devices(x, y), x, y) for x, y in pairs),
         only_a=tuple(only_a),
         only_b=tuple(only_b),
         notes=tuple(notes),
@@ -240,7 +238,7 @@ def environment_of(pairs: Sequence[Pair]) -> tuple[tuple[str, str, str], ...]:
             values[what].add(value)
         sides.append(values)
     return tuple(
-        (what, _listed(sides[0][what]), _listed(sides[1][what]))
+        (what, _list_values(sides[0][what]), _list_values(sides[1][what]))
         for what in dict.fromkeys([*sides[0], *sides[1]])
     )
 
@@ -298,7 +296,7 @@ def _names(trials: Sequence[ComparedTrial]) -> dict[int, str]:
     return names
 
 
-def _named(name: str, a: ComparedTrial, b: ComparedTrial) -> str:
+def _name_pair(name: str, a: ComparedTrial, b: ComparedTrial) -> str:
     """A pair's name with the options of TensorFlow itself, where a side sets any."""
     runtimes = dict.fromkeys((a.runtime, b.runtime))
     told = " → ".join(runtime or DEFAULTS for runtime in runtimes)
@@ -343,7 +341,7 @@ def _environment(record: Record) -> Iterator[tuple[str, str]]:
     return ((what, str(value)) for what, value in values.items() if value not in (None, ""))
 
 
-def _listed(values: set[str]) -> str:
+def _list_values(values: set[str]) -> str:
     ordered = sorted(values)
     more = f" and {len(ordered) - _VALUES_SHOWN} more" if len(ordered) > _VALUES_SHOWN else ""
     return ", ".join(ordered[:_VALUES_SHOWN]) + more

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,8 @@ ASKED = (*QUESTION, *PREFERENCE)
 
 Numbers = npt.NDArray[np.float64]
 
+_COUNTED = ("faster", "slower", "equivalent", "ambiguous", "failed")
+
 _Words = npt.NDArray[np.object_]
 
 
@@ -47,7 +50,6 @@ class Overview:
     """All pairs of one candidate and one baseline, in one scenario.
 
     Attributes:
-        pairs: comparisons, failed ones included.
         not_measured: further ones that no mode's failure explains; they count nowhere else.
         spread_low, spread_high: between which 8 of 10 of the speedups lie (the 10th and the 90th
             percentile); None for fewer than eight models.
@@ -159,13 +161,14 @@ def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "") -> 
     mean, models = geometric_mean(speedup[compared], model[compared])
     spread_low, spread_high = spread(speedup[compared], models)
     costly = compared & ~np.isnan(extra)
+    counts = Counter(verdict.tolist())
     return Overview(
         scenario=scenario,
         baseline=baseline,
         candidate=candidate,
         pairs=len(verdict),
         not_measured=not_measured,
-        **_verdicts(verdict),
+        **{word: counts[word] for word in _COUNTED},
         compared=int(np.count_nonzero(compared)),
         models=models,
         geomean=mean,
@@ -173,20 +176,11 @@ def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "") -> 
         spread_high=spread_high,
         discoveries=discoveries(p_value[compared]),
         median_extra_compile_s=float(np.median(extra[costly])) if costly.any() else None,
-        **_paid_back(calls[costly & (verdict != str(Verdict.AMBIGUOUS))]),
+        **_pay_back(calls[costly & (verdict != str(Verdict.AMBIGUOUS))]),
     )
 
 
-def _verdicts(verdict: _Words) -> dict[str, int]:
-    """Number of pairs with each verdict."""
-    return {
-        str(word): int(np.count_nonzero(verdict == str(word)))
-        for word in Verdict
-        if word not in (Verdict.NONE, Verdict.NOT_MEASURED)
-    }
-
-
-def _paid_back(calls: Numbers) -> dict[str, Any]:
+def _pay_back(calls: Numbers) -> dict[str, Any]:
     """Median calls after which compiling pays back, and how many pairs never do."""
     never = np.isnan(calls)
     median = float(np.median(np.where(never, np.inf, calls))) if calls.size else math.inf

@@ -70,10 +70,8 @@ class Pool:
 
     Attributes:
         priors: by figure and labels, where their own trials say enough.
-        common: by figure, of all labels together.
         floors: the smallest relative difference that counts, by host and `is_noisy`: pairs that the
             host holds up say nothing of trials that keep the device busy.
-        floors_across: the same between processes.
     """
 
     priors: Mapping[Key, Prior] = field(default_factory=dict)

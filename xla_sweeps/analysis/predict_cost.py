@@ -75,7 +75,6 @@ class Cost:
     Attributes:
         reference: label of the way that it is compared with, a `tf.function`; "" where there is
             none.
-        overhead: seconds a call more than the reference takes.
     """
 
     label: str
@@ -220,15 +219,3 @@ def _is_slower(first: tuple[Total, Size], other: tuple[Total, Size]) -> bool:
         return size.pair(fast.label, slow.label)[1].low > 0
     longer = propagate(lambda seconds: seconds[1] - seconds[0], [fast.seconds, slow.seconds])
     return longer.low > 0
-
-
-def copies_of(summaries: Iterable[TrialSummary]) -> Mapping[int, Mapping[str, float]]:
-    """Median seconds of the copies of a call of one batch, alone, by batch size."""
-    copies: dict[int, Mapping[str, float]] = {}
-    for summary in summaries:
-        for mode in summary.modes if summary.trial.batches == 1 else ():
-            copied, returned = mode.columns.copy_input_ms, mode.columns.copy_output_ms
-            if copied is not None and returned is not None:
-                seconds = {"input": copied / 1e3, "output": returned / 1e3}
-                copies.setdefault(summary.trial.batch_size, seconds)
-    return dict(sorted(copies.items()))

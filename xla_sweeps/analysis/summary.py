@@ -9,7 +9,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -97,7 +97,7 @@ def measured_of(records: Sequence[Record]) -> Measured:
     kept, _ = newest(every, build_of)
     return Measured(
         records=kept,
-        counted=_counted(kept),
+        counted=_choose_records(kept),
         labels=tuple(dict.fromkeys(label for record in kept for label in record.modes)),
         build_changed=len(kept) < len(every),
         samples=samples_of(kept),
@@ -146,7 +146,7 @@ def summarize(records: Sequence[Record], *, pool: Pool | None = NOTHING) -> Tria
         comparisons=rows,
         figures=tuple(figures.values()),
     )
-    return summary if pool is None else with_rows(summary, _judged(rows, figures, pool))
+    return summary if pool is None else with_rows(summary, _judge_rows(rows, figures, pool))
 
 
 def with_rows(summary: TrialSummary, rows: Iterable[ComparisonRow]) -> TrialSummary:
@@ -160,7 +160,7 @@ def with_rows(summary: TrialSummary, rows: Iterable[ComparisonRow]) -> TrialSumm
     return replace(summary, comparisons=rows, modes=modes)
 
 
-def _judged(
+def _judge_rows(
     rows: Sequence[ComparisonRow], figures: Mapping[Key, Figure], pool: Pool
 ) -> tuple[ComparisonRow, ...]:
     """The rows with what depends on other trials."""
@@ -218,7 +218,7 @@ def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
     return dict(sorted(steps.items()))
 
 
-def _counted(records: Sequence[Record]) -> Sequence[Record]:
+def _choose_records(records: Sequence[Record]) -> Sequence[Record]:
     """The clean records, where one has enough rounds; else all."""
     clean = [record for record in records if record.status is not Status.CONTAMINATED]
     return (
@@ -338,11 +338,11 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
         replicates=len(blocks),
         failure=failure,
         cv_percent=_cv_percent(blocks),
-        sustained=_shown(figures.get(("sustained", (label,)))),
+        sustained=_estimate_of(figures.get(("sustained", (label,)))),
     )
 
 
-def _figure_columns(figures: Mapping[Key, Figure], label: str, samples: int) -> dict[str, float]:
+def _figure_columns(figures: Mapping[Key, Figure], label: str, samples: int) -> dict[str, Any]:
     """The columns of a mode that show its figures, in their units."""
     columns = {}
     for name, bands in _BANDS.items():
@@ -408,7 +408,7 @@ def _sustained(records: Sequence[Record], label: str) -> Figure | None:
     return _figure("sustained", (label,), ratios, False)
 
 
-def _shown(one: Figure | None) -> Estimate | None:
+def _estimate_of(one: Figure | None) -> Estimate | None:
     """A figure with its interval, as far as it does not depend on other trials."""
     if one is None:
         return None

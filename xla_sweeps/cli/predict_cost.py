@@ -13,7 +13,7 @@ from dataclasses import replace
 import msgspec
 
 from xla_sweeps.analysis.pool import NOTHING
-from xla_sweeps.analysis.predict_cost import copies_of, sizes_of
+from xla_sweeps.analysis.predict_cost import sizes_of
 from xla_sweeps.cli.arguments import (
     add_model,
     command_parser,
@@ -169,9 +169,8 @@ def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -
     ]
     if not labels:
         raise StoreError("predict-cost: no mode was measured; see what failed: xla-sweeps results")
-    copies = copies_of(summaries.values())
     if form == "json":
-        document = msgspec.to_builtins(json_of(sizes, labels, copies, samples=samples))
+        document = msgspec.to_builtins(json_of(sizes, labels, samples=samples))
         return json.dumps(document, indent=1) + "\n"
     spec = settings.trial.model
     unit = throughput_unit(spec.task, spec.resolution_px or 0).removesuffix("s/s")
@@ -180,7 +179,7 @@ def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -
     facts += [f"Keras {keras}"] if (keras := spec.keras) else []
     facts += precision_words(settings.trial.precision, settings.trial.tf32)
     title = " · ".join([*facts, settings.device.name or settings.device.label])
-    text = cost_text(sizes, labels, copies, title=title, unit=unit, samples=samples)
+    text = cost_text(sizes, labels, title=title, unit=unit, samples=samples)
     words = busy_words(
         Status.CONTAMINATED if str(Status.CONTAMINATED) in summary.flags else Status.OK
         for summary in summaries.values()

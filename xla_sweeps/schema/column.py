@@ -27,7 +27,6 @@ class Asked:
         words: how a value is written where no heading stands beside it: `batch {}`.
         usual: the value that goes without saying in a name.
         blank: what an empty value means, as a choice of the filter.
-        many: the title of several values.
     """
 
     part: Part = Part.SETTING
@@ -58,8 +57,6 @@ class Column:
         path: of attributes, from the row: `speedup.low`.
         kind: str, bool, int or float. Words of a closed set and flags are str; texts are never
             missing, and of the numbers only those that identify a trial never are.
-        unit: "" for none.
-        meaning: for docs/results.md.
         shown: on the local page, and in the table of the W&B report.
         asked: its part in the question; None if rows that differ in it may answer the same one.
         figure: name of the figure that it shows and that bounds it in the next two columns, or "".

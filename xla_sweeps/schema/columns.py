@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -56,6 +56,12 @@ def _number(
     return as_column(meaning, unit=unit, shown=shown, name=name, figure=figure, default=None)
 
 
+def _question(meaning: str, *, unit: str = "", default: Any = MISSING, **part: Any) -> Any:
+    """A column of the question, with what `Asked` says of it."""
+    asked = Asked(**part)
+    return as_column(meaning, unit=unit, shown=PAGE | WANDB, asked=asked, default=default)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialColumns:
     """The trial that was measured."""
@@ -67,61 +73,55 @@ class TrialColumns:
     )
     family: str = as_column("the model's family", shown=PAGE | WANDB)
     variant: str = as_column("the model's variant", shown=PAGE | WANDB)
-    model: str = as_column(
-        "the model's name in the catalog", shown=PAGE | WANDB, asked=Asked(part=Part.MODEL)
-    )
-    source: str = as_column(
-        "applications, keras_cv, keras_hub, hub, examples, local",
-        shown=PAGE | WANDB,
-        asked=Asked(part=Part.MODEL, title="Source"),
+    model: str = _question("the model's name in the catalog", part=Part.MODEL)
+    source: str = _question(
+        "applications, keras_cv, keras_hub, hub, examples, local", part=Part.MODEL, title="Source"
     )
     task: str = as_column("classification, detection, segmentation, …", shown=PAGE)
-    resolution_px: int = as_column(
+    resolution_px: int = _question(
         "side of the square input; 0 where the model takes something else",
         unit="px",
-        shown=PAGE | WANDB,
-        asked=Asked(title="Resolution", words="{} px", usual="0"),
+        title="Resolution",
+        words="{} px",
+        usual="0",
     )
-    batch_size: int = as_column(
-        "samples of one batch",
-        unit="samples",
-        shown=PAGE | WANDB,
-        asked=Asked(title="Batch", words="batch {}", many="batch sizes"),
+    batch_size: int = _question(
+        "samples of one batch", unit="samples", title="Batch", words="batch {}", many="batch sizes"
     )
-    precision: str = as_column(
-        "float32, mixed_float16, mixed_bfloat16",
-        shown=PAGE | WANDB,
-        asked=Asked(title="Precision", usual="float32"),
+    precision: str = _question(
+        "float32, mixed_float16, mixed_bfloat16", title="Precision", usual="float32"
     )
-    tf32: bool = as_column(
+    tf32: bool = _question(
         "a GPU multiplies float32 in TensorFloat-32 (`tf32=true`)",
-        shown=PAGE | WANDB,
+        title="TF32",
+        words="TF32",
+        usual="False",
         default=False,
-        asked=Asked(title="TF32", words="TF32", usual="False"),
     )
-    scenario: str = as_column(
-        ", ".join(Scenario), shown=PAGE | WANDB, asked=Asked(usual=str(Scenario.CALL))
-    )
-    batches: int = as_column(
+    scenario: str = _question(", ".join(Scenario), usual=str(Scenario.CALL))
+    batches: int = _question(
         "batches of one call; more than one in scenarios "
         f"{' and '.join(f'`{scenario}`' for scenario in TAKING_BATCHES)} only",
         unit="1",
-        shown=PAGE | WANDB,
+        title="Batches a call",
+        words="{} batches a call",
+        usual="1",
         default=1,
-        asked=Asked(title="Batches a call", words="{} batches a call", usual="1"),
     )
-    steps_per_execution: int = as_column(
+    steps_per_execution: int = _question(
         "batches that `fit` trains on before it returns to Python",
         unit="1",
-        shown=PAGE | WANDB,
+        title="Steps an execution",
+        words="steps_per_execution {}",
+        usual="1",
         default=1,
-        asked=Asked(title="Steps an execution", words="steps_per_execution {}", usual="1"),
     )
-    copies: str = as_column(
+    copies: str = _question(
         "whether copies of a mode share a process (together), or each has its own (apart)",
-        shown=PAGE | WANDB,
+        title="Copies",
+        words="copies {}",
+        usual="together",
         default="together",
-        asked=Asked(title="Copies", words="copies {}", usual="together"),
     )
     samples: int = as_column(
         "samples of one call: batch_size × batches, fewer where the last batch of an epoch is "
@@ -129,58 +129,56 @@ class TrialColumns:
         unit="samples",
         shown=PAGE,
     )
-    keras: str = as_column(
+    keras: str = _question(
         "the version of Keras that the trial asks for; empty for the model's own",
-        shown=PAGE | WANDB,
+        title="Keras",
+        words="Keras {}",
+        blank="its own",
         default="",
-        asked=Asked(title="Keras", words="Keras {}", blank="its own"),
     )
-    optimizer: str = as_column(
-        "Keras's optimizer; empty where the trial does not train",
-        shown=PAGE | WANDB,
-        default="",
-        asked=Asked(title="Optimizer"),
+    optimizer: str = _question(
+        "Keras's optimizer; empty where the trial does not train", title="Optimizer", default=""
     )
-    data: str = as_column(
+    data: str = _question(
         "the name of the pictures that the trial trains on, and whether an epoch leaves out the "
         "last, smaller batch; empty for values that are drawn",
-        shown=PAGE | WANDB,
+        title="Data",
+        blank="synthetic",
         default="",
-        asked=Asked(title="Data", blank="synthetic"),
     )
-    weights: str = as_column(
+    weights: str = _question(
         "the weights of a model of the catalog: random, imagenet, the name of a preset, a path; "
         "empty for a model of your own",
-        shown=PAGE | WANDB,
+        title="Weights",
+        words="weights {}",
+        usual="random",
+        blank="its own",
         default="random",
-        asked=Asked(title="Weights", words="weights {}", usual="random", blank="its own"),
     )
-    path: str = as_column(
+    path: str = _question(
         "the file, folder or function of a model of your own; empty for the catalog's",
-        shown=PAGE | WANDB,
+        title="Path",
+        blank="the catalog's",
         default="",
-        asked=Asked(title="Path", blank="the catalog's"),
     )
-    inputs: str = as_column(
+    inputs: str = _question(
         "shapes and types of the inputs of a model of your own, where `input_spec` gives them",
-        shown=PAGE | WANDB,
+        title="Inputs",
+        words="inputs {}",
+        blank="the model's",
         default="",
-        asked=Asked(title="Inputs", words="inputs {}", blank="the model's"),
     )
     effort: str = as_column("quick, standard, publish", shown=PAGE)
     modes: str = as_column("all modes of the trial: eager,graph,xla", shown=PAGE, default="")
-    runtime: str = as_column(
+    runtime: str = _question(
         "flags, threads and libraries of TensorFlow that the trial sets, as options: "
         "`onednn=false threads.intra=1`; empty for its defaults",
-        shown=PAGE | WANDB,
+        title="Options",
+        blank="defaults",
+        many="sets of options",
         default="",
-        asked=Asked(title="Options", blank="defaults", many="sets of options"),
     )
-    device: str = as_column(
-        "the device's name, as its driver reports it",
-        shown=PAGE | WANDB,
-        asked=Asked(title="Device"),
-    )
+    device: str = _question("the device's name, as its driver reports it", title="Device")
     params: int | None = _number(
         "parameters, moving statistics included", unit="1", shown=PAGE | WANDB
     )
@@ -345,8 +343,7 @@ class SpeedupColumns:
         shown=PAGE | WANDB,
     )
     latency: float | None = _number(
-        "the same of single calls, each with a synchronization: of latency; missing in older "
-        "records",
+        "the same of single calls, each with a synchronization: of latency",
         unit="ratio",
         shown=PAGE | WANDB,
         name="latency_speedup",

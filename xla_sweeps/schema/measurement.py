@@ -139,8 +139,6 @@ class Flagged:
 
     Attributes:
         flag: a `Flag`; of records of other versions any name.
-        mode: the label of the mode, or "".
-        note: what else is known, or "".
     """
 
     flag: str
@@ -168,8 +166,6 @@ class Failure:
         phase: the stage that failed.
         kind: the exception's type, the signal's name, or our own name for the failure.
         message: one line for a person; the whole text is in the log.
-        hint: what to do about it, or "".
-        op: the TensorFlow operation that failed, or "".
     """
 
     phase: Phase
@@ -228,13 +224,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Other work of the machine around one round; the monitor's window is at least 0.5 s.
-
-    Attributes:
-        foreign_cores: cores that other processes used.
-        steal_share: share of the CPU that the hypervisor took.
-        pressure_share: share of the time in which some task waited for a CPU.
-    """
+    """Other work of the machine around one round; the monitor's window is at least 0.5 s."""
 
     foreign_cores: float
     steal_share: float
@@ -248,7 +238,6 @@ class Round:
     Attributes:
         started_ns: CLOCK_MONOTONIC at the first block; comparable between processes of one machine.
         dirty: why the round is contaminated ("" if it is not); such a round was repeated.
-        load: of the machine.
     """
 
     round: Count
@@ -266,7 +255,6 @@ class Metered:
 
     Attributes:
         joules: between the two readings of its counter.
-        elapsed_s: time between them.
         calls: how many the mode made; 0 of an idle device.
         dirty: what disturbed meanwhile ("" for nothing); such a pass does not count.
     """
@@ -300,8 +288,6 @@ class Agreement:
         rmse_rel: root-mean-square difference from eager, divided by the largest absolute eager
             output.
         top1_match: share of images whose largest logit is the same class, or None without classes.
-        ok: the verdict of `agreement.compare`.
-        reason: why not, or "".
         refused: whether nothing can be told, because eager's own outputs cannot be relied on.
         rmse_ref_rel: the same against the float64 reference; None where there is none.
         eager_rmse_ref_rel: eager's own error against the float64 reference.
@@ -338,11 +324,8 @@ class ModeOutcome:
         last_batch_compile_s: how much longer the first step on the last, smaller batch of an epoch
             takes than a later one, seconds: XLA compiles for its size. It is a part of compile_s;
             None where all batches are of one size.
-        warmup_calls: calls before the mode counted as warm.
         warmup_trend: whether the speed still changed; None where neither warm-up nor rounds were
             long enough to tell.
-        warmup_block_calls: calls of each block of the warm-up, in order.
-        warmup_block_ns: how long each of these blocks took.
     """
 
     status: Status

@@ -262,7 +262,6 @@ class ScenarioFacts:
     """Facts of a scenario.
 
     Attributes:
-        modes: all that can be asked for.
         default: those measured unless `modes` says otherwise, before `jit` chooses the candidate.
         jit: the candidate of each value of `jit` in lower case, as Hydra, W&B and people write it.
             Those of `false` and `true` are what the scenario's headline compares.
@@ -289,6 +288,11 @@ def _jit(*, true: Mode, false: Mode, null: Mode, auto: Mode) -> dict[str, Mode]:
     return {"true": true, "false": false, "null": null, "none": null, "auto": auto}
 
 
+def _modes_of(*entries: Entry) -> tuple[Mode, ...]:
+    """All modes that call in one of these ways."""
+    return tuple(mode for mode in Mode if mode.entry in entries)
+
+
 _FORWARD = ScenarioFacts(
     meaning="the forward pass",
     modes=(_M.EAGER, _M.DEFAULT, _M.GRAPH, _M.XLA, _M.AUTOCLUSTER),
@@ -311,16 +315,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
     ),
     Scenario.PREDICT: ScenarioFacts(
         meaning="Keras's predict, and what people call instead",
-        modes=(
-            *_FORWARD.modes,
-            *(_M.CALL_HOST, _M.GRAPH_HOST, _M.XLA_HOST),
-            *(_M.PREDICT, _M.PREDICT_AUTO, _M.PREDICT_GRAPH, _M.PREDICT_XLA),
-            *(_M.PREDICT_GRAPH_STEPS, _M.PREDICT_XLA_STEPS),
-            *(_M.PREDICT_ON_BATCH, _M.PREDICT_ON_BATCH_AUTO),
-            *(_M.PREDICT_ON_BATCH_GRAPH, _M.PREDICT_ON_BATCH_XLA),
-            *(_M.JAX_PREDICT_EAGER, _M.JAX_PREDICT_XLA),
-            *(_M.TORCH_PREDICT_EAGER, _M.TORCH_PREDICT_COMPILE),
-        ),
+        modes=(*_FORWARD.modes, *_modes_of(Entry.HOST, Entry.PREDICT, Entry.PREDICT_ON_BATCH)),
         default=(
             *(_M.CALL_HOST, _M.GRAPH_HOST, _M.XLA_HOST),
             *(_M.PREDICT, _M.PREDICT_GRAPH, _M.PREDICT_XLA),
@@ -338,8 +333,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
     Scenario.TRAIN_STEP: ScenarioFacts(
         meaning="one step: forward pass, loss, gradients, optimizer",
         modes=(
-            *(_M.EAGER, _M.GRAPH, _M.XLA),
-            *(_M.TRAIN_ON_BATCH_AUTO, _M.TRAIN_ON_BATCH_GRAPH, _M.TRAIN_ON_BATCH_XLA),
+            *(_M.EAGER, _M.GRAPH, _M.XLA, *_modes_of(Entry.TRAIN_ON_BATCH)),
             *(_M.JAX_EAGER, _M.JAX_XLA, _M.TORCH_EAGER, _M.TORCH_COMPILE),
         ),
         default=(_M.GRAPH, _M.XLA, _M.TRAIN_ON_BATCH_GRAPH, _M.TRAIN_ON_BATCH_XLA),
@@ -355,11 +349,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
     ),
     Scenario.FIT: ScenarioFacts(
         meaning="Keras's fit, with its input pipeline",
-        modes=(
-            *(_M.INPUT, _M.GRAPH, _M.XLA),
-            *(_M.FIT_EAGER, _M.FIT_AUTO, _M.FIT_GRAPH, _M.FIT_XLA),
-            *(_M.FIT_NUMPY, _M.FIT_NUMPY_GRAPH, _M.FIT_NUMPY_XLA),
-        ),
+        modes=(_M.INPUT, _M.GRAPH, _M.XLA, *_modes_of(Entry.FIT, Entry.FIT_NUMPY)),
         default=(_M.INPUT, _M.GRAPH, _M.XLA, _M.FIT_GRAPH, _M.FIT_XLA),
         jit=_jit(true=_M.FIT_XLA, false=_M.FIT_GRAPH, null=_M.FIT_AUTO, auto=_M.FIT_AUTO),
         call="epoch",

@@ -51,9 +51,6 @@ class Option:
     """One option: `name=value` on the command line.
 
     Attributes:
-        usage: how it is written, in the help text: `batch_size=N`.
-        help: what it sets, with its unit.
-        unset: what the default means where it is None.
         choices: the values, with what each means ("" where its name says it); empty where any
             value of the right type goes.
         keys: the keys below it, with their defaults: `timeouts.compile=600`.
@@ -61,8 +58,8 @@ class Option:
         in_files: whether its values are the files of a folder of `conf/`.
         of: its value in a trial, as plain data, None where the trial has none; None of an option
             that is no part of a trial.
-        identifies: whether trials that differ in it are different trials, as long as their records
-            hold it; what is resolved into another key is not.
+        resolved: whether it is resolved into another key of the trial; trials that differ in any
+            other option with `of` are different trials.
         foreign: what a sweep file, a W&B server or a file below `--config-dir` may set it to: any
             `value`, only a `name`, or `nothing`, because it names files or runs code. A person's
             command line may set everything.
@@ -77,7 +74,7 @@ class Option:
     open_keys: bool = False
     in_files: bool = False
     of: Callable[[Trial], Any] | None = None
-    identifies: bool = False
+    resolved: bool = False
     foreign: Literal["value", "name", "nothing"] = "value"
 
     @property
@@ -108,7 +105,6 @@ _MEASURED = (
         help="a model of the catalog below, or local: your own",
         default="mobilenet_v2",
         in_files=True,
-        identifies=True,
         foreign="name",
     ),
     Option(
@@ -125,18 +121,17 @@ _MEASURED = (
             "examples": "",
             "local": "comes with model=local",
         },
-        identifies=True,
     ),
     Option(
         usage="keras=N",
         of=lambda trial: trial.model.keras,
         help="version of Keras that builds a model of Keras Applications: 3, or 2 (tf_keras)",
         unset="the model's: 3, but 2 for families that Keras 3 dropped",
-        identifies=True,
     ),
     Option(
         usage="resolution=PX",
         of=lambda trial: trial.model.resolution_px,
+        resolved=True,
         help="side of the square input, pixels",
         unset="the model's native one",
     ),
@@ -145,7 +140,6 @@ _MEASURED = (
         of=attrgetter("batch_size"),
         help="images per call; never changed, not even when memory runs out",
         default=4,
-        identifies=True,
     ),
     Option(
         usage="batches=N",
@@ -153,7 +147,6 @@ _MEASURED = (
         help=f"with scenario={' and '.join(TAKING_BATCHES)}: batches of one call; one predict or "
         "fit gets them all, the other modes loop over them; 8 for fit",
         default=1,
-        identifies=True,
     ),
     Option(
         usage="scenario=NAME",
@@ -161,7 +154,6 @@ _MEASURED = (
         help="what one call does",
         default=str(Scenario.CALL),
         choices={str(scenario): facts.meaning for scenario, facts in SCENARIOS.items()},
-        identifies=True,
     ),
     Option(
         usage="optimizer=NAME",
@@ -169,7 +161,6 @@ _MEASURED = (
         help=f"with scenario={' and '.join(TRAINING)}: Keras's optimizer",
         default=Training().optimizer,
         choices={name: "momentum 0.9" if name == "sgd" else "" for name in OPTIMIZERS},
-        identifies=True,
     ),
     Option(
         usage="learning_rate=X",
@@ -177,7 +168,6 @@ _MEASURED = (
         help="with scenario=train_step and fit: the optimizer's learning rate; speed does not "
         "depend on it as long as losses are finite",
         default=Training().learning_rate,
-        identifies=True,
     ),
     Option(
         usage="data=PATH",
@@ -186,7 +176,6 @@ _MEASURED = (
         "with a folder of JPEGs for each class; a call is then an epoch over all of them, or over "
         "batches=N",
         default=SYNTHETIC,
-        identifies=True,
         foreign="name",
     ),
     Option(
@@ -195,7 +184,6 @@ _MEASURED = (
         help="with data=PATH: leave out the last batch of an epoch if it is smaller, which XLA "
         "compiles once more",
         default=False,
-        identifies=True,
     ),
     Option(
         usage="steps_per_execution=N",
@@ -203,7 +191,6 @@ _MEASURED = (
         help="with scenario=fit: batches that fit trains on before it returns to Python, as in "
         "compile(steps_per_execution=N)",
         default=1,
-        identifies=True,
     ),
     Option(
         usage="precision=NAME",
@@ -211,14 +198,12 @@ _MEASURED = (
         help="Keras dtype policy",
         default=str(Precision.FLOAT32),
         choices={str(policy): "" for policy in Precision},
-        identifies=True,
     ),
     Option(
         usage="weights=NAME",
         of=lambda trial: "random" if _is_own(trial) else trial.model.weights,
         help="random (it runs the same operations), imagenet, a preset, or a file's path",
         default="random",
-        identifies=True,
         foreign="name",
     ),
     Option(
@@ -226,7 +211,6 @@ _MEASURED = (
         of=attrgetter("seed"),
         help="seed of weights, inputs and the order of modes",
         default=0,
-        identifies=True,
     ),
 )
 
@@ -234,6 +218,7 @@ _OWN = (
     Option(
         usage="path=PATH",
         of=lambda trial: trial.model.recipe.get("path") if _is_own(trial) else None,
+        resolved=True,
         help="with model=local: a .keras file, a SavedModel folder, module:function or "
         "file.py:function; only on the command line",
         unset="none",
@@ -242,6 +227,7 @@ _OWN = (
     Option(
         usage="import=MODULE",
         of=lambda trial: trial.model.recipe.get("import") if _is_own(trial) else None,
+        resolved=True,
         help="the module or file.py with the custom layers of a .keras file; only on the command "
         "line",
         unset="none",
@@ -250,6 +236,7 @@ _OWN = (
     Option(
         usage="trust_code=BOOL",
         of=lambda trial: True if _is_own(trial) else None,
+        resolved=True,
         help="whether the code that the model brings may run; only on the command line",
         default=False,
         foreign="nothing",
@@ -260,7 +247,6 @@ _OWN = (
         help="inputs, if the model does not describe them: "
         "[{shape:[224,224,3],dtype:float32,low:0,high:255}]",
         unset="the model's",
-        identifies=True,
     ),
 )
 
@@ -288,7 +274,6 @@ _EXECUTED = (
         help=f"the modes themselves: {', '.join(SCENARIOS[Scenario.CALL].modes)}, or another "
         "scenario's (docs/options.md); one given twice is an A/A pair: modes=[graph,graph]",
         unset="the scenario's with its candidate, as eager, graph and xla",
-        identifies=True,
     ),
     Option(
         usage="copies=NAME",
@@ -299,18 +284,17 @@ _EXECUTED = (
             "together": "one process measures all modes",
             "apart": "each copy has a process of its own; they take turns block by block",
         },
-        identifies=True,
     ),
     Option(
         usage="tf32=BOOL",
         of=attrgetter("tf32"),
         help="TensorFloat-32 on GPUs that have it",
         default=False,
-        identifies=True,
     ),
     Option(
         usage="onednn=BOOL",
         of=attrgetter("runtime.onednn"),
+        resolved=True,
         help="oneDNN's kernels, which XLA does not use",
         unset="TensorFlow's choice",
     ),
@@ -320,6 +304,7 @@ _EXECUTED = (
             "intra": trial.runtime.intra_threads,
             "inter": trial.runtime.inter_threads,
         },
+        resolved=True,
         help="threads on the CPU: intra share the work of one operation, inter run operations side "
         "by side",
         unset="one for each core",
@@ -328,6 +313,7 @@ _EXECUTED = (
     Option(
         usage="xla_flags.NAME=VALUE",
         of=lambda trial: dict(trial.runtime.xla_flags),
+        resolved=True,
         help="a flag of XLA (XLA_FLAGS), as in xla_flags.xla_cpu_enable_fast_math=true; several: "
         "xla_flags={NAME:VALUE,NAME:VALUE}",
         unset="XLA's",
@@ -336,6 +322,7 @@ _EXECUTED = (
     Option(
         usage="tf_xla_flags.NAME=VALUE",
         of=lambda trial: dict(trial.runtime.tf_xla_flags),
+        resolved=True,
         help="a flag of TensorFlow for XLA (TF_XLA_FLAGS), likewise",
         unset="TensorFlow's",
         open_keys=True,
@@ -351,7 +338,6 @@ _PRECISION = (
         choices={"quick": "1 replicate", "standard": "3", "publish": "5"},
         keys={setting.name: None for setting in fields(Effort) if setting.name != "name"},
         in_files=True,
-        identifies=True,
         foreign="name",
     ),
 )
@@ -448,7 +434,7 @@ NESTED = tuple(
 RUNTIME = ("onednn", "threads", "xla_flags", "tf_xla_flags")
 """Options of TensorFlow itself, which `overrides.runtime_text` puts into one text."""
 
-IDENTIFYING = tuple(option.name for option in OPTIONS if option.identifies)
+IDENTIFYING = tuple(option.name for option in OPTIONS if option.of and not option.resolved)
 """Options that tell trials apart."""
 
 

@@ -141,8 +141,6 @@ class GpuSpan:
     None where the driver does not report it.
 
     Attributes:
-        rounds: numbers of the first and the last round.
-        elapsed_s: since the report before.
         sm_mhz: clock of the multiprocessors at the end; `celsius` and `watts` likewise.
         reasons: NVML's clock event reasons at the end, a bit mask.
         power_capped_s: how long the power limit held the clock down.
@@ -169,10 +167,7 @@ class Record:
         environment: versions, flags, host; `environment.environment()` plus what the child read.
         device: kind, name and what else identifies the device; of a GPU also its settings.
         contamination: what the sampler outside the measuring process saw, summarized.
-        gpu: what the GPU reported between Williams designs.
-        energy: of the device; None where it was not asked for.
         sync: the synchronization self-test; `empty_s` is one with nothing to wait for, seconds.
-        seconds: wall time of the stages `import` (TensorFlow), `build`, `prepare`, `measure`.
         request_id: of what was asked for, whatever device measured it.
     """
 
@@ -236,7 +231,7 @@ class Record:
         except RecursionError:
             raise RecordFormatError("not a record: it is nested too deeply") from None
         try:
-            return checked(msgspec.convert(_upgraded(document, has_digest=has_digest), cls))
+            return checked(msgspec.convert(_upgrade(document, has_digest=has_digest), cls))
         except RecordFormatError:
             raise
         except (msgspec.ValidationError, ValueError, RecursionError) as error:
@@ -277,7 +272,7 @@ def verified(text: bytes) -> bool:
     return True
 
 
-def _upgraded(document: Any, *, has_digest: bool) -> dict[str, Any]:
+def _upgrade(document: Any, *, has_digest: bool) -> dict[str, Any]:
     """The document in the present schema."""
     version = document.get("schema_version") if isinstance(document, dict) else None
     if type(version) is not int:

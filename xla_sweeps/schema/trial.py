@@ -43,7 +43,6 @@ class InputSpec:
     """One input of a model.
 
     Attributes:
-        shape: of one sample, without the batch.
         high: values are drawn uniformly from [low, high); integers for integer dtypes.
         name: of the input, if the model takes several by name; else "".
     """
@@ -65,7 +64,6 @@ class ModelSpec:
         recipe: what that library's builder reads: constructor and arguments, a handle, or a path.
         resolution_px: side of the square input, pixels; None if the model fixes it.
         weights: `random`, `imagenet`, the name of a preset, a path, or `own` of the user's model.
-        published_params: parameters as published, or None.
         published_gmacs: multiply-accumulates of one image at the native resolution, 1e9, or None.
     """
 
@@ -85,7 +83,7 @@ class ModelSpec:
     keras: int | None = None
 
 
-def _described(text: str, **more: Any) -> Any:
+def _describe(text: str, **more: Any) -> Any:
     """A field that says what it holds, for the help text and docs/options.md."""
     return field(metadata={"help": text}, **more)
 
@@ -103,52 +101,52 @@ class Effort:
     """Length and precision of a measurement; the levels are the files of `conf/effort/`."""
 
     name: str
-    replicates: int = _described("replicates: fresh processes that each measure every mode")
-    rounds_min: int = _described("rounds before the interval is first checked")
-    rounds_look: int = _described("rounds between checks")
-    rounds_max: int = _described("rounds after which measuring ends, converged or not")
-    target_half_width: float = _described(
+    replicates: int = _describe("replicates: fresh processes that each measure every mode")
+    rounds_min: int = _describe("rounds before the interval is first checked")
+    rounds_look: int = _describe("rounds between checks")
+    rounds_max: int = _describe("rounds after which measuring ends, converged or not")
+    target_half_width: float = _describe(
         "half-width of the 95 % interval of the headline log-ratio at which measuring ends"
     )
-    block_s: float = _described("length of one timed block, seconds")
-    mode_cap_s: float = _described("the most time that one mode is timed in one replicate, seconds")
-    warmup_calls: int = _described("synchronized calls before a mode can count as warm")
-    warmup_s: float = _described("seconds before a mode can count as warm")
-    warmup_cap_s: float = _described("seconds after which warm-up ends, stationary or not")
-    latency_calls: int = _described(
+    block_s: float = _describe("length of one timed block, seconds")
+    mode_cap_s: float = _describe("the most time that one mode is timed in one replicate, seconds")
+    warmup_calls: int = _describe("synchronized calls before a mode can count as warm")
+    warmup_s: float = _describe("seconds before a mode can count as warm")
+    warmup_cap_s: float = _describe("seconds after which warm-up ends, stationary or not")
+    latency_calls: int = _describe(
         "single calls of a mode, each with a synchronization, spread over the first rounds"
     )
-    latency_cap_s: float = _described("the most time of one mode's single calls, seconds")
-    settle_s: float = _described(
+    latency_cap_s: float = _describe("the most time of one mode's single calls, seconds")
+    settle_s: float = _describe(
         "longest call of a headline mode for which each block follows an untimed call, seconds"
     )
-    hopeless_ends: bool = _described(
+    hopeless_ends: bool = _describe(
         "whether measuring ends as futile: at a check from which even the last round would not "
         "reach the target"
     )
-    side_rounds: int = _described(
+    side_rounds: int = _describe(
         "rounds after which a mode outside the headline, such as eager, is no longer measured; 0 "
         "for as many as the others",
         default=0,
     )
-    warmup_cap_calls: int = _described(
+    warmup_cap_calls: int = _describe(
         "calls after which warm-up ends, stationary or not; 0 for no such limit", default=0
     )
-    always_reference: bool = _described(
+    always_reference: bool = _describe(
         "whether the first replicate compares with float64 even where closeness to eager settles "
         "the check",
         default=False,
     )
-    sustained_s: float = _described(
+    sustained_s: float = _describe(
         "how long each mode is then timed alone, on an accelerator only, seconds; 0 for never",
         default=0.0,
     )
-    energy_s: float = _described(
+    energy_s: float = _describe(
         "how long each mode then runs alone in each of three passes while the device's energy "
         "counter is read, where it has one, seconds; 0 for never",
         default=0.0,
     )
-    duplicates: int = _described(
+    duplicates: int = _describe(
         "a sweep measures one in so many trials of one replicate twice, chosen by a hash of what "
         "is measured, to learn how processes differ; 0 for none",
         default=0,
@@ -242,11 +240,9 @@ class Trial:
     Attributes:
         modes: labels, in the order given; a mode given twice is labelled `graph`, `graph_2` (an A/A
             pair).
-        device: `cpu` or `gpu:N`.
         copies: whether copies of a mode are measured `together` in one process, or `apart`, each
             in a process of its own.
         memory_limit_bytes: resident memory past which the child is stopped as `oom_host`.
-        runtime: flags, threads and libraries of TensorFlow that are not its defaults.
     """
 
     model: ModelSpec
@@ -328,7 +324,6 @@ class ReplicateJob:
     Attributes:
         modes: labels still to be measured; fewer than the trial's after a mode killed an earlier
             process.
-        order_seed: of the order of modes in the rounds and of the inputs.
         adopts: whether a worker takes the weights and expected outputs of another one.
         shared: folder in which these are, or "".
     """

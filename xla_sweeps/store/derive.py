@@ -211,7 +211,7 @@ def settled(table: pyarrow.Table, facts: Mapping[str, Facts]) -> pyarrow.Table:
     }
     made = judged(columns, figures, pools_of(facts))
     made["verdict"] = list(map(str, made["verdict"]))
-    return _with_drift(_replaced(table, **made), drifted)
+    return _with_drift(_replace_columns(table, **made), drifted)
 
 
 def pools_of(facts: Mapping[str, Facts]) -> dict[str, Pool]:
@@ -244,10 +244,10 @@ def _with_drift(table: pyarrow.Table, drifted: set[str]) -> pyarrow.Table:
         if trial in drifted:
             flags.add(str(Flag.DRIFT))
         changed.append(" ".join(sorted(flags)))
-    return _replaced(table, flags=changed)
+    return _replace_columns(table, flags=changed)
 
 
-def _replaced(table: pyarrow.Table, **columns: Any) -> pyarrow.Table:
+def _replace_columns(table: pyarrow.Table, **columns: Any) -> pyarrow.Table:
     """The table with other columns; NaN is a missing number."""
     import pyarrow
 

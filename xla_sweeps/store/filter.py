@@ -50,13 +50,6 @@ ALIASES = {
 }
 """Short names of columns."""
 
-RENAMED = {
-    f"{side}latency_{bound}ms": f"{side}call_{bound}ms"
-    for side in ("", "baseline_")
-    for bound in ("", "low_", "high_")
-}
-"""Columns by the names that they had before; the hint for one is its present name."""
-
 MAX_LENGTH, MAX_DEPTH = 10_000, 50
 
 _TOKEN = re.compile(
@@ -247,7 +240,7 @@ def _column(named: _Token) -> str:
     allowed = {name.lower(): name for name in (*_KINDS, *ALIASES)}
     if given not in allowed:
         near = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
-        meant = RENAMED.get(given) or next((allowed[name] for name in near), "")
+        meant = next((allowed[name] for name in near), "")
         hint = f"; did you mean '{meant}'?" if meant else ""
         _complain(named, f"unknown column '{named.text}'{hint}")
     name = allowed[given]

@@ -53,8 +53,6 @@ VERSION = 25
 
 _LIMIT_BYTES = 2**30
 
-_META = b"xla_sweeps"
-
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -103,13 +101,7 @@ class Runs:
         return (run for runs in self.by_trial.values() for run in runs)
 
 
-class _Stamp(msgspec.Struct):
-    """Facts that every version has kept beside its rows: its versions and the records' place."""
-
-    version: tuple[int, ...] = ()
-
-
-class _Beside(_Stamp):
+class _Beside(msgspec.Struct):
     """Content of `rows.parquet` beside the rows."""
 
     modified_ns: dict[str, int] = {}
@@ -129,7 +121,7 @@ def load(
         published: adds the public study's figures, which ship with the package.
         advance: called with (trials read, trials to read) now and then.
     """
-    table, beside, problems = _measured(Store(results_dir), advance)
+    table, beside, problems = _load_measured(Store(results_dir), advance)
     counts = [len(fact.runs) for fact in beside.facts.values() if fact.has_rows and fact.runs]
     rows = Rows(table, len(counts), sum(counts), problems, beside.facts)
     if not published and not (results_dir / "imported").is_dir():
@@ -145,7 +137,7 @@ def load(
 
 def load_runs(store: Store) -> Runs:
     """The records of a store, in short; what changed is read and kept, as `load` does."""
-    _, beside, problems = _measured(store)
+    _, beside, problems = _load_measured(store)
     clear = frozenset(name for name, fact in beside.facts.items() if fact.clear)
     return Runs({name: fact.runs for name, fact in beside.facts.items()}, clear, problems)
 
@@ -264,7 +256,7 @@ def end_trial(store: Store, trial_id: str) -> tuple[TrialSummary | None, tuple[s
     if not records:
         return None, loaded.problems
     summary, unusable = guarded(store.records_dir / trial_id, partial(summarize, records))
-    every, unread = guarded(store.records_dir, partial(_measured, store))
+    every, unread = guarded(store.records_dir, partial(_load_measured, store))
     if every:
         table, _, read = every
         unread += read
@@ -273,28 +265,28 @@ def end_trial(store: Store, trial_id: str) -> tuple[TrialSummary | None, tuple[s
     return summary, tuple(dict.fromkeys((*loaded.problems, *unread, *unusable)))
 
 
-def _measured(
+def _load_measured(
     store: Store,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[pyarrow.Table, _Beside, tuple[str, ...]]:
     """The measured rows, what is kept beside them, and a line for each file that cannot be used."""
     folders = dict(store.folders())
-    table, beside = _kept(store, len(folders))
+    table, beside = _read_kept(store, len(folders))
     if beside.modified_ns == folders:
         return table, beside, ()
     try:
-        table, changed, problems = _updated(store, table, beside, folders, advance)
+        table, changed, problems = _update_rows(store, table, beside, folders, advance)
     except Exception:
         if not beside.modified_ns:
             raise
         beside = _Beside()  # what is kept is wrong: all are read
-        table, changed, problems = _updated(store, joined([]), beside, folders, advance)
+        table, changed, problems = _update_rows(store, joined([]), beside, folders, advance)
     if changed != beside:
         _save(store, table, changed)
     return table, changed, problems
 
 
-def _updated(
+def _update_rows(
     store: Store,
     table: pyarrow.Table,
     beside: _Beside,
@@ -314,7 +306,7 @@ def _updated(
         name: changed_ns if facts[name].complete and now_ns - changed_ns > RACY_NS else 0
         for name, changed_ns in folders.items()
     }
-    return table, _Beside(_version(store), modified_ns, facts), read.problems
+    return table, _Beside(modified_ns, facts), read.problems
 
 
 def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
@@ -331,7 +323,7 @@ def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
         return derive.settled(derive.only(table, same), facts)
 
     try:
-        kept, beside = _opened(store, len(folders))
+        kept, beside = _open_kept(store, len(folders))
         same = {
             name for name, changed in folders.items() if beside.modified_ns.get(name) == changed
         }
@@ -363,7 +355,7 @@ def _save(store: Store, table: pyarrow.Table, beside: _Beside) -> None:
         buffer, table.schema, compression="zstd", store_schema=False
     ) as writer:
         writer.write_table(table)
-        writer.add_key_value_metadata({_META: msgspec.json.encode(beside)})
+        writer.add_key_value_metadata({_key(store): msgspec.json.encode(beside)})
     path = _path(store.results_dir)
     with contextlib.suppress(OSError):
         files.folder_in(store.results_dir, "cache")
@@ -371,14 +363,14 @@ def _save(store: Store, table: pyarrow.Table, beside: _Beside) -> None:
         files.remove_left_over(path.parent.glob(".*.tmp"))
 
 
-def _kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
+def _read_kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
     """Kept rows and facts; none where they are missing, too large, or of another version."""
     with contextlib.suppress(Exception):
-        return _opened(store, trials)
+        return _open_kept(store, trials)
     return joined([]), _Beside()
 
 
-def _opened(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
+def _open_kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
     import pyarrow
     import pyarrow.parquet
 
@@ -388,10 +380,8 @@ def _opened(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
     with pyarrow.memory_map(str(path)) as source:
         limit = {"thrift_string_size_limit": _LIMIT_BYTES}
         metadata = pyarrow.parquet.ParquetFile(source, **limit).metadata
-        kept = metadata.metadata[_META]  # each access copies it
-        stamp = msgspec.json.decode(kept, type=_Stamp)
-        names = metadata.schema.to_arrow_schema().names
-        if stamp.version != _version(store) or names != schema().names:
+        kept = metadata.metadata.get(_key(store))
+        if kept is None or metadata.schema.to_arrow_schema().names != schema().names:
             return joined([]), _Beside()
         beside = msgspec.json.decode(kept, type=_Beside)
         check_size(metadata, trials)
@@ -402,6 +392,7 @@ def _path(results_dir: Path) -> Path:
     return results_dir / "cache" / "rows.parquet"
 
 
-def _version(store: Store) -> tuple[int, ...]:
-    """Versions and place that what is kept must have to be used."""
-    return VERSION, STATISTICS_VERSION, SCHEMA_VERSION, store.place()
+def _key(store: Store) -> bytes:
+    """Key of what is kept beside the rows: versions and place that it must have to be used."""
+    versions = (VERSION, STATISTICS_VERSION, SCHEMA_VERSION, store.place())
+    return f"xla_sweeps {'.'.join(map(str, versions))}".encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from xla_sweeps.analysis.predict_cost import (
     Cost,
@@ -25,7 +25,6 @@ TOO_LITTLE = "too little to tell"
 def cost_text(
     sizes: Sequence[Size],
     labels: Sequence[str],
-    copies: Mapping[int, Mapping[str, float]],
     *,
     title: str,
     unit: str,
@@ -43,11 +42,6 @@ def cost_text(
         "jit_compile, all else against jit_compile=False, both from NumPy to NumPy.",
         *answers(sizes, costs, labels),
     ]
-    for size, seconds in copies.items():
-        said.append(
-            f"Copies of batch {size}, each alone: {1e3 * seconds['input']:.3g} ms in, "
-            f"{1e3 * seconds['output']:.3g} ms out."
-        )
     lines += ["", *itertools.chain.from_iterable(map(wrapped, said))]
     if samples is not None:
         totals = totals_of(sizes, labels, samples)
@@ -71,7 +65,7 @@ def answers(sizes: Sequence[Size], costs: Sequence[Cost], labels: Sequence[str])
         if singles:
             ends = [f"{_ms(cost.overhead)} ms at batch {cost.batch_size:,}" for cost in singles]
             also = f", {ends[-1]}" if len(ends) > 1 else ""
-            yield f"{name} takes longer than {_called(singles[0].reference)}: {ends[0]}{also}."
+            yield f"{name} takes longer than {_name_of(singles[0].reference)}: {ends[0]}{also}."
         for label in labels:
             if mode_of(label).entry not in (Entry.PREDICT, Entry.PREDICT_ON_BATCH):
                 yield from _against(sizes, costs, (name, label))
@@ -84,7 +78,7 @@ def _fastest(totals: Sequence[Total], whole: str) -> str:
     answer = (
         f"Too little to tell which way is the fastest for {whole}: {', '.join(names)}."
         if names[1:]
-        else f"{_called(first.label)} is the fastest for {whole}: {_ms(first.seconds)} ms."
+        else f"{_name_of(first.label)} is the fastest for {whole}: {_ms(first.seconds)} ms."
     )
     return f"{answer} Each way in its best measured call. Tracing and compiling are not counted."
 
@@ -108,7 +102,7 @@ def _against(sizes: Sequence[Size], costs: Sequence[Cost], ways: tuple[str, str]
         if (cost.label, cost.reference, cost.batches) == (name, label, 1) and cost.overhead:
             shown = _ms(cost.overhead) != TOO_LITTLE
             words[cost.batch_size] = words[cost.batch_size] if shown else ""
-    called = _called(label)
+    called = _name_of(label)
     for word in ("less", "more"):
         at = [f"{size:,}" for size, one in words.items() if one == word]
         where = "every measured batch size" if len(at) == len(words) else f"batch {', '.join(at)}"
@@ -121,7 +115,7 @@ def _against(sizes: Sequence[Size], costs: Sequence[Cost], ways: tuple[str, str]
         )
 
 
-def _called(label: str) -> str:
+def _name_of(label: str) -> str:
     """A mode's label, and how people switch it on."""
     return f"{label} ({mode_of(label).switch})"
 
@@ -145,7 +139,6 @@ def _figure(value: float) -> str:
 def json_of(
     sizes: Sequence[Size],
     labels: Sequence[str],
-    copies: Mapping[int, Mapping[str, float]],
     *,
     samples: int | None = None,
 ) -> dict[str, object]:
@@ -153,7 +146,6 @@ def json_of(
     costs = costs_of(sizes)
     document: dict[str, object] = {
         "modes": {label: [cost for cost in costs if cost.label == label] for label in labels},
-        "copies_s": {str(size): seconds for size, seconds in copies.items()},
     }
     if samples is not None:
         totals = totals_of(sizes, labels, samples)
