@@ -45,17 +45,13 @@ _BUILDER = "give a function that builds it instead: measure(lambda: MyModel(...)
 _INSIDE = "make what it holds inside the function"
 
 
+@refusing("model and inputs: cannot be used")
 def asked(model: Any, inputs: Any, batch_size: int | None, *, results_dir: Path) -> dict[str, Any]:
     """Options that ask for a model and its inputs.
 
     Raises:
         ConfigError: it cannot be shipped; the message says what to do instead.
     """
-    with refusing("model and inputs: cannot be used"):
-        return _words_of(model, inputs, batch_size, results_dir)
-
-
-def _words_of(model: Any, inputs: Any, batch_size: int | None, results_dir: Path) -> dict[str, Any]:
     arrays = _arrays(inputs)
     if isinstance(model, (str, Path)):
         named = _named(model)
@@ -72,7 +68,7 @@ def _words_of(model: Any, inputs: Any, batch_size: int | None, results_dir: Path
         raise ConfigError("inputs: a model of the catalog has its own; use resolution=")
     if arrays:
         named["input_spec"] = [array.spec for array in arrays]
-        sizes = {array.batch for array in arrays} | ({batch_size} if batch_size else set())
+        sizes = {len(array.values) for array in arrays} | ({batch_size} if batch_size else set())
         if len(sizes) > 1:
             raise ConfigError(f"inputs: different batch sizes: {', '.join(map(str, sizes))}")
         batch_size = sizes.pop()
@@ -86,11 +82,6 @@ class _Array:
 
     values: Any
     name: str
-
-    @property
-    def batch(self) -> int:
-        """The number of samples."""
-        return int(self.values.shape[0])
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -200,9 +191,9 @@ def _saved(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> 
     return _written(results_dir, digest, content, _stable(model.name))
 
 
+@refusing("model: it cannot be called on these inputs")
 def _outputs(model: Any, example: Any) -> list[Any]:
-    with refusing("model: it cannot be called on these inputs"):
-        return _flat(model(example, training=False))
+    return _flat(model(example, training=False))
 
 
 def _example(model: Any) -> Any:
@@ -329,11 +320,7 @@ def _pickle(content: Mapping[str, Any], label: str, hint: str) -> bytes:
 def _written(
     results_dir: Path, digest: str, content: Mapping[str, bytes], label: str
 ) -> dict[str, Any]:
-    """Keep the files at `models/DIGEST`, so that the trial's command works later.
-
-    A folder of other bytes, such as another process's pickle of the same model, stays as it is:
-    `models/DIGEST-2` is made.
-    """
+    """Keep the files at `models/DIGEST`, or `DIGEST-2` where another process's pickle is there."""
     places = json.dumps([place or str(Path.cwd()) for place in sys.path])
     own = {"path.json": places.encode(), "model.py": SOURCE.format(digest=digest).encode()}
     with new_folder(results_dir) as made:
