@@ -179,13 +179,6 @@ def test_a_scheduler_of_another_method_is_ignored_with_a_warning() -> None:
     assert line == "s.yaml: ignored scheduler (W&B server only)"
 
 
-def test_an_option_of_an_earlier_version_is_ignored_with_a_warning() -> None:
-    parameters = {"jit": {"value": True}, "known_records": {"value": 3}}
-    sweep = parse_sweep({"method": "grid", "parameters": parameters}, where="s.yaml")
-    assert list(sweep.parameters) == ["jit"]
-    assert sweep.warnings == ("s.yaml: ignored known_records (of an earlier version)",)
-
-
 SLOT = Slot(name="cpu", device=devices.devices()[-1])
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from xla_sweeps.config.foreign import read_values, read_yaml
 from xla_sweeps.errors import ConfigError, unknown_name
-from xla_sweeps.schema.options import RETIRED
 from xla_sweeps.schema.overrides import tidy
 
 METHODS = ("grid", "random", "bayes", "custom")
@@ -176,12 +175,8 @@ def parse_sweep(
         raise ConfigError(
             f"{at('run_cap')}: run_cap={_short(run_cap)}: expected an integer above 0"
         )
-    flat = {}
-    for path, parameter in _flatten(parameters, (), at):
-        if path[0] in RETIRED:
-            warnings.append(f"{at(*_place(path))}: ignored {path[0]} (of an earlier version)")
-            continue
-        flat[path] = parameter
+    flat = dict(_flatten(parameters, (), at))
+    for path, parameter in flat.items():
         if method == "grid" and parameter.count is None:
             raise ConfigError(
                 f"{at(*_place(path))}: parameters.{'.'.join(path)}: a grid needs values that can "
