@@ -179,26 +179,21 @@ def test_a_gpu_that_this_process_holds_is_refused_with_both_ways_out(
     require_free_gpus(None)
 
 
-def test_a_sweep_gives_the_rows_of_its_own_trials_and_its_twin_only_where_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_sweep_gives_the_rows_of_its_own_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     run_by("fake_sweep.py", monkeypatch)
     monkeypatch.setenv("FAKE_WORKER", "")
     Store(Path("results")).save(RECORD)
     grid = {"model": "mobilenet_v2", "modes": [["graph", "xla"]], "effort.duplicates": 0}
-    sizes = list(range(1, 9))
-    good = xs.sweep({**grid, "batch_size": sizes}, effort="quick", device="cpu")
-    assert sorted(row["batch_size"] for row in good) == sizes
-    assert {(row["status"], row["candidate"]) for row in good} == {("ok", "xla")}
-    assert good.notes[0] == "trials: 9 ok"
-    assert len(xs.results()) == 9
-    (twin,) = xs.results(where="purpose=aa")
-    assert twin["candidate"] == "graph_2"
+    good = xs.sweep({**grid, "batch_size": [1, 4]}, effort="quick", device="cpu")
+    assert [row["batch_size"] for row in good] == [1, 4]
+    assert {row["status"] for row in good} == {"ok"}
+    assert good.notes[0] == "trials: 2 ok"
     monkeypatch.setenv("FAKE_WORKER", "raise:xla")
-    more = xs.sweep({**grid, "batch_size": [8, 9]}, effort="quick", device="cpu")
-    assert [(row["batch_size"], row["verdict"]) for row in more][1] == (9, "failed")
+    more = xs.sweep({**grid, "batch_size": [4, 8]}, effort="quick", device="cpu")
+    assert [(row["batch_size"], row["verdict"]) for row in more][1] == (8, "failed")
     assert "1 ok" in more.notes[0]
     assert len(more) == 2
+    assert len(xs.results()) == 4
 
 
 def test_a_sweep_that_cannot_be_carried_out_raises() -> None:

@@ -89,100 +89,10 @@ def closure(held: Any) -> Callable[[], Any]:
     return lambda: make(held)
 
 
-def nested(held: Any) -> Callable[[], Any]:
-    def outer() -> Any:
-        def inner() -> Any:
-            return make(held)
-
-        return inner()
-
-    return outer
-
-
 def looped(width: int) -> list[Any]:
     ring: list[Any] = [width]
     ring.append(ring)
     return ring
-
-
-def even_and_odd(width: int) -> Callable[[], Any]:
-    def even(n: int = 4) -> Any:
-        return odd(n - 1) if n else make(width)
-
-    def odd(n: int) -> Any:
-        return even(n - 1)
-
-    return even
-
-
-def recursive(width: int) -> Callable[[], Any]:
-    def again(n: int = 3) -> Any:
-        return again(n - 1) if n else make(width)
-
-    return again
-
-
-def decorated(width: int) -> Callable[[], Any]:
-    def inner() -> Any:
-        return make(width)
-
-    @functools.wraps(inner)
-    def outer() -> Any:
-        return inner()
-
-    return outer
-
-
-def defaults(width: int) -> Callable[[], Any]:
-    def build(sizes: Any = (width,)) -> Any:
-        return make(sizes)
-
-    return build
-
-
-def keyword_defaults(width: int) -> Callable[[], Any]:
-    def build(*, sizes: Any = (width,)) -> Any:
-        return make(sizes)
-
-    return build
-
-
-def attribute(width: int) -> Callable[[], Any]:
-    def build() -> Any:
-        return make(build.width)  # type: ignore[attr-defined]
-
-    build.width = width  # type: ignore[attr-defined]
-    return build
-
-
-def by_class(width: int) -> Callable[[], Any]:
-    class Builder:
-        sizes = (width, [width])
-
-        @staticmethod
-        def plain() -> Any:
-            return make(width)
-
-        @property
-        def wide(self) -> Any:
-            return make(width)
-
-    return lambda: Builder().wide
-
-
-def inherited(width: int) -> Callable[[], Any]:
-    class Base:
-        def size(self) -> int:
-            return width
-
-    class Builder(Base):
-        pass
-
-    return lambda: make(Builder().size())
-
-
-def seeded(seed: int) -> Callable[[], Any]:
-    return closure(np.random.default_rng(seed))
 
 
 def in_globals(value: Any) -> Callable[[], Any]:
@@ -190,21 +100,92 @@ def in_globals(value: Any) -> Callable[[], Any]:
     return names["build"]  # type: ignore[no-any-return]
 
 
-def in_a_called_function(value: Any) -> Callable[[], Any]:
-    text = f"def deeper():\n    return make({value})\ndef helper():\n    return deeper()\n"
-    return cell(f"{text}def build():\n    return helper()", make=make)["build"]  # type: ignore[no-any-return]
-
-
-def in_an_inner_function(value: Any) -> Callable[[], Any]:
-    text = "def build():\n    return (lambda: [make(SIZE) for _ in range(2)])()"
-    return cell(text, make=make, SIZE=value)["build"]  # type: ignore[no-any-return]
-
-
 def in_a_module_in_memory(value: Any) -> Callable[[], Any]:
     settings = types.ModuleType("settings_in_memory")
     settings.SIZE = value  # type: ignore[attr-defined]
     sys.modules["settings_in_memory"] = settings
     return closure(functools.partial(getattr, settings, "SIZE"))
+
+
+TEXTS = {
+    "nested function": """
+def made(held):
+    def outer():
+        def inner(): return make(held)
+        return inner()
+    return outer
+""",
+    "recursion": """
+def made(width):
+    def again(n=3): return again(n - 1) if n else make(width)
+    return again
+""",
+    "two functions that call each other": """
+def made(width):
+    def even(n=4): return odd(n - 1) if n else make(width)
+    def odd(n): return even(n - 1)
+    return even
+""",
+    "decorated function": """
+import functools
+def made(width):
+    def inner(): return make(width)
+    @functools.wraps(inner)
+    def outer(): return inner()
+    return outer
+""",
+    "default": """
+def made(width):
+    def build(sizes=(width,)): return make(sizes)
+    return build
+""",
+    "keyword's default": """
+def made(width):
+    def build(*, sizes=(width,)): return make(sizes)
+    return build
+""",
+    "attribute of a function": """
+def made(width):
+    def build(): return make(build.width)
+    build.width = width
+    return build
+""",
+    "class of its own": """
+def made(width):
+    class Builder:
+        sizes = (width, [width])
+        @staticmethod
+        def plain(): return make(width)
+        @property
+        def wide(self): return make(width)
+    return lambda: Builder().wide
+""",
+    "base class": """
+def made(width):
+    class Base:
+        def size(self): return width
+    class Builder(Base): pass
+    return lambda: make(Builder().size())
+""",
+    "function of a called function": """
+def made(width):
+    names = dict(make=make)
+    exec(f"def deeper(): return make({width})\\ndef helper(): return deeper()", names)
+    exec("def build(): return helper()", names)
+    return names["build"]
+""",
+    "global of an inner function": """
+def made(width):
+    names = dict(make=make, SIZE=width)
+    exec("def build(): return (lambda: [make(SIZE) for _ in range(2)])()", names)
+    return names["build"]
+""",
+}
+"""Functions that make a builder of a width."""
+
+
+def builder_of(text: str) -> Callable[[int], Any]:
+    return cell(text, make=make)["made"]  # type: ignore[no-any-return]
 
 
 MAKERS: dict[str, Callable[[int], Any]] = {
@@ -233,7 +214,7 @@ MAKERS: dict[str, Callable[[int], Any]] = {
     "closure, array of objects": lambda n: closure(np.array([[n], "a"], dtype=object)),
     "closure, masked array": lambda n: closure(np.ma.masked_equal([8, 512], n)),
     "closure, dtype": lambda n: closure(np.dtype("float32" if n == 8 else "float16")),
-    "closure, generator of numbers": seeded,
+    "closure, generator of numbers": lambda n: closure(np.random.default_rng(n)),
     "closure, random": lambda n: closure(random.Random(n)),
     "closure, path": lambda n: closure(Path(f"{n}")),
     "closure, range": lambda n: closure(range(n)),
@@ -247,22 +228,12 @@ MAKERS: dict[str, Callable[[int], Any]] = {
     "closure, built-in": lambda n: closure(min if n == 8 else max),
     "closure, method of a built-in": lambda n: closure([n].index),
     "closure, ring": lambda n: closure(looped(n)),
-    "nested function": nested,
-    "recursion": recursive,
-    "two functions that call each other": even_and_odd,
-    "decorated function": decorated,
-    "default": defaults,
-    "keyword's default": keyword_defaults,
-    "attribute of a function": attribute,
-    "class of its own": by_class,
-    "base class": inherited,
     "two on a line": lambda n: [lambda: make(8), lambda: make(512)][n == 512],
     "global number": in_globals,
     "global list": lambda n: in_globals([n]),
     "global array": lambda n: in_globals(np.arange(n)),
     "global object": lambda n: in_globals(Width([n])),
-    "function of a called function": in_a_called_function,
-    "global of an inner function": in_an_inner_function,
+    **{name: builder_of(text) for name, text in TEXTS.items()},
     "module in memory": in_a_module_in_memory,
 }
 

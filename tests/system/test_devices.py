@@ -234,34 +234,24 @@ def with_threads(tmp_path: Path, cores: int) -> Path:
     return tmp_path
 
 
-def test_gpus_of_one_node_share_no_core(tmp_path: Path) -> None:
-    sysfs = with_threads(tmp_path, 8)
-    first, second = [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]
-    assert devices.disjoint_cores([first, first, second, second], sysfs=sysfs) == [
-        (0, 8, 1, 9),
-        (2, 10, 3, 11),
-        (4, 12, 5, 13),
-        (6, 14, 7, 15),
-    ]
+LOW, HIGH = [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]
 
 
-def test_every_device_gets_as_many_cores_since_their_number_is_part_of_the_identity(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("cores", "near", "shares"),
+    [
+        (8, [LOW, LOW, HIGH, HIGH], [(0, 8, 1, 9), (2, 10, 3, 11), (4, 12, 5, 13), (6, 14, 7, 15)]),
+        (0, [[0, 1, 2], [0, 1, 2], [3, 4, 5, 6]], [(0,), (1,), (3,)]),
+        (0, [[0, 1], range(8), [6, 7]], [(0, 1), (2, 3), (4, 5)]),
+        (1, [[0, 1], [0, 1]], [(0,), (1,)]),
+        (1, [[0, 1]] * 3, [(), (), ()]),
+    ],
+    ids=["one node", "as many for each", "unknown node", "threads of a core", "too few"],
+)
+def test_devices_share_no_core_and_have_as_many_each(
+    cores: int, near: list[list[int]], shares: list[tuple[int, ...]], tmp_path: Path
 ) -> None:
-    shares = devices.disjoint_cores([[0, 1, 2], [0, 1, 2], [3, 4, 5, 6]], sysfs=tmp_path)
-    assert shares == [(0,), (1,), (3,)]
-
-
-def test_threads_of_a_core_are_split_only_where_there_are_too_few_cores(tmp_path: Path) -> None:
-    sysfs = with_threads(tmp_path, 1)
-    assert devices.disjoint_cores([[0, 1], [0, 1]], sysfs=sysfs) == [(0,), (1,)]
-    assert devices.disjoint_cores([[0, 1]] * 3, sysfs=sysfs) == [(), (), ()]
-
-
-def test_a_gpu_whose_node_is_unknown_shares_no_core_either(tmp_path: Path) -> None:
-    shares = devices.disjoint_cores([[0, 1], range(8), [6, 7]], sysfs=tmp_path)
-    assert [len(share) for share in shares] == [2, 2, 2]
-    assert len({core for share in shares for core in share}) == 6
+    assert devices.disjoint_cores(near, sysfs=with_threads(tmp_path, cores)) == shares
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core cannot be split")

@@ -59,7 +59,7 @@ def measure(
     """
     show = follower(progress)
     folder = folder_given("results_dir", results_dir)
-    given = _given(options, scenario=scenario, effort=effort, results_dir=str(results_dir))
+    given = _options_of(options, scenario=scenario, effort=effort, results_dir=str(results_dir))
     given.setdefault("tracker", "none")
     require_free_gpus(given.get("device"))
     if modes is not None:
@@ -67,9 +67,9 @@ def measure(
             given["modes"] = [modes] if isinstance(modes, str) else list(modes)
     given |= shipping.asked(model, inputs, batch_size, results_dir=folder)
     words = _words(given)
-    end, warnings = _followed((*words, "ui=json"), show)
+    end, warnings = _follow_command((*words, "ui=json"), show)
     if end["summary"] is None:
-        raise _unrecorded(end["exit_code"])
+        raise _no_record_error(end["exit_code"])
     return Trial(
         trial_id=end["trial_id"],
         text=end["text"],
@@ -82,7 +82,7 @@ def measure(
     )
 
 
-def _followed(
+def _follow_command(
     words: Sequence[str], show: Callable[[dict[str, Any]], None]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Run a command that writes events; its last one, and its warnings."""
@@ -98,11 +98,11 @@ def _followed(
 
     code, _ = supervisor.run(words, follow=follow)
     if not ends:
-        raise _unrecorded(code)
+        raise _no_record_error(code)
     return ends[-1], tuple(warnings)
 
 
-def _unrecorded(code: int) -> XlaSweepsError:
+def _no_record_error(code: int) -> XlaSweepsError:
     return XlaSweepsError(f"nothing was recorded; the command ended with code {code}")
 
 
@@ -182,7 +182,7 @@ def sweep(
 
     show = follower(progress)
     own = folder_given("results_dir", results_dir)
-    given = _given(options, results_dir=str(results_dir))
+    given = _options_of(options, results_dir=str(results_dir))
     given.setdefault("tracker", "none")
     require_free_gpus(given.get("device"))
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
@@ -192,7 +192,7 @@ def sweep(
             definition = Path(folder, "sweep.yaml")
             definition.write_text(text, encoding="utf-8")
         words = ["sweep", file_word("definition", definition), *_words(given), "ui=json"]
-        end, warnings = _followed(words, show)
+        end, warnings = _follow_command(words, show)
     rows = load(own)
     headlines = results_alone(rows.table.filter(rows.table["headline"]), None)
     table = only(headlines, end["trials"])
@@ -214,14 +214,14 @@ def explain(model: Any, inputs: Any = None, **options: Any) -> Explained:
     """
     from xla_sweeps.api.explained import explanation_of
 
-    given = _given(options)
+    given = _options_of(options)
     require_free_gpus(given.get("device"))
     folder = folder_given("results_dir", given.get("results_dir", "results"))
     given |= shipping.asked(model, inputs, given.pop("batch_size", None), results_dir=folder)
     return explanation_of(_words(given))
 
 
-def _given(options: Mapping[str, Any], **named: Any) -> dict[str, Any]:
+def _options_of(options: Mapping[str, Any], **named: Any) -> dict[str, Any]:
     """Options by name, flat; an error where one is unknown, or is not an option here."""
     for name in options:
         if name in _OWN:
@@ -253,7 +253,7 @@ def _grid(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     models = _values(definition.get("model", ""))
     if LOCAL in models or not all(isinstance(model, str) for model in models):
         raise ConfigError("model: a sweep names models of the catalog; call measure() for your own")
-    _given({name: values for name, values in definition.items() if name != "model"})
+    _options_of({name: values for name, values in definition.items() if name != "model"})
     parameters = {name: {"values": _values(values)} for name, values in definition.items()}
     return {"method": "grid", "parameters": parameters}
 

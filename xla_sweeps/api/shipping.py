@@ -45,24 +45,20 @@ _BUILDER = "give a function that builds it instead: measure(lambda: MyModel(...)
 _INSIDE = "make what it holds inside the function"
 
 
+@refusing("model and inputs: cannot be used")
 def asked(model: Any, inputs: Any, batch_size: int | None, *, results_dir: Path) -> dict[str, Any]:
     """Options that ask for a model and its inputs.
 
     Raises:
         ConfigError: it cannot be shipped; the message says what to do instead.
     """
-    with refusing("model and inputs: cannot be used"):
-        return _words_of(model, inputs, batch_size, results_dir)
-
-
-def _words_of(model: Any, inputs: Any, batch_size: int | None, results_dir: Path) -> dict[str, Any]:
     arrays = _arrays(inputs)
     if isinstance(model, (str, Path)):
-        named = _named(model)
+        named = _options_by_name(model)
     elif _is_keras(model):
-        named = _saved(model, inputs, arrays, results_dir)
+        named = _ship_model(model, inputs, arrays, results_dir)
     elif callable(model):
-        named = _built(model, results_dir)
+        named = _ship_builder(model, results_dir)
     else:
         raise ConfigError(
             f"model: expected a name, a path, a Keras model or a function that builds one, not a "
@@ -72,7 +68,7 @@ def _words_of(model: Any, inputs: Any, batch_size: int | None, results_dir: Path
         raise ConfigError("inputs: a model of the catalog has its own; use resolution=")
     if arrays:
         named["input_spec"] = [array.spec for array in arrays]
-        sizes = {array.batch for array in arrays} | ({batch_size} if batch_size else set())
+        sizes = {len(array.values) for array in arrays} | ({batch_size} if batch_size else set())
         if len(sizes) > 1:
             raise ConfigError(f"inputs: different batch sizes: {', '.join(map(str, sizes))}")
         batch_size = sizes.pop()
@@ -88,11 +84,6 @@ class _Array:
     name: str
 
     @property
-    def batch(self) -> int:
-        """The number of samples."""
-        return int(self.values.shape[0])
-
-    @property
     def spec(self) -> dict[str, Any]:
         """Shape without the batch, dtype and range: of the finite values, since they are drawn."""
         import numpy as np
@@ -103,7 +94,7 @@ class _Array:
             high += 1
         else:  # another batch of the same data asks for the same trial
             most = min(LARGEST, float(np.finfo(self.values.dtype).max))
-            low, high = -_rounded_up(-low, most), _rounded_up(high, most)
+            low, high = -_round_up(-low, most), _round_up(high, most)
         high = high if high > low else low + 1
         spec: dict[str, Any] = {
             "shape": list(self.values.shape[1:]),
@@ -141,14 +132,14 @@ def _arrays(inputs: Any) -> list[_Array]:
     return arrays
 
 
-def _rounded_up(bound: float, most: float) -> float:
+def _round_up(bound: float, most: float) -> float:
     """Zero, 255, the power of two at or above, or the most that is allowed."""
     if bound <= 0 or bound >= most:
         return most if bound > 0 else 0.0
     return 255.0 if 128 < bound <= 255 else min(most, 2.0 ** math.ceil(math.log2(bound)))
 
 
-def _named(model: str | Path) -> dict[str, Any]:
+def _options_by_name(model: str | Path) -> dict[str, Any]:
     text = str(model)
     is_path = isinstance(model, Path) or re.search(r"[/:]|\.(keras|h5|hdf5|py)$", text)
     if text not in names() and (is_path or path_of(text or " ").exists()):
@@ -163,15 +154,15 @@ def _is_keras(model: Any) -> bool:
     )
 
 
-def _built(builder: Callable[[], Any], results_dir: Path) -> dict[str, Any]:
+def _ship_builder(builder: Callable[[], Any], results_dir: Path) -> dict[str, Any]:
     """Ship a function that builds the model."""
     label = str(getattr(builder, "__name__", type(builder).__name__))
     content = {"code.pickle": _pickle({"builder": builder}, label, _INSIDE)}
     label = "model" if label == "<lambda>" else label
-    return _written(results_dir, digest_of(builder, _configuration_of), content, label)
+    return _write_files(results_dir, digest_of(builder, _configuration_of), content, label)
 
 
-def _saved(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> dict[str, Any]:
+def _ship_model(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> dict[str, Any]:
     """Ship a model in memory, with what it computes."""
     import numpy as np
 
@@ -197,19 +188,19 @@ def _saved(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> 
     }
     content = {"model.keras": saved, "code.pickle": _pickle(code, type(model).__name__, _BUILDER)}
     digest = digest_of(model, _configuration_of)
-    return _written(results_dir, digest, content, _stable(model.name))
+    return _write_files(results_dir, digest, content, _stable(model.name))
 
 
+@refusing("model: it cannot be called on these inputs")
 def _outputs(model: Any, example: Any) -> list[Any]:
-    with refusing("model: it cannot be called on these inputs"):
-        return _flat(model(example, training=False))
+    return _flat(model(example, training=False))
 
 
 def _example(model: Any) -> Any:
     """A batch of one as the model declares its inputs, of small numbers."""
     import numpy as np
 
-    def drawn(tensor: Any) -> Any:
+    def draw(tensor: Any) -> Any:
         shape = [size or 16 for size in tensor.shape[1:]]
         kind = np.dtype("float32" if "float" in str(tensor.dtype) else str(tensor.dtype))
         rng = np.random.default_rng(0)
@@ -217,8 +208,8 @@ def _example(model: Any) -> Any:
 
     struct = getattr(model, "_inputs_struct", None)
     if isinstance(struct, Mapping):
-        return {name: drawn(tensor) for name, tensor in struct.items()}
-    several = [drawn(tensor) for tensor in model.inputs]
+        return {name: draw(tensor) for name, tensor in struct.items()}
+    several = [draw(tensor) for tensor in model.inputs]
     return several if isinstance(struct, (list, tuple)) or len(several) > 1 else several[0]
 
 
@@ -299,18 +290,18 @@ def _canonical(config: Any) -> Any:
             if isinstance(each, (Mapping, list, tuple)):
                 collect(each)
 
-    def replaced(part: Any) -> Any:
+    def replace_names(part: Any) -> Any:
         if isinstance(part, Mapping):
             if part.get("class_name") == "__lambda__":  # its function is among the objects
                 return "__lambda__"
             kept = (key for key in part if key not in ("shared_object_id", "date_saved"))
-            return {str(key): replaced(part[key]) for key in sorted(kept, key=str)}
+            return {str(key): replace_names(part[key]) for key in sorted(kept, key=str)}
         if isinstance(part, (list, tuple)):
-            return [replaced(each) for each in part]
+            return [replace_names(each) for each in part]
         return renamed.get(part, part) if isinstance(part, str) else part
 
     collect(config)
-    return replaced(config)
+    return replace_names(config)
 
 
 def _stable(name: str) -> str:
@@ -326,14 +317,10 @@ def _pickle(content: Mapping[str, Any], label: str, hint: str) -> bytes:
     return packed
 
 
-def _written(
+def _write_files(
     results_dir: Path, digest: str, content: Mapping[str, bytes], label: str
 ) -> dict[str, Any]:
-    """Keep the files at `models/DIGEST`, so that the trial's command works later.
-
-    A folder of other bytes, such as another process's pickle of the same model, stays as it is:
-    `models/DIGEST-2` is made.
-    """
+    """Keep the files at `models/DIGEST`, or `DIGEST-2` where another process's pickle is there."""
     places = json.dumps([place or str(Path.cwd()) for place in sys.path])
     own = {"path.json": places.encode(), "model.py": SOURCE.format(digest=digest).encode()}
     with new_folder(results_dir) as made:

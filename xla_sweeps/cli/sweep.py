@@ -116,7 +116,7 @@ def sweep_command(arguments: Sequence[str]) -> int:
         return _launch_agents(options)
     slots = slots_of(options) if options.kind.on_devices else None
     again = ("xla-sweeps", "sweep", *arguments)
-    request = Request(options, _loaded(options), slots, again=again)
+    request = Request(options, _load_definition(options), slots, again=again)
     return measure(request, plan_of(request))
 
 
@@ -155,7 +155,7 @@ def measure(request: Request, plan: Plan) -> int:
     return _conclude(request, tasks, outcome, json_ui=json_ui)
 
 
-def _loaded(options: Options) -> Sweep:
+def _load_definition(options: Options) -> Sweep:
     """The definition, with its warnings shown and its size checked."""
     sweep = load_sweep(options.file)
     warn(*sweep.warnings)

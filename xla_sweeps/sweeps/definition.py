@@ -158,7 +158,7 @@ def parse_sweep(
         raise ConfigError(f"{where}: a sweep definition is a mapping with method and parameters")
     method = _method(document, at)
     keys = KEYS if document["method"] != "custom" else (*KEYS, "scheduler")
-    warnings = [_ignored(str(key), at) for key in document if key not in keys]
+    warnings = [_warning_of(str(key), at) for key in document if key not in keys]
     parameters = document.get("parameters")
     if not isinstance(parameters, Mapping) or not parameters:
         hint = next((text.partition(": ")[2] for text in warnings if "'parameters'" in text), "")
@@ -175,9 +175,8 @@ def parse_sweep(
         raise ConfigError(
             f"{at('run_cap')}: run_cap={_short(run_cap)}: expected an integer above 0"
         )
-    flat = {}
-    for path, parameter in _flatten(parameters, (), at):
-        flat[path] = parameter
+    flat = dict(_flatten(parameters, (), at))
+    for path, parameter in flat.items():
         if method == "grid" and parameter.count is None:
             raise ConfigError(
                 f"{at(*_place(path))}: parameters.{'.'.join(path)}: a grid needs values that can "
@@ -222,7 +221,7 @@ def _method(document: Mapping[str, Any], at: Locate) -> str:
     return "bayes"
 
 
-def _ignored(key: str, at: Locate) -> str:
+def _warning_of(key: str, at: Locate) -> str:
     if key in IGNORED:
         return f"{at(key)}: ignored {key} (W&B server only)"
     return f"{at(key)}: {unknown_name('key', key, KEYS)} Ignored, as W&B does."
@@ -258,7 +257,7 @@ def _parameter(given: Any, location: str) -> Parameter:
     for key in given:
         if key not in PARAMETER_KEYS:
             raise ConfigError(f"{location}: {unknown_name('key', str(key), PARAMETER_KEYS)}")
-    distribution = given.get("distribution") or _implied(given, location)
+    distribution = given.get("distribution") or _distribution_of(given, location)
     if not isinstance(distribution, str) or distribution not in DISTRIBUTIONS:
         raise ConfigError(
             f"{location}: {unknown_name('distribution', str(distribution), DISTRIBUTIONS)}"
@@ -273,7 +272,7 @@ def _parameter(given: Any, location: str) -> Parameter:
     return _numeric(distribution, given, location)
 
 
-def _implied(given: Mapping[str, Any], location: str) -> str:
+def _distribution_of(given: Mapping[str, Any], location: str) -> str:
     if "value" in given:
         return "constant"
     if "values" in given:

@@ -192,20 +192,20 @@ class Judge:
         self.learn(task, new)
         match ended.how:
             case End.FINISHED:
-                return self._measured(task, new)
+                return self._after_measuring(task, new)
             case End.FAILED:
                 return self._give_up(task, "refused", ended.detail)
             case End.LOCKED:
-                return self._locked(task)
+                return self._after_lock(task)
             case End.DIED:
-                return self._died(task, ended.detail)
+                return self._after_death(task, ended.detail)
             case End.BROKEN:
-                return self._broken(task, ended.detail)
+                return self._after_defect(task, ended.detail)
             case End.STOPPED | End.LOST:
                 self._backlog.add(task)
                 return str(ended.how)
 
-    def _measured(self, task: Task, new: Sequence[Record]) -> str:
+    def _after_measuring(self, task: Task, new: Sequence[Record]) -> str:
         if not self._backlog.is_anchor(task):
             self._backlog.note_measured()
             if task.wanted and self._changes[task.key] >= MAX_CHANGES:
@@ -217,7 +217,7 @@ class Judge:
                 self._backlog.finish(task)
         return str(outcome_of(new[-1]))
 
-    def _locked(self, task: Task) -> str:
+    def _after_lock(self, task: Task) -> str:
         if self._rematch is not None and not task.trial_ids:
             self._rematch(task)
         if not task.wanted:
@@ -226,7 +226,7 @@ class Judge:
         self._backlog.add_later(task, at=time.monotonic() + LOCKED_WAIT_S)
         return "locked"
 
-    def _died(self, task: Task, detail: str) -> str:
+    def _after_death(self, task: Task, detail: str) -> str:
         """Record the death of a trial's process, so that no resume tries it for ever."""
         self._deaths[task.key] += 1
         recorded = False
@@ -245,7 +245,7 @@ class Judge:
             self._give_up(task, "died", f"its process died {MAX_DEATHS} times; {detail}")
         return "died"
 
-    def _broken(self, task: Task, detail: str) -> str:
+    def _after_defect(self, task: Task, detail: str) -> str:
         """Nothing is recorded: the error is not the model's, and a resume measures the trial."""
         self._broke[task.key] += 1
         if self._broke[task.key] < MAX_BROKEN:

@@ -125,7 +125,7 @@ class Progress:
         """Seconds that the rest will take, as a range; None where nothing is known."""
         tasks = [*self._backlog.waiting, *(run.task for run in running.values())]
         share = self._contaminated / max(1, self._measured)
-        waiting = [(task.model, _expected(task, share)) for task in tasks]
+        waiting = [(task.model, _expected_replicates(task, share)) for task in tasks]
         slots = len(self._launcher.slots()) if self._launcher.targets else self._most
         return time_left(waiting, past=self._costs, took=self._took, slots=slots)
 
@@ -158,7 +158,7 @@ def time_left(
     return max(0.0, total - error) / max(1, slots), (total + error) / max(1, slots)
 
 
-def _expected(task: Task, contaminated: float) -> float:
+def _expected_replicates(task: Task, contaminated: float) -> float:
     """Expected number of further replicates, of which a share will be contaminated."""
     left = 0
     if Status.CONTAMINATED not in task.counted:

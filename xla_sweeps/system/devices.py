@@ -147,10 +147,10 @@ def check_accelerator(device: Device, wanted: Any) -> None:
 
 def is_accelerator(name: str, wanted: str) -> bool:
     """True if a device is the accelerator: `NVIDIA A100-SXM4-80GB` is `A100` and `a100_sxm4`."""
-    return _folded(wanted) in _folded(name)
+    return _letters_of(wanted) in _letters_of(name)
 
 
-def _folded(text: str) -> str:
+def _letters_of(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
@@ -243,7 +243,7 @@ def _gpu(library: Any, handle: Any, index: int) -> Device:
 def near_cores(device: Device, *, sysfs: Path = Path("/sys/bus/pci/devices")) -> list[int]:
     """The cores of a GPU's NUMA node that this process may use; all where the node is unknown."""
     usable = os.sched_getaffinity(0)
-    near = _listed(sysfs / device.pci / "local_cpulist") if device.pci else set[int]()
+    near = _numbers_in(sysfs / device.pci / "local_cpulist") if device.pci else set[int]()
     return sorted(near & usable or usable)
 
 
@@ -264,7 +264,9 @@ def disjoint_cores(
     shares: list[list[int]] = [[] for _ in near]
     for pool, members in groups:
         siblings = {
-            number: min(_listed(sysfs / f"cpu{number}/topology/thread_siblings_list") or {number})
+            number: min(
+                _numbers_in(sysfs / f"cpu{number}/topology/thread_siblings_list") or {number}
+            )
             for number in pool
         }
         whole = len(set(siblings.values())) >= len(members)
@@ -291,7 +293,7 @@ def cores_of_one(environ: Mapping[str, str]) -> tuple[int, ...]:
     return disjoint_cores([near_cores(gpu) for gpu in gpus])[gpus.index(shown[0])]
 
 
-def _listed(path: Path) -> set[int]:
+def _numbers_in(path: Path) -> set[int]:
     """The numbers in a list of the kernel's, such as `0-3,8`."""
     numbers = set()
     for part in read_or_empty(path).split(","):

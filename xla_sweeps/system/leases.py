@@ -101,8 +101,8 @@ class Leases(AbstractContextManager["Leases"]):
         while self._missing and (folder := lease_folder()):
             lease, following = (folder / f"{self._missing[0]}.{kind}" for kind in ("lock", "next"))
             try:
-                self._next = self._next or self._locked(following)
-                self._held += self._locked(lease)
+                self._next = self._next or self._lock(following)
+                self._held += self._lock(lease)
             except BlockingIOError:
                 texts = (tail(path, limit=_TEXT_LIMIT * 4) for path in (lease, following))
                 return next(filter(None, texts), "another process")
@@ -130,7 +130,7 @@ class Leases(AbstractContextManager["Leases"]):
                 return False
         return True
 
-    def _locked(self, path: Path) -> list[int]:
+    def _lock(self, path: Path) -> list[int]:
         """The open file, locked and with our name in it; none where there is no such file.
 
         Raises:

@@ -114,7 +114,7 @@ def start(
     make_log_folder(job.log)
     assignment = assignment or Assignment(
         parent=os.getpid(),
-        known_records=job.known_records + len(_recorded(job)),
+        known_records=job.known_records + len(_record_paths(job)),
         recorded=str(job.log.with_suffix(".records")),
     )
     with job.log.open("ab") as output:
@@ -168,11 +168,11 @@ def ended_with(exit_code: int, job: Job, *, slot: str) -> Ended:
         how=end_of(exit_code),
         slot=slot,
         detail=_reason(exit_code, last_line_of(tail(job.log, limit=_TAIL_BYTES))),
-        paths=_recorded(job),
+        paths=_record_paths(job),
     )
 
 
-def _recorded(job: Job) -> tuple[str, ...]:
+def _record_paths(job: Job) -> tuple[str, ...]:
     """The paths of the records that a job has made."""
     with contextlib.suppress(OSError):
         paths = job.log.with_suffix(".records").read_text("utf-8")

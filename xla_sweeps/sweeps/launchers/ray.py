@@ -77,7 +77,7 @@ class RayLauncher(Launcher):
             ) from error
         self._owned = address is None
         self._jobs: dict[Future[Ended], tuple[Any, str]] = {}
-        self._warned: set[str] = set()
+        self._warned: set[str | None] = {None}
         self._stopping = self._closed = False
         self._slot_by_key: dict[str, str] = {}
         self._asked = 0.0
@@ -95,11 +95,7 @@ class RayLauncher(Launcher):
         """The number of further jobs that may be queued."""
         if self._stopping:
             return 0
-        if (
-            accelerator is not None
-            and accelerator not in self._warned
-            and not any(_offers(node, accelerator) for node in self._nodes())
-        ):
+        if accelerator not in self._warned and not self._nodes(accelerator):
             self._warned.add(accelerator)
             self._warn(f"no node of the cluster has an {accelerator} yet; its trials wait")
         return max(0, self._queue_limit - len(self._jobs))
@@ -151,16 +147,17 @@ class RayLauncher(Launcher):
 
     def _resources(self, job: Job) -> dict[str, Any]:
         chosen = {} if job.accelerator is None else {"accelerator_type": job.accelerator}
-        nodes = [node for node in self._nodes() if _offers(node, job.accelerator)]
+        nodes = self._nodes(job.accelerator)
         if any(node["Resources"].get("GPU") for node in nodes):
             return {"num_gpus": 1, "num_cpus": 1, **chosen}
         cores = [int(node["Resources"]["CPU"]) for node in nodes if node["Resources"].get("CPU")]
         return {"num_cpus": min(cores, default=1), "num_gpus": 0, **chosen}
 
-    def _nodes(self) -> list[dict[str, Any]]:
-        return [
-            node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")
-        ]
+    def _nodes(self, accelerator: str | None = None) -> list[dict[str, Any]]:
+        """The nodes that are up, or those of them with such an accelerator."""
+        wanted = "CPU" if accelerator is None else f"accelerator_type:{accelerator}"
+        up = (node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU"))
+        return [node for node in up if wanted in node["Resources"]]
 
     def _finish(self, future: Future[Ended], job: Job, done: Any) -> None:
         """Report how a task ended; its log and its records are copied back."""
@@ -238,13 +235,8 @@ def run_job(job: Job, command: Sequence[str], key: str, notes: Any) -> Ended:
         cores: tuple[int, ...] = ()
         with contextlib.suppress(XlaSweepsError):
             cores = cores_of_one(variables)
-        process = start(
-            job,
-            command,
-            environment=variables,
-            assignment=Assignment(parent=os.getpid()),
-            cores=cores,
-        )
+        mine = Assignment(parent=os.getpid())
+        process = start(job, command, environment=variables, assignment=mine, cores=cores)
 
         def stop_if_asked() -> None:
             with contextlib.suppress(Exception):
@@ -302,7 +294,3 @@ def _require_listening(address: str | None) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise XlaSweepsError(f"--address={address}: no Ray cluster answers: {reason}") from error
-
-
-def _offers(node: dict[str, Any], accelerator: str | None) -> bool:
-    return accelerator is None or f"accelerator_type:{accelerator}" in node["Resources"]
