@@ -67,13 +67,6 @@ KINDS = {
     "a server's": '\'{"model": "resnet50", "seed": 4, "effort": {"block_s": 0.2}, "jit": null}\'',
 }
 
-EARLY = [
-    kind
-    for kind, line in KINDS.items()
-    if not any(key in line for key in ("own", "effort.", 'effort":', "model.", "-cd"))
-]
-"""Kinds of command lines that a record without its words can tell."""
-
 
 @dataclass
 class Again:
@@ -153,9 +146,6 @@ def test_every_kind_of_row_is_measured_again_by_its_command(kind: str, again: Ag
     second = again(line)
     assert trial_of(second) == trial_of(first)
     assert command_of(record_of(second)) == (variables, line)
-    if kind in EARLY:  # so is an early record, as far as it can tell
-        _, early = command_of(replace(record, words=None))
-        assert early == line or trial_of(again(early)) == trial_of(first)
 
 
 def test_flags_that_change_xla_are_part_of_the_command_and_nothing_else_is(
@@ -239,29 +229,6 @@ def test_a_trial_that_was_kept_from_the_gpus_says_so(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert command_of(record_of(again("seed=1")))[1] == "seed=1 device=cpu"
     assert command_of(record_of(again("device=auto seed=1")))[1] == "device=auto seed=1"
-
-
-@pytest.mark.parametrize(
-    ("driver", "device", "words"),
-    [
-        ({}, "cpu", []),
-        ({"driver": "550"}, "cpu", ["device=cpu"]),
-        ({"driver": "550"}, "gpu:0", []),
-        ({"driver": "550"}, "gpu:1", ["device=gpu:1"]),
-    ],
-)
-def test_an_early_record_names_the_device_where_auto_would_choose_another(
-    driver: dict[str, str], device: str, words: list[str], again: Again
-) -> None:
-    record = record_of(again("model=vgg16"))
-    early = replace(
-        record,
-        words=None,
-        trial=replace(record.trial, device=device),
-        environment={**record.environment, "driver": driver},
-    )
-    shown = command_of(early)[1].split()
-    assert [word for word in shown if word.startswith("device=")] == words
 
 
 def test_a_sweeps_trial_whose_process_died_has_the_command_of_any_other(again: Again) -> None:
