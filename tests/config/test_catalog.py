@@ -10,71 +10,24 @@ import pytest
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError
 
-COUNTS: dict[str, dict[str, int]] = {
-    "applications": {
-        "ConvNeXt": 5,
-        "DenseNet": 3,
-        "EfficientNetV1": 8,
-        "EfficientNetV2": 7,
-        "Inception": 2,
-        "MobileNetV1": 1,
-        "MobileNetV2": 1,
-        "MobileNetV3": 2,
-        "NASNet": 2,
-        "RegNetX": 12,
-        "RegNetY": 12,
-        "ResNetRS": 7,
-        "ResNetV1": 3,
-        "ResNetV2": 3,
-        "VGG": 2,
-        "Xception": 1,
-    },
-    "keras_cv": {
-        "BASNet": 2,
-        "CSPDarkNet": 5,
-        "DeepLabV3Plus": 1,
-        "DenseNet": 6,
-        "EfficientNetLite": 10,
-        "EfficientNetV1": 16,
-        "EfficientNetV2": 14,
-        "MiT": 6,
-        "MobileNetV3": 4,
-        "ResNetV1": 10,
-        "ResNetV2": 10,
-        "RetinaNet": 1,
-        "SegFormer": 6,
-        "VGG": 2,
-        "ViTDet": 3,
-        "VideoSwin": 6,
-        "YOLOv8": 10,
-    },
-    "keras_hub": {
-        "BASNet": 2,
-        "CSPNet": 4,
-        "D-FINE": 5,
-        "DINOv2": 3,
-        "DINOv3": 2,
-        "DeepLabV3Plus": 1,
-        "DeiT": 4,
-        "DenseNet": 3,
-        "DepthAnything": 2,
-        "EfficientNetLite": 1,
-        "EfficientNetV1": 6,
-        "HGNetV2": 7,
-        "MiT": 6,
-        "MobileNetV3": 2,
-        "MobileNetV5": 1,
-        "ResNetV1": 5,
-        "ResNetV2": 2,
-        "RetinaNet": 1,
-        "SegFormer": 6,
-        "Swin": 6,
-        "VGG": 4,
-        "ViT": 5,
-        "ViTDet": 3,
-        "Xception": 1,
-    },
-    "hub": {"DeiT": 8, "MLP-Mixer": 3, "Swin": 9, "ViT": 7},
+COUNTS = {
+    "applications": (
+        "ConvNeXt 5 · DenseNet 3 · EfficientNetV1 8 · EfficientNetV2 7 · Inception 2 · "
+        "MobileNetV1 1 · MobileNetV2 1 · MobileNetV3 2 · NASNet 2 · RegNetX 12 · RegNetY 12 · "
+        "ResNetRS 7 · ResNetV1 3 · ResNetV2 3 · VGG 2 · Xception 1"
+    ),
+    "keras_cv": (
+        "BASNet 2 · CSPDarkNet 5 · DeepLabV3Plus 1 · DenseNet 6 · EfficientNetLite 10 · "
+        "EfficientNetV1 16 · EfficientNetV2 14 · MiT 6 · MobileNetV3 4 · ResNetV1 10 · ResNetV2 "
+        "10 · RetinaNet 1 · SegFormer 6 · VGG 2 · ViTDet 3 · VideoSwin 6 · YOLOv8 10"
+    ),
+    "keras_hub": (
+        "BASNet 2 · CSPNet 4 · D-FINE 5 · DINOv2 3 · DINOv3 2 · DeepLabV3Plus 1 · DeiT 4 · "
+        "DenseNet 3 · DepthAnything 2 · EfficientNetLite 1 · EfficientNetV1 6 · HGNetV2 7 · MiT 6 "
+        "· MobileNetV3 2 · MobileNetV5 1 · ResNetV1 5 · ResNetV2 2 · RetinaNet 1 · SegFormer 6 · "
+        "Swin 6 · VGG 4 · ViT 5 · ViTDet 3 · Xception 1"
+    ),
+    "hub": "DeiT 8 · MLP-Mixer 3 · Swin 9 · ViT 7",
 }
 """Variants that must be there; a model may be added without a change here."""
 
@@ -97,10 +50,18 @@ def spec(document: dict[str, Any], **changes: Any) -> Any:
     )
 
 
+def refusal(document: dict[str, Any], **changes: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        spec(document, **changes)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
 @pytest.mark.parametrize("source", COUNTS)
 def test_no_family_loses_a_variant_in_any_source(source: str) -> None:
     variants = Counter(entry.family for entry in ENTRIES.values() if source in entry.sources)
-    assert Counter(COUNTS[source]) - variants == Counter()
+    for family, _, count in (each.rpartition(" ") for each in COUNTS[source].split(" · ")):
+        assert variants[family] >= int(count), family
 
 
 def test_a_file_is_named_as_its_model() -> None:
@@ -115,19 +76,16 @@ def test_aliases_are_unique_and_no_models_name() -> None:
     assert [alias for alias, count in aliases.items() if count > 1 or alias in ENTRIES] == []
 
 
-@pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: str(entry.name))
-def test_published_figures_name_their_source_and_sizes_divide(entry: catalog.CatalogEntry) -> None:
-    for source in entry.sources:
-        published = entry.published_in(source)
-        if published is None:
-            continue
-        assert 0.05 < published.params_million < 10_000
-        assert published.params_of in ("all", "trainable")
-        assert len(published.params_source) > 10
-        assert (published.gmacs is None) == (published.gmacs_source is None)
-    assert entry.min_resolution <= entry.resolution
-    assert entry.resolution % entry.divisor == 0
-    assert entry.min_resolution % entry.divisor == 0
+def test_published_figures_name_their_source_and_sizes_divide() -> None:
+    for entry in ENTRIES.values():
+        for published in filter(None, map(entry.published_in, entry.sources)):
+            assert 0.05 < published.params_million < 10_000, entry
+            assert published.params_of in ("all", "trainable"), entry
+            assert len(published.params_source) > 10, entry
+            assert (published.gmacs is None) == (published.gmacs_source is None), entry
+        assert entry.min_resolution <= entry.resolution, entry
+        assert entry.resolution % entry.divisor == 0, entry
+        assert entry.min_resolution % entry.divisor == 0, entry
 
 
 @pytest.mark.parametrize("family", ["RegNetX", "RegNetY", "ResNetRS"])
@@ -183,20 +141,18 @@ def test_an_unknown_model_is_refused_with_the_nearest_names_and_aliases(
 
 def test_a_resolution_below_the_models_minimum_is_refused_in_one_line() -> None:
     document = {**ENTRY, "name": "inception_v3", "min_resolution": 75, "resolution": 299}
-    with pytest.raises(ConfigError) as caught:
-        spec(document, resolution=64)
+    said = refusal(document, resolution=64)
     assert (
-        str(caught.value)
+        said
         == "resolution=64: too small for inception_v3, which needs at least 75 px (native: 299)"
     )
     assert spec(document, resolution=75).resolution_px == 75
 
 
 def test_a_source_that_lacks_the_model_is_refused_with_those_that_have_it() -> None:
-    with pytest.raises(ConfigError) as caught:
-        spec(ENTRY, source="keras_cv")
+    said = refusal(ENTRY, source="keras_cv")
     assert (
-        str(caught.value)
+        said
         == "source=keras_cv: mine is not available from it. Sources that have it: applications."
     )
 
@@ -233,19 +189,15 @@ def test_weights_must_exist() -> None:
 def test_a_malformed_entry_is_reported_with_its_place_and_reason(
     changes: dict[str, Any], reason: str
 ) -> None:
-    with pytest.raises(ConfigError) as caught:
-        spec({**ENTRY, **changes})
-    assert reason in str(caught.value)
-    assert "\n" not in str(caught.value)
+    said = refusal({**ENTRY, **changes})
+    assert reason in said
 
 
 def test_a_resolution_that_does_not_divide_is_refused_with_the_nearest_that_do() -> None:
     document = {**ENTRY, "name": "yolo", "resolution": 640, "min_resolution": 32, "divisor": 32}
-    with pytest.raises(ConfigError) as caught:
-        spec(document, resolution=230)
+    said = refusal(document, resolution=230)
     assert (
-        str(caught.value)
-        == "resolution=230: yolo needs a multiple of 32 px; nearest: 224 and 256 (native: 640)"
+        said == "resolution=230: yolo needs a multiple of 32 px; nearest: 224 and 256 (native: 640)"
     )
     assert spec(document, resolution=224).inputs[0].shape == (224, 224, 3)
 
@@ -267,9 +219,8 @@ def test_a_saved_models_resolution_is_its_own_and_other_sources_are_named() -> N
     hub = {"handle": "https://tfhub.dev/someone/net/1", "fixed_resolution": True}
     document = {**ENTRY, "sources": {"hub": hub, **ENTRY["sources"]}}
     assert spec(document).recipe == {"handle": "https://tfhub.dev/someone/net/1"}
-    with pytest.raises(ConfigError) as caught:
-        spec(document, resolution=384)
-    assert str(caught.value) == (
+    said = refusal(document, resolution=384)
+    assert said == (
         "resolution=384: mine from source=hub runs at 224 px only; source=applications takes others"
     )
 
@@ -305,9 +256,8 @@ def test_figures_of_a_source_win_over_the_entrys() -> None:
 )
 def test_weights_are_checked_for_their_source(source: str, weights: str, reason: str) -> None:
     entry = {"handle": "https://tfhub.dev/x/1"} if source == "hub" else {"constructor": "Net"}
-    with pytest.raises(ConfigError) as caught:
-        spec({**ENTRY, "sources": {source: entry}}, weights=weights)
-    assert str(caught.value).startswith(reason)
+    said = refusal({**ENTRY, "sources": {source: entry}}, weights=weights)
+    assert said.startswith(reason)
 
 
 def test_a_presets_name_is_checked_by_the_library_alone() -> None:
@@ -319,9 +269,8 @@ def test_a_presets_name_is_checked_by_the_library_alone() -> None:
 def test_every_part_of_a_nested_recipe_is_checked() -> None:
     inner = {"constructor": "os.system", "arguments": {}}
     sources = {"keras_cv": {"constructor": "Net", "arguments": {"backbone": inner}}}
-    with pytest.raises(ConfigError) as caught:
-        spec({**ENTRY, "sources": sources})
-    assert "model.sources.keras_cv.arguments.backbone.constructor=os.system" in str(caught.value)
+    said = refusal({**ENTRY, "sources": sources})
+    assert "model.sources.keras_cv.arguments.backbone.constructor=os.system" in said
 
 
 def test_an_unknown_source_is_refused_with_the_nearest_names() -> None:

@@ -6,8 +6,6 @@ import itertools
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -39,32 +37,6 @@ def test_the_example_of_a_catalog_entry_is_one(document: str, tmp_path: Path) ->
     composed = compose_config([f"model={name}", "device=cpu"], config_dir=tmp_path)
     spec = settings_of(composed).trial.model
     assert (spec.name, spec.source, spec.resolution_px) == (name, "applications", 224)
-
-
-def test_the_shell_completes_as_described(tmp_path: Path) -> None:
-    (line,) = re.findall(r"(?m)^eval .*?\)\"", (ROOT / "docs" / "options.md").read_text())
-    command = tmp_path / "xla-sweeps"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m xla_sweeps "$@"\n')
-    command.chmod(0o755)
-    typed = "xla-sweeps model=resnet5"
-    done = subprocess.run(
-        [
-            "bash",
-            "-c",
-            f"{line}\nCOMP_LINE='{typed}' COMP_POINT={len(typed)} COMP_WORDS=({typed}) "
-            "COMP_CWORD=1\nhydra_bash_completion\nprintf '%s\\n' \"${COMPREPLY[@]}\"",
-        ],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
-        },
-        timeout=300,
-    )
-    assert "resnet50v2" in done.stdout, done.stderr
 
 
 def test_every_definition_that_comes_along_is_listed() -> None:

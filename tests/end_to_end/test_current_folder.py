@@ -61,10 +61,11 @@ def started(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "words",
     [
-        ["--help"],
         ["results"],
         ["sweep", "s.yaml", "--dry-run"],
-        pytest.param(["doctor", "--seconds", "0.1"], marks=[pytest.mark.tf, pytest.mark.slow]),
+        pytest.param(
+            ["doctor", "--seconds", "0.1"], marks=[pytest.mark.tf, pytest.mark.exhaustive]
+        ),
     ],
     ids=lambda words: words[0],
 )

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from scripted_trials import records, start
 
 REQUEST = ("model=mobilenet_v2", "resolution=32", "modes=[graph,xla]", "device=cpu", "ui=plain")
@@ -25,8 +26,16 @@ def said(results: Path, text: str) -> bool:
     return any(text in path.read_text() for path in results.glob("logs/*/*.log"))
 
 
-def test_every_deadly_signal_that_can_be_caught_saves_what_was_measured(tmp_path: Path) -> None:
-    names = ("SIGHUP", "SIGUSR1", "SIGALRM", "SIGXCPU", "SIGQUIT", "SIGTERM")
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("SIGHUP", "SIGTERM"),
+        pytest.param(("SIGUSR1", "SIGALRM", "SIGXCPU", "SIGQUIT"), marks=pytest.mark.exhaustive),
+    ],
+)
+def test_every_deadly_signal_that_can_be_caught_saves_what_was_measured(
+    names: tuple[str, ...], tmp_path: Path
+) -> None:
     numbers = [signal.Signals[name] for name in names]
     running = {}
     for number in numbers:  # each with leases of its own, so that none waits for another
@@ -55,10 +64,9 @@ def test_nothing_is_left_outside_the_results_folder(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     own = {"TMPDIR": str(elsewhere), "HOME": str(elsewhere)}
-    for script in ("", "die-at:0"):
-        trial = start(tmp_path / "r", *REQUEST, script=script, **own)
-        output, _ = trial.communicate(timeout=300)
-        assert "W&B" in output
+    trial = start(tmp_path / "r", *REQUEST, script="die-at:0", **own)
+    output, _ = trial.communicate(timeout=300)
+    assert "W&B" in output
     killed = start(tmp_path / "r", *REQUEST, script="wait-at:0", **own)
     try:
         wait_until(lambda: bool(list((tmp_path / "r" / "wandb").glob("tmp-*"))))
@@ -105,8 +113,6 @@ def test_ctrl_c_while_a_trial_waits_for_quiet_saves_and_says_how_to_resume(tmp_p
     kept = records(results)
     assert [str(record.status) for record in kept] == ["contaminated", "interrupted"]
     assert kept[1].contamination["waited_s"] < 60
-    start(results, *words).communicate(timeout=300)
-    assert str(records(results)[-1].status) == "ok"
 
 
 def test_several_trials_say_which_of_them_runs_and_end_in_a_table(tmp_path: Path) -> None:
@@ -116,7 +122,3 @@ def test_several_trials_say_which_of_them_runs_and_end_in_a_table(tmp_path: Path
     assert several.returncode == 0, output
     assert re.search(r"start    1 of 2  resnet50 .*(?s:.*)start    2 of 2  vgg16 ", output)
     assert re.search(r"(?m)^ *resnet50 +8 +4 .*(?s:.*)^ *vgg16 +8 +4 ", output)
-    one = start(tmp_path / "r", *REQUEST, "tracker=none")
-    output, _ = one.communicate(timeout=300)
-    assert "1 of 1" not in output
-    assert not re.search(r"(?m)^ *mobilenet_v2 +8 +4 ", output)

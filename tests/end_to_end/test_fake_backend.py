@@ -21,96 +21,123 @@ TRIAL = (
     *("effort.block_s=0.002", "effort.rounds_max=10", "effort.warmup_s=0.05"),
 )
 
+Done = subprocess.CompletedProcess[str]
 
-def run(*words: str, cwd: Path, fault: str = "") -> subprocess.CompletedProcess[str]:
+
+def run(*words: str, cwd: Path, fault: str = "") -> Done:
+    own = {"PYTHONPATH": str(ROOT), "HOME": str(cwd), "COLUMNS": "120", "FAKE_FAULT": fault}
     return subprocess.run(
         [sys.executable, str(SUPPORT / "fake_backend.py"), *words],
         cwd=cwd,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "HOME": str(cwd),
-            "COLUMNS": "120",
-            "FAKE_FAULT": fault,
-        },
+        env={**os.environ, **own},
         capture_output=True,
         text=True,
         timeout=300,
     )
 
 
-def measured_in(scenario: str, *modes: str, cwd: Path) -> tuple[str, str]:
-    """Standard error and output of a trial in these modes."""
-    asked = f"modes=[{','.join(modes)}]"
-    done = run(f"scenario={scenario}", asked, *TRIAL, "ui=plain", cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return done.stderr, " ".join(done.stdout.split())
-
-
-def measured(cwd: Path, *, fault: str = "") -> tuple[subprocess.CompletedProcess[str], Any]:
+def measured(cwd: Path, modes: str, *words: str, fault: str = "") -> tuple[Done, Any]:
     """A trial, and its record as it was written: the test itself does not know its modes."""
-    done = run("modes=[fake_xla,fake_graph]", *TRIAL, "ui=plain", cwd=cwd, fault=fault)
-    (path,) = (cwd / "results" / "records").glob("*/*.json")
+    done = run(f"modes=[{modes}]", *TRIAL, "ui=plain", *words, cwd=cwd, fault=fault)
+    path = max(cwd.rglob("records/*/*.json"), key=lambda path: path.stat().st_mtime_ns)
     return done, json.loads(path.read_bytes())
 
 
-def test_a_trial_of_another_backend_gives_a_record_and_a_row(tmp_path: Path) -> None:
-    done, record = measured(tmp_path)
+@pytest.fixture(scope="module")
+def of_two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done, Any]:
+    """Folder, output and record of a trial in modes of both backends."""
+    cwd = tmp_path_factory.mktemp("two")
+    asked = "fake_eager,fake_graph,fake_xla,other_xla"
+    done, record = measured(cwd, asked, "results_dir=my results")
     assert done.returncode == 0, done.stderr
-    assert "import   FakeWork" in done.stderr
-    assert record["status"] == "ok"
-    assert record["environment"]["loaded"] == {"fake": "1.2", "variable": "numpy"}
-    assert len(record["rounds"]) >= 10
+    return cwd, done, record
+
+
+def test_backends_of_one_trial_take_turns_each_in_a_process_of_its_own(
+    of_two: tuple[Path, Done, Any],
+) -> None:
+    _, done, record = of_two
+    assert done.stderr.count("import   FakeWork") == done.stderr.count("import   OtherWork") == 1
+    assert record["environment"]["loaded"] == {
+        **{"fake": "1.2", "variable": "numpy"},
+        **{"other": "1.2", "other.variable": "other"},
+    }
+    assert set(record["modes"]) == {"fake_eager", "fake_graph", "fake_xla", "other_xla"}
     for outcome in record["modes"].values():
         assert outcome["status"] == "ok"
         assert outcome["agreement"]["ok"]
         assert outcome["effective"]["in_force"]
-    shown = run("results", "results", "--format", "json", cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
-    (row,) = json.loads(shown.stdout)
-    assert (row["baseline"], row["candidate"]) == ("fake_graph", "fake_xla")
-    assert row["software"] == "FakeWork 1.2"
-    assert row["speedup"] > 0
+    assert len(record["rounds"]) >= 10
+    assert {len(round_["blocks"]) for round_ in record["rounds"][:6]} == {4}
 
 
-@pytest.mark.parametrize(
-    ("fault", "status", "says"),
-    [
-        ("fake_xla:wrong", Status.WRONG_RESULT, "differ"),
-        ("fake_xla:absent", Status.MODE_NOT_EFFECTIVE, "nothing was compiled"),
-        ("fake_xla:crash", Status.CRASHED, "SIGSEGV"),
-        ("fake_xla:unknown", Status.UNSUPPORTED_OP, "FakeWork has no MatMul"),
-    ],
-)
-def test_what_goes_wrong_in_a_mode_of_another_backend_is_its_outcome(
-    fault: str, status: Status, says: str, tmp_path: Path
+def test_a_trial_of_other_backends_gives_rows_steps_and_a_command_that_can_be_typed(
+    of_two: tuple[Path, Done, Any],
 ) -> None:
-    done, record = measured(tmp_path, fault=fault)
-    assert done.returncode == 1, done.stderr
-    outcome = record["modes"]["fake_xla"]
-    assert outcome["status"] == status
-    assert says in outcome["failure"]["message"]
-    assert record["modes"]["fake_graph"]["status"] == Status.OK
-
-
-def test_the_commands_of_a_trial_can_be_typed_whatever_its_folder_is_called(tmp_path: Path) -> None:
-    done = run("modes=[fake_graph]", *TRIAL, "ui=plain", "results_dir=my results", cwd=tmp_path)
+    cwd, done, _ = of_two
+    shown = run("results", "my results", "--format", "json", cwd=cwd)
+    rows = {row["candidate"]: row for row in json.loads(shown.stdout)}
+    assert {"fake_xla", "other_xla"} <= rows.keys()
+    for name in ("fake_xla", "other_xla"):
+        row = rows[name]
+        assert (row["baseline"], row["software"]) == ("fake_graph", "FakeWork 1.2, OtherWork 1.2")
+        assert row["speedup"] > 0
+    said = " ".join(done.stdout.split())
+    assert re.search(r"OtherWork's other xla .* FakeWork's fake graph", said)
+    assert re.search(r"steps fake_eager → fake_graph [\d.]+×.* fake_graph → fake_xla", said)
+    assert "fake_eager" in next(line for line in done.stderr.splitlines() if "verify" in line)
     (line,) = re.findall(r"(?m)^table +(.*)", done.stdout)
     assert shlex.split(line) == ["xla-sweeps", "results", "my results"]
 
 
-def test_a_mode_that_goes_wrong_while_it_is_measured_is_found_at_the_end(tmp_path: Path) -> None:
-    done, record = measured(tmp_path, fault="fake_xla:wrong_late")
+@pytest.mark.parametrize(
+    ("modes", "fault", "failed", "status", "says"),
+    [
+        ("fake_xla,fake_graph", "fake_xla:wrong", "fake_xla", Status.WRONG_RESULT, "differ"),
+        (
+            *("fake_xla,fake_graph", "fake_xla:absent", "fake_xla", Status.MODE_NOT_EFFECTIVE),
+            "nothing was compiled",
+        ),
+        ("fake_xla,fake_graph", "fake_xla:crash", "fake_xla", Status.CRASHED, "SIGSEGV"),
+        (
+            *("fake_xla,fake_graph", "fake_xla:unknown", "fake_xla", Status.UNSUPPORTED_OP),
+            "FakeWork has no MatMul",
+        ),
+        (
+            *("fake_xla,fake_graph", "fake_xla:wrong_late", "fake_xla", Status.WRONG_RESULT),
+            "after it was measured, on input 1: outputs",
+        ),
+        ("fake_xla,other_xla", "other_xla:crash", "other_xla", Status.CRASHED, "SIGSEGV"),
+        (
+            *("fake_xla,other_xla", "adopt", "other_xla", Status.WRONG_RESULT),
+            "outputs differ from eager's",
+        ),
+        (
+            *("fake_xla,other_xla", "fake:build", "fake_xla", Status.UNSUPPORTED_OP),
+            "FakeWork has no Conv2D",
+        ),
+    ],
+)
+def test_what_goes_wrong_in_a_mode_or_a_backend_is_its_outcome_and_ends_no_other(
+    modes: str, fault: str, failed: str, status: Status, says: str, tmp_path: Path
+) -> None:
+    done, record = measured(tmp_path, modes, fault=fault)
     assert done.returncode == 1, done.stderr
-    outcome = record["modes"]["fake_xla"]
-    assert outcome["status"] == Status.WRONG_RESULT
-    assert outcome["agreement"]["ok"], "its first calls were right"
-    assert outcome["failure"]["message"].startswith("after it was measured, on input 1: outputs")
-    assert " NO " in done.stdout
+    outcomes = record["modes"]
+    (other,) = outcomes.keys() - {failed}
+    assert (outcomes[failed]["status"], outcomes[other]["status"]) == (status, Status.OK)
+    assert says in outcomes[failed]["failure"]["message"]
+    if status is Status.WRONG_RESULT:
+        assert " NO " in done.stdout
+    if fault.endswith("late"):
+        assert outcomes[failed]["agreement"]["ok"], "its first calls were right"
+    if status is Status.CRASHED:
+        logs = "".join(path.read_text() for path in tmp_path.glob("results/logs/*/*.log"))
+        assert "Fatal Python error: Segmentation fault" in logs
 
 
 def test_a_mode_that_was_still_warming_up_is_measured_again(tmp_path: Path) -> None:
-    done, record = measured(tmp_path, fault="fake_xla:slow_start")
+    done, record = measured(tmp_path, "fake_xla,fake_graph", fault="fake_xla:slow_start")
     assert done.returncode == 0, done.stderr
     outcome = record["modes"]["fake_xla"]
     assert sum(span > 19e6 for span in outcome["warmup_block_ns"]) > 12
@@ -126,90 +153,40 @@ def test_a_mode_that_was_still_warming_up_is_measured_again(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        ("modes=[fake_graph] onednn=true", "onednn: FakeWork has no such option; leave it out"),
         (
-            ("modes=[fake_graph]", "onednn=true"),
-            "onednn: FakeWork has no such option; leave it out",
-        ),
-        (
-            ("modes=[fake_graph]", "xla_flags.xla_a=1"),
+            "modes=[fake_graph] xla_flags.xla_a=1",
             "xla_flags: FakeWork has no such option; leave it out",
         ),
         (
-            ("modes=[graph,fake_xla]", "threads.intra=1"),
+            "modes=[graph,fake_xla] threads.intra=1",
             "threads.intra: FakeWork has no such option; leave it out",
+        ),
+        ("explain modes=[fake_graph,fake_xla]", "explain: FakeWork explains no model"),
+        (
+            "explain modes=[fake_xla,graph,xla]",
+            "explain: modes of tensorflow and fake: a model is explained on one backend; "
+            "give backend=tensorflow or backend=fake in place of modes",
         ),
     ],
 )
 def test_what_a_backend_does_not_have_is_refused_in_a_line(
-    words: tuple[str, ...], says: str, tmp_path: Path
+    words: str, says: str, tmp_path: Path
 ) -> None:
-    done = run(*TRIAL, *words, cwd=tmp_path)
-    assert done.returncode == 2
-    assert says in done.stderr
+    done = run(*words.split(), *TRIAL, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"xla-sweeps: {says}\n"
     assert not (tmp_path / "results").exists()
 
 
-def test_backends_of_one_trial_take_turns_each_in_a_process_of_its_own(tmp_path: Path) -> None:
-    stages, said = measured_in("call", "fake_graph", "fake_xla", "other_xla", cwd=tmp_path)
-    assert re.search(r"OtherWork's other xla .* FakeWork's fake graph", said)
-    assert stages.count("import   FakeWork") == stages.count("import   OtherWork") == 1
-    (path,) = (tmp_path / "results" / "records").glob("*/*.json")
-    record = json.loads(path.read_bytes())
-    assert {name: outcome["status"] for name, outcome in record["modes"].items()} == dict.fromkeys(
-        ("fake_graph", "fake_xla", "other_xla"), "ok"
-    )
-    assert record["environment"]["loaded"] == {
-        **{"fake": "1.2", "variable": "numpy"},
-        **{"other": "1.2", "other.variable": "other"},
-    }
-    rounds = record["rounds"]
-    assert len(rounds) >= 10
-    assert all(len(round_["blocks"]) == 3 for round_ in rounds)
-    shown = run("results", "results", "--format", "json", cwd=tmp_path)
-    rows = {row["candidate"]: row for row in json.loads(shown.stdout)}
-    assert rows.keys() == {"fake_xla", "other_xla"}
-    assert {row["baseline"] for row in rows.values()} == {"fake_graph"}
-    assert {row["software"] for row in rows.values()} == {"FakeWork 1.2, OtherWork 1.2"}
-
-
-@pytest.mark.parametrize(
-    ("fault", "failed", "status", "says"),
-    [
-        ("other_xla:crash", "other", Status.CRASHED, "SIGSEGV"),
-        ("adopt", "other", Status.WRONG_RESULT, "outputs differ from eager's"),
-        ("fake:build", "fake", Status.UNSUPPORTED_OP, "FakeWork has no Conv2D"),
-    ],
-)
-def test_what_ends_a_backend_of_a_trial_ends_its_own_modes_only(
-    fault: str, failed: str, status: Status, says: str, tmp_path: Path
-) -> None:
-    asked = "modes=[fake_xla,other_xla]"
-    done = run(asked, *TRIAL, "ui=plain", cwd=tmp_path, fault=fault)
-    assert done.returncode == 1, done.stderr
-    (path,) = (tmp_path / "results" / "records").glob("*/*.json")
-    record = json.loads(path.read_bytes())
-    other = {"fake": "other", "other": "fake"}[failed]
-    assert record["modes"][f"{other}_xla"]["status"] == Status.OK
-    assert record["modes"][f"{failed}_xla"]["status"] == status
-    assert says in record["modes"][f"{failed}_xla"]["failure"]["message"]
-    assert (says in done.stderr) is (status is not Status.WRONG_RESULT)
-
-
-def test_the_roles_of_its_modes_tell_steps_and_caveats_of_another_backend(tmp_path: Path) -> None:
-    stages, shown = measured_in("call", "fake_eager", "fake_graph", "fake_xla", cwd=tmp_path)
-    assert "fake_eager" in next(line for line in stages.splitlines() if "verify" in line)
-    assert re.search(
-        r"steps fake_eager → fake_graph [\d.]+×.* fake_graph → fake_xla [\d.]+×", shown
-    )
-    _, shown = measured_in("call", "fake_eager", "fake_xla", cwd=tmp_path)
-    assert "Eager calls of a saved model run its graph." in shown
-
-
-def test_the_input_pipeline_of_another_backend_has_its_share(tmp_path: Path) -> None:
-    modes = ("fake_input", "fake_graph", "fake_xla", "fake_fit_graph", "fake_fit_xla")
-    _, shown = measured_in("fit", *modes, cwd=tmp_path)
+def test_the_roles_of_its_modes_tell_caveats_and_the_share_of_its_input(tmp_path: Path) -> None:
+    modes = "fake_input,fake_graph,fake_xla,fake_fit_graph,fake_fit_xla"
+    done, _ = measured(tmp_path, modes, "scenario=fit")
+    shown = " ".join(done.stdout.split())
     assert "Its input pipeline alone gives" in shown
     assert "This pipeline only hands over batches of drawn values from memory" in shown
+    done, _ = measured(tmp_path, "fake_eager,fake_xla", "results_dir=saved/results")
+    assert "Eager calls of a saved model run its graph." in " ".join(done.stdout.split())
 
 
 def test_ui_json_writes_an_object_a_line_and_ends_with_the_result(tmp_path: Path) -> None:
@@ -224,22 +201,3 @@ def test_ui_json_writes_an_object_a_line_and_ends_with_the_result(tmp_path: Path
     assert [Path(path).is_file() for path in end["records"]] == [True]
     assert "replicate" in end["text"]
     assert [mode["label"] for mode in end["summary"]["modes"]]
-
-
-@pytest.mark.parametrize(
-    ("modes", "line"),
-    [
-        ("fake_graph,fake_xla", "explain: FakeWork explains no model"),
-        (
-            "fake_xla,graph,xla",
-            "explain: modes of tensorflow and fake: a model is explained on one backend; "
-            "give backend=tensorflow or backend=fake in place of modes",
-        ),
-    ],
-)
-def test_what_no_single_backend_explains_is_refused_in_one_line(
-    modes: str, line: str, tmp_path: Path
-) -> None:
-    done = run("explain", "model=mobilenet_v1", "device=cpu", f"modes=[{modes}]", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"xla-sweeps: {line}\n"

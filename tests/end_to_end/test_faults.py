@@ -31,35 +31,6 @@ from xla_sweeps.sweeps.launchers.local import LocalLauncher
 from xla_sweeps.sweeps.launchers.slots import Slot
 from xla_sweeps.sweeps.plan import INCONCLUSIVE, assign_records, counting, missing
 
-POINTS = (
-    "plan.loaded",
-    "driver.submit",
-    "driver.ended",
-    "claim.before",
-    "claim.after",
-    "claim.release",
-    "spawn.before",
-    "spawn.after",
-    "worker.import",
-    "worker.build",
-    "worker.trace",
-    "worker.compile",
-    "worker.verify",
-    "worker.warmup",
-    "worker.block",
-    "worker.finished",
-    "supervisor.result",
-    "store.opened",
-    "store.written",
-    "store.synced",
-    "store.linked",
-    "store.folder_synced",
-    "push.before",
-    "push.after",
-    "push.marked",
-)
-"""All points at which a fault can be injected."""
-
 REPETITIONS = int(os.environ.get("FAULT_REPETITIONS", "1"))
 
 PUSH = "import faults; from xla_sweeps.__main__ import main; main()"
@@ -81,11 +52,22 @@ IN_QUICK_TRIAL = (
     "store.folder_synced",
 )
 
-IN_REAL_TRIAL = (
-    "spawn.before",
-    "spawn.after",
-    *(point for point in POINTS if point.startswith("worker.")),
-)
+STAGES = ("import", "build", "trace", "compile", "verify", "warmup", "block", "finished")
+
+IN_REAL_TRIAL = ("spawn.before", "spawn.after", *(f"worker.{stage}" for stage in STAGES))
+
+IN_PUSH = ("push.before", "push.after", "push.marked")
+
+RAISED = ("driver.ended", "claim.after", "store.written")
+"""Points whose exceptions are tried daily, as their deaths are; those of the others, nightly."""
+
+DAILY = [("spawn.after", "kill"), ("worker.block", "kill"), ("worker.build", "raise")]
+
+
+def nightly_unless(daily: bool, *values: str) -> Any:
+    """A case that is only tried nightly, unless it is one of every day."""
+    return pytest.param(*values, marks=() if daily else pytest.mark.exhaustive)
+
 
 TRIALS = [f"t{number:06d}" for number in range(3)]
 
@@ -95,8 +77,14 @@ def acknowledged(log: Path) -> set[tuple[str, int]]:
     return {(line.split()[0], int(line.split()[1])) for line in lines}
 
 
-@pytest.mark.parametrize("action", ["kill", "raise"])
-@pytest.mark.parametrize("point", [*IN_DRIVER, *IN_QUICK_TRIAL])
+@pytest.mark.parametrize(
+    ("point", "action"),
+    [
+        nightly_unless(action == "kill" or point in RAISED, point, action)
+        for point in (*IN_DRIVER, *IN_QUICK_TRIAL)
+        for action in ("kill", "raise")
+    ],
+)
 def test_death_at_a_point_neither_loses_nor_duplicates_a_record(
     point: str, action: str, tmp_path: Path
 ) -> None:
@@ -157,8 +145,14 @@ def real_sweep(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("action", ["kill", pytest.param("raise", marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize("point", IN_REAL_TRIAL)
+@pytest.mark.parametrize(
+    ("point", "action"),
+    [
+        nightly_unless((point, action) in DAILY, point, action)
+        for point in IN_REAL_TRIAL
+        for action in ("kill", "raise")
+    ],
+)
 def test_death_in_or_around_the_measuring_process_is_one_record_and_is_retried(
     point: str, action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,7 +187,7 @@ def test_every_fault_point_is_reached_by_a_run(
             timeout=300,
         )
         assert done.returncode == 0, done.stderr
-    assert set(log.read_text().split()) == set(POINTS)
+    assert set(log.read_text().split()) == {*IN_DRIVER, *IN_QUICK_TRIAL, *IN_REAL_TRIAL, *IN_PUSH}
 
 
 def test_a_hang_is_stopped_by_its_timeout_and_the_sweep_continues(

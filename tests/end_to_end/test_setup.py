@@ -86,7 +86,7 @@ def installed(checkout: Path) -> tuple[str, str]:
     return info.name.split("-")[1].removesuffix(".dist"), (info / "INSTALLER").read_text().strip()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_pip_sets_up_where_there_is_no_uv_and_uv_asks_the_index_that_pip_is_told(
     tmp_path: Path,
 ) -> None:

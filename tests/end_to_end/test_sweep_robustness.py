@@ -20,7 +20,7 @@ from xla_sweeps.store.store import Store
 SWEEP = str(SUPPORT / "fake_sweep.py")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_sweep_without_a_wandb_server_measures_everything_and_push_sends_it_once(
     tmp_path: Path,
 ) -> None:

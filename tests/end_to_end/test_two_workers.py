@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from commands import command
 from scripted_trials import records, start
 
 from xla_sweeps.schema.measurement import Status
@@ -20,9 +19,20 @@ REQUEST = (
     *("modes=[graph,graph]", "copies=apart", "effort.rounds_min=8"),
 )
 
-IN_WORKER = ("import", "build", "compile", "warmup", "block", "finished")
+IN_WORKER = [
+    (point, how_many)
+    if (point, how_many) in [("import", 1), ("compile", 1), ("block", 1), ("block", 2)]
+    else pytest.param(point, how_many, marks=pytest.mark.exhaustive)
+    for point in ("import", "build", "compile", "warmup", "block", "finished")
+    for how_many in (1, 2)
+]
 
-IN_PARENT = ("spawn.before", "spawn.after", "supervisor.result", "store.opened", "store.linked")
+NIGHTLY = ("spawn.before", "supervisor.result", "store.opened")
+
+IN_PARENT = [
+    *("spawn.after", "store.linked"),
+    *(pytest.param(point, marks=pytest.mark.exhaustive) for point in NIGHTLY),
+]
 
 
 def workers(tag: str) -> list[int]:
@@ -61,18 +71,11 @@ def test_its_record_says_that_the_copies_took_turns_and_results_shows_a_pair_of_
     assert {block.mode for block in blocks} == {"graph", "graph_2"}
     assert all(block.idle_cpu_ns is not None for block in blocks)
     assert all(block.idle_cpu_ns is None for round_ in together.rounds for block in round_.blocks)
-    shown = subprocess.run(
-        [sys.executable, "-m", "xla_sweeps", "results", str(results), "--format", "json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    rows = json.loads(shown.stdout)
+    rows = json.loads(command("results", str(results), "--format", "json", cwd=tmp_path).stdout)
     assert sorted(row["copies"] for row in rows) == ["apart", "together"]
 
 
-@pytest.mark.parametrize("how_many", [1, 2])
-@pytest.mark.parametrize("point", IN_WORKER)
+@pytest.mark.parametrize(("point", "how_many"), IN_WORKER)
 def test_a_worker_that_is_killed_costs_its_own_mode_and_no_more(
     point: str, how_many: int, tmp_path: Path
 ) -> None:
@@ -117,12 +120,9 @@ def test_no_worker_outlives_a_parent_that_is_killed_and_the_next_command_measure
     assert len(records(results)) == kept + 1
 
 
-@pytest.mark.parametrize("script", ["wait-at:0", "wait-at:5"])
-def test_no_worker_outlives_a_parent_that_is_killed_while_one_measures(
-    script: str, tmp_path: Path
-) -> None:
+def test_no_worker_outlives_a_parent_that_is_killed_while_one_measures(tmp_path: Path) -> None:
     results, tag = tmp_path / "r", f"tag:{tmp_path.name}"
-    trial = start(results, *REQUEST, script=f"{script} {tag}")
+    trial = start(results, *REQUEST, script=f"wait-at:5 {tag}")
     deadline = time.monotonic() + 120
     while len(workers(tag)) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)

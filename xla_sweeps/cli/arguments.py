@@ -91,12 +91,7 @@ def add_accept_contaminated(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model(parser: argparse.ArgumentParser, *, overrides: str) -> None:
-    """Add the model of a question, and the form and place of the answer.
-
-    Args:
-        parser: of the command.
-        overrides: help on the overrides.
-    """
+    """Add the model of a question (with help on its overrides), and the answer's form and place."""
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=overrides)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     add_output(parser)
@@ -104,11 +99,7 @@ def add_model(parser: argparse.ArgumentParser, *, overrides: str) -> None:
 
 
 def require_model(command: str, overrides: Sequence[str]) -> None:
-    """Refuse words that are no overrides, and a request without a model.
-
-    Raises:
-        ConfigError: with an example.
-    """
+    """Refuse words that are no overrides, and a request without a model."""
     for word in overrides:
         if "=" not in word:
             raise ConfigError(f"{command}: '{word}': expected KEY=VALUE, as in model={word}")

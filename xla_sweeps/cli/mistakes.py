@@ -47,10 +47,7 @@ def unknown_command(given: str) -> ConfigError:
 def unknown_option(option: str, value: str, options: list[str]) -> ConfigError:
     """Error for a word that begins with a dash; it may be a key of the configuration.
 
-    Args:
-        option: as it was given, up to its `=`.
-        value: what followed.
-        options: those that there are.
+    `option` is the word up to its `=`, `value` what followed, and `options` those that there are.
     """
     group, dot, inner = option.lstrip("-").replace("-", "_").partition(".")
     if near := difflib.get_close_matches(group, NAMES, n=1, cutoff=0.8):

@@ -19,15 +19,10 @@ MAX_TRIALS = 10_000
 
 
 def choices(overrides: Sequence[str], config_dir: Path | None) -> list[list[str]]:
-    """The words of each override: one for each of its values.
+    """The words of each override (`seed=range(0,9)`, `model=glob(x*)`): one for each value.
 
-    Args:
-        overrides: as on the command line: `seed=range(0,9)`, `model=glob(regnetx_00*)`.
-        config_dir: a further folder of configuration files, whose groups count too.
-
-    Raises:
-        ConfigError: an override that cannot be read, has no value, or a kind of values that cannot
-            be listed; more combinations than `MAX_TRIALS`.
+    A `ConfigError` says that there are more combinations than `MAX_TRIALS`, or that the values of
+    one cannot be listed. The groups of `config_dir` count too.
     """
     by_key = {}
     for text in overrides:

@@ -53,9 +53,6 @@ HYDRA_KEYS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra/l
 LAUNCHERS = ("joblib", "ray", "rq", "submitit_local", "submitit_slurm")
 """Launchers of Hydra's plugins: the first word of each is that of the package that has it."""
 
-_SHORT = {"tracker": "tracker.name", "source.name": "source", "scenario.name": "scenario"}
-"""Forms of an override, and the key that it sets."""
-
 SHOWN_CHARACTERS = 60
 """The longest text that a message repeats whole."""
 
@@ -169,8 +166,7 @@ def full_key(override: str) -> str:
     option = BY_NAME.get(option_of(override))
     if option is not None and option.open_keys and key[0] not in "+~":
         return f"++{override}"
-    full = _SHORT.get(key.lstrip("+"))
-    return override if full is None else f"{full}{equals}{value}"
+    return f"tracker.name{equals}{value}" if key.lstrip("+") == "tracker" else override
 
 
 def check_overrides(overrides: Sequence[str]) -> None:

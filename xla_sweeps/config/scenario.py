@@ -279,7 +279,8 @@ def _of_the_modes(
     if len(modes) > MAX_MODES:
         yield f"modes: {len(modes):,} of them; a trial compares at most {MAX_MODES}"
     candidate = candidate_mode(document["jit"], scenario)
-    if {"jit", "modes"} <= {*explicit} and candidate not in modes:
+    both = document["modes"] is not None and {"jit", "modes"} <= {*explicit}
+    if both and candidate not in modes:
         yield (
             f"conflicting overrides: jit={_jit_word(document['jit'])} asks for the mode "
             f"{candidate}, which is not in modes=[{','.join(modes)}]; give one of the two"
