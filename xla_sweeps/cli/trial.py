@@ -35,13 +35,13 @@ from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.console import complain, warn
-from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.schema.options import BY_NAME, LOGGED, RETIRED
 from xla_sweeps.schema.overrides import flattened, key_of, keys_of, overrides, repeating
 from xla_sweeps.store.store import folder_below
 from xla_sweeps.system.environment import dropped_flags
 from xla_sweeps.system.leases import without_leases
 from xla_sweeps.system.process import Assignment
+from xla_sweeps.trial.tracking import tracker_named
 
 if TYPE_CHECKING:  # the runner loads SciPy, for which a mistake in the request need not wait
     from xla_sweeps.trial.runner import Prepared, TrialResult
@@ -213,8 +213,8 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _check(jobs: Sequence[_Job], assignment: Assignment) -> None:
     """Check, before any runs, that each trial can be measured and kept."""
-    if any(job.settings.tracker.name == "wandb" for job in jobs):
-        require_login()
+    for name in {job.settings.tracker.name for job in jobs}:
+        tracker_named(name).require()
     prepared = [job.prepared for job in jobs]
     if len(jobs) > 1:
         from xla_sweeps.trial import runner
@@ -360,7 +360,6 @@ def _measure(job: _Job, assignment: Assignment, part: str) -> _End:
     from xla_sweeps.report.terminal.trial_progress import TrialProgress
     from xla_sweeps.trial import runner
     from xla_sweeps.trial.neighbours import cause_of
-    from xla_sweeps.trial.tracking import tracker_named
 
     settings = job.settings
     told = JsonProgress(part=part) if settings.ui == "json" else None
@@ -410,8 +409,7 @@ def _places(result: TrialResult, settings: Settings) -> dict[str, str]:
     if result.tracking and result.tracking.place:
         place = result.tracking.place  # an address, or the absolute path of a folder
         below = Path(place).is_relative_to(Path.cwd())
-        tracker = settings.tracker.name
-        name = "W&B" if tracker.startswith("wandb") else tracker
+        name = tracker_named(settings.tracker.name).title or settings.tracker.name
         places[name] = os.path.relpath(place) if below else place
     places["table"] = f"xla-sweeps results {shlex.quote(str(settings.results_dir))}"
     return places
