@@ -207,11 +207,7 @@ class Session:
             notes=header["notes"],
             tags=[tag[:64] for tag in dict.fromkeys(header["tags"]) if tag],
             dir=folder,
-            settings=client_settings(
-                mode,
-                connect_timeout_s=header["connect_timeout_s"],
-                finish_timeout_s=header["finish_timeout_s"],
-            ),
+            settings=client_settings(mode, header),
             **place,
         )
         # The last round is no result: only estimates are in the summary.
@@ -248,9 +244,7 @@ def _write_logs(run: Any, logs: list[str]) -> None:
             run.summary[LOGS_KEY] = list(digests)
 
 
-def client_settings(
-    mode: Literal["online", "offline"], *, connect_timeout_s: float, finish_timeout_s: float
-) -> wandb.Settings:
+def client_settings(mode: Literal["online", "offline"], header: dict[str, Any]) -> wandb.Settings:
     """The client's settings: it sends only what this program gives it."""
     return wandb.Settings(
         mode=mode,
@@ -264,8 +258,8 @@ def client_settings(
         x_disable_stats=True,
         x_disable_meta=True,
         x_disable_machine_info=True,
-        init_timeout=connect_timeout_s,
-        finish_timeout=max(1.0, UPLOAD_SHARE * finish_timeout_s),
+        init_timeout=header["connect_timeout_s"],
+        finish_timeout=max(1.0, UPLOAD_SHARE * header["finish_timeout_s"]),
         finish_timeout_raises=True,
     )
 

@@ -13,7 +13,9 @@ from xla_sweeps.analysis.summary import headline_failed
 from xla_sweeps.report.run_content import run_content
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.report.wandb.tracker import (
+    Noted,
     header_document,
+    marker_path,
     note_run,
     noted_runs,
     own_run_id,
@@ -106,18 +108,19 @@ def _unpublished(
     header: RunHeader, records: Sequence[Record], *, force: bool
 ) -> dict[str, list[Record]]:
     """The runs to upload, each with all its records; a record belongs to the run noted for it."""
-    noted, own = noted_runs(header), own_run_id(header)
-    owner = {number: run_id for run_id, run in noted.items() for number in run["replicates"]}
+    noted, own = noted_runs(marker_path(header)), own_run_id(header)
+    owner = {number: run_id for run_id, run in noted.items() for number in run.replicates}
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(owner.get(record.replicate, own), []).append(record)
+
+    def is_there(run_id: str, group: Sequence[Record]) -> bool:
+        run = noted.get(run_id, Noted())
+        confirmed = {record.replicate for record in group}.issubset(run.confirmed)
+        return confirmed and run.statistics_version == STATISTICS_VERSION
+
     return {
-        run_id: group
-        for run_id, group in groups.items()
-        if force
-        or not {record.replicate for record in group}
-        <= set(noted.get(run_id, {}).get("confirmed", []))
-        or noted[run_id].get("statistics_version") != STATISTICS_VERSION
+        run_id: group for run_id, group in groups.items() if force or not is_there(run_id, group)
     }
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import re
 import uuid
@@ -19,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
+
+import msgspec
 
 from xla_sweeps.report.run_content import history_rows, run_content
 from xla_sweeps.report.wandb.client import CLOSE_GRACE_S, REPAIR, Helper
@@ -167,6 +168,15 @@ def folder_id(results_dir: Path) -> str:
     return hashlib.sha256(os.fsencode(results_dir.absolute())).hexdigest()[:8]
 
 
+class Noted(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What is noted of a run: its replicates, those that the server confirmed, and its address."""
+
+    replicates: list[int] = []
+    confirmed: list[int] = []
+    url: str = ""
+    statistics_version: int = 0
+
+
 def marker_path(header: RunHeader) -> Path:
     """The file that notes which replicates of a trial the server has."""
     host = urlparse(base_url()).hostname or "wandb"
@@ -179,47 +189,34 @@ def note_run(
     header: RunHeader, run_id: str, replicates: Sequence[int], *, confirmed: bool, url: str = ""
 ) -> None:
     """Note which run holds these replicates, its address, and whether the server confirmed them."""
-    runs = noted_runs(header)
-    run = runs.setdefault(run_id, {"replicates": [], "confirmed": []})
-    run["replicates"] = sorted({*run["replicates"], *replicates})
-    if url:
-        run["url"] = url
-    if confirmed:
-        run["confirmed"] = sorted({*run["confirmed"], *replicates})
-        run["statistics_version"] = STATISTICS_VERSION
     path = marker_path(header)
+    runs = noted_runs(path)
+    run = runs.setdefault(run_id, Noted())
+    run.replicates = sorted({*run.replicates, *replicates})
+    run.url = url or run.url
+    if confirmed:
+        run.confirmed = sorted({*run.confirmed, *replicates})
+        run.statistics_version = STATISTICS_VERSION
     with contextlib.suppress(OSError):
         folder_in(header.results_dir, *path.parent.relative_to(header.results_dir).parts)
-        replace_whole(path, json.dumps({"runs": runs}).encode())
+        replace_whole(path, msgspec.json.encode({"runs": runs}))
 
 
 def published_replicates(header: RunHeader) -> int | None:
     """Number of replicates that the server confirmed, or None."""
-    return sum(len(run["confirmed"]) for run in noted_runs(header).values()) or None
+    return sum(len(run.confirmed) for run in noted_runs(marker_path(header)).values()) or None
 
 
 def run_urls(results_dir: Path) -> dict[str, str]:
     """The noted address of each trial's run, by trial; none for runs that were never online."""
-    urls = {}
-    for path in sorted((results_dir / "published").glob("*/*.json")):
-        for run in _noted(path).values():
-            if run.get("url"):
-                urls[path.stem] = str(run["url"])
-    return urls
+    paths = sorted((results_dir / "published").glob("*/*.json"))
+    runs = [(path.stem, run.url) for path in paths for run in noted_runs(path).values()]
+    return {trial: url for trial, url in runs if url}
 
 
-def noted_runs(header: RunHeader) -> dict[str, dict[str, Any]]:
-    """The noted runs of a trial: the replicates of each, and those that the server confirmed."""
-    return _noted(marker_path(header))
-
-
-def _noted(path: Path) -> dict[str, dict[str, Any]]:
+def noted_runs(path: Path) -> dict[str, Noted]:
+    """The runs in a trial's marker, by their ids; none in one that cannot be read."""
     try:
-        runs = json.loads(read_regular(path))["runs"]
-        lists = ("replicates", "confirmed")
-        return {
-            str(run_id): {**run, **{name: list(run[name]) for name in lists}}
-            for run_id, run in runs.items()
-        }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return msgspec.json.decode(read_regular(path), type=dict[str, dict[str, Noted]])["runs"]
+    except (OSError, ValueError, KeyError, RecursionError):
         return {}

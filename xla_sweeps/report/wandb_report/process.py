@@ -21,6 +21,7 @@ from xla_sweeps.report.wandb_report import layout
 
 CONNECT_S = 15
 FINISH_S = 90.0
+LIMITS = {"connect_timeout_s": float(CONNECT_S), "finish_timeout_s": FINISH_S}
 CONFIRM_PAUSE_S = 0.5
 
 RETRIED = ("GRAPHQL", "FILE_STREAM", "FILE_TRANSFER")
@@ -67,9 +68,7 @@ class Reporter:
             job_type="summary",
             tags=["xla-sweeps", "summary"],
             dir=folder,
-            settings=client_settings(
-                "online", connect_timeout_s=CONNECT_S, finish_timeout_s=FINISH_S
-            ),
+            settings=client_settings("online", LIMITS),
         ) as run:
             digest, dataset = _fill(run, plan, table, [Path(path) for path in attachments])
             unlinked = _link(run, dataset, registry) if registry else ""

@@ -94,12 +94,8 @@ def publish(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Write summary run and report, and replace earlier ones.
 
-    Args:
-        plan: from `plan_document`; its project is created if it does not exist.
-        table: `columns` and `data` of the comparison table.
-        attachments: files for the summary run, one of which is the Parquet file.
-        registry: the W&B registry to which the artifact of all rows is linked, if any.
-        log: file for the client's output.
+    The project is created if it does not exist. `attachments` go to the summary run; the Parquet
+    file among them is linked to the registry, if any. `log` gets the client's output.
 
     Returns:
         `url` and `confirmed` of the summary run, and why it is `unlinked`; `url` and `updated` of
@@ -156,13 +152,8 @@ def plan_document(
 ) -> dict[str, Any]:
     """Contents of report and summary run as plain data.
 
-    Args:
-        records: of each trial.
-        rows: theirs, and figures that others published, which rank beside measured ones.
-        entity: owner of the project; "" for the user's own.
-        project: name of the project.
-        unsent: trials that are not known to be on the server.
-        difference: from other results to these, to be shown too.
+    `rows` are the records' and those that others published; `difference` is from other results to
+    these, and is shown too. `unsent` trials are not known to be on the server.
     """
     headline = len(_headlines(rows))
     facts = {
