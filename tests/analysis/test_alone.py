@@ -10,7 +10,7 @@ from factories import failed_outcome, make_record
 from xla_sweeps.analysis.overview import overview
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report import advice
-from xla_sweeps.report.wandb.payload import run_summary
+from xla_sweeps.report.run_content import run_summary
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import row_dict

@@ -97,12 +97,12 @@ def test_a_larger_model_that_is_faster_counts_only_where_intervals_are_apart() -
         line("v3", 99.0, family="MobileNetV3", params=2.5e6, margin=0.05),
         line("other", 1.0, family="VGG", params=1e6),
     ]
-    found = inversions(one for one in entries(*rows) if one.mode == "xla")
-    assert found.counts == {("A100", "xla"): (1, 3)}
-    ((larger, smaller),) = [(one.larger.model, one.smaller.model) for one in found.each]
+    found, counts = inversions(one for one in entries(*rows) if one.mode == "xla")
+    assert counts == {("A100", "xla"): (1, 3)}
+    ((larger, smaller),) = [(one.larger.model, one.smaller.model) for one in found]
     assert (larger, smaller) == ("v1", "v2")
-    assert found.each[0].ratio == pytest.approx(1.25)
-    assert not found.each[0].preliminary
+    assert found[0].ratio == pytest.approx(1.25)
+    assert not found[0].preliminary
 
 
 def test_how_far_apart_models_are_is_given_for_each_resolution_and_device() -> None:

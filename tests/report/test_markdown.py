@@ -19,7 +19,7 @@ from xla_sweeps.analysis.changes import difference_of
 from xla_sweeps.analysis.matching import Side
 from xla_sweeps.report.guard import MARKER, MOST_CHARACTERS, markdown_of, text_of
 from xla_sweeps.report.markdown import code, escape, table
-from xla_sweeps.report.wandb.tracker import run_notes
+from xla_sweeps.report.run_content import run_notes
 from xla_sweeps.report.wandb_report.text import environment, sections
 
 

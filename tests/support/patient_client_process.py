@@ -6,6 +6,4 @@ from xla_sweeps.report.wandb import client_process
 
 if __name__ == "__main__":
     client_process.ORPHAN_GRACE_S = 120.0
-    client_process.serve(
-        lambda conversation: client_process.follow(conversation, client_process.Session())
-    )
+    client_process.serve(client_process.Session())

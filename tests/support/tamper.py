@@ -44,6 +44,7 @@ from xla_sweeps.schema.record import Record, sealed
 from xla_sweeps.store import rows
 from xla_sweeps.store.planned import unmeasured
 from xla_sweeps.store.store import Store
+from xla_sweeps.store.table import rows_of
 
 HANG_S = 300
 
@@ -337,9 +338,10 @@ def ended(results: Path, trial: str) -> None:
 
 def reported(results: Path) -> None:
     loaded = rows.load(results)
-    records, summaries, _ = rows.summaries(results, loaded)
+    records, _, _ = rows.summaries(results, loaded)
     owner, project = report.place(records, "e", "p")
-    report.plan_document(records, summaries, entity=owner or "", project=project, unsent=0)
+    every = rows_of(loaded.table)
+    report.plan_document(records, every, entity=owner or "", project=project, unsent=0)
 
 
 def command(*words: str) -> Callable[[Path], None]:

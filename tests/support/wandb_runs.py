@@ -14,8 +14,8 @@ from factories import TRIAL_ID, make_record
 from wandb_server import WandbServer
 
 from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.report.run_content import history_rows
 from xla_sweeps.report.wandb.client import MARK
-from xla_sweeps.report.wandb.payload import history_rows
 from xla_sweeps.report.wandb.push import push
 from xla_sweeps.report.wandb.tracker import WandbTracker, run_urls
 from xla_sweeps.schema.record import Record

@@ -72,7 +72,6 @@ class Views:
     """Everything stored, and the answers; the caller holds the lock.
 
     Attributes:
-        projects: (entity, name) of each that was made without a run.
         organizations: of the user.
         links: entity, registry, collection and artifact of each link that was asked for.
     """
@@ -80,7 +79,6 @@ class Views:
     def __init__(self, runs: Callable[[], list[Any]], url: Callable[[], str]) -> None:
         self.views: dict[str, StoredView] = {}
         self.artifacts: dict[str, StoredArtifact] = {}
-        self.projects: set[tuple[str, str]] = set()
         self.organizations = ["acme"]
         self.links: list[tuple[str, ...]] = []
         self._runs = runs
@@ -88,23 +86,17 @@ class Views:
         self._numbers = itertools.count(1)
         self.operations: dict[str, Callable[[Variables], dict[str, Any]]] = {
             "GetProjects": self._get_projects,
-            "CreateProject": self._create_project,
-            "Runs": self._list_runs,
             "ProjectInternalId": self._project_id,
             "upsertView": self._upsert,
             "ProjectViews": self._reports,
             "SpecificReport": self._report,
             "CreateArtifact": self._create_artifact,
             "CreateArtifactManifest": self._create_manifest,
-            "UpdateArtifactManifest": self._create_manifest,
             "CreateArtifactFiles": self._create_files,
             "CommitArtifact": self._commit,
-            "XXHashDigestsEnabled": lambda _: {"entity": {"xxhashDigestsEnabled": False}},
-            "FetchArtifactDigestAlgorithm": lambda _: {"project": None},
             "ArtifactByID": self._artifact,
             "ArtifactMembershipByName": self._membership,
             "ArtifactType": lambda _: {"project": {"artifact": None}},
-            "ClientIDMapping": lambda _: {"clientIDMapping": None},
             "FetchOrgInfoFromEntity": self._organizations,
             "LinkArtifact": self._link,
         }
@@ -118,7 +110,7 @@ class Views:
         self.artifacts[artifact].files[path] = content
 
     def _known(self) -> set[tuple[str, str]]:
-        return self.projects | {(run.entity, run.project) for run in self._runs()}
+        return {(run.entity, run.project) for run in self._runs()}
 
     def _get_projects(self, variables: Variables) -> dict[str, Any]:
         nodes = [
@@ -137,47 +129,9 @@ class Views:
         page = {"__typename": "PageInfo", "endCursor": None, "hasNextPage": False}
         return {"models": {"pageInfo": page, "edges": [{"node": node} for node in nodes]}}
 
-    def _create_project(self, variables: Variables) -> dict[str, Any]:
-        given = variables["input"]
-        entity, name = given.get("entityName") or given.get("entity_name"), given["name"]
-        self.projects.add((entity, name))
-        made = {
-            "id": "1",
-            "name": name,
-            "entityName": entity,
-            "description": "",
-            "access": "PRIVATE",
-            "views": "{}",
-        }
-        return {"result": {"project": made, "model": made, "inserted": True}}
-
     def _project_id(self, variables: Variables) -> dict[str, Any]:
         exists = (variables["entityName"], variables["projectName"]) in self._known()
         return {"project": {"id": "1", "internalId": "42"} if exists else None}
-
-    def _list_runs(self, variables: Variables) -> dict[str, Any]:
-        place = (variables["entity"], variables["project"])
-        if place not in self._known():
-            return {"project": None}
-        job_type = json.loads(variables.get("filters") or "{}").get("jobType")
-        selected = [
-            run
-            for run in self._runs()
-            if (run.entity, run.project) == place and job_type in (None, run.job_type)
-        ]
-        edges = [
-            {"node": {**run.describe(), "projectId": "1"}, "cursor": run.name} for run in selected
-        ]
-        page = {"endCursor": None, "hasNextPage": len(edges) > variables["perPage"]}
-        runs = {"edges": edges[: variables["perPage"]], "pageInfo": page}
-        return {
-            "project": {
-                "internalId": "42",
-                "runCount": len(selected),
-                "readOnly": False,
-                "runs": runs,
-            }
-        }
 
     def _upsert(self, variables: Variables) -> dict[str, Any]:
         view = self.views.get(variables.get("id") or "")
@@ -202,24 +156,18 @@ class Views:
         return {"upsertView": {"view": view.describe(), "inserted": view.saved == 1}}
 
     def _reports(self, variables: Variables) -> dict[str, Any]:
-        return self._listed(
-            variables["entity"], variables["project"], "runs", variables.get("viewName")
-        )
-
-    def _listed(self, entity: str, project: str, kind: str, name: str | None) -> dict[str, Any]:
-        if (entity, project) not in self._known():
+        place = (variables["entity"], variables["project"])
+        if place not in self._known():
             return {"project": None}
         nodes = [
             view.describe()
-            for view in self.of_type(kind)
-            if (view.entity, view.project) == (entity, project) and name in (None, view.name)
+            for view in self.of_type("runs")
+            if (view.entity, view.project) == place
+            and variables.get("viewName") in (None, view.name)
         ]
         edges = [{"node": node, "cursor": node["id"]} for node in nodes]
-        return {
-            "project": {
-                "allViews": {"edges": edges, "pageInfo": {"endCursor": None, "hasNextPage": False}}
-            }
-        }
+        page = {"endCursor": None, "hasNextPage": False}
+        return {"project": {"allViews": {"edges": edges, "pageInfo": page}}}
 
     def _report(self, variables: Variables) -> dict[str, Any]:
         view = self.views.get(variables["reportId"])
@@ -249,15 +197,10 @@ class Views:
         return {"createArtifact": {"artifact": described}}
 
     def _create_manifest(self, variables: Variables) -> dict[str, Any]:
-        artifact = variables.get("artifactID") or variables["artifactManifestID"]
+        artifact = variables["artifactID"]
         url = f"{self._url()}/artifact/{artifact}/wandb_manifest.json"
-        made = {
-            "artifactManifest": {
-                "id": artifact,
-                "file": {"id": "1", "uploadUrl": url, "uploadHeaders": []},
-            }
-        }
-        return {"createArtifactManifest": made, "updateArtifactManifest": made}
+        file = {"id": "1", "uploadUrl": url, "uploadHeaders": []}
+        return {"createArtifactManifest": {"artifactManifest": {"id": artifact, "file": file}}}
 
     def _create_files(self, variables: Variables) -> dict[str, Any]:
         nodes: list[dict[str, Any]] = [

@@ -25,7 +25,7 @@ from xla_sweeps.store.store import Store
 from xla_sweeps.system.process import Assignment
 from xla_sweeps.trial import monitor, neighbours, recording, runner
 from xla_sweeps.trial.runner import TrialResult, run_trial
-from xla_sweeps.trial.tracking import RunHeader, TrackerReport
+from xla_sweeps.trial.tracking import RunHeader, Tracker, TrackerReport
 from xla_sweeps.trial.workers import worker_environment
 
 WORKER = str(SUPPORT / "fake_worker.py")
@@ -37,7 +37,7 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitor, "contamination", lambda samples, *, cores: "")
 
 
-class Notes:
+class Notes(Tracker):
     """A tracker that keeps its calls."""
 
     def __init__(self) -> None:

@@ -32,17 +32,8 @@ class Inversion:
         return min(self.larger.replicates, self.smaller.replicates) < 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inversions:
-    """Inversions, and how many there are of how many pairs.
-
-    Attributes:
-        each: by ratio, the largest first.
-        counts: (inverted, pairs) by device and mode.
-    """
-
-    each: tuple[Inversion, ...]
-    counts: dict[tuple[str, str], tuple[int, int]]
+Counts = dict[tuple[str, str], tuple[int, int]]
+"""How many pairs are inverted, and how many there are, by device and mode."""
 
 
 def line_of(family: str) -> str:
@@ -50,8 +41,10 @@ def line_of(family: str) -> str:
     return _VERSION.sub("", family)
 
 
-def inversions(entries: Iterable[Entry]) -> Inversions:
-    """Compare the models of each line on one device in one setting and mode.
+def inversions(entries: Iterable[Entry]) -> tuple[list[Inversion], Counts]:
+    """The inversions among models of one line on one device in one setting and mode.
+
+    By ratio, the largest first.
 
     The larger model has more parameters. Published figures and others without an interval say
     nothing of this, and are left out.
@@ -73,7 +66,5 @@ def inversions(entries: Iterable[Entry]) -> Inversions:
                 ratio = larger.value / smaller.value
                 inverted.append(Inversion(larger=larger, smaller=smaller, ratio=ratio))
     number = Counter((one.larger.place.device, one.larger.mode) for one in inverted)
-    return Inversions(
-        each=tuple(sorted(inverted, key=lambda one: -one.ratio)),
-        counts={key: (number[key], pairs[key]) for key in sorted(pairs)},
-    )
+    counts = {key: (number[key], pairs[key]) for key in sorted(pairs)}
+    return sorted(inverted, key=lambda one: -one.ratio), counts

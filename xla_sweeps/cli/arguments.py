@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.config.values import folder_of, path_of
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, unknown_name
 
 if TYPE_CHECKING:
     from xla_sweeps.schema.record import Record
@@ -120,3 +120,23 @@ def read_trials(
         records, by_trial, problems = summaries(results_dir, rows, only=only, advance=advance)
     warn(*rows.problems, *problems)
     return records, by_trial
+
+
+def add_fail_on(parser: argparse.ArgumentParser, names: Collection[str], more: str = "") -> None:
+    """Add `--fail-on`, whose conditions `conditions_of` checks."""
+    parser.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help=f"{', '.join(names)}: exit with 1 if there is any (repeatable){more}",
+    )
+
+
+def conditions_of(given: Sequence[str], names: Collection[str]) -> list[str]:
+    """The conditions in values of `--fail-on`."""
+    conditions = [word for text in given for word in text.split(",") if word]
+    for condition in conditions:
+        if condition not in names:
+            raise unknown_name("condition of --fail-on", condition, names)
+    return conditions

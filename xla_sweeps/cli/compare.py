@@ -10,9 +10,9 @@ from pathlib import Path
 from xla_sweeps.analysis import changes
 from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.matching import Side
-from xla_sweeps.cli.arguments import add_output, command_parser
+from xla_sweeps.cli.arguments import add_fail_on, add_output, command_parser, conditions_of
 from xla_sweeps.config.values import folder_of
-from xla_sweeps.errors import LEFT_CODE, StoreError, unknown_name
+from xla_sweeps.errors import LEFT_CODE, StoreError
 from xla_sweeps.report import export
 from xla_sweeps.report.terminal.changes import show_difference, show_failures
 from xla_sweeps.report.terminal.console import progress_bar, warn
@@ -33,14 +33,7 @@ def compare_command(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("a", metavar="A", type=folder_of, help="baseline results")
     parser.add_argument("b", metavar="B", type=folder_of, help="candidate results")
-    parser.add_argument(
-        "--fail-on",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help=f"{', '.join(changes.FAIL_ON)}: exit with 1 if there is any (repeatable), with 3 "
-        "if nothing could be judged",
-    )
+    add_fail_on(parser, changes.FAIL_ON, ", with 3 if nothing could be judged")
     parser.add_argument(
         "--accept-contaminated",
         action="store_true",
@@ -60,10 +53,7 @@ def compare_command(arguments: Sequence[str]) -> int:
             help=f"filter of {side.upper()} only, besides --where",
         )
     options = parser.parse_args(arguments)
-    conditions = [word for text in options.fail_on for word in text.split(",") if word]
-    for condition in conditions:
-        if condition not in changes.FAIL_ON:
-            raise unknown_name("condition of --fail-on", condition, changes.FAIL_ON)
+    conditions = conditions_of(options.fail_on, changes.FAIL_ON)
     difference = between(
         options.a,
         options.b,
@@ -98,14 +88,9 @@ def between(
     each: tuple[str | None, str | None] = (None, None),
     accept_contaminated: bool = False,
 ) -> Difference:
-    """The changes from one results folder to another.
+    """The changes from one results folder, A, to another, B.
 
-    Args:
-        first: A, the baseline results.
-        second: B, the candidate results.
-        where: a filter (`parse_filter`); a trial matches if any of its rows does.
-        each: a further filter of A, and of B.
-        accept_contaminated: let contaminated sides count like others.
+    A trial matches the filter `where`, and that of its side in `each`, if any of its rows does.
 
     Raises:
         StoreError: a folder has no records, or no row of either matches.

@@ -27,7 +27,6 @@ from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.terminal.console import progress_bar, warn
 from xla_sweeps.report.wandb import credentials
 from xla_sweeps.report.wandb_report import publish
-from xla_sweeps.store.filter import matching, parse_filter
 from xla_sweeps.store.rows import Rows, load
 from xla_sweeps.store.table import rows_of
 from xla_sweeps.system.text import counted
@@ -94,20 +93,20 @@ def report_command(arguments: Sequence[str]) -> int:
     if not options.dry_run:
         credentials.require_login()
     rows = load(options.dir, published=options.with_published)
-    records, summaries = read_trials(options.dir, rows)
+    records, _ = read_trials(options.dir, rows)
+    every = rows_of(rows.table)
     entity, project = publish.place(records, options.entity, options.project)
     difference = compare.between(options.against, options.dir) if options.against else None
+    unsent = 0
     with progress_bar("making the report"):
-        unsent = 0
         if not options.dry_run:
             unsent = publish.unsent_trials(options.dir, records, entity, project)
         plan = publish.plan_document(
             records,
-            summaries,
+            every,
             entity=entity or "",
             project=project,
             unsent=unsent,
-            published=rows_of(matching(rows.table, parse_filter("origin=imported"))),
             difference=difference,
         )
     if options.dry_run:
@@ -118,7 +117,7 @@ def report_command(arguments: Sequence[str]) -> int:
         shutil.rmtree(log.parent)
         export.write_json(spec, options.output)
         return 0
-    code = _send(options, plan, rows, publish.table_rows(summaries))
+    code = _send(options, plan, rows, publish.table_rows(every))
     if unsent:
         warn(
             f"{unsent:,} of {len(records):,} trials may not be on W&B, and the panels lack them; "

@@ -10,8 +10,15 @@ import shlex
 from collections.abc import Sequence
 
 from xla_sweeps.analysis.guard import LOOK, MAX_PAIRS
-from xla_sweeps.cli.arguments import add_config_dir, add_output, command_parser, require_model
-from xla_sweeps.errors import LEFT_CODE, unknown_name
+from xla_sweeps.cli.arguments import (
+    add_config_dir,
+    add_fail_on,
+    add_output,
+    command_parser,
+    conditions_of,
+    require_model,
+)
+from xla_sweeps.errors import LEFT_CODE
 from xla_sweeps.report import export
 from xla_sweeps.report.figures import duration
 from xla_sweeps.report.guard import UNJUDGED, document_of, markdown_of, text_of, verdicts_of
@@ -31,10 +38,7 @@ _UNITS = {"s": 1, "min": 60, "h": 3600}
 def guard_command(arguments: Sequence[str]) -> int:
     """Measure both sides in turns; exit code 1 if --fail-on is met, 3 if a mode is unjudged."""
     options = _parser().parse_intermixed_args(list(arguments))
-    conditions = [word for text in options.fail_on for word in text.split(",") if word]
-    for condition in conditions:
-        if condition not in FAIL_ON:
-            raise unknown_name("condition of --fail-on", condition, FAIL_ON)
+    conditions = conditions_of(options.fail_on, FAIL_ON)
     if options.output is not None:
         export.require_writable(options.output)
     require_model("guard", options.overrides)
@@ -138,13 +142,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PERCENT",
         help="the smallest change that matters: within it the sides are equivalent (default: 5%%)",
     )
-    parser.add_argument(
-        "--fail-on",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help=f"{', '.join(FAIL_ON)}: exit with 1 if any mode is (repeatable)",
-    )
+    add_fail_on(parser, FAIL_ON)
     parser.add_argument(
         "--format", choices=("text", "md", "json"), default="text", help="(default: text)"
     )

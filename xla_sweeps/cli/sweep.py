@@ -24,11 +24,11 @@ from xla_sweeps.config.compose import override_values
 from xla_sweeps.config.values import folder_of, text
 from xla_sweeps.errors import LEFT_CODE, ConfigError
 from xla_sweeps.report.json_progress import JsonSweep
+from xla_sweeps.report.run_content import SUMMARY_KEYS, run_summary
 from xla_sweeps.report.terminal.console import paragraph, warn
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_plan, show_sweep
 from xla_sweeps.report.wandb.credentials import require_login
-from xla_sweeps.report.wandb.payload import SUMMARY_KEYS, run_summary
 from xla_sweeps.schema.columns import AA_TAG
 from xla_sweeps.schema.overrides import key_of, override_value
 from xla_sweeps.schema.record import Record

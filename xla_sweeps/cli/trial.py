@@ -27,11 +27,11 @@ from xla_sweeps.config.compose import compose_config, composed, composing, full_
 from xla_sweeps.config.scenario import remarks_of
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.report.terminal.console import complain, warn
-from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.schema.overrides import key_of, keys_of, overrides, repeating
 from xla_sweeps.system.environment import dropped_flags
 from xla_sweeps.system.leases import without_leases
 from xla_sweeps.system.process import Assignment
+from xla_sweeps.trial.tracking import tracker_named
 
 if TYPE_CHECKING:  # the runner loads SciPy, for which a mistake in the request need not wait
     from xla_sweeps.trial.runner import Prepared, TrialResult
@@ -101,8 +101,8 @@ def trial_command(arguments: list[str]) -> int:
 
 def _check(jobs: Sequence[_Job], assignment: Assignment) -> None:
     """Check, before any runs, that each trial can be measured and kept."""
-    if any(job.settings.tracker.name == "wandb" for job in jobs):
-        require_login()
+    for name in {job.settings.tracker.name for job in jobs}:
+        tracker_named(name).require()
     prepared = [job.prepared for job in jobs]
     if len(jobs) > 1:
         from xla_sweeps.trial import runner
@@ -190,7 +190,6 @@ def _measure(job: _Job, assignment: Assignment, part: str) -> _End:
     from xla_sweeps.report.terminal.trial_progress import TrialProgress
     from xla_sweeps.trial import runner
     from xla_sweeps.trial.neighbours import cause_of
-    from xla_sweeps.trial.tracking import tracker_named
 
     settings = job.settings
     told = JsonProgress(part=part) if settings.ui == "json" else None
@@ -240,8 +239,7 @@ def _places(result: TrialResult, settings: Settings) -> dict[str, str]:
     if result.tracking and result.tracking.place:
         place = result.tracking.place  # an address, or the absolute path of a folder
         below = Path(place).is_relative_to(Path.cwd())
-        tracker = settings.tracker.name
-        name = "W&B" if tracker.startswith("wandb") else tracker
+        name = tracker_named(settings.tracker.name).title or settings.tracker.name
         places[name] = os.path.relpath(place) if below else place
     places["table"] = f"xla-sweeps results {shlex.quote(str(settings.results_dir))}"
     return places

@@ -349,8 +349,10 @@ def _tracker(
         {"tracker.telemetry": given.get("telemetry", False)}, "tracker.telemetry"
     )
     asked = given.get("project") if "tracker.project" in explicit else None
+    is_wandb = name in (*options.WANDB_TRACKERS, "none")  # which `push` sends to W&B later
+    environ = environ if is_wandb else {}  # another tracker reads no variables of W&B's
     project = str(asked or environ.get("WANDB_PROJECT") or given.get("project") or "xla-sweeps")
-    if name in (*options.WANDB_TRACKERS, "none"):  # which `push` sends to W&B later
+    if is_wandb:
         _check_project(project)
     others = (tag.strip() for tag in environ.get("WANDB_TAGS", "").split(","))
     return TrackerSettings(

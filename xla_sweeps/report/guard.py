@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from xla_sweeps.analysis.guard import LOOK
-from xla_sweeps.report.markdown import CHARACTERS, code, escape, table
+from xla_sweeps.report.markdown import CHARACTERS, code, escape, items, table
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.system.text import counted, displayable
 from xla_sweeps.trial.guard import NO_TURNS, GuardResult
@@ -47,14 +47,8 @@ def verdicts_of(result: GuardResult) -> dict[str, str]:
 
 
 def document_of(result: GuardResult, command: str) -> dict[str, Any]:
-    """Everything that a guard found, as plain data.
-
-    Args:
-        result: of the guard.
-        command: the command that repeats it.
-    """
-    plan = result.plan
-    verdicts = verdicts_of(result)
+    """Everything that a guard found, as plain data, and the command that repeats it."""
+    plan, verdicts = result.plan, verdicts_of(result)
     return {
         "verdict": min(verdicts.values(), key=[*map(str, _WORST)].index),
         "detect": plan.detect,
@@ -119,13 +113,13 @@ def markdown_of(document: dict[str, Any]) -> str:
         "",
         *table(("mode", "verdict", "time per call", "interval"), map(_cells, document["modes"])),
         "",
-        *(f"- {escape(line, MESSAGE_CHARACTERS)}" for line in _failures(document)),
+        *items(_failures(document), MESSAGE_CHARACTERS),
         "",
     ]
     if document["differences"]:
         rows = ((name, *pair) for name, pair in document["differences"].items())
         lines += [*table(("differs", "before", "after"), rows), ""]
-    lines += [*(f"- {escape(line)}" for line in _notes(document)), "", code(document["command"])]
+    lines += [*items(_notes(document)), "", code(document["command"])]
     sizes = accumulate(len(line) + 1 for line in lines)
     kept = [line for line, size in zip(lines, sizes, strict=True) if size <= MOST_CHARACTERS]
     return "\n".join([*kept, "…"] if len(kept) < len(lines) else kept) + "\n"
@@ -133,14 +127,14 @@ def markdown_of(document: dict[str, Any]) -> str:
 
 def answer_of(document: dict[str, Any]) -> str:
     """The guard's answer in a sentence, and the modes without one."""
-    open_ = [mode["mode"] for mode in document["modes"] if mode["verdict"] == UNJUDGED]
-    if len(open_) == len(document["modes"]):
+    left = [mode["mode"] for mode in document["modes"] if mode["verdict"] == UNJUDGED]
+    if len(left) == len(document["modes"]):
         return ANSWERS[UNJUDGED]
-    rest = f"Not every mode could be judged: {', '.join(open_)}." if open_ else ""
-    if document["verdict"] == UNJUDGED:
-        return rest
-    answer = ANSWERS[document["verdict"]].format(detect=f"{100 * document['detect']:g} %")
-    return f"{answer} {rest}".rstrip()
+    answers = [f"Not every mode could be judged: {', '.join(left)}."] if left else []
+    if document["verdict"] != UNJUDGED:
+        detect = f"{100 * document['detect']:g} %"
+        answers.insert(0, ANSWERS[document["verdict"]].format(detect=detect))
+    return " ".join(answers)
 
 
 def _cells(mode: dict[str, Any]) -> tuple[str, str, str, str]:

@@ -9,7 +9,7 @@ import contextlib
 import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -19,20 +19,25 @@ from xla_sweeps.system.text import displayable, redacted
 from xla_sweeps.trial.rounds import Progress
 
 
-class JsonProgress:
-    """Follow one trial; a context manager.
+class _Json:
+    """A context manager that says what a person should know now."""
 
-    Args:
-        part: the trial's number among several, such as `2 of 5`, or "".
-    """
-
-    def __init__(self, *, part: str = "") -> None:
-        self._part = part
-
-    def __enter__(self) -> JsonProgress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *ended: object) -> None: ...
+
+    def warn(self, *messages: str) -> None:
+        """Something a person should know now."""
+        for message in messages:
+            _tell("warning", message=displayable(redacted(message)))
+
+
+class JsonProgress(_Json):
+    """Follow one trial; `part` is its number among several, such as `2 of 5`, or ""."""
+
+    def __init__(self, *, part: str = "") -> None:
+        self._part = part
 
     def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
         """A trial begins; the libraries' output goes to the log."""
@@ -50,10 +55,6 @@ class JsonProgress:
         """A replicate ended and is saved."""
         _tell("saved", replicate=replicate, status=status, message=message)
 
-    def warn(self, message: str) -> None:
-        """Something a person should know now."""
-        _tell("warning", message=displayable(redacted(message)))
-
     def end(
         self,
         *,
@@ -64,16 +65,7 @@ class JsonProgress:
         summary: TrialSummary | None,
         show: Callable[[], None],
     ) -> None:
-        """A trial ended.
-
-        Args:
-            exit_code: of the command.
-            trial_id: the folder of its records.
-            records: those written now.
-            logs: of its replicates.
-            summary: over all its records.
-            show: prints the result for people.
-        """
+        """A trial ended; `summary` is over all its records, and `show` prints it for people."""
         _tell(
             "end",
             exit_code=exit_code,
@@ -85,13 +77,8 @@ class JsonProgress:
         )
 
 
-class JsonSweep:
-    """Follow one sweep; a context manager."""
-
-    def __enter__(self) -> JsonSweep:
-        return self
-
-    def __exit__(self, *ended: object) -> None: ...
+class JsonSweep(_Json):
+    """Follow one sweep."""
 
     def running(self, slot: str, what: str, log: Path) -> None:
         """A replicate starts on a slot."""
@@ -113,11 +100,6 @@ class JsonSweep:
     ) -> None:
         """The number of finished trials, by outcome too, and the time left."""
         _tell("progress", done=done, total=total, counts=counts, left_s=left_s, busy=busy)
-
-    def warn(self, *messages: str) -> None:
-        """Something a person should know now."""
-        for message in messages:
-            _tell("warning", message=displayable(redacted(message)))
 
     def end(self, *, exit_code: int, show: Callable[[], None], **facts: Any) -> None:
         """The sweep ended; `show` prints its results for people."""

@@ -232,17 +232,17 @@ def _podium(entries: Sequence[Entry]) -> tuple[str, Lines]:
 
 
 def _inversions(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
-    result = inversions(entries)
+    inverted, counts = inversions(entries)
     totals: dict[str, list[int]] = {}
-    for (_, label), counts in result.counts.items():
+    for (_, label), count in counts.items():
         total = totals.setdefault(label, [0, 0])
-        total[0] += counts[0]
-        total[1] += counts[1]
+        total[0] += count[0]
+        total[1] += count[1]
     said = ", ".join(
-        f"{name_of(label)} {inverted} of {pairs}"
-        for label, (inverted, pairs) in sorted(totals.items(), key=lambda one: one[0] != mode)
+        f"{name_of(label)} {total[0]} of {total[1]}"
+        for label, total in sorted(totals.items(), key=lambda one: one[0] != mode)
     )
-    own = {device: pair for (device, label), pair in result.counts.items() if label == mode}
+    own = {device: pair for (device, label), pair in counts.items() if label == mode}
     if len(own) > 1:
         each = (f"{device} {pair[0]} of {pair[1]}" for device, pair in own.items())
         said += f". By device,{_by(mode)}: {', '.join(each)}"
@@ -257,7 +257,7 @@ def _inversions(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
             times(one.ratio),
             "preliminary" if one.preliminary else "",
         )
-        for one in result.each
+        for one in inverted
     ]
     finding = f"Pairs of a line in which the larger model is faster: {said}."
     return finding if said else "", lines

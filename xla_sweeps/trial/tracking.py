@@ -10,7 +10,7 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from xla_sweeps.schema.backend import Backend, backends_of
 from xla_sweeps.schema.measurement import Round
@@ -145,7 +145,21 @@ class TrackerReport:
 
 
 class Tracker(Protocol):
-    """One run of one trial. Every call returns quickly, however slow the server is."""
+    """One run of one trial. Every call returns quickly, however slow the server is.
+
+    Attributes:
+        title: what the place of a run is called; "" for the tracker's name.
+    """
+
+    title: ClassVar[str] = ""
+
+    def require(self) -> None:
+        """Refuse a trial that could not be tracked, before anything is measured.
+
+        Raises:
+            ConfigError: the message says what to do.
+        """
+        return
 
     def open(self, header: RunHeader) -> None:
         """Start opening the run; returns before a connection exists."""

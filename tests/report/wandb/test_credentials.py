@@ -79,7 +79,16 @@ def test_a_key_of_before_the_client_changed_its_default_server_still_counts(wand
     require_login()
 
 
-@pytest.mark.parametrize("key", ["shortkey", "local-" + "x" * 39, "x" * 39 + "!" * 5])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "shortkey",
+        *(
+            pytest.param(key, marks=pytest.mark.exhaustive)
+            for key in ("local-" + "x" * 39, "x" * 39 + "!" * 5)
+        ),
+    ],
+)
 def test_a_malformed_key_is_refused_without_showing_it(
     wandb: Run, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from typing import Any
 
 import pyarrow
 import pytest
@@ -83,7 +84,11 @@ def test_a_question_that_was_asked_again_counts_once() -> None:
 
 
 def test_the_header_says_what_was_measured_when_and_with_which_software() -> None:
-    software = {"software": "TensorFlow 2.21.0", "driver": "550.54", "environment_flags": ""}
+    software: dict[str, Any] = {
+        "software": "TensorFlow 2.21.0",
+        "driver": "550.54",
+        "environment_flags": "",
+    }
     rows = [
         pair(1, **software, measured_at="2026-11-05T10:00:00+00:00"),
         pair(2, **software, device="B", measured_at="2026-11-01T10:00:00+00:00"),

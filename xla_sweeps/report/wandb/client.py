@@ -43,14 +43,10 @@ KILL_PAUSE_S = 0.02
 
 
 class Helper:
-    """The helper process, its orders and answers.
+    """The helper process, its orders and answers; the client's output goes to `log`.
 
     A thread writes the orders from a queue, because the pipe to a helper that hangs fills up;
     another thread reads the answers. Both block, and end with the helper.
-
-    Args:
-        log: file for the client's output.
-        module: the module that the helper runs.
     """
 
     def __init__(self, log: Path, *, module: str = MODULE) -> None:
@@ -88,18 +84,21 @@ class Helper:
         self._sent = 0
         self._gone = False
         self._threads = [
-            threading.Thread(target=self._write, name="wandb orders", daemon=True),
-            threading.Thread(
-                target=self._read, args=(read_end,), name="wandb answers", daemon=True
-            ),
+            threading.Thread(target=work, args=args, daemon=True)
+            for work, args in ((self._write, ()), (self._read, (read_end,)))
         ]
         for thread in self._threads:
             thread.start()
 
     def order(self, name: str, **arguments: Any) -> int:
-        """Queue an order and return its number; if the helper is dead, no answer will come."""
+        """Queue an order and return its number; if the helper is dead, no answer will come.
+
+        A lone surrogate becomes `?`, an unknown object its text.
+        """
         self._sent += 1
-        self._orders.put(_line({"number": self._sent, "order": name, **arguments}))
+        order = {"number": self._sent, "order": name, **arguments}
+        text = json.dumps(order, default=str, ensure_ascii=False)
+        self._orders.put(text.encode("utf-8", "replace") + b"\n")
         return self._sent
 
     def answer(self, number: int, timeout_s: float) -> dict[str, Any] | None:
@@ -107,6 +106,10 @@ class Helper:
         with self._changed:
             self._changed.wait_for(lambda: number in self._answers or self._gone, timeout_s)
             return self._answers.pop(number, None)
+
+    def ask(self, name: str, timeout_s: float, **arguments: Any) -> dict[str, Any] | None:
+        """Order, and wait for the answer."""
+        return self.answer(self.order(name, **arguments), timeout_s)
 
     def end(self, grace_s: float = CLOSE_GRACE_S) -> None:
         """End the helper and all its descendants, by force after `grace_s` seconds."""
@@ -141,11 +144,7 @@ class Helper:
 
 
 def new_scratch(folder: Path) -> Path:
-    """A new folder for a helper's temporary files; those of helpers that were killed are removed.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """A new folder for a helper's temporary files; those of killed helpers are removed."""
     prefix = f"tmp-{os.uname().nodename}-"
     for left in folder.glob(f"{glob.escape(prefix)}*"):
         owner = left.name.removeprefix(prefix).partition("-")[0]
@@ -157,12 +156,7 @@ def new_scratch(folder: Path) -> Path:
 
 
 def kill_marked(mark: str, *, spare: Sequence[int] = ()) -> None:
-    """Kill every process with the mark in its environment, and wait until all are gone.
-
-    Args:
-        mark: value of the environment variable `MARK`.
-        spare: process ids not to kill.
-    """
+    """Kill every process with that `MARK` in its environment, and wait until all are gone."""
     for _ in range(KILL_TRIES):
         pids = {int(path.name) for path in Path("/proc").glob("[0-9]*")}.difference(spare)
         left = [pid for pid in pids if carries(pid, {MARK: mark})]  # no zombies: they carry nothing
@@ -171,9 +165,3 @@ def kill_marked(mark: str, *, spare: Sequence[int] = ()) -> None:
         for pid in left:
             signal_process(pid, signal.SIGKILL)
         time.sleep(KILL_PAUSE_S)
-
-
-def _line(document: dict[str, Any]) -> bytes:
-    """A line of JSON; a lone surrogate becomes `?`, an unknown object its text."""
-    text = json.dumps(document, default=str, ensure_ascii=False)
-    return text.encode("utf-8", "replace") + b"\n"

@@ -19,21 +19,21 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import wandb
 
-from xla_sweeps.report.wandb.client import MARK, REPAIR, SCRATCH, kill_marked
-from xla_sweeps.report.wandb.payload import (
+from xla_sweeps.report.run_content import (
     COMMAND_MARK,
     REPLICATES_KEY,
     ROUND_KEYS,
     SUMMARY_KEYS,
     TELEMETRY,
-    pinned,
     result_point,
 )
+from xla_sweeps.report.wandb.client import MARK, REPAIR, SCRATCH, kill_marked
 from xla_sweeps.system.process import die_with_parent
 
 NICENESS = 5
@@ -58,12 +58,13 @@ Place = tuple[int, int]
 """(replicate, round): identifies a history row."""
 
 
-class NotSettledError(Exception):
-    """The server shows fewer history rows than it counts, so adding rows could duplicate some."""
-
-
 class Session:
-    """One run from opening to end, with its warnings."""
+    """One run from opening to end, with its warnings; its methods are the orders.
+
+    Attributes:
+        run: the client's, from its opening to its end.
+        logged: rounds that are in the run.
+    """
 
     def __init__(self) -> None:
         self.run: Any = None
@@ -74,35 +75,37 @@ class Session:
     def login(self) -> dict[str, Any]:
         """The client's credentials and its server's address; asks no server."""
         os.environ.pop("WANDB_MODE", None)
-        answer: dict[str, Any] = {}
+        logged_in, problem = False, ""
         try:
-            answer["logged_in"] = wandb.login(prompt=False, verify=False)
+            logged_in = wandb.login(prompt=False, verify=False)
         except wandb.errors.AuthenticationError as error:
-            answer["problem"] = one_line(error).rstrip(".")
+            problem = one_line(error).rstrip(".")
         # Disabled, so that it starts no service.
         client = wandb.setup(wandb.Settings(mode="disabled"))
-        return {**answer, "url": shown(client.settings.base_url)}
+        url = shown(client.settings.base_url)
+        return {"logged_in": logged_in, "problem": problem, "url": url}
 
     def open(self, *, online: bool, header: dict[str, Any]) -> dict[str, Any]:
         """Open the run; offline, with a warning, if the server does not answer in time."""
         if online:
             try:
                 self._init("online", header)
-                self.online = True
-                return {"run_id": self.run.id}
             except Exception as error:  # the client may raise anything; the trial must go on
                 traceback.print_exc()
+                self.run = None
                 wandb.teardown()  # otherwise the client reports the run id as in use
                 self.warnings.append(
                     f"W&B is unreachable ({one_line(error)}); this run is offline, "
                     "`xla-sweeps push` uploads it"
                 )
-        self._init("offline", header)
+        self.online = bool(self.run)
+        if not self.run:
+            self._init("offline", header)
         return {"run_id": self.run.id}
 
     def log(self, *, rows: Rows) -> dict[str, Any]:
         """Append history rows that are not logged yet."""
-        for row in rows:
+        for row in rows if self.run else ():
             place = (row["replicate"], row["round"])
             if place not in self.logged:
                 self.run.log(row)
@@ -111,7 +114,8 @@ class Session:
 
     def preempt(self) -> dict[str, Any]:
         """Mark the run as preempting."""
-        self.run.mark_preempting()
+        if self.run:
+            self.run.mark_preempting()
         return {}
 
     def finish(
@@ -126,38 +130,44 @@ class Session:
         logs: list[str],
     ) -> dict[str, Any]:
         """Write summary, notes and logs, close the run, and check that the server has its rows."""
-        if notes and (not self.run.notes or COMMAND_MARK in self.run.notes):
-            self.run.notes = notes  # not in place of somebody's own
+        run, self.run = self.run, None
+        if not run:
+            return {"complete": False, "warnings": self.warnings}
+        if notes and (not run.notes or COMMAND_MARK in run.notes):
+            run.notes = notes  # not in place of somebody's own
         for name, values in histograms.items():
-            self.run.summary[name] = wandb.Histogram(values)
-        for name in SUMMARY_KEYS:
-            if name not in summary and name in self.run.summary.keys():  # noqa: SIM118
-                del self.run.summary[name]
+            run.summary[name] = wandb.Histogram(values)
+        there = set(run.summary.keys())
+        for name in there.intersection(SUMMARY_KEYS).difference(summary):
+            del run.summary[name]
         point = result_point(summary)
-        if point and not any(name in self.run.summary.keys() for name in point):  # noqa: SIM118
-            self.run.log(point)
-        self.run.summary.update({**summary, **point})
-        self._write_logs(logs)
-        path = f"{self.run.entity}/{self.run.project}/{self.run.id}"
-        url = shown(self.run.url or "") if self.online else ""
-        place = url or str(Path(self.run.dir).parent)
-        answer = {"place": place, "url": url, "run_id": self.run.id}
+        if not there.intersection(point):
+            run.log(point)
+        run.summary.update({**summary, **point})
+        _write_logs(run, logs)
+        path = f"{run.entity}/{run.project}/{run.id}"
+        url = shown(run.url or "") if self.online else ""
+        answer = {
+            "place": url or str(Path(run.dir).parent),
+            "url": url,
+            "run_id": run.id,
+            "complete": False,
+            "warnings": self.warnings,
+        }
         try:
-            self.run.finish(exit_code=exit_code)
+            run.finish(exit_code=exit_code)
         except Exception as error:
             traceback.print_exc()
             self.warnings.append(f"W&B: {one_line(error)}; {REPAIR}")
-            return {**answer, "complete": False}
+            return answer
         if not self.online:
             return {**answer, "complete": not self.warnings}
         wanted = {(row["replicate"], row["round"]) for row in rows}
-        replicates = summary.get(REPLICATES_KEY)
-        if wanted <= self.logged and in_time(
-            lambda: confirmed(path, wanted, replicates, deadline), deadline
-        ):
-            return {**answer, "complete": True}
-        self.warnings.append(f"W&B: the server did not confirm the run; {REPAIR}")
-        return {**answer, "complete": False}
+        ask = partial(confirmed, path, wanted, summary.get(REPLICATES_KEY), deadline)
+        complete = wanted <= self.logged and in_time(ask, deadline)
+        if not complete:
+            self.warnings.append(f"W&B: the server did not confirm the run; {REPAIR}")
+        return {**answer, "complete": complete}
 
     def push(self, *, header: dict[str, Any], deadline: float, **content: Any) -> dict[str, Any]:
         """Upload what the server's run lacks: missing rows are appended, the rest is rewritten.
@@ -165,20 +175,22 @@ class Session:
         A deleted run's id cannot be reused, and a resumed run takes no rows before its last step.
         So rows are identified by replicate and round, and never sent twice.
         """
-        self.logged, self.online = rows_on_server(header, deadline), True
+        self.run, self.online, self.warnings = None, True, []
+        self.logged = rows_on_server(header, deadline)
         self._init("online", header)
         self.log(rows=content["rows"])
         return self.finish(deadline=deadline, **content)
 
-    def _write_logs(self, logs: list[str]) -> None:
-        """Append the logs that the run does not have; W&B itself would append all of them again."""
-        digests = list(self.run.summary.get(LOGS_KEY) or [])
-        for text in logs:
-            digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-            if digest not in digests:
-                self.run.write_logs(text)
-                digests.append(digest)
-                self.run.summary[LOGS_KEY] = list(digests)
+    def failed(self, error: Exception) -> dict[str, Any]:
+        """The answer to an order that raised an error."""
+        self.warnings.append(f"W&B: {one_line(error)}")
+        return {"complete": False, "reachable": is_reachable(error), "warnings": self.warnings}
+
+    def close(self) -> None:
+        """End a run that the parent did not."""
+        if self.run:
+            with contextlib.suppress(Exception):
+                self.run.finish(exit_code=ORPHAN_EXIT_CODE)
 
     def _init(self, mode: Literal["online", "offline"], header: dict[str, Any]) -> None:
         """`wandb.init` without console capture, system metrics, code or machine data."""
@@ -208,26 +220,47 @@ class Session:
         self.run.config.update(header["scalars"], allow_val_change=True)
 
 
+def pinned(scalars: dict[str, Any]) -> list[str]:
+    """Config keys that W&B shows above the notes: those that Markdown shows as they are.
+
+    A text may hold no link, picture or HTML.
+    """
+    return [
+        name
+        for name in ("model", "resolution", "batch_size", "accelerator")
+        if isinstance(value := scalars.get(name), int)
+        or re.fullmatch(r"[\w .,:@()+-]+", str(value or ""))
+    ]
+
+
+def _write_logs(run: Any, logs: list[str]) -> None:
+    """Append the logs that the run does not have; W&B itself would append all of them again."""
+    digests = list(run.summary.get(LOGS_KEY) or [])
+    for text in logs:
+        digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+        if digest not in digests:
+            run.write_logs(text)
+            digests.append(digest)
+            run.summary[LOGS_KEY] = list(digests)
+
+
 def client_settings(mode: Literal["online", "offline"], header: dict[str, Any]) -> wandb.Settings:
-    """The client's settings, without those that the installed version does not have."""
-    wanted = {
-        "mode": mode,
-        "silent": True,
-        "console": "off",
-        "disable_git": True,
-        "disable_code": True,
-        "save_code": False,
-        "program": "xla_sweeps",
-        "x_disable_stats": True,
-        "x_disable_meta": True,
-        "x_disable_machine_info": True,
-        "x_save_requirements": False,
-        "init_timeout": header["connect_timeout_s"],
-        "finish_timeout": max(1.0, UPLOAD_SHARE * header["finish_timeout_s"]),
-        "finish_timeout_raises": True,
-    }
+    """The client's settings: it sends only what this program gives it."""
     return wandb.Settings(
-        **{name: value for name, value in wanted.items() if name in wandb.Settings.model_fields}
+        mode=mode,
+        silent=True,
+        console="off",
+        program="xla_sweeps",
+        save_code=False,
+        x_save_requirements=False,
+        disable_git=True,
+        disable_code=True,
+        x_disable_stats=True,
+        x_disable_meta=True,
+        x_disable_machine_info=True,
+        init_timeout=header["connect_timeout_s"],
+        finish_timeout=max(1.0, UPLOAD_SHARE * header["finish_timeout_s"]),
+        finish_timeout_raises=True,
     )
 
 
@@ -235,37 +268,32 @@ def rows_on_server(header: dict[str, Any], deadline: float) -> set[Place]:
     """The history rows that the server's run already has; none if there is no such run.
 
     Raises:
-        NotSettledError: it still shows fewer rows than it counts at the deadline.
+        RuntimeError: it still shows fewer rows than it counts at the deadline, so that adding rows
+            could duplicate some.
     """
     api = wandb.Api(timeout=max(1, int(header["connect_timeout_s"])))
     entity = header["entity"] or api.default_entity
     path = f"{entity}/{header['project']}/{header['run_id']}"
     while True:
         try:
-            return history_of(api.run(path))
-        except NotSettledError:
-            if time.monotonic() > deadline - MARGIN_S:
-                raise
-            time.sleep(CONFIRM_PAUSE_S)
+            rows, counted = history_of(api.run(path))
         except (wandb.errors.CommError, ValueError) as error:
             if "could not find" in str(error).lower():
                 return set()
             raise
+        if len(rows) >= counted:
+            return set(rows)
+        if time.monotonic() > deadline - MARGIN_S:
+            raise RuntimeError(
+                f"the server shows {len(rows)} of {counted} history rows; try again in a minute"
+            )
+        time.sleep(CONFIRM_PAUSE_S)
 
 
-def history_of(run: Any) -> set[Place]:
-    """(replicate, round) of each history row of a run on the server.
-
-    Raises:
-        NotSettledError: it shows fewer rows than it counts.
-    """
+def history_of(run: Any) -> tuple[list[Place], int]:
+    """(replicate, round) of each history row that the server shows, and how many it counts."""
     rows = [(row.get("replicate"), row.get("round")) for row in run.scan_history()]
-    counted = getattr(run, "historyLineCount", None)
-    if counted is not None and counted > len(rows):
-        raise NotSettledError(
-            f"the server shows {len(rows)} of {counted} history rows; try again in a minute"
-        )
-    return set(rows)
+    return rows, getattr(run, "historyLineCount", None) or 0
 
 
 def confirmed(path: str, wanted: set[Place], replicates: Any, deadline: float) -> bool:
@@ -275,7 +303,9 @@ def confirmed(path: str, wanted: set[Place], replicates: Any, deadline: float) -
         with contextlib.suppress(Exception):  # whatever the client raises: no confirmation yet
             api = api or wandb.Api(timeout=5)
             run: Any = api.run(path)
-            if run.summary.get(REPLICATES_KEY) == replicates and wanted <= history_of(run):
+            rows, counted = history_of(run)
+            whole = len(rows) >= counted and wanted.issubset(rows)
+            if whole and run.summary.get(REPLICATES_KEY) == replicates:
                 return True
         time.sleep(CONFIRM_PAUSE_S)
     return False
@@ -340,56 +370,43 @@ class Conversation:
         """Kill everything shortly after the parent's end; the run can be closed until then."""
         time.sleep(ORPHAN_GRACE_S)
         kill_marked(os.environ.get(MARK, ""), spare=[os.getpid()])
-        remove_scratch()
+        shutil.rmtree(os.environ.get(SCRATCH, ""), ignore_errors=True)
         os._exit(1)
 
 
-def follow(conversation: Conversation, session: Session) -> Session:
-    """Follow orders until the parent closes the conversation; returns the last session."""
-    finished = False
-    while (order := conversation.orders.get()) is not None:
-        name, number = order.pop("order"), order.pop("number")
-        if name == "push":
-            session = Session()
-        try:
-            answer: dict[str, Any] = {"complete": False}
-            if session.run is not None or name in ("login", "open", "push"):
-                answer = getattr(session, name)(**order)
-        except Exception as error:
-            traceback.print_exc()
-            session.warnings.append(f"W&B: {one_line(error)}")
-            answer["reachable"] = is_reachable(error)
-        conversation.connecting = conversation.connecting and name != "open"
-        finished = finished or name in ("finish", "push")
-        conversation.tell(number, **answer, warnings=session.warnings)
-    if session.run is not None and not finished:
-        with contextlib.suppress(Exception):
-            session.run.finish(exit_code=ORPHAN_EXIT_CODE)
-    return session
-
-
-def remove_scratch() -> None:
-    """Remove this helper's temporary files, because its parent has died."""
-    shutil.rmtree(os.environ.get(SCRATCH, ""), ignore_errors=True)
-
-
-def serve(obey: Callable[[Conversation], object]) -> None:
-    """Run as the helper: follow orders until standard input ends, then end all descendants.
+def follow(conversation: Conversation, target: Any) -> None:
+    """Follow orders until the parent closes the conversation.
 
     Args:
-        obey: takes orders from the conversation until it ends.
+        conversation: has the orders.
+        target: its methods are the orders, whose results are the answers; `failed` makes the answer
+            of an error, and `close` ends what is open.
     """
+    while (order := conversation.orders.get()) is not None:
+        name, number = order.pop("order"), order.pop("number")
+        try:
+            answer = getattr(target, name)(**order)
+        except Exception as error:  # the client may raise anything
+            traceback.print_exc()
+            answer = target.failed(error)
+        conversation.connecting = conversation.connecting and name != "open"
+        conversation.tell(number, **answer)
+    target.close()
+
+
+def serve(target: Any) -> None:
+    """Run as the helper: follow orders until standard input ends, then end all descendants."""
     parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(descriptor, False)
     # Ignored, because the end of standard input has the same meaning and a grace period.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
     try:
         die_with_parent(parent, signal.SIGTERM)
-    except SystemExit:
-        remove_scratch()
+    except SystemExit:  # its parent has died already
+        shutil.rmtree(os.environ.get(SCRATCH, ""), ignore_errors=True)
         raise
     os.nice(NICENESS)
-    obey(Conversation(descriptor))
+    follow(Conversation(descriptor), target)
     with contextlib.suppress(Exception):
         wandb.teardown()
     sys.stdout.flush()
@@ -398,4 +415,4 @@ def serve(obey: Callable[[Conversation], object]) -> None:
 
 
 if __name__ == "__main__":
-    serve(lambda conversation: follow(conversation, Session()))
+    serve(Session())

@@ -23,7 +23,6 @@ class Login:
 
     Attributes:
         url: the server that it uses, or "" if the client does not answer.
-        logged_in: True if it has credentials for that server.
         problem: reason why its credentials cannot be used, or "".
     """
 
@@ -34,7 +33,7 @@ class Login:
 
 def login() -> Login:
     """Ask the client once in this environment; takes a second or two."""
-    return _asked(frozenset(os.environ.items()))
+    return _ask_client(frozenset(os.environ.items()))
 
 
 def base_url() -> str:
@@ -65,11 +64,11 @@ def require_login() -> None:
 
 
 @cache
-def _asked(environment: frozenset[tuple[str, str]]) -> Login:
+def _ask_client(environment: frozenset[tuple[str, str]]) -> Login:
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
         helper = Helper(Path(folder, "login.log"))
         try:
-            answer = helper.answer(helper.order("login"), ANSWER_S) or {}
+            answer = helper.ask("login", ANSWER_S) or {}
         finally:
             helper.end(0.0)
     return msgspec.convert(answer, Login)

@@ -10,14 +10,15 @@ from functools import partial
 from pathlib import Path
 
 from xla_sweeps.analysis.summary import headline_failed
+from xla_sweeps.report.run_content import run_content
 from xla_sweeps.report.wandb.client import Helper
-from xla_sweeps.report.wandb.payload import SUMMARY_VERSION
 from xla_sweeps.report.wandb.tracker import (
+    Noted,
     header_document,
+    marker_path,
     note_run,
     noted_runs,
     own_run_id,
-    run_content,
 )
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Status
@@ -48,12 +49,8 @@ def push(
     """Upload the missing parts of each trial's run; repeating it changes nothing.
 
     A run keeps its id, even one from an agent. Rows that the server shows are not sent again. If
-    the server does not answer, the remaining trials are not tried.
-
-    Args:
-        trials: header, all records in order, and summary of each trial.
-        log: file for the client's output.
-        force: check and upload even runs that are marked as complete.
+    the server does not answer, the remaining trials are not tried. `force` uploads even runs that
+    are marked as complete. `log` gets the client's output.
     """
     files.folder_in(log.parent.parent, log.parent.name)
     with ExitStack() as stack:
@@ -62,22 +59,16 @@ def push(
         except BlockingIOError:
             why = f"another push of {log.parent} is running; wait for it, then push again"
             return PushReport(sent=0, already=0, failed=(why,))
-        return _push_all(trials, log, force=force)
-
-
-def _push_all(
-    trials: Sequence[tuple[RunHeader, Sequence[Record], TrialSummary]], log: Path, *, force: bool
-) -> PushReport:
-    plan = [
-        (header, summary, _unpublished(header, records, force=force))
-        for header, records, summary in trials
-    ]
-    waiting = [trial for trial in plan if trial[2]]
-    sent, already, failed, not_tried = 0, len(plan) - len(waiting), list[str](), 0
-    if not waiting:
-        return PushReport(sent=0, already=already, failed=())
-    helper = Helper(log)
-    try:
+        plan = [
+            (header, summary, _unpublished(header, records, force=force))
+            for header, records, summary in trials
+        ]
+        waiting = [trial for trial in plan if trial[2]]
+        sent, failed, not_tried = 0, list[str](), 0
+        if not waiting:
+            return PushReport(sent=0, already=len(plan), failed=())
+        helper = Helper(log)
+        stack.callback(helper.end)
         for tried, (header, summary, runs) in enumerate(waiting, start=1):
             problem, reachable = _push_trial(helper, header, summary, runs)
             sent += not problem
@@ -86,8 +77,7 @@ def _push_all(
             if not reachable:
                 not_tried = len(waiting) - tried
                 break
-    finally:
-        helper.end()
+    already = len(plan) - len(waiting)
     return PushReport(sent=sent, already=already, failed=tuple(failed), not_tried=not_tried)
 
 
@@ -102,9 +92,7 @@ def _push_trial(
         stopped = records[-1].status is Status.INTERRUPTED
         exit_code = 143 if stopped else int(headline_failed(records))
         content = run_content(header, records, summary, exit_code=exit_code)
-        answer = helper.answer(
-            helper.order("push", header=document, within_s=within_s, **content), within_s
-        )
+        answer = helper.ask("push", within_s, header=document, within_s=within_s, **content)
         if answer is None:
             return f"no answer within {within_s:.0f} s", False
         if not answer["complete"]:
@@ -120,19 +108,19 @@ def _unpublished(
     header: RunHeader, records: Sequence[Record], *, force: bool
 ) -> dict[str, list[Record]]:
     """The runs to upload, each with all its records; a record belongs to the run noted for it."""
-    noted, own = noted_runs(header), own_run_id(header)
-    owner = {number: run_id for run_id, run in noted.items() for number in run["replicates"]}
+    noted, own = noted_runs(marker_path(header)), own_run_id(header)
+    owner = {number: run_id for run_id, run in noted.items() for number in run.replicates}
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(owner.get(record.replicate, own), []).append(record)
+
+    def is_there(run_id: str, group: Sequence[Record]) -> bool:
+        run = noted.get(run_id, Noted())
+        confirmed = {record.replicate for record in group}.issubset(run.confirmed)
+        return confirmed and run.statistics_version == STATISTICS_VERSION
+
     return {
-        run_id: group
-        for run_id, group in groups.items()
-        if force
-        or not {record.replicate for record in group}
-        <= set(noted.get(run_id, {}).get("confirmed", []))
-        or noted[run_id].get("statistics_version") != STATISTICS_VERSION
-        or noted[run_id].get("summary_version") != SUMMARY_VERSION
+        run_id: group for run_id, group in groups.items() if force or not is_there(run_id, group)
     }
 
 
@@ -145,11 +133,7 @@ def headers_of(
 ) -> tuple[dict[str, RunHeader], list[str]]:
     """The header of each recorded trial's run, and a line for each trial that has none.
 
-    Args:
-        results_dir: the results folder.
-        records: of each trial.
-        project: in place of the recorded one.
-        entity: in place of the recorded one.
+    `project` and `entity` are in place of the recorded ones.
     """
     headers, problems = dict[str, RunHeader](), list[str]()
     for trial, group in records.items():

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
-import math
 import os
 import re
 import uuid
@@ -21,38 +19,29 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
-from xla_sweeps.report.advice import answer
-from xla_sweeps.report.markdown import escape
+import msgspec
+
+from xla_sweeps.report.run_content import history_rows, run_content
 from xla_sweeps.report.wandb.client import CLOSE_GRACE_S, REPAIR, Helper
-from xla_sweeps.report.wandb.credentials import base_url
-from xla_sweeps.report.wandb.payload import (
-    COMMAND_MARK,
-    SUMMARY_VERSION,
-    histograms,
-    history_rows,
-    run_summary,
-)
+from xla_sweeps.report.wandb.credentials import base_url, require_login
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.record import GpuSpan, Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.system.files import folder_in, read_regular, replace_whole
-from xla_sweeps.system.text import displayable, redacted
-from xla_sweeps.trial.tracking import RunHeader, TrackerReport
+from xla_sweeps.trial.tracking import RunHeader, Tracker, TrackerReport
 
 ACK_S = 0.5
-
-LOG_CHARACTERS = 256 * 1024
-
-NOTES_CHARACTERS = 4000
 
 STOPPED_CODES = 128
 STOPPED_S = 15.0
 """Timeout of finishing after a signal, since its sender (a scheduler, a person) soon kills."""
 
 
-class WandbTracker:
-    """One W&B run of one trial; a `Tracker`."""
+class WandbTracker(Tracker):
+    """One W&B run of one trial."""
+
+    title = "W&B"
 
     def __init__(self, *, online: bool) -> None:
         self._online = online
@@ -60,6 +49,11 @@ class WandbTracker:
         self._header: RunHeader | None = None
         self._problem = ""
         self._responsive = True
+
+    def require(self) -> None:
+        """Refuse online tracking without credentials, before anything is measured."""
+        if self._online:
+            require_login()
 
     def open(self, header: RunHeader) -> None:
         """Start the helper, which connects while the measuring process starts."""
@@ -107,13 +101,10 @@ class WandbTracker:
                 f"W&B: the client could not be started ({self._problem or 'not opened'}); {REPAIR}"
             )
             return TrackerReport(place="", complete=False, warnings=(reason,))
-        within_s = min(
-            self._header.finish_timeout_s, STOPPED_S if exit_code >= STOPPED_CODES else math.inf
-        )
+        within_s = self._header.finish_timeout_s
+        within_s = min(within_s, STOPPED_S) if exit_code >= STOPPED_CODES else within_s
         content = run_content(self._header, records, summary, exit_code=exit_code)
-        answer = self._helper.answer(
-            self._helper.order("finish", within_s=within_s, **content), within_s
-        )
+        answer = self._helper.ask("finish", within_s, within_s=within_s, **content)
         self._helper.end(0.0 if answer is None else CLOSE_GRACE_S)
         place = str(self._header.results_dir / "wandb")
         numbers = [record.replicate for record in records]
@@ -126,14 +117,11 @@ class WandbTracker:
                 f"and {REPAIR}"
             )
             return TrackerReport(place=place, complete=False, warnings=(warning,))
+        place, complete = answer.get("place") or place, answer["complete"]
         if self._online and "run_id" in answer:
-            outcome = {"confirmed": answer["complete"], "url": answer.get("url", "")}
-            note_run(self._header, answer["run_id"], numbers, **outcome)
-        return TrackerReport(
-            place=answer.get("place") or place,
-            complete=answer["complete"],
-            warnings=tuple(answer["warnings"]),
-        )
+            url = answer.get("url", "")
+            note_run(self._header, answer["run_id"], numbers, confirmed=complete, url=url)
+        return TrackerReport(place=place, complete=complete, warnings=tuple(answer["warnings"]))
 
 
 offline_tracker = partial(WandbTracker, online=False)
@@ -153,66 +141,8 @@ def header_document(header: RunHeader) -> dict[str, Any]:
     }
 
 
-def run_content(
-    header: RunHeader, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
-) -> dict[str, Any]:
-    """Contents of a finished run: history rows, summary, histograms, notes, logs, exit code."""
-    samples = summary.trial.samples if summary else 1
-    return {
-        "rows": [
-            row
-            for record in records
-            for row in history_rows(
-                record.replicate,
-                record.rounds,
-                batch_size=samples,
-                modes=record.trial.modes,
-                gpu=record.gpu if header.telemetry else None,
-            )
-        ],
-        "summary": run_summary(records, summary),
-        "histograms": histograms(records),
-        "notes": run_notes(summary),
-        "logs": logs_of(header.results_dir, records),
-        "exit_code": exit_code,
-    }
-
-
-def logs_of(results_dir: Path, records: Sequence[Record]) -> list[str]:
-    """The log of each replicate, below a line with its name; a long one has its end only.
-
-    A record may come from anybody: only the trial's own folder of logs is read, through no link.
-    """
-    logs = []
-    for record in records:
-        path, folder = results_dir / record.log, results_dir.resolve() / "logs" / record.trial_id
-        with contextlib.suppress(OSError, ValueError):
-            if path.resolve() == folder / path.name:
-                text = redacted(read_regular(path).decode("utf-8", "replace"))
-                lines = map(displayable, text[-LOG_CHARACTERS:].splitlines())
-                logs.append("\n".join([f"--- {displayable(record.log)}", *lines]))
-    return logs
-
-
-def run_notes(summary: TrialSummary | None) -> str:
-    """A trial's answer and its command in Markdown; "" where nothing is compared."""
-    rows = [row for row in summary.comparisons if row.headline] if summary else []
-    if not rows:
-        return ""
-    told = escape(" ".join(map(answer, rows)), NOTES_CHARACTERS)
-    command = "\n    ".join(map(displayable, rows[0].provenance.command.splitlines()))
-    return f"{told}\n\n{COMMAND_MARK}{command}" if command else told
-
-
 def own_run_id(header: RunHeader) -> str:
-    """The id of a trial's run outside an agent: two results folders never share a run.
-
-    A run that an earlier version noted keeps its id, which was the trial's. The notes of every
-    server count, since an offline trial does not ask the client for its server.
-    """
-    notes = (header.results_dir / "published").glob(f"*/{header.trial_id}.json")
-    if any(header.trial_id in _noted(note) for note in notes):
-        return header.trial_id
+    """The id of a trial's run outside an agent: two results folders never share a run."""
     return f"{header.trial_id}-{folder_id(header.results_dir)}"
 
 
@@ -238,6 +168,15 @@ def folder_id(results_dir: Path) -> str:
     return hashlib.sha256(os.fsencode(results_dir.absolute())).hexdigest()[:8]
 
 
+class Noted(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What is noted of a run: its replicates, those that the server confirmed, and its address."""
+
+    replicates: list[int] = []
+    confirmed: list[int] = []
+    url: str = ""
+    statistics_version: int = 0
+
+
 def marker_path(header: RunHeader) -> Path:
     """The file that notes which replicates of a trial the server has."""
     host = urlparse(base_url()).hostname or "wandb"
@@ -250,51 +189,34 @@ def note_run(
     header: RunHeader, run_id: str, replicates: Sequence[int], *, confirmed: bool, url: str = ""
 ) -> None:
     """Note which run holds these replicates, its address, and whether the server confirmed them."""
-    runs = noted_runs(header)
-    run = runs.setdefault(run_id, {"replicates": [], "confirmed": []})
-    run["replicates"] = sorted({*run["replicates"], *replicates})
-    if url:
-        run["url"] = url
-    if confirmed:
-        run["confirmed"] = sorted({*run["confirmed"], *replicates})
-        run["statistics_version"] = STATISTICS_VERSION
-        run["summary_version"] = SUMMARY_VERSION
     path = marker_path(header)
+    runs = noted_runs(path)
+    run = runs.setdefault(run_id, Noted())
+    run.replicates = sorted({*run.replicates, *replicates})
+    run.url = url or run.url
+    if confirmed:
+        run.confirmed = sorted({*run.confirmed, *replicates})
+        run.statistics_version = STATISTICS_VERSION
     with contextlib.suppress(OSError):
         folder_in(header.results_dir, *path.parent.relative_to(header.results_dir).parts)
-        replace_whole(path, json.dumps({"runs": runs}).encode())
+        replace_whole(path, msgspec.json.encode({"runs": runs}))
 
 
 def published_replicates(header: RunHeader) -> int | None:
     """Number of replicates that the server confirmed, or None."""
-    return sum(len(run["confirmed"]) for run in noted_runs(header).values()) or None
+    return sum(len(run.confirmed) for run in noted_runs(marker_path(header)).values()) or None
 
 
 def run_urls(results_dir: Path) -> dict[str, str]:
     """The noted address of each trial's run, by trial; none for runs that were never online."""
-    urls = {}
-    for path in sorted((results_dir / "published").glob("*/*.json")):
-        for run in _noted(path).values():
-            if run.get("url"):
-                urls[path.stem] = str(run["url"])
-    return urls
+    paths = sorted((results_dir / "published").glob("*/*.json"))
+    runs = [(path.stem, run.url) for path in paths for run in noted_runs(path).values()]
+    return {trial: url for trial, url in runs if url}
 
 
-def noted_runs(header: RunHeader) -> dict[str, dict[str, Any]]:
-    """The noted runs of a trial: the replicates of each, and those that the server confirmed."""
-    return _noted(marker_path(header))
-
-
-def _noted(path: Path) -> dict[str, dict[str, Any]]:
+def noted_runs(path: Path) -> dict[str, Noted]:
+    """The runs in a trial's marker, by their ids; none in one that cannot be read."""
     try:
-        runs = json.loads(read_regular(path))["runs"]
-        return {
-            str(run_id): {
-                **run,
-                "replicates": list(run["replicates"]),
-                "confirmed": list(run["confirmed"]),
-            }
-            for run_id, run in runs.items()
-        }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return msgspec.json.decode(read_regular(path), type=dict[str, dict[str, Noted]])["runs"]
+    except (OSError, ValueError, KeyError, RecursionError):
         return {}

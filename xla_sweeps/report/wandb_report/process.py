@@ -16,17 +16,12 @@ from typing import Any
 import wandb
 import wandb_workspaces.reports.v2 as wr
 
-from xla_sweeps.report.wandb.client_process import (
-    Conversation,
-    client_settings,
-    one_line,
-    serve,
-    shown,
-)
+from xla_sweeps.report.wandb.client_process import client_settings, one_line, serve, shown
 from xla_sweeps.report.wandb_report import layout
 
 CONNECT_S = 15
 FINISH_S = 90.0
+LIMITS = {"connect_timeout_s": float(CONNECT_S), "finish_timeout_s": FINISH_S}
 CONFIRM_PAUSE_S = 0.5
 
 RETRIED = ("GRAPHQL", "FILE_STREAM", "FILE_TRANSFER")
@@ -46,7 +41,7 @@ KINDS = {".html": ("page", "report")}
 
 
 class Reporter:
-    """Carry out the orders; a method's result is the answer."""
+    """Its methods are the orders."""
 
     def spec(self, *, plan: dict[str, Any]) -> dict[str, Any]:
         """The report's JSON, without a server."""
@@ -64,7 +59,6 @@ class Reporter:
     ) -> dict[str, Any]:
         """Write the summary run: figures, comparison table, files as artifacts, and link."""
         Path(folder).mkdir(parents=True, exist_ok=True)
-        header = {"connect_timeout_s": float(CONNECT_S), "finish_timeout_s": FINISH_S}
         with wandb.init(
             id=plan["run_id"],
             resume="allow",
@@ -74,7 +68,7 @@ class Reporter:
             job_type="summary",
             tags=["xla-sweeps", "summary"],
             dir=folder,
-            settings=client_settings("online", header),
+            settings=client_settings("online", LIMITS),
         ) as run:
             digest, dataset = _fill(run, plan, table, [Path(path) for path in attachments])
             unlinked = _link(run, dataset, registry) if registry else ""
@@ -102,6 +96,13 @@ class Reporter:
         if (there.description, len(there.blocks)) != (made.description, len(made.blocks)):
             raise RuntimeError("the server returned a different report")
         return {"url": shown(made.url), "updated": oldest is not None}
+
+    def failed(self, error: Exception) -> dict[str, Any]:
+        """The answer to an order that raised an error."""
+        return {"error": one_line(error)}
+
+    def close(self) -> None:
+        """Nothing is open between orders."""
 
 
 def _fill(
@@ -159,22 +160,9 @@ def _is_there(place: str, run: str, digest: str) -> bool:
     )
 
 
-def obey(conversation: Conversation) -> None:
-    """Follow orders until the parent closes the conversation."""
-    reporter = Reporter()
-    while (order := conversation.orders.get()) is not None:
-        name, number = order.pop("order"), order.pop("number")
-        try:
-            answer = getattr(reporter, name)(**order)
-        except Exception as error:  # the client may raise anything
-            traceback.print_exc()
-            answer = {"error": one_line(error)}
-        conversation.tell(number, **answer)
-
-
 if __name__ == "__main__":
     for name in FOREIGN:
         os.environ.pop(f"WANDB_{name}", None)
     for name in RETRIED:
         os.environ.setdefault(f"WANDB__{name}_RETRY_MAX", RETRIES)
-    serve(obey)
+    serve(Reporter())

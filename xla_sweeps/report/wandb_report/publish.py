@@ -27,12 +27,12 @@ from xla_sweeps.report.wandb.credentials import base_url
 from xla_sweeps.report.wandb.tracker import published_replicates
 from xla_sweeps.report.wandb_report import text
 from xla_sweeps.schema.column import WANDB
+from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary, columns_of, value_of
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, columns_of
 from xla_sweeps.store.claim import locked
 from xla_sweeps.store.rows import Rows
 from xla_sweeps.store.store import folder_below
-from xla_sweeps.store.table import ORDER
 from xla_sweeps.system.files import read_regular, replace_whole
 from xla_sweeps.version import __version__
 
@@ -68,11 +68,7 @@ class ReportError(XlaSweepsError):
 
 
 def require_extra() -> None:
-    """Check that the package for reports is installed.
-
-    Raises:
-        ConfigError: it is not; the message says what to install.
-    """
+    """Refuse a report without its package; the message says what to install."""
     if importlib.util.find_spec("wandb_workspaces") is None:
         raise ConfigError(
             f"report: wandb-workspaces is not installed; install it: {how_to_install('report')}"
@@ -98,12 +94,8 @@ def publish(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Write summary run and report, and replace earlier ones.
 
-    Args:
-        plan: from `plan_document`; its project is created if it does not exist.
-        table: `columns` and `data` of the comparison table.
-        attachments: files for the summary run, one of which is the Parquet file.
-        registry: the W&B registry to which the artifact of all rows is linked, if any.
-        log: file for the client's output.
+    The project is created if it does not exist. `attachments` go to the summary run; the Parquet
+    file among them is linked to the registry, if any. `log` gets the client's output.
 
     Returns:
         `url` and `confirmed` of the summary run, and why it is `unlinked`; `url` and `updated` of
@@ -136,7 +128,7 @@ def publish(
 def _ask(
     helper: Helper, order: str, within_s: float, log: Path, **arguments: Any
 ) -> dict[str, Any]:
-    answer = helper.answer(helper.order(order, **arguments), within_s)
+    answer = helper.ask(order, within_s, **arguments)
     problem = (answer or {}).get("error", "")
     if answer is None:
         problem = f"no answer within {within_s:.0f} s; see {log}"
@@ -151,29 +143,21 @@ def _host() -> str:
 
 def plan_document(
     records: Mapping[str, Sequence[Record]],
-    summaries: Mapping[str, TrialSummary],
+    rows: Sequence[ComparisonRow],
     *,
     entity: str,
     project: str,
     unsent: int,
-    published: Sequence[ComparisonRow] = (),
     difference: Difference | None = None,
 ) -> dict[str, Any]:
     """Contents of report and summary run as plain data.
 
-    Args:
-        records: of each trial.
-        summaries: of each trial.
-        entity: owner of the project; "" for the user's own.
-        project: name of the project.
-        unsent: trials that are not known to be on the server.
-        published: rows of figures that others published, which rank beside measured ones.
-        difference: from other results to these, to be shown too.
+    `rows` are the records' and those that others published; `difference` is from other results to
+    these, and is shown too. `unsent` trials are not known to be on the server.
     """
-    rows = _sorted_rows(summaries)
-    headline = sum(row.headline for row in rows)
+    headline = len(_headlines(rows))
     facts = {
-        "trials": len(summaries),
+        "trials": len(records),
         "unsent": unsent,
         "table_rows": min(headline, TABLE_ROWS),
         "headline_rows": headline,
@@ -187,7 +171,7 @@ def plan_document(
     }
     identity = identity_of(records)
     marker = f"[xla-sweeps:{identity}]"
-    trials = f"{len(summaries):,} trials"
+    trials = f"{len(records):,} trials"
     return {
         "entity": entity,
         "project": project,
@@ -198,7 +182,7 @@ def plan_document(
         "run_name": f"Summary of {trials}",
         "figures": figures | {name: facts[name] for name in facts if name != "unsent"},
         "header": text.environment(rows, facts),
-        "sections": text.sections([*rows, *published], facts, difference),
+        "sections": text.sections(rows, facts, difference),
     }
 
 
@@ -211,11 +195,7 @@ def identity_of(records: Mapping[str, Sequence[Record]]) -> str:
 
 
 def registry_of(name: str) -> str:
-    """The name of a registry.
-
-    Raises:
-        ConfigError: W&B has none of that name.
-    """
+    """The name of a registry; refused where W&B has none of that name."""
     if not name or len(name) > REGISTRY_CHARACTERS or re.search(r"[/\\#?%:\r\n]", name):
         raise ConfigError(
             f"report: --registry={name}: expected the name of a W&B registry, at most "
@@ -263,16 +243,9 @@ def attachments(
     published: bool = False,
     warn: Callable[[str], None],
 ) -> list[Path]:
-    """The Parquet file of all rows, and the page.
+    """The Parquet file of a folder's rows, and the page, made in `folder`.
 
     A page of the same rows is kept, since it tells when it was made.
-
-    Args:
-        results_dir: the results folder.
-        rows: of the folder.
-        folder: for the files.
-        published: whether the rows have the public study's figures.
-        warn: told of what is left out.
     """
     parquet, page, made_from = (
         folder / name for name in ("comparison.parquet", build.DEFAULT_NAME, "page.key")
@@ -295,14 +268,12 @@ def attachments(
     return [parquet, page]
 
 
-def _sorted_rows(summaries: Mapping[str, TrialSummary]) -> list[ComparisonRow]:
-    rows = [row for summary in summaries.values() for row in summary.comparisons]
-    return sorted(rows, key=lambda row: [value_of(row, name) for name in ORDER])
-
-
-def table_rows(summaries: Mapping[str, TrialSummary]) -> dict[str, Any]:
+def table_rows(rows: Sequence[ComparisonRow]) -> dict[str, Any]:
     """The headline rows as a table; the first of them where there are too many."""
-    rows = [row for row in _sorted_rows(summaries) if row.headline][:TABLE_ROWS]
-    columns = columns_of(rows)
+    columns = columns_of(_headlines(rows)[:TABLE_ROWS])
     data = zip(*(columns[name] for name in TABLE_COLUMNS), strict=True)
     return {"columns": TABLE_COLUMNS, "data": list(map(list, data))}
+
+
+def _headlines(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
+    return [row for row in rows if row.headline and row.provenance.origin == MEASURED]

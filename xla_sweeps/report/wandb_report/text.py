@@ -143,11 +143,6 @@ def sections(
     Each has a `key`, which is the question's on the page and determines the panels after the text;
     a `question`, which is the heading; a `text` in Markdown; the `scenario` of the answer, "" for
     all; and the `setting` with the most pairs, whose runs the panels show, None without pairs.
-
-    Args:
-        rows: of all trials, and of published figures, which rank beside measured ones.
-        facts: numbers beside the rows.
-        difference: from other results to these.
     """
     groups = by_scenario(answers(rows), key=lambda row: row.trial.scenario)
     groups = groups or {str(Scenario.CALL): []}

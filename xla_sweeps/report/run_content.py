@@ -1,36 +1,44 @@
-"""Contents of a trial's W&B run: history rows, summary keys, histograms.
+"""Contents of a trial's run, for any tracker: history rows, summary keys, histograms, notes, logs.
 
-Pure; all numbers are finite.
+All numbers are finite.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
-import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from xla_sweeps.report.advice import answer
+from xla_sweeps.report.markdown import escape
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Round, Status
 from xla_sweeps.schema.modes import Mode, baseline_of, by_role, headline_candidates
 from xla_sweeps.schema.record import GpuSpan, Record
 from xla_sweeps.schema.row import ComparisonRow, TrialSummary, value_of
+from xla_sweeps.system.files import read_regular
+from xla_sweeps.system.text import displayable, redacted
+from xla_sweeps.trial.tracking import RunHeader
+
+LOG_CHARACTERS = 256 * 1024
+
+NOTES_CHARACTERS = 4000
 
 REPLICATES_KEY = "xla_sweeps_replicates"
 """Summary key with the number of replicates in a run; `push` compares it with the records."""
 
+_COLUMNS = (
+    *("speedup", "speedup_low", "speedup_high", "speedup_percent", "excluded_above"),
+    *("replicates_to_settle", "joules_per_sample", "baseline_joules_per_sample", "idle_watts"),
+    *("baseline", "candidate", "latency_p50_ms", "latency_p90_ms", "break_even_calls"),
+)
+
 _COLUMN_OF = {
     "throughput": "throughput_samples_per_s",
     "absolute_speedup": "absolute_speedup_samples_per_s",
-    **{
-        name: name
-        for name in (
-            *("speedup", "speedup_low", "speedup_high", "speedup_percent"),
-            *("excluded_above", "replicates_to_settle"),
-            *("joules_per_sample", "baseline_joules_per_sample", "idle_watts"),
-            *("baseline", "candidate", "latency_p50_ms", "latency_p90_ms", "break_even_calls"),
-        )
-    },
+    **dict(zip(_COLUMNS, _COLUMNS, strict=True)),
 }
 """The column of the headline row that a summary key holds."""
 
@@ -38,7 +46,6 @@ TELEMETRY = ("foreign_cores", "gpu_watts", "gpu_mhz")
 """Keys of a round on request; their extremes are in the summary, with `_min` and `_max`."""
 
 SUMMARY_KEYS = (
-    "preliminary",  # of earlier versions
     *("status", "failure", REPLICATES_KEY, "statistics_version", *_COLUMN_OF),
     *("verdict", "speedup_log2", "speedup_vs_eager", "compile_s", "params_million", "gmacs"),
     *(f"{name}_{end}" for name in TELEMETRY for end in ("min", "max")),
@@ -49,25 +56,33 @@ SUMMARY_KEYS = (
 COMMAND_MARK = "Measured by:\n\n    "
 """What is before the command in the notes of a run, which tells them from somebody's own."""
 
-SUMMARY_VERSION = 4
-"""Version of the summary's keys: `push` completes the runs of a lower one."""
-
-
 ROUND_KEYS = ("replicate", "contaminated", "speedup_round")
 """Keys of a round beside `<mode>/call_ms` and `<mode>/throughput`."""
 
 
-def pinned(scalars: Mapping[str, Any]) -> list[str]:
-    """Config keys that W&B shows above the notes: those that Markdown shows as they are.
-
-    A text may hold no link, picture or HTML.
-    """
-    return [
-        name
-        for name in ("model", "resolution", "batch_size", "accelerator")
-        if isinstance(value := scalars.get(name), int)
-        or re.fullmatch(r"[\w .,:@()+-]+", str(value or ""))
-    ]
+def run_content(
+    header: RunHeader, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
+) -> dict[str, Any]:
+    """Everything in a finished run: history rows, summary, histograms, notes, logs, exit code."""
+    samples = summary.trial.samples if summary else 1
+    return {
+        "rows": [
+            row
+            for record in records
+            for row in history_rows(
+                record.replicate,
+                record.rounds,
+                batch_size=samples,
+                modes=record.trial.modes,
+                gpu=record.gpu if header.telemetry else None,
+            )
+        ],
+        "summary": run_summary(records, summary),
+        "histograms": histograms(records),
+        "notes": run_notes(summary),
+        "logs": logs_of(header.results_dir, records),
+        "exit_code": exit_code,
+    }
 
 
 def history_rows(
@@ -80,12 +95,7 @@ def history_rows(
 ) -> list[dict[str, Any]]:
     """One row per round: call time and throughput of each mode, and that round's headline speedup.
 
-    Args:
-        replicate: number of the replicate.
-        rounds: in the order they were measured.
-        batch_size: images per call.
-        modes: the trial's labels, which determine the headline.
-        gpu: reports of the replicate's GPU, if rounds have their telemetry too.
+    With `gpu`, the reports of the replicate's GPU, rounds have their telemetry too.
     """
     rows = []
     for measured in rounds:
@@ -178,18 +188,41 @@ def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict
 
 
 def result_point(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The headline figures as one row of history: W&B charts history by itself, as bars over runs.
+    """The headline figures of a summary as one row of history, which W&B charts by itself.
 
     The speedup as its logarithm: such a bar begins at 0, which is no change.
-
-    Args:
-        keys: the run's summary.
     """
     return {
         f"result/{name}": value
         for name, value in keys.items()
         if name in ("speedup_log2", "compile_s") or name.startswith("throughput_")
     }
+
+
+def logs_of(results_dir: Path, records: Sequence[Record]) -> list[str]:
+    """The log of each replicate, below a line with its name; a long one has its end only.
+
+    A record may come from anybody: only the trial's own folder of logs is read, through no link.
+    """
+    logs = []
+    for record in records:
+        path, folder = results_dir / record.log, results_dir.resolve() / "logs" / record.trial_id
+        with contextlib.suppress(OSError, ValueError):
+            if path.resolve() == folder / path.name:
+                text = redacted(read_regular(path).decode("utf-8", "replace"))
+                lines = map(displayable, text[-LOG_CHARACTERS:].splitlines())
+                logs.append("\n".join([f"--- {displayable(record.log)}", *lines]))
+    return logs
+
+
+def run_notes(summary: TrialSummary | None) -> str:
+    """A trial's answer and its command in Markdown; "" where nothing is compared."""
+    rows = [row for row in summary.comparisons if row.headline] if summary else []
+    if not rows:
+        return ""
+    told = escape(" ".join(map(answer, rows)), NOTES_CHARACTERS)
+    command = "\n    ".join(map(displayable, rows[0].provenance.command.splitlines()))
+    return f"{told}\n\n{COMMAND_MARK}{command}" if command else told
 
 
 def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:

@@ -1,0 +1,74 @@
+"""A tracker of another service costs the files that CONTRIBUTING.md lists, and no other."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from paths import ROOT, SUPPORT
+
+MODULE = """
+import json
+from pathlib import Path
+from typing import Any
+
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.report.run_content import run_content
+from xla_sweeps.trial.tracking import Tracker, TrackerReport
+
+
+class SummaryFile(Tracker):
+    title = "summary"
+
+    def require(self):
+        if Path("refused").exists():
+            raise ConfigError("tracker=summary_file: the service refuses")
+
+    def open(self, header):
+        self.header = header
+
+    def finish(self, records, summary, *, exit_code):
+        content = run_content(self.header, records, summary, exit_code=exit_code)
+        path = self.header.results_dir / "summary.json"
+        path.write_text(json.dumps({"project": self.header.project, **content["summary"]}))
+        return TrackerReport(place=str(path.absolute()), complete=True)
+"""
+
+
+def test_a_tracker_is_one_module_and_one_line(tmp_path: Path) -> None:
+    recipe = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Add a tracker")[2]
+    files = re.findall(r"^\| `(\S+\.py)` \| (.*) \|$", recipe.partition("\n## ")[0], flags=re.M)
+    (module, _), (declared, line) = files
+    changed = {module: MODULE}
+    (entry,) = re.findall(r"`(\".*\))` in `TRACKERS`", line)
+    text = (ROOT / "xla_sweeps" / declared).read_text("utf-8")
+    changed[declared] = text.replace("TRACKERS = {\n", f"TRACKERS = {{\n    {entry},\n")
+    copy = tmp_path / "copy"
+    shutil.copytree(ROOT / "xla_sweeps", copy / "xla_sweeps")
+    (copy / "conf").symlink_to(ROOT / "conf")
+    for name, content in changed.items():
+        (copy / "xla_sweeps" / name).write_text(content)
+    words = ["model=mobilenet_v2", "modes=[graph,xla]", "device=cpu", "effort=quick"]
+    command = [sys.executable, str(SUPPORT / "fake_trial.py"), *words, "tracker=summary_file"]
+    environment = {**os.environ, "PYTHONPATH": str(copy), "WANDB_PROJECT": "not-of-wandb"}
+    run: dict[str, Any] = {
+        "capture_output": True,
+        "text": True,
+        "cwd": tmp_path,
+        "env": environment,
+    }
+    (tmp_path / "refused").touch()
+    refused = subprocess.run(command, check=False, **run)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
+    (tmp_path / "refused").unlink()
+    done = subprocess.run(command, check=False, **run)
+    assert done.returncode == 0, done.stderr
+    kept = json.loads((tmp_path / "results" / "summary.json").read_text())
+    assert (kept["project"], kept["status"]) == ("xla-sweeps", "ok")
+    assert re.search(r"summary +results/summary.json", done.stdout), done.stdout
