@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +13,7 @@ from urllib.parse import urlencode
 
 import pyarrow
 from browser import DESKTOP, Browser
+from dashboard_data import unpack
 from synthetic_rows import EXPLOIT, IMAGE, NUMBERS, TEXTS, Row, make_rows
 
 from xla_sweeps.analysis.changes import THROUGHPUT, Change, Difference, as_section
@@ -53,7 +53,6 @@ def write_study(path: Path, count: int) -> Study:
 
 def write_page(path: Path, rows: Sequence[Row], **meta: Any) -> Study:
     """A page of these rows and their metadata, which `meta` may change."""
-    table = table_of(rows)
     metadata = {
         "version": "1.0",
         "generated_at": "2026-11-05T12:00:00+00:00",
@@ -66,11 +65,10 @@ def write_page(path: Path, rows: Sequence[Row], **meta: Any) -> Study:
         "folders": {"results": "."},
         **meta,
     }
-    path.write_text(render(build.pack(table, metadata), title=metadata["title"]), encoding="utf-8")
-    held = [
-        {**{name: row[name] for name in TEXTS}, **{name: rounded(row[name]) for name in NUMBERS}}
-        for row in rows
-    ]
+    packed = build.pack(table_of(rows), metadata)
+    path.write_text(render(packed, title=metadata["title"]), encoding="utf-8")
+    columns, _ = unpack(packed)
+    held = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return Study(uri=path.as_uri(), rows=held, meta=metadata, path=path)
 
 
@@ -81,16 +79,6 @@ def table_of(rows: Sequence[Row]) -> pyarrow.Table:
         name: pyarrow.array([row[name] for row in rows], pyarrow.float64()) for name in NUMBERS
     }
     return pyarrow.table(texts | numbers)
-
-
-def rounded(value: float | None) -> float | None:
-    """A number as in the file: 32 bits with 15 bits of mantissa, rounded half away from zero."""
-    if value is None:
-        return None
-    (bits,) = struct.unpack("<I", struct.pack("<f", value))
-    number: float
-    (number,) = struct.unpack("<f", struct.pack("<I", (bits + 0x80) & ~0xFF))
-    return number
 
 
 def visit(

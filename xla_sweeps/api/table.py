@@ -11,7 +11,6 @@ from xla_sweeps.schema.row import COLUMNS
 
 if TYPE_CHECKING:  # slow to import
     import pyarrow
-    from rich.console import RenderableType
 
 SHOWN = (
     *("model", "resolution_px", "batch_size", "scenario", "precision", "tf32"),
@@ -62,19 +61,18 @@ class Table:
         return self.arrow.to_pandas()
 
     def __repr__(self) -> str:
-        from xla_sweeps.report.terminal.console import text_of
+        from xla_sweeps.report.terminal.notebook import rows_text
 
-        return text_of(*self._draw())
+        return rows_text(self._cells(), self._footnotes())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        from xla_sweeps.report.terminal.console import html_of
+        from xla_sweeps.report.terminal.notebook import rows_html
 
-        return {"text/plain": repr(self), "text/html": html_of(*self._draw())}
+        page = rows_html(self._cells(), self._footnotes())
+        return {"text/plain": repr(self), "text/html": page}
 
-    def _draw(self) -> list[RenderableType]:
-        """The first rows, and lines below them."""
-        from xla_sweeps.report.terminal.console import borderless_table
-
+    def _cells(self) -> list[list[str]]:
+        """Lines of the first rows, below their headings."""
         names = [name for name in self.shown if name in self.columns] or list(self.columns)
         rows = self.arrow.select(names).slice(0, SHOWN_ROWS).to_pylist()
         usual = {name: asked.usual for name in _IF_UNUSUAL if (asked := COLUMNS[name].asked)}
@@ -84,10 +82,7 @@ class Table:
             if self.shown and all(str(row.get(name)) == usual[name] for row in rows)
         ]
         names = [name for name in names if name not in same]
-        table = borderless_table(*names)
-        for row in rows:
-            table.add_row(*(_cell(row[name]) for name in names))
-        return [table, *self._footnotes()]
+        return [names, *([_cell(row[name]) for name in names] for row in rows)]
 
     def _footnotes(self) -> list[str]:
         more = len(self) - SHOWN_ROWS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,23 +133,7 @@ class Trial:
         return self.text
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        return {"text/plain": self.text, "text/html": self._html()}
+        from xla_sweeps.report.terminal.notebook import trial_html
 
-    def _html(self) -> str:
-        """Sentence, modes and caveats; no script, nothing from elsewhere."""
-        from rich.text import Text
-
-        from xla_sweeps.report.terminal.console import COLOURS, html_of
-        from xla_sweeps.report.terminal.tables import modes_table
-
-        summary = replace(self.summary, modes=self.summary.modes[:20])
-        reasons = [
-            Text(f"{label}: {failure.message}"[:300], style=COLOURS["failed"])
-            for label, failure in list(self.failures.items())[:5]
-        ]
-        return html_of(
-            Text(self.sentence[:1000], style=f"bold {COLOURS[self.verdict]}"),
-            modes_table(summary, wide=True),
-            *reasons,
-            Text(" ".join(self.flags)[:500], style="dim"),
-        )
+        page = trial_html(self.summary, self.sentence, self.verdict)
+        return {"text/plain": self.text, "text/html": page}

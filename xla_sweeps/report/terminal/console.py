@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import sys
 import tempfile
@@ -13,11 +12,10 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from rich import box
-from rich.console import Console, RenderableType
-from rich.jupyter import JUPYTER_HTML_FORMAT
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -39,6 +37,9 @@ COLOURS = {
 
 PLAIN_WIDTH = 120
 """Columns of sentences that do not go to a terminal."""
+
+PLAIN: Mapping[str, Any] = {"highlight": False, "emoji": False, "markup": False}
+"""What a console must not make of texts from outside."""
 
 UNBOUNDED = 10_000
 """Columns that hold every table."""
@@ -83,7 +84,7 @@ def progress_console() -> Console:
 
 def _console(stream: TextIO, plain_width: int = PLAIN_WIDTH) -> Console:
     width = None if stream.isatty() else int(os.environ.get("COLUMNS") or plain_width)
-    return Console(file=stream, highlight=False, width=width, emoji=False, markup=False)
+    return Console(file=stream, width=width, **PLAIN)
 
 
 SILENT_S = 10.0
@@ -224,40 +225,6 @@ def say(text: str, style: str = "", *, console: Console | None = None) -> None:
     """Print a text in one line, which a terminal wraps, on standard output or that console."""
     console = console or results_console()
     console.print(Text(text, style=style), soft_wrap=True)
-
-
-def text_of(*parts: RenderableType) -> str:
-    """What a terminal without colours and of any width shows."""
-    text = _record(parts).export_text()
-    return "\n".join(line.rstrip() for line in text.splitlines())
-
-
-def html_of(*parts: RenderableType) -> str:
-    """The same as HTML in the notebook's own colours, with the text of others escaped."""
-    return _record(parts).export_html(inline_styles=True, code_format=JUPYTER_HTML_FORMAT)
-
-
-def _record(parts: Sequence[RenderableType]) -> Console:
-    console = Console(
-        file=io.StringIO(),
-        width=UNBOUNDED,
-        record=True,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        force_terminal=True,
-    )
-    for part in parts:
-        console.print(part, width=None if isinstance(part, Table) else PLAIN_WIDTH)
-    return console
-
-
-def borderless_table(*headings: str) -> Table:
-    """A table without rows and lines."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in headings:
-        table.add_column(heading, no_wrap=True)
-    return table
 
 
 def empty_table(

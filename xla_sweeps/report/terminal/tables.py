@@ -139,7 +139,10 @@ def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = N
                 (row.candidate.mode, row.baseline.mode or "—"),
                 _rate(row, price_per_hour),
                 (times(row.speedup.value), interval(row.speedup.low, row.speedup.high)),
-                (_verdict(row), _replicates(row)),
+                (
+                    _verdict(row),
+                    f"{row.speedup.replicates}{'~' if row.status is Status.CONTAMINATED else ''}",
+                ),
             )
             for name, row in zip(_row_names(group, with_device=not shared), group, strict=True)
         ]
@@ -201,10 +204,6 @@ def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]
         facts = " · ".join(filter(None, (*words, distinction, device)))
         names.append(displayable(f"{row.trial.model} ({facts})" if facts else row.trial.model))
     return names
-
-
-def _replicates(row: ComparisonRow) -> str:
-    return f"{row.speedup.replicates}{'~' if row.status is Status.CONTAMINATED else ''}"
 
 
 def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
@@ -298,7 +297,7 @@ def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[M
         advice.throughput_unit(summary.model.task, summary.model.resolution_px): lambda mode: (
             number(mode.columns.throughput_samples_per_s)
         ),
-        "95 %": lambda mode: _interval(mode.columns),
+        "95 %": lambda mode: _rates(mode.columns),
         "p50 ms": lambda mode: number(mode.columns.latency_p50_ms),
         "p90 ms": lambda mode: number(mode.columns.latency_p90_ms),
         "compile s": lambda mode: (
@@ -321,12 +320,11 @@ def _is_eager(summary: ModeSummary) -> bool:
 
 
 def _decomposition(steps: Mapping[str, Estimate]) -> str:
-    parts = []
-    for step, estimate in steps.items():
-        interval = (
-            f" ({estimate.low:.2f}–{estimate.high:.2f})" if estimate.low and estimate.high else ""
-        )
-        parts.append(f"{step.replace('->', '→')} {estimate.value:.2f}×{interval}")
+    parts = [
+        f"{step.replace('->', '→')} {times(estimate.value)}"
+        + (f" ({interval(estimate.low, estimate.high)})" if estimate.low else "")
+        for step, estimate in steps.items()
+    ]
     return "steps   " + "   ".join(parts)
 
 
@@ -438,7 +436,3 @@ def _agreement(mode: ModeSummary) -> str:
         return mark
     mantissa, _, exponent = f"{mode.rmse_rel:.0e}".partition("e")
     return f"{mark} {mantissa}e{int(exponent)}" if mode.rmse_rel else f"{mark} 0"
-
-
-def _interval(mode: ModeColumns) -> str:
-    return interval(mode.throughput_low, mode.throughput_high, number)

@@ -35,8 +35,3 @@ def test_notices_are_at_the_head_and_every_licence_beside_the_library() -> None:
     for name, version in BUILT["versions"].items():
         assert f"{name} {version} (" in texts
     assert texts.count("Copyright") >= len(BUILT["versions"])
-
-
-def test_no_other_chart_library_is_left() -> None:
-    assert sorted(path.name for path in (ASSETS / "licenses").iterdir()) == ["plot.LICENSES"]
-    assert not [path.name for path in ASSETS.iterdir() if "echarts" in path.name]
