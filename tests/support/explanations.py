@@ -39,6 +39,20 @@ LARGEST = tuple(
     for n in range(5)
 )
 
+
+def mode_time(
+    mode: str, call_s: float, convolution_s: float, depthwise_s: float, *, gaps_s: float, calls: int
+) -> ModeTime:
+    kinds = {Kind.CONVOLUTION: convolution_s, Kind.DEPTHWISE: depthwise_s}
+    return ModeTime(
+        mode=mode, call_s=call_s, by_kind=kinds, gaps_s=gaps_s, host_s=0.001, calls=calls
+    )
+
+
+def layer_time(layer: str, kind: Kind, graph_s: float, xla_s: float) -> LayerTime:
+    return LayerTime(layer=layer, kind=kind, graph_s=graph_s, xla_s=xla_s)
+
+
 KNOWN = Explanation(
     model="net",
     device="XLA_CPU_JIT",
@@ -73,28 +87,12 @@ KNOWN = Explanation(
     ),
     time=Time(
         modes=(
-            ModeTime(
-                mode="graph",
-                call_s=0.010,
-                by_kind={Kind.CONVOLUTION: 0.006, Kind.DEPTHWISE: 0.001},
-                gaps_s=0.002,
-                host_s=0.001,
-                calls=5,
-            ),
-            ModeTime(
-                mode="xla",
-                call_s=0.015,
-                by_kind={Kind.CONVOLUTION: 0.007, Kind.DEPTHWISE: 0.006},
-                gaps_s=0.001,
-                host_s=0.001,
-                calls=3,
-            ),
+            mode_time("graph", 0.010, 0.006, 0.001, gaps_s=0.002, calls=5),
+            mode_time("xla", 0.015, 0.007, 0.006, gaps_s=0.001, calls=3),
         ),
         lost=(
-            LayerTime(
-                layer="deep (DepthwiseConv2D)", kind=Kind.DEPTHWISE, graph_s=0.001, xla_s=0.005
-            ),
-            LayerTime(layer="wide (Conv2D)", kind=Kind.CONVOLUTION, graph_s=0.006, xla_s=0.007),
+            layer_time("deep (DepthwiseConv2D)", Kind.DEPTHWISE, 0.001, 0.005),
+            layer_time("wide (Conv2D)", Kind.CONVOLUTION, 0.006, 0.007),
         ),
     ),
     roofline=roofline(

@@ -37,7 +37,7 @@ LONGEST = (
     "tests/end_to_end/test_training.py",
     "tests/end_to_end/test_streams.py",
     "tests/sweeps/test_driver.py",
-    "tests/backends/tensorflow/explain/test_explaining.py",
+    "tests/backends/tensorflow/explain/test_explainer.py",
     "tests/trial/test_conductor.py",
     "tests/end_to_end/test_endings.py",
     "tests/end_to_end/test_wandb_agent.py",

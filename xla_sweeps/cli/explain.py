@@ -45,9 +45,10 @@ def explain_command(arguments: Sequence[str]) -> int:
     if output is not None:
         export.require_writable(output)
     if options.ops is not None:
-        of_a_model = ("no_trace", "config_dir")
-        given = [f"--{name.replace('_', '-')}" for name in of_a_model if getattr(options, name)]
-        if others := [*options.overrides, *given]:
+        others = list(options.overrides)
+        others += ["--no-trace"] if options.no_trace else []
+        others += ["--config-dir"] if options.config_dir else []
+        if others:
             raise ConfigError(f"explain --ops: remove {' '.join(others)}")
         return show_ops(options.ops, form=form, output=output)
     require_model("explain", options.overrides)
@@ -60,7 +61,7 @@ def explain_command(arguments: Sequence[str]) -> int:
     from xla_sweeps.report.figures import duration
     from xla_sweeps.report.terminal.console import Heartbeat, progress_console
     from xla_sweeps.report.terminal.explanation import explanation_text, stage_line, verdict
-    from xla_sweeps.trial import explaining, protocol
+    from xla_sweeps.trial import explaining
 
     console, began = progress_console(), time.monotonic()
 
@@ -70,15 +71,11 @@ def explain_command(arguments: Sequence[str]) -> int:
         heart.told()
 
     heart = Heartbeat(lambda: tell(f"{duration(time.monotonic() - began)} so far"))
-
-    def follow(stage: protocol.Stage) -> None:
-        tell(stage_line(str(stage.phase), stage.mode or stage.detail))
-
     with heart:
         explanation, finished = explaining.explain(
             settings,
             trace=not options.no_trace,
-            on_stage=follow,
+            on_stage=lambda stage: tell(stage_line(str(stage.phase), stage.mode or stage.detail)),
             on_wait=lambda holder: console.print(f"waiting for {displayable(holder)}", style="dim"),
         )
     if form == "json":

@@ -58,11 +58,10 @@ def explain(
 
     def follow(event: protocol.Event) -> None:
         nonlocal explained
-        match event:
-            case protocol.Stage():
-                on_stage(event)
-            case protocol.Explained(explanation=explanation):
-                explained = explanation
+        if isinstance(event, protocol.Stage):
+            on_stage(event)
+        elif isinstance(event, protocol.Explained):
+            explained = event.explanation
 
     with (
         tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder,
@@ -132,10 +131,9 @@ def compiled_ops() -> OpList:
         XlaSweepsError: it cannot be loaded, or does not answer.
     """
     backend = default_backend()
-    done, reason = programs.run(backend, "ops"), "its list of kernels cannot be read"
-    if done.code != 0:
-        reason = done.reason
-    else:
-        with contextlib.suppress(IndexError, msgspec.DecodeError):
+    done = programs.run(backend, "ops")
+    reason = done.reason if done.code else "its list of kernels cannot be read"
+    with contextlib.suppress(IndexError, msgspec.DecodeError):
+        if not done.code:
             return msgspec.json.decode(done.output.splitlines()[-1], type=OpList)
     raise XlaSweepsError(f"explain --ops: {backend.title} does not list its kernels: {reason}")

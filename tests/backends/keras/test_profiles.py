@@ -10,7 +10,7 @@ import json
 import lzma
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from paths import DATA
@@ -116,12 +116,8 @@ def test_jax_kernels_of_one_program_are_told_apart_by_their_kind() -> None:
     assert xla.products_s(True) > 0.9 * (xla.products_s(True) + xla.products_s(None))
 
 
-def torch_trace(name: str) -> Any:
-    return json.loads(content(f"torch_{name}.json"))
-
-
 def test_a_kernel_of_pytorch_has_the_layer_and_the_operation_that_started_it() -> None:
-    trace = torch_trace("fusion")
+    trace = json.loads(content("torch_fusion.json"))
     spans = trace["traceEvents"]
     multiply = next(span for span in spans if span["name"] == "aten::mul")
     spans.append({**multiply, "name": f"{LAYER}scale (Multiply)", "cat": "user_annotation"})
@@ -135,7 +131,7 @@ def test_a_kernel_of_pytorch_has_the_layer_and_the_operation_that_started_it() -
 
 
 def test_what_excludes_tensor_cores_is_named_within_eighty_columns() -> None:
-    events, work = read_trace(torch_trace("exported"))
+    events, work = read_trace(json.loads(content("torch_exported.json")))
     exported = timed(events, "torch.exported", work=work)[0]
     assert launches(exported) == 289
     assert exported.products_s(True) == 0

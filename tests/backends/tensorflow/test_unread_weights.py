@@ -178,10 +178,7 @@ def test_weights_that_were_changed_for_the_check_are_as_they_were() -> None:
     ("name", "state"),
     [
         ("Decorated", State.FOUND),
-        ("in_a_functional", State.FOUND),
         ("Unread", State.NONE),
-        ("BuiltBefore", State.NONE),
-        ("Constant", State.NONE),
     ],
 )
 def test_explain_names_weights_that_are_not_read(name: str, state: State) -> None:

@@ -1,17 +1,16 @@
-"""A model explained on PyTorch, by the real command in an environment that has no TensorFlow."""
+"""Models explained on PyTorch, in an environment that has no TensorFlow."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from other_environments import python_of
+from explain_each import explain_each
+from other_environments import MACS, OWN
 
 from xla_sweeps.report.terminal.explained_lines import WIDTH
 from xla_sweeps.report.terminal.explanation import explanation_text
@@ -24,8 +23,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++"),
 ]
 
-MODELS = """
-import keras
+MODELS = f"""{OWN}
 import torch
 
 class Breaks(keras.layers.Layer):
@@ -40,38 +38,19 @@ def renamed(values, name):
     torch._dynamo.graph_break(msg="a break of its own")
     return values + len(name)
 
-def of(*layers):
-    inputs = keras.Input((16, 16, 3))
-    values = keras.layers.Conv2D(8, 3, activation="relu")(inputs)
-    for layer in layers:
-        values = layer(values)
-    values = keras.layers.GlobalAveragePooling2D()(values)
-    return keras.Model(inputs, keras.layers.Dense(5)(values))
-
 def broken():
-    return of(Breaks())
-
-def whole():
-    return of(keras.layers.BatchNormalization())
+    inputs = keras.Input((16, 16, 3))
+    return keras.Model(inputs, keras.layers.Dense(5)(Breaks()(inputs)))
 """
 
-MACS = 14 * 14 * 27 * 8 + 8 * 5
 
-
-def explained(folder: Path, model: str) -> Any:
-    """The explanation of a model above, as the command writes it."""
-    (folder / "own.py").write_text(MODELS)
-    words = ["model=local", f"path=own.py:{model}", "trust_code=true", "batch_size=3", "device=cpu"]
+@pytest.fixture(scope="module")
+def explanations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("torch")
     try:
-        python = python_of("torch")
+        return explain_each("torch", folder, MODELS, "build", "broken")
     except subprocess.CalledProcessError:
         pytest.skip("the package indexes have no CPU build of PyTorch for this Python")
-    command = [str(python), "-m", "xla_sweeps", "explain", *words, "backend=torch"]
-    ended = subprocess.run(
-        [*command, "--format", "json"], cwd=folder, capture_output=True, text=True, timeout=800
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return json.loads(ended.stdout)
 
 
 def text_of(explanation: Any) -> str:
@@ -81,8 +60,8 @@ def text_of(explanation: Any) -> str:
     return " ".join(text.split())
 
 
-def test_breaks_have_their_reasons_and_the_users_lines(tmp_path: Path) -> None:
-    explanation = explained(tmp_path, "broken")
+def test_breaks_have_their_reasons_and_the_users_lines(explanations: dict[str, Any]) -> None:
+    explanation = explanations["broken"]
     compiled, exported = explanation["captures"]
     assert compiled["graphs"] > 1
     lines = {each["reason"].partition(" call")[0]: each["line"] for each in compiled["breaks"]}
@@ -98,8 +77,8 @@ def test_breaks_have_their_reasons_and_the_users_lines(tmp_path: Path) -> None:
     assert [mode["mode"] for mode in explanation["roofline"]["modes"]] == ["torch_eager"]
 
 
-def test_a_whole_model_is_one_graph_and_timed_in_both_ways(tmp_path: Path) -> None:
-    explanation = explained(tmp_path, "whole")
+def test_a_whole_model_is_one_graph_and_timed_in_both_ways(explanations: dict[str, Any]) -> None:
+    explanation = explanations["build"]
     compiled, exported = explanation["captures"]
     assert exported["graphs"] == 1
     assert exported["calls"] > 3

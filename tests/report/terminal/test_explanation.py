@@ -8,17 +8,52 @@ from dataclasses import replace
 import pytest
 from explanations import KNOWN
 
-from xla_sweeps.report.terminal.explained_lines import WIDTH
-from xla_sweeps.report.terminal.explanation import explanation_text, ops_text
+from xla_sweeps.analysis.roofline import roofline
+from xla_sweeps.report.terminal.explained_lines import NOT_AVAILABLE, WIDTH, scaled
+from xla_sweeps.report.terminal.explanation import explanation_text, ops_text, verdict
 from xla_sweeps.schema.explanation import (
+    Break,
+    Capture,
+    Compilation,
     Explanation,
     OpList,
+    Peak,
     Place,
     State,
     Support,
     Trap,
     TrapName,
+    Work,
 )
+
+CAPTURE = Capture(
+    way="torch.compile(model)",
+    graphs=8,
+    calls=100,
+    breaks=(Break(reason="a reason " * 12, times=7, line="net.py:7"),),
+    recompilations={"the same batch": 0, "a batch of 3": 2},
+    limit=8,
+    gave_up=("call (net.py:9)",),
+)
+
+PEAKS = (
+    Peak(name="matmul float32", unit="FLOP/s", per_s=100e9, one_core_per_s=51e9, size="2 x 2"),
+    Peak(name="copy", unit="B/s", per_s=8e9),
+)
+
+WORK = Work(
+    macs_by_type={"f32": 5_000_000_000},
+    weight_bytes=80_000_000,
+    input_bytes=15_000_000,
+    output_bytes=5_000,
+)
+
+
+def words_of(explanation: Explanation) -> str:
+    """The text, with one blank between words; no line is wider than a terminal."""
+    text = explanation_text(explanation)
+    assert max(map(len, text.splitlines())) <= WIDTH
+    return " ".join(text.split())
 
 
 def test_no_line_is_wider_than_eighty_columns_and_the_worst_comes_first() -> None:
@@ -105,3 +140,84 @@ def test_few_operations_are_shown_with_their_types_and_many_by_name() -> None:
     assert "5 compile on XLA_CPU_JIT:" in text
     assert "20 do not compile" in text
     assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_breaks_limits_and_further_graphs_are_shown_below_the_graphs() -> None:
+    text = words_of(
+        Explanation(model="net", device="CPU", captures=(CAPTURE,), missing={"traps": "no XLA"})
+    )
+    for part in (
+        "! torch.compile(model): 8 graphs with 100 operations, 7 breaks ! 7 breaks: a reason",
+        "net.py:7 ! call (net.py:9) reached the limit of 8 recompilations",
+        "further graphs: 0 for the same batch, 2 for a batch of 3",
+        "Not available",
+        "– silent traps of XLA: not available: no XLA",
+    ):
+        assert part in text, text
+    assert "Silent traps" not in text
+
+
+def test_one_graph_is_whole_and_a_refusal_has_its_place() -> None:
+    whole = Capture(way="torch.export", graphs=1, calls=27)
+    refused = Capture(way="torch.export", graphs=None, refusal="no such guard", place="net.py:3")
+    text = words_of(Explanation(model="net", device="CPU", captures=(whole, refused)))
+    assert "✓ torch.export: 1 graph with 27 operations, 0 breaks" in text
+    assert "! torch.export: no such guard net.py:3" in text
+
+
+def test_programs_of_each_call_have_their_seconds() -> None:
+    row = Compilation(
+        call="jax.jit, a batch of 3", programs=1, trace_s=0.01, lower_s=0.02, compile_s=1.5
+    )
+    text = words_of(Explanation(model="net", device="CPU", compilations=(row,)))
+    assert "programs trace lower compile call 1 10 ms 20 ms 1.5 s jax.jit, a batch of 3" in text
+
+
+def test_a_process_that_dies_before_them_says_that_they_are_not_available() -> None:
+    awaited = Explanation(model="net", device="CPU", captures=None, compilations=None)
+    text = words_of(awaited.completed("SIGABRT"))
+    assert "what is captured as graphs: not available: SIGABRT" in text
+    assert "what each call compiles: not available: SIGABRT" in text
+    assert "captured as graphs" not in words_of(KNOWN.completed("SIGABRT"))
+
+
+def test_one_sentence_says_how_close_graph_mode_is_and_what_xla_can_gain() -> None:
+    assert verdict(roofline(WORK, PEAKS, {"graph": 0.1 / 0.71, "xla": 0.2})) == (
+        "graph already runs at 71 % of the bound set by compute; XLA can gain at most 1.4×"
+    )
+    none = replace(WORK, macs_by_type={})
+    assert "of the bound set by memory" in verdict(roofline(none, PEAKS, {"graph": 1}))
+    above = verdict(roofline(WORK, PEAKS, {"graph": 0.08}))
+    assert above.startswith("graph runs at 125 % of the bound set by compute")
+    assert "gain" not in above
+
+
+def test_every_figure_is_shown_with_its_unit() -> None:
+    bounds = roofline(WORK, PEAKS, {"graph": 0.125, "xla": 2.084})
+    text = words_of(Explanation(model="net", device="", roofline=bounds))
+    for part in (
+        "a call: 5 G multiply-accumulates; at least 95 MB moved: 80 MB weights, 15 MB inputs, "
+        "5 kB outputs",
+        "bound: 100 ms by compute, 11.9 ms by memory, so compute binds",
+        "125 ms 80 % 80 GFLOP/s 760 MB/s graph",
+        "2.08 s",
+        "100 GFLOP/s 51 GFLOP/s matmul float32 (2 x 2)",
+    ):
+        assert part in text, text
+
+
+def test_a_bound_that_is_not_known_is_not_available_and_never_zero() -> None:
+    bounds = roofline(replace(WORK, macs_by_type={"s8": 10**9}), PEAKS, {"graph": 0.1})
+    text = words_of(Explanation(model="net", device="", roofline=bounds)).partition("Not av")[0]
+    assert verdict(bounds) == ""
+    assert "– bound by compute: not available: no peak of matmul s8" in text
+    assert text.count(NOT_AVAILABLE) == 1 + 1 + 1  # the bound, graph's share, one core's copy
+    assert " 0 " not in text
+
+
+@pytest.mark.parametrize(
+    ("number", "written"),
+    [(0, "0 "), (999, "999 "), (8.366e9, "8.37 G"), (1.5e12, "1.5 T"), (97_300_000, "97.3 M")],
+)
+def test_numbers_have_three_digits_and_a_decimal_prefix(number: float, written: str) -> None:
+    assert scaled(number) == written

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -35,7 +32,7 @@ from xla_sweeps.backends.keras.explain.traps import (
 )
 from xla_sweeps.backends.keras.explain.under_xla import XlaExplainer
 from xla_sweeps.backends.keras.hlo import Module
-from xla_sweeps.backends.keras.xplane import Space
+from xla_sweeps.backends.keras.xplane import recorded
 from xla_sweeps.schema.explanation import Compilation, Place, State, TrapName
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
@@ -119,7 +116,9 @@ class JaxExplainer(XlaExplainer):
 
     def traced_calls(self) -> tuple[Sequence[Event], Mapping[Mode, Mapping[str, Work]]]:
         """Events of calls op by op, each operation a program of its own, and of `jax.jit`."""
-        with recorded() as space:
+        options = jax.profiler.ProfileOptions()
+        options.python_tracer_level = 0  # without Python's calls
+        with recorded(partial(jax.profiler.trace, profiler_options=options)) as space:
             call_each(self.ran, jax.profiler.TraceAnnotation)
         events, ops = list(space.events()), dict[str, Work]()
         for name, content in space.programs({event.program for event in events}).items():
@@ -177,18 +176,6 @@ def find_compiled_operations(model: JaxExplainer) -> Finding:
 def find_little_clustered(model: JaxExplainer) -> Finding:
     """Nothing: there are no clusters."""
     return unknown(LACKS["clustering"])
-
-
-@contextmanager
-def recorded() -> Iterator[Space]:
-    """Run JAX's profiler without Python's calls; the `Space` is filled at the end."""
-    space, options = Space(), jax.profiler.ProfileOptions()
-    options.python_tracer_level = 0
-    with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
-        with jax.profiler.trace(folder, profiler_options=options):
-            yield space
-        (file,) = Path(folder).rglob("*.xplane.pb")
-        space.read(file.read_bytes())
 
 
 class Listener:

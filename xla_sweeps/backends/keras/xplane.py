@@ -6,7 +6,10 @@ it, xprof 2.24, brings 35 packages along (cloud clients, a web server, a databas
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 from xla_sweeps.backends.keras.explain.events import Event
@@ -89,6 +92,17 @@ class Space:
                 for stat in entry.value.stats:
                     if stat.bytes_value:
                         yield entry.value.name, stat.bytes_value
+
+
+@contextmanager
+def recorded(profiler: Callable[[str], AbstractContextManager[object]]) -> Iterator[Space]:
+    """Run a profiler that writes into a folder; the `Space` is filled at the end."""
+    space = Space()
+    with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
+        with profiler(folder):
+            yield space
+        (file,) = Path(folder).rglob("*.xplane.pb")
+        space.read(file.read_bytes())
 
 
 def _value(stat: Any, names: Mapping[int, str]) -> tuple[str, Any]:

@@ -12,16 +12,8 @@ CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 """Operations in whose place XLA puts the function that they call."""
 
 BOOKKEEPING = CALLS | {
-    "Placeholder",
-    "PlaceholderWithDefault",
-    "_Arg",
-    "_Retval",
-    "Const",
-    "Identity",
-    "IdentityN",
-    "NoOp",
-    "ReadVariableOp",
-    "StopGradient",
+    *("Placeholder", "PlaceholderWithDefault", "_Arg", "_Retval", "Const", "ReadVariableOp"),
+    *("Identity", "IdentityN", "NoOp", "StopGradient"),
 }
 """Operations that compute nothing."""
 

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import tensorflow as tf
 
-from xla_sweeps.backends.keras.xplane import Space
+from xla_sweeps.backends.keras import xplane
 
 
 @contextlib.contextmanager
-def recorded(*, at_most_s: float | None = None) -> Iterator[Space]:
-    """Run the profiler; the `Space` is filled at the end."""
-    space = Space()
-    with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
+def recorded(*, at_most_s: float = threading.TIMEOUT_MAX) -> Iterator[xplane.Space]:
+    """Run the profiler for at most so long; the `Space` is filled at the end."""
+
+    @contextlib.contextmanager
+    def profiler(folder: str) -> Iterator[None]:
         tf.profiler.experimental.start(folder)
-        early = threading.Timer(at_most_s or 0.0, _stop)
-        if at_most_s is not None:
-            early.start()
+        early = threading.Timer(at_most_s, _stop)
+        early.start()
         try:
-            yield space
+            yield
         finally:
             early.cancel()
             _stop()
-        (file,) = Path(folder).rglob("*.xplane.pb")
-        space.read(file.read_bytes())
+
+    with xplane.recorded(profiler) as space:
+        yield space
 
 
 def _stop() -> None:

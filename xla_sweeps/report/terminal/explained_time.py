@@ -54,12 +54,10 @@ def time_text(explanation: Explanation) -> Iterator[str]:
 
 def _trace(explanation: Explanation, time: Time) -> Iterator[str]:
     """How many calls were traced, and how much slower that made them."""
-    before, after = time.modes
-    number = f"{counted(before.calls, 'traced call')} of each mode"
-    if before.calls != after.calls:
-        number = (
-            f"{before.calls} ({_called(before)}) and {after.calls} ({_called(after)}) traced calls"
-        )
+    one, two = (f"{mode.calls} ({_called(mode)})" for mode in time.modes)
+    number = f"{one} and {two} traced calls"
+    if len({mode.calls for mode in time.modes}) == 1:
+        number = f"{counted(time.modes[0].calls, 'traced call')} of each mode"
     yield from finding(f"the fastest of {number}, ms; tracing makes them slower")
     achieved = explanation.roofline.modes if explanation.roofline else ()
     calls: dict[Role, float] = {mode_of(each.mode).role: each.call_s for each in achieved}
@@ -70,22 +68,21 @@ def _trace(explanation: Explanation, time: Time) -> Iterator[str]:
     }
     if slower:
         times = ", ".join(f"{mode} {factor:.2g}×" for mode, factor in slower.items())
-        far = max(slower.values()) > TRACE_SLOWS
-        advice = (
-            "tracing changes what is slow, so the losses below are no measurement" if far else ""
-        )
-        yield from finding(
-            f"{'! ' if far else ''}a traced call takes, of one without: {times}", (), advice
-        )
+        text = f"a traced call takes, of one without: {times}"
+        if max(slower.values()) <= TRACE_SLOWS:
+            yield from finding(text)
+        else:
+            advice = "tracing changes what is slow, so the losses below are no measurement"
+            yield from finding(f"! {text}", advice=advice)
 
 
 def _kernels(time: Time) -> Iterator[str]:
     """Number of kernels of a call, those that take most, and the share of tensor cores."""
-    before, after = (sum(kernel.launched for kernel in mode.kernels) for mode in time.modes)
-    yield from finding(
-        f"kernels of a call: {before:,} ({_called(time.modes[0])}), "
-        f"{after:,} ({_called(time.modes[1])})"
-    )
+    counts = [
+        f"{sum(kernel.launched for kernel in mode.kernels):,} ({_called(mode)})"
+        for mode in time.modes
+    ]
+    yield from finding(f"kernels of a call: {', '.join(counts)}")
     for mode in time.modes:
         yield from finding(_tensor_cores(mode, plain=time.plain))
         yield from finding(f"kernels of {_called(mode)} that take most time:")

@@ -18,7 +18,6 @@ from xla_sweeps.report.terminal.explained_lines import (
 from xla_sweeps.report.terminal.explained_time import time_text
 from xla_sweeps.report.terminal.trial_progress import STAGES
 from xla_sweeps.schema.explanation import (
-    Capture,
     Explanation,
     OpList,
     Place,
@@ -79,8 +78,7 @@ def explanation_text(explanation: Explanation) -> str:
 
 def ops_text(ops: OpList, chosen: Sequence[Support]) -> str:
     """Operations that a TensorFlow compiles, in lines of at most 80 columns."""
-    compiled = [support for support in chosen if support.devices]
-    others = [support for support in chosen if not support.devices]
+    others = [support.op for support in chosen if not support.devices]
     lines = [
         f"TensorFlow {ops.tensorflow} lists kernels for {', '.join(ops.devices) or 'no XLA device'}"
     ]
@@ -92,11 +90,11 @@ def ops_text(ops: OpList, chosen: Sequence[Support]) -> str:
                 lines += wrapped(f"{name}: {', '.join(types)}", 4)
             lines += [] if support.devices else wrapped(f"-> {support.advice}", 4)
         return "\n".join(lines) + "\n"
-    for devices in dict.fromkeys(support.devices for support in compiled):
-        names = [support.op for support in compiled if support.devices == devices]
+    for devices in dict.fromkeys(support.devices for support in chosen if support.devices):
+        names = [support.op for support in chosen if support.devices == devices]
         lines += ["", *wrapped(f"{len(names)} compile on {' and '.join(devices)}:", 0)]
         lines += wrapped(" ".join(names), 2)
-    lines += ["", f"{len(others)} do not compile:", *wrapped(" ".join(i.op for i in others), 2)]
+    lines += ["", f"{len(others)} do not compile:", *wrapped(" ".join(others), 2)]
     return "\n".join(lines) + "\n"
 
 
@@ -160,28 +158,24 @@ def _compilations(explanation: Explanation) -> Iterator[str]:
 
 def _captures(explanation: Explanation) -> Iterator[str]:
     for capture in explanation.captures or ():
-        yield from _capture(capture)
-
-
-def _capture(capture: Capture) -> Iterator[str]:
-    if capture.graphs is None:
-        yield from finding(f"! {capture.way}: {capture.refusal}", _at(capture.place))
-        return
-    breaks = sum(each.times for each in capture.breaks)
-    whole = capture.graphs == 1 and not breaks
-    yield from finding(
-        f"{'✓' if whole else '!'} {capture.way}: {counted(capture.graphs, 'graph')} with "
-        f"{counted(capture.calls, 'operation')}, {counted(breaks, 'break')}"
-    )
-    for each in capture.breaks:
-        yield from finding(f"! {counted(each.times, 'break')}: {each.reason}", _at(each.line))
-    for name in capture.gave_up:
+        if capture.graphs is None:
+            yield from finding(f"! {capture.way}: {capture.refusal}", _at(capture.place))
+            continue
+        breaks = sum(each.times for each in capture.breaks)
+        whole = capture.graphs == 1 and not breaks
         yield from finding(
-            f"! {name} reached the limit of {capture.limit} recompilations: it runs uncompiled"
+            f"{'✓' if whole else '!'} {capture.way}: {counted(capture.graphs, 'graph')} with "
+            f"{counted(capture.calls, 'operation')}, {counted(breaks, 'break')}"
         )
-    again = [f"{graphs:,} for {call}" for call, graphs in capture.recompilations.items()]
-    if again:
-        yield from finding(f"further graphs: {', '.join(again)}")
+        for each in capture.breaks:
+            yield from finding(f"! {counted(each.times, 'break')}: {each.reason}", _at(each.line))
+        for name in capture.gave_up:
+            yield from finding(
+                f"! {name} reached the limit of {capture.limit} recompilations: it runs uncompiled"
+            )
+        again = [f"{graphs:,} for {call}" for call, graphs in capture.recompilations.items()]
+        if again:
+            yield from finding(f"further graphs: {', '.join(again)}")
 
 
 def _at(line: str) -> tuple[Place, ...]:
@@ -286,14 +280,6 @@ def _roofline(explanation: Explanation) -> Iterator[str]:
     yield from finding(LEFT_OUT)
 
 
-def _graph_operations(explanation: Explanation) -> Iterator[str]:
-    return finding(f"{explanation.graph_operations:,} {_GRAPH}")
-
-
-def _hlo_operations(explanation: Explanation) -> Iterator[str]:
-    return finding(f"{explanation.hlo_operations:,} {_LOWERED}")
-
-
 def _program(explanation: Explanation) -> Iterator[str]:
     assert explanation.program
     program, on_cpu = explanation.program, "CPU" in explanation.device
@@ -351,8 +337,8 @@ _SECTIONS: Mapping[str, Mapping[str, tuple[str, Callable[[Explanation], Iterator
     "Silent traps": {"traps": ("silent traps of XLA", _traps)},
     "Auto-clustering": {"clustering": ("auto-clustering", _clustering)},
     "What XLA makes of it": {
-        "graph_operations": (_GRAPH, _graph_operations),
-        "hlo_operations": (_LOWERED, _hlo_operations),
+        "graph_operations": (_GRAPH, lambda known: finding(f"{known.graph_operations:,} {_GRAPH}")),
+        "hlo_operations": (_LOWERED, lambda known: finding(f"{known.hlo_operations:,} {_LOWERED}")),
         "program": ("the program after XLA's optimizer", _program),
     },
     "What each call compiles": {"compilations": ("what each call compiles", _compilations)},

@@ -10,51 +10,45 @@ from typing import Any
 import keras
 import pytest
 import tensorflow as tf
+from explained_models import explaining
 from hlo_modules import shape_of
 
 from xla_sweeps.backends.keras.explain import roofline
-from xla_sweeps.backends.keras.explain.program import work_of
 from xla_sweeps.backends.keras.hlo import size_bytes
-from xla_sweeps.backends.tensorflow import modes
-from xla_sweeps.backends.tensorflow.operations import lowered
-from xla_sweeps.schema.modes import Mode
 
 pytestmark = pytest.mark.tf
 
 BATCH = tf.ones((2, 16, 16, 3))
 
 
-def bound_to_both(call: Any, argument: Any) -> list[modes.ModeExecutable]:
-    both = (Mode.GRAPH, Mode.XLA)
-    return [modes.ModeExecutable.bind(call, mode, [argument]) for mode in both]
-
-
-@pytest.fixture(scope="module")
-def model() -> keras.Model:
-    image = keras.Input((16, 16, 3))
-    features = keras.layers.Conv2D(8, 3)(image)
-    features = keras.layers.BatchNormalization()(features)
-    return keras.Model(image, keras.layers.Dense(5)(keras.layers.GlobalMaxPool2D()(features)))
-
-
-@pytest.fixture(scope="module")
-def compiled(model: keras.Model) -> modes.ModeExecutable:
-    executable = modes.ModeExecutable.bind(
-        lambda batch: model(batch, training=False), Mode.XLA, [BATCH]
-    )
-    executable.step()
-    return executable
-
-
-def test_weights_inputs_and_outputs_count_once(
-    model: keras.Model, compiled: modes.ModeExecutable
+def test_the_bound_counts_weights_inputs_and_outputs_once_under_the_peaks_of_this_cpu(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    work = work_of(lowered(compiled.function, BATCH), BATCH)
+    monkeypatch.setattr(roofline, "SIDES", (64, 128))
+    monkeypatch.setattr(roofline, "ARRAY_BYTES", 2**20)
+    monkeypatch.setattr(roofline, "MODE_S", 0.01)
+    image = keras.Input((16, 16, 3))
+    features = keras.layers.BatchNormalization()(keras.layers.Conv2D(8, 3)(image))
+    model = keras.Model(image, keras.layers.Dense(5)(keras.layers.GlobalMaxPool2D()(features)))
+    explainer = explaining(lambda batch: model(batch, training=False), [BATCH] * 2)
+    explainer.explain(trace=False)
+    explainer.bound()
+    bounds = explainer.explanation.roofline
+    assert bounds is not None
+    work = bounds.work
     assert work.weight_bytes == 4 * model.count_params()
-    assert work.input_bytes == 4 * 2 * 16 * 16 * 3
-    assert work.output_bytes == 4 * 2 * 5
+    assert (work.input_bytes, work.output_bytes) == (4 * 2 * 16 * 16 * 3, 4 * 2 * 5)
     assert work.macs_by_type == {"f32": 2 * (14 * 14 * 8 * 27 + 8 * 5)}
     assert not work.macs_at_least
+    assert [peak.name for peak in bounds.peaks] == ["matmul float32", "copy", "read"]
+    for peak in bounds.peaks:
+        assert peak.per_s > 1e6
+        assert peak.one_core_per_s is not None
+        assert peak.one_core_per_s > 1e6
+    assert bounds.missing == {}
+    assert [mode.mode for mode in bounds.modes] == ["graph", "xla", "autocluster"]
+    assert bounds.bound_s
+    assert bounds.modes[0].share == pytest.approx(bounds.bound_s / bounds.modes[0].call_s)
 
 
 def test_elements_of_fewer_than_eight_bits_have_whole_bytes() -> None:
@@ -62,41 +56,8 @@ def test_elements_of_fewer_than_eight_bits_have_whole_bytes() -> None:
     assert size_bytes(shape_of("(s4[3], f32[2], pred[5], token[])")) == 3 + 8 + 5
 
 
-def test_the_peaks_of_this_cpu_are_measured_with_all_cores_and_with_one(
-    monkeypatch: pytest.MonkeyPatch, compiled: modes.ModeExecutable
-) -> None:
-    monkeypatch.setattr(roofline, "SIDES", (64, 128))
-    monkeypatch.setattr(roofline, "ARRAY_BYTES", 2**20)
-    monkeypatch.setattr(roofline, "MODE_S", 0.01)
-    bounds = roofline.measured(
-        work_of(lowered(compiled.function, BATCH), BATCH),
-        {Mode.XLA: compiled},
-        bind=bound_to_both,
-        on_cpu=True,
-    )
-    names = [peak.name for peak in bounds.peaks]
-    assert names == ["matmul float32", "copy", "read"]
-    for peak in bounds.peaks:
-        assert peak.per_s > 1e6
-        assert peak.one_core_per_s is not None
-        assert peak.one_core_per_s > 1e6
-    assert bounds.missing == {}
-    (mode,) = bounds.modes
-    assert bounds.bound_s
-    assert mode.share == pytest.approx(bounds.bound_s / mode.call_s)
-
-
-@pytest.mark.parametrize(("tf32", "size"), [(True, "in TF32"), (False, "not in TF32")])
-def test_a_gpu_has_no_core_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, tf32: bool, size: str
-) -> None:
-    monkeypatch.setattr(roofline, "SIDES", (64,))
-    peak = roofline.Peaks(bound_to_both, on_cpu=False, tf32=tf32).matmul("float32")
-    assert (peak.one_core_per_s, peak.size) == (None, f"64 x 64, {size}")
-
-
 class Device:
-    """Calls that queue on a device: each takes a millisecond there, a wait ten."""
+    """Calls that queue on a device: each takes a millisecond for 2 GiB there, a wait ten."""
 
     def __init__(self, now: list[int], bytes_: int) -> None:
         self.now, self.bytes, self.queued, self.most, self.position = now, bytes_, 0, 0, 0
@@ -113,25 +74,31 @@ class Device:
         self.queued = 0
 
 
+@pytest.mark.parametrize(("tf32", "note"), [(True, "in TF32"), (False, "not in TF32")])
 def test_a_queue_of_calls_hides_the_wait_and_the_largest_array_that_fits_counts(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tf32: bool, note: str
 ) -> None:
     now, tried = [0], list[Device]()
     monkeypatch.setattr(time, "perf_counter_ns", lambda: now[0])
     monkeypatch.setattr(keras.ops, "full", lambda shape, *_, **__: shape[0] * 4)
+    monkeypatch.setattr(roofline, "SIDES", (64,))
 
-    def bind(call: Any, size: int) -> list[Device]:
+    def bind(call: Any, size: Any) -> list[Device]:
+        size = size if isinstance(size, int) else sum(size)
         if size > 2**30:
             raise MemoryError("out of memory")
         tried.append(Device(now, size))
         return tried[-1:]
 
-    copy, read = roofline.Peaks(bind, on_cpu=False).memory()
+    peaks = roofline.Peaks(bind, on_cpu=False, tf32=tf32)
+    copy, read = peaks.memory()
     assert (copy.size, read.size) == ("1024 MiB", "1024 MiB")
     assert all(1 < device.most <= roofline.GPU_CALLS for device in tried)
     once_s = 10e-3 + 0.5e-3
     assert read.per_s > 5 * 2**30 / once_s
     assert copy.per_s == pytest.approx(2 * read.per_s)
+    product = peaks.matmul("float32")
+    assert (product.one_core_per_s, product.size) == (None, f"64 x 64, {note}")
 
 
 def test_all_threads_move_to_one_core_and_back() -> None:

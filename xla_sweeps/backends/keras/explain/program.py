@@ -21,26 +21,14 @@ LARGEST = 10
 LayerOf = Callable[[str], str]
 """Finds where an operation comes from, by its name in the program; "" for nowhere."""
 
-_MOVES = frozenset(
-    {
-        "broadcast",
-        "concatenate",
-        "copy",
-        "dynamic-slice",
-        "dynamic-update-slice",
-        "gather",
-        "iota",
-        "pad",
-        "reshape",
-        "reverse",
-        "slice",
-        "transpose",
-    }
-)
+_SLICES = frozenset({"slice", "dynamic-slice", "gather"})
+
+_MOVES = _SLICES | {
+    *("broadcast", "concatenate", "copy", "dynamic-update-slice", "iota", "pad", "reshape"),
+    *("reverse", "transpose"),
+}
 
 _REDUCES = frozenset({"reduce", "reduce-window", "select-and-scatter", "sort"})
-
-_SLICES = frozenset({"slice", "dynamic-slice", "gather"})
 
 _LIBRARY_FUSION = re.compile(rb'"kind":"(__(?:onednn|ynn|cudnn|cublas)[^"]*)"')
 

@@ -62,8 +62,7 @@ def measured(
     dtypes = [DTYPES[kind] for kind in work.macs_by_type if kind in DTYPES]
     calls_s = {str(mode): call_s(executable) for mode, executable in executables.items()}
     peaks = Peaks(bind, on_cpu=on_cpu, tf32=tf32)
-    products = [peaks.matmul(dtype) for dtype in dtypes]
-    return roofline(work, (*products, *peaks.memory()), calls_s)
+    return roofline(work, (*map(peaks.matmul, dtypes), *peaks.memory()), calls_s)
 
 
 def bytes_of(tensors: Any) -> int:
@@ -111,14 +110,10 @@ class Peaks:
 
         What a cache fetches before it is overwritten does not count, as in STREAM.
         """
-        sizes = (ARRAY_BYTES,) if self._on_cpu else GPU_ARRAY_BYTES
-        for size in sizes:
-            try:
+        for size in () if self._on_cpu else GPU_ARRAY_BYTES[:-1]:
+            with suppress(Exception):  # each engine has its own for "out of memory"
                 return self._memory(size)
-            except Exception:  # each engine has its own for "out of memory"
-                if size == sizes[-1]:
-                    raise
-        raise AssertionError
+        return self._memory(ARRAY_BYTES)
 
     def _memory(self, array_bytes: int) -> tuple[Peak, Peak]:
         array = keras.ops.full((array_bytes // 4,), 1.0, dtype="float32")
@@ -134,10 +129,8 @@ class Peaks:
         self, call: Callable[[Any], Any], argument: Any
     ) -> tuple[float, timing.Executable]:
         """The fastest of the engine's modes, and its seconds."""
-        timed = [
-            (self._best_s(executable), executable) for executable in self._bind(call, argument)
-        ]
-        return min(timed, key=lambda pair: pair[0])
+        bound = {self._best_s(each): each for each in self._bind(call, argument)}
+        return min(bound), bound[min(bound)]
 
     def _peak(
         self, name: str, unit: str, amount: int, executable: timing.Executable, *, size: str

@@ -159,23 +159,21 @@ def mode_time(call: Call) -> ModeTime:
 def lost(graph: Call, compiled: Call) -> tuple[LayerTime, ...]:
     """The layers that XLA loses most time in, the worst first."""
     one, two = _by_layer(graph), _by_layer(compiled)
-    losses = []
-    for layer in dict.fromkeys([*one, *two]):
-        kinds = one.get(layer, Counter()) + two.get(layer, Counter())
-        if layer and kinds:
-            losses.append(
-                LayerTime(
-                    layer=layer,
-                    kind=kinds.most_common(1)[0][0],
-                    graph_s=sum(one.get(layer, {}).values()),
-                    xla_s=sum(two.get(layer, {}).values()),
-                )
-            )
+    losses = [
+        LayerTime(
+            layer=layer,
+            kind=kinds.most_common(1)[0][0],
+            graph_s=one[layer].total(),
+            xla_s=two[layer].total(),
+        )
+        for layer in dict.fromkeys([*one, *two])
+        if layer and (kinds := one[layer] + two[layer])
+    ]
     worst = sorted(losses, key=lambda loss: -loss.lost_s)[:WORST]
     return tuple(loss for loss in worst if loss.lost_s > 0)
 
 
-def _by_layer(call: Call) -> dict[str, Counter[Kind]]:
+def _by_layer(call: Call) -> defaultdict[str, Counter[Kind]]:
     seconds: defaultdict[str, Counter[Kind]] = defaultdict(Counter)
     for name, spent_s in shared(call.operations).items():
         work = call.work.get(name, UNKNOWN)

@@ -36,6 +36,11 @@ def found(what: str, fix: str, places: Sequence[Place] = ()) -> Finding:
     return Finding(State.FOUND, what, fix, places)
 
 
+def found_at(places: Sequence[Place], what: str, fix: str) -> Finding:
+    """A trap that the model has if it has such places."""
+    return found(what, fix, places) if places else none()
+
+
 def none(what: str = "") -> Finding:
     """A trap that the model does not have."""
     return Finding(State.NONE, what)

@@ -70,26 +70,20 @@ def traced_ops(concrete: Any, layers: Layers) -> list[TracedOp]:
     ops: list[TracedOp] = []
     seen: set[str] = set()
 
-    def visit(definition: Any, graph: Any, name: str, caller: TracedOp | None) -> None:
+    def visit(definition: Any, graph: Any, name: str, caller: Place) -> None:
         constants, live = _known(definition), _live(definition)
-        inlined = caller is not None and caller.op in CALLS
         for node in definition.node_def:
-            needed = node.name in live
-            if not needed and (inlined or node.op in CALLS):
+            if node.name not in live and (caller.op in CALLS or node.op in CALLS):
                 continue
-            traced = TracedOp(
-                definition=node,
-                function=name,
-                place=_place(node, graph, caller.place if caller else None, layers),
-                known=tuple(source(value) in constants for value in _data(node)),
-            )
-            ops.append(traced)
+            place = _place(node, graph, caller, layers)
+            known = tuple(source(value) in constants for value in _data(node))
+            ops.append(TracedOp(definition=node, function=name, place=place, known=known))
             for called in called_functions(node):
                 if called in library and called not in seen:
                     seen.add(called)
-                    visit(library[called], _body(graph, called), called, traced)
+                    visit(library[called], _body(graph, called), called, place)
 
-    visit(concrete.function_def, concrete.graph, "", None)
+    visit(concrete.function_def, concrete.graph, "", Place(op="", node=""))
     return ops
 
 
@@ -109,9 +103,7 @@ def named_in(text: str, ops: Sequence[TracedOp]) -> tuple[Place, ...]:
     Whatever its words are, an error of TensorFlow quotes names of nodes, or puts them into braces.
     """
     words = re.findall(r"\{\{node ([^}]+)\}\}|[`'\"]([\w./\-]+)[`'\"]|([\w.\-]+/[\w./\-]+)", text)
-    by_name: dict[str, Place] = {}
-    for traced in ops:
-        by_name.setdefault(str(traced.definition.name), traced.place)
+    by_name = {str(traced.definition.name): traced.place for traced in reversed(ops)}
     places = (by_name.get(next(filter(None, word))) for word in words)
     return tuple(dict.fromkeys(place for place in places if place is not None))
 
@@ -119,15 +111,13 @@ def named_in(text: str, ops: Sequence[TracedOp]) -> tuple[Place, ...]:
 def _live(definition: Any) -> set[str]:
     """Names of the nodes of a function that its results or its side effects need."""
     nodes = {node.name: node for node in definition.node_def}
-    todo = [source(output) for output in definition.ret.values()] + list(
-        definition.control_ret.values()
-    )
+    todo = [*map(source, definition.ret.values()), *definition.control_ret.values()]
     live: set[str] = set()
     while todo:
         name = todo.pop()
         if name in nodes and name not in live:
             live.add(name)
-            todo += [source(output) for output in nodes[name].input]
+            todo += map(source, nodes[name].input)
     return live
 
 
@@ -137,18 +127,14 @@ _SHAPES = frozenset({"Const", "Shape", "ShapeN", "Size", "Rank", "ReadVariableOp
 def _known(definition: Any) -> set[str]:
     """Names of the nodes whose values follow from constants, shapes and variables alone."""
     names: set[str] = set()
-    changed = True
-    while changed:
-        changed = False
+    size = -1
+    while size < len(names):
+        size = len(names)
         for node in definition.node_def:
             data = _data(node)
-            if node.name not in names and (
-                node.op in _SHAPES
-                or (data and all(source(input_name) in names for input_name in data))
-                or (not data and not node.op.startswith("Placeholder"))
-            ):
+            follows = all(source(name) in names for name in data)
+            if node.op in _SHAPES or (follows and (data or not node.op.startswith("Placeholder"))):
                 names.add(node.name)
-                changed = True
     return names
 
 
@@ -164,14 +150,12 @@ def _body(graph: Any, name: str) -> Any:
     return getattr(getattr(graph, "_functions", {}).get(name), "graph", None)
 
 
-def _place(node: Any, graph: Any, caller: Place | None, layers: Layers) -> Place:
-    layer = layers.get((graph, node.name), "")
-    line = _line(graph, node.name)
+def _place(node: Any, graph: Any, caller: Place, layers: Layers) -> Place:
     return Place(
         op=str(node.op),
-        node=f"{caller.node}/{node.name}" if caller else str(node.name),
-        layer=layer or (caller.layer if caller else ""),
-        line=line or (caller.line if caller else ""),
+        node=f"{caller.node}/{node.name}".lstrip("/"),
+        layer=layers.get((graph, node.name), caller.layer),
+        line=_line(graph, node.name) or caller.line,
     )
 
 
@@ -191,10 +175,9 @@ class Origins:
     """
 
     def __init__(self, ops: Sequence[TracedOp]) -> None:
-        self._layers = {
-            traced.place.node: traced.place.layer for traced in ops if traced.place.layer
-        }
-        self._lines = {traced.place.node: traced.place.line for traced in ops}
+        places = [traced.place for traced in ops]
+        self._layers = {place.node: place.layer for place in places if place.layer}
+        self._lines = {place.node: place.line for place in places}
         self._scopes: dict[str, set[str]] = {}
         for node, layer in self._layers.items():
             scope = _scope(node)

@@ -40,10 +40,8 @@ _ADVICE = {
     "*Print*": "remove tf.print, or print outside the compiled call",
     "StringFormat": "remove tf.print and formatted messages from the compiled call",
     "*PyFunc*": "TensorFlow operations, or the Python code before or after the compiled call",
-    "LookupTable*": "tf.gather from a constant, or the lookup in tf.data",
-    "HashTable*": "tf.gather from a constant, or the lookup in tf.data",
+    "*Table*": "tf.gather from a constant, or the lookup in tf.data",
     "*String*": "texts in tf.data; the model takes numbers",
-    "AsString": "texts in tf.data; the model takes numbers",
     "Decode*": "decode in tf.data; the model takes tensors of pixels",
     "Encode*": "encode outside the compiled call",
     "*Ragged*": "padded tensors with a mask",
@@ -67,10 +65,8 @@ _TYPES = "a type that XLA takes (`xla-sweeps explain --ops {op}` lists them)"
 
 def advice(op: str) -> str:
     """Advice on what to use instead of an operation without a kernel."""
-    for pattern, instead in _ADVICE.items():
-        if fnmatch.fnmatchcase(op, pattern):
-            return instead
-    return OTHERWISE
+    fitting = (_ADVICE[pattern] for pattern in _ADVICE if fnmatch.fnmatchcase(op, pattern))
+    return next(fitting, OTHERWISE)
 
 
 @cache

@@ -17,6 +17,7 @@ from xla_sweeps.backends.keras.explain.traps import (
     Looks,
     find_ignored_jit_compile,
     found,
+    found_at,
     looks,
     none,
     unknown,
@@ -52,13 +53,10 @@ _NO_NUMBERS = re.compile(r"Get(?:Key|Counter|Alg)|Dataset")
 @looks(LOOKS, TrapName.OTHER_RANDOM_NUMBERS, after=Phase.TRACE)
 def find_random_numbers(model: Any) -> Finding:
     """Find random operations, which draw other numbers under XLA from the same seed."""
-    places = random_places(model.ops)
-    if not places:
-        return none()
-    return found(
+    return found_at(
+        random_places(model.ops),
         "XLA draws other random numbers from the same seed, stateless ones included",
         "draw them outside the compiled call, or compare distributions instead of values",
-        places,
     )
 
 
@@ -66,18 +64,15 @@ def find_random_numbers(model: Any) -> Finding:
 def find_compiled_inside(model: Any) -> Finding:
     """Find functions inside the model that XLA compiles whatever is asked for."""
     compiled = compiled_inside(model.baseline.concrete)
-    places = [
-        traced.place
-        for traced in model.ops
-        if compiled.intersection(called_functions(traced.definition))
-    ]
-    if not places:
-        return none()
-    return found(
+    return found_at(
+        [
+            traced.place
+            for traced in model.ops
+            if compiled.intersection(called_functions(traced.definition))
+        ],
         "the model calls functions with jit_compile=True itself: eager and graph mode use XLA too, "
         "and compile in their first calls",
         "compare with a model without them; Keras makes them for grouped convolutions",
-        places,
     )
 
 
@@ -109,9 +104,7 @@ def find_dropped_checks(model: Any) -> Finding:
     fix, checks = "check the inputs before the compiled call", model.places(*CHECKS)
     if what and not any(place.op in INDICES for place in where):
         return found(what, fix, [*where, *checks])
-    if not checks:
-        return none()
-    return found("assertions and checks of numbers do not run under XLA", fix, checks)
+    return found_at(checks, "assertions and checks of numbers do not run under XLA", fix)
 
 
 @looks(LOOKS, TrapName.CLAMPED_INDICES, after=Phase.VERIFY)
