@@ -191,7 +191,9 @@ def noise_of(kind: str, cv: float, count: int, source: random.Random) -> list[fl
 KINDS = [("independent", 0.2), ("independent", 0.3), ("slow states", 0.02), ("slow states", 0.2)]
 
 
-@pytest.mark.parametrize("count", [6, 12, 40])
+@pytest.mark.parametrize(
+    "count", [12, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (6, 40))]
+)
 @pytest.mark.parametrize(("kind", "cv"), KINDS)
 def test_noise_on_equal_inputs_raises_the_flag_in_fewer_than_one_of_a_hundred(
     kind: str, cv: float, count: int
