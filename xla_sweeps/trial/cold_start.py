@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from xla_sweeps.schema.measurement import Block, Failure, Phase, Trend
 from xla_sweeps.trial import protocol
-from xla_sweeps.trial.contender import Prepared
+from xla_sweeps.trial.contender import PreparedMode
 from xla_sweeps.trial.failures import WorkerLost
 from xla_sweeps.trial.workers import RequestFailed
 
@@ -24,7 +24,7 @@ class ColdStart:
     shares = True
     pids: Collection[int] = ()
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: PreparedMode) -> None:
         self._prepared = prepared
 
     def warm_up(self) -> protocol.Warmed:
