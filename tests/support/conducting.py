@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.measurement import Load, Round
-from xla_sweeps.schema.record import GpuSpan
+from xla_sweeps.schema.record import GpuSpan, Record
+from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.system.leases import Leases
+from xla_sweeps.trial import conductor
 from xla_sweeps.trial.gpu import GpuWatch
 from xla_sweeps.trial.monitor import Sampler
-from xla_sweeps.trial.replicate import Screen
+from xla_sweeps.trial.replicate import ReplicateResult, Screen, Setting
 from xla_sweeps.trial.rounds import Progress
-from xla_sweeps.trial.tracking import NoTracker, RunHeader
+from xla_sweeps.trial.tracking import NoTracker, RunHeader, TrackerReport
+from xla_sweeps.trial.workers import Stop
 
 
 @dataclass
@@ -96,6 +103,12 @@ class Notes(Screen, NoTracker):
     def preempt(self) -> None:
         self._note("preempt", None)
 
+    def finish(
+        self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
+    ) -> TrackerReport:
+        self._note("finish", (len(records), exit_code))
+        return super().finish(records, summary, exit_code=exit_code)
+
     def log_rounds(
         self,
         replicate: int,
@@ -109,3 +122,33 @@ class Notes(Screen, NoTracker):
 
     def round_done(self, replicate: int, progress: Progress) -> None:
         self._note("progress", progress)
+
+
+def conduct_trial(
+    trial: Trial,
+    backend: Backend,
+    folder: Path,
+    *,
+    watch: Callable[[], Any] | None = None,
+    notes: Notes | None = None,
+    stop: Stop | None = None,
+    leases: Leases | None = None,
+    quiet_s: float = 0.0,
+) -> ReplicateResult:
+    """Measure a replicate by a backend's workers, their log in the folder."""
+    notes = notes or Notes()
+    with ExitStack() as opened:
+        return conductor.measure(
+            ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
+            Setting(
+                backend=backend,
+                environment=dict(os.environ),
+                log=folder / "child.log",
+                watch=watch or QuietMachine().watch,
+                stop=stop or opened.enter_context(Stop()),
+                leases=opened.enter_context(leases or Leases((), holder="test")),
+                screen=notes,
+                tracker=notes,
+                quiet_s=quiet_s,
+            ),
+        )

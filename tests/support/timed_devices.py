@@ -98,22 +98,20 @@ def measured(
     devices: Mapping[str, Device],
     clock: Clock,
     *,
-    effort: Effort = EFFORT,
-    calls: int = 2,
-    review: rounds.Review = quiet,
+    calls: int | Mapping[str, int] = 2,
+    dies: tuple[str, int] = ("", 0),
+    lost: tuple[str, ...] = (),
     **more: Any,
 ) -> rounds.Interleaving:
     """Measure rounds of these modes, each so many calls a block; `more` is `Interleaving`'s."""
+    given: dict[str, Any] = {"effort": EFFORT, "review": quiet, "on_design": lambda progress: None}
     return rounds.Interleaving(
-        Direct(devices, clock).block,
-        dict.fromkeys(devices, calls),
+        Direct(devices, clock, dies=dies, lost=lost).block,
+        dict.fromkeys(devices, calls) if isinstance(calls, int) else calls,
         {label: device.work_s for label, device in devices.items()},
-        effort=effort,
         seed=1,
         clock=clock,
-        review=review,
-        on_design=lambda progress: None,
-        **more,
+        **{**given, **more},
     ).measure()
 
 

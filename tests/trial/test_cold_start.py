@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
-from conducting import Notes, QuietMachine
+from conducting import QuietMachine, conduct_trial
 from factories import EFFORT, TRIAL
 from scripted import scripted
 
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import Scenario
-from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.system.leases import Leases
-from xla_sweeps.trial import conductor
-from xla_sweeps.trial.replicate import ReplicateResult, Setting
-from xla_sweeps.trial.workers import Stop
+from xla_sweeps.trial.replicate import ReplicateResult
 
 FOUR = replace(EFFORT, rounds_min=4, rounds_max=4)
 
@@ -24,21 +19,7 @@ FOUR = replace(EFFORT, rounds_min=4, rounds_max=4)
 def conduct(folder: Path, machine: QuietMachine, *script: str) -> ReplicateResult:
     modes = ("graph", "xla")
     trial = replace(TRIAL, modes=modes, effort=FOUR, scenario=Scenario.COLD_START)
-    notes = Notes()
-    with Stop() as stop, Leases((), holder="test") as leases:
-        return conductor.measure(
-            ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1),
-            Setting(
-                backend=scripted(*script),
-                environment=os.environ,
-                log=folder / "child.log",
-                watch=machine.watch,
-                stop=stop,
-                leases=leases,
-                screen=notes,
-                tracker=notes,
-            ),
-        )
+    return conduct_trial(trial, scripted(*script), folder, watch=machine.watch)
 
 
 def test_each_call_is_a_process_and_modes_take_turns(tmp_path: Path) -> None:
@@ -50,7 +31,7 @@ def test_each_call_is_a_process_and_modes_take_turns(tmp_path: Path) -> None:
     orders = [round_.order for round_ in result.rounds]
     assert sorted(orders) == [("graph", "xla")] * 2 + [("xla", "graph")] * 2
     blocks = [block for round_ in result.rounds for block in round_.blocks]
-    assert {block.calls for block in blocks} == {1}
+    assert {(block.calls, block.input) for block in blocks} == {(1, None)}, "always the same input"
     for outcome in result.modes.values():
         assert outcome.status is Status.OK
         assert len(outcome.latencies_s) == 4

@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conducting import Notes, QuietMachine
+from conducting import Notes, QuietMachine, conduct_trial
 from factories import EFFORT, TRIAL
 from fake_nvml import FakeGpu, FakeNvml
 from paths import SUPPORT
 from scripted import scripted, started_by
 
 from xla_sweeps.schema.measurement import Block, Flagged, Phase, Round, Status
-from xla_sweeps.schema.trial import Copies, ReplicateJob
+from xla_sweeps.schema.trial import Copies
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.system.process import children
-from xla_sweeps.trial import conductor, idle, workers
+from xla_sweeps.trial import idle, workers
 from xla_sweeps.trial.gpu import GpuWatch
-from xla_sweeps.trial.replicate import ReplicateResult, Setting
+from xla_sweeps.trial.replicate import ReplicateResult
 from xla_sweeps.trial.workers import LOG_LIMIT_BYTES, Stop
 
 WORKER = str(SUPPORT / "fake_worker.py")
@@ -58,28 +58,19 @@ def conduct(
 ) -> ReplicateResult:
     limits = replace(TRIAL.timeouts, compile_s=compile_s, warmup_s=warmup_s)
     trial = replace(TRIAL, timeouts=limits, modes=modes, copies=copies, effort=EIGHT, device=device)
-    machine, notes = machine or QuietMachine(), notes or Notes()
-    own_stop = Stop()
+    machine = machine or QuietMachine()
     try:
-        result = conductor.measure(
-            ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1),
-            Setting(
-                backend=scripted(*script),
-                environment=os.environ,
-                log=tmp_path / "child.log",
-                watch=machine.watch,
-                stop=stop or own_stop,
-                leases=leases or Leases((), holder="test"),
-                quiet_s=quiet_s,
-                screen=notes,
-                tracker=notes,
-            ),
+        return conduct_trial(
+            trial,
+            scripted(*script),
+            tmp_path,
+            watch=machine.watch,
+            notes=notes,
+            stop=stop,
+            leases=leases,
+            quiet_s=quiet_s,
         )
-        return result
     finally:
-        own_stop.close()
-        if leases:
-            leases.close()
         assert not any(map(alive, machine.pids))
 
 
@@ -177,7 +168,7 @@ def test_where_every_mode_kills_its_process_the_last_death_is_the_replicates(
     )
 
 
-@pytest.mark.parametrize("rounds", [0, 4, 6])
+@pytest.mark.parametrize("rounds", [0, 6])
 def test_a_death_while_measuring_keeps_the_complete_rounds(rounds: int, tmp_path: Path) -> None:
     notes = Notes()
     result = conduct(tmp_path, f"die-at:{rounds}", notes=notes)
@@ -211,9 +202,8 @@ def closing_stop() -> Iterator[Stop]:
         yield stop
 
 
-@pytest.mark.parametrize("rounds", [4, 6])
 def test_a_request_to_stop_keeps_the_rounds_measured_so_far(
-    rounds: int, tmp_path: Path, closing_stop: Stop
+    tmp_path: Path, closing_stop: Stop
 ) -> None:
     stop = closing_stop
 
@@ -221,10 +211,10 @@ def test_a_request_to_stop_keeps_the_rounds_measured_so_far(
         if kind == "rounds":
             threading.Timer(0.5, stop.request).start()
 
-    result = conduct(tmp_path, f"wait-at:{rounds}", stop=stop, notes=Notes(stop_soon))
+    result = conduct(tmp_path, "wait-at:6", stop=stop, notes=Notes(stop_soon))
     assert result.status is Status.INTERRUPTED
     assert not result.finished
-    assert [round_.round for round_ in result.rounds] == list(range(rounds))
+    assert [round_.round for round_ in result.rounds] == list(range(6))
     assert {outcome.status for outcome in result.modes.values()} == {Status.OK}
 
 
@@ -300,20 +290,7 @@ def test_a_process_that_misuses_its_channel_is_ended_with_the_right_words(
 
 def test_a_process_that_never_reads_a_long_job_is_ended_at_the_deadline(tmp_path: Path) -> None:
     trial = replace(TRIAL, timeouts=replace(TRIAL.timeouts, build_s=0.2), modes=("graph",) * 30_000)
-    with Stop() as stop:
-        result = conductor.measure(
-            ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
-            Setting(
-                backend=started_by("sh", "-c", "exec sleep 600"),
-                environment=dict(os.environ),
-                log=tmp_path / "child.log",
-                watch=QuietMachine().watch,
-                stop=stop,
-                leases=Leases((), holder="test"),
-                screen=Notes(),
-                tracker=Notes(),
-            ),
-        )
+    result = conduct_trial(trial, started_by("sh", "-c", "exec sleep 600"), tmp_path)
     assert result.status is Status.TIMEOUT
 
 

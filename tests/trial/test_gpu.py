@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pynvml
 import pytest
-from conducting import Notes
+from conducting import Notes, conduct_trial
 from factories import EFFORT, TRIAL
 from fake_nvml import FakeGpu, FakeNvml
 from scripted import scripted
@@ -20,17 +19,14 @@ from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.record import GpuSpan
-from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import nvml
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import environment
-from xla_sweeps.system.leases import Leases
-from xla_sweeps.trial import conductor, monitor, passes, protocol
+from xla_sweeps.trial import monitor, passes, protocol
 from xla_sweeps.trial.gpu import GpuWatch
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.recording import make_record
-from xla_sweeps.trial.replicate import ReplicateResult, Setting
-from xla_sweeps.trial.workers import Stop
+from xla_sweeps.trial.replicate import ReplicateResult
 
 GPU = Device(kind="gpu", index=0, name="NVIDIA A100-SXM4-80GB", uuid="GPU-a")
 
@@ -106,20 +102,8 @@ def measure(
     notes = Notes(lambda kind, value: asked.append((kind, len(driver.asked))))
     effort = replace(EFFORT, rounds_min=8, energy_s=energy_s)
     trial = replace(TRIAL, modes=("graph", "xla"), effort=effort)
-    with Stop() as stop:
-        result = conductor.measure(
-            ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
-            Setting(
-                backend=scripted(),
-                environment=dict(os.environ),
-                log=tmp_path / "child.log",
-                watch=partial(Sampler, device=GPU, memory_limit_bytes=2**40),
-                stop=stop,
-                leases=Leases((), holder="test"),
-                screen=notes,
-                tracker=notes,
-            ),
-        )
+    watch = partial(Sampler, device=GPU, memory_limit_bytes=2**40)
+    result = conduct_trial(trial, scripted(), tmp_path, watch=watch, notes=notes)
     return result, asked
 
 

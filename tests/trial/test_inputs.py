@@ -12,19 +12,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from direct import Direct
+import timed_devices
 from timed_devices import EFFORT, Clock, Device
 
 from xla_sweeps.analysis.estimates import Samples, intervals
 from xla_sweeps.schema.measurement import INPUTS, Block, Round
-from xla_sweeps.trial import pacing, rounds
+from xla_sweeps.trial import pacing
 from xla_sweeps.worker import timing
 
 COSTS = [(0.9, 1.0, 1.1), (1.0, 2.0, 4.0), (4.0, 1.0, 1.0)]
 
 GRAPH_S, XLA_S = 0.2, 0.1
 
-BLOCKS_S = [0.05, 0.15, 0.25, 0.35, 0.45, 0.6, 1.0]
+BLOCKS_S = [0.05, 0.15, 0.35, 1.0]
 """Lengths of a block, from a single call of both modes on."""
 
 
@@ -35,20 +35,12 @@ def measured(costs: Sequence[float], block_s: float, *, settle: bool = True) -> 
         label: Device(clock, work_s=work_s, enqueue_s=0.0, costs=costs)
         for label, work_s in (("graph", GRAPH_S), ("xla", XLA_S))
     }
-    call_s = {label: device.work_s for label, device in devices.items()}
-    ended = rounds.Interleaving(
-        Direct(devices, clock).block,
-        {
-            label: pacing.calls_per_block(seconds, sync_s=0.0, block_s=block_s)
-            for label, seconds in call_s.items()
-        },
-        call_s,
-        effort=replace(EFFORT, settle_s=1e6 if settle else 0.0),
-        seed=1,
-        clock=clock,
-        review=lambda reviewed: reviewed,
-        on_design=lambda progress: None,
-    ).measure()
+    calls = {
+        label: pacing.calls_per_block(device.work_s, sync_s=0.0, block_s=block_s)
+        for label, device in devices.items()
+    }
+    effort = replace(EFFORT, settle_s=1e6 if settle else 0.0)
+    ended = timed_devices.measured(devices, clock, calls=calls, effort=effort)
     assert ended.converged
     return ended.rounds
 
@@ -124,7 +116,9 @@ def without_inputs(measured: Sequence[Round]) -> list[Round]:
 
 
 @pytest.mark.parametrize("costs", [(1.0, 1.0, 1.0), (1.0, 2.0, 4.0)])
-@pytest.mark.parametrize("count", [6, 10, 12, 20])
+@pytest.mark.parametrize(
+    "count", [6, 20, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (10, 12))]
+)
 def test_the_interval_of_a_rate_contains_the_truth(costs: Sequence[float], count: int) -> None:
     source = random.Random(2)
     truth = math.log(sum(costs) / 3)
@@ -197,7 +191,9 @@ def noise_of(kind: str, cv: float, count: int, source: random.Random) -> list[fl
 KINDS = [("independent", 0.2), ("independent", 0.3), ("slow states", 0.02), ("slow states", 0.2)]
 
 
-@pytest.mark.parametrize("count", [6, 12, 40])
+@pytest.mark.parametrize(
+    "count", [12, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (6, 40))]
+)
 @pytest.mark.parametrize(("kind", "cv"), KINDS)
 def test_noise_on_equal_inputs_raises_the_flag_in_fewer_than_one_of_a_hundred(
     kind: str, cv: float, count: int

@@ -7,8 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import pytest
-from direct import Direct
-from timed_devices import EFFORT, Clock, Device, level, measured, quiet
+from timed_devices import EFFORT, Clock, Device, level, measured
 
 from xla_sweeps.analysis.stats import MIN_PAIRS
 from xla_sweeps.schema.measurement import Round
@@ -219,13 +218,10 @@ def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
     }
     effort = replace(EFFORT, mode_cap_s=60, rounds_max=60)
     seen: list[tuple[int, rounds.Progress]] = []
-    rounds.Interleaving(
-        Direct(devices, clock).block,
-        dict.fromkeys(devices, 2),
-        {label: device.work_s for label, device in devices.items()},
+    measured(
+        devices,
+        clock,
         effort=effort,
-        seed=1,
-        clock=clock,
         review=lambda rounds: marked(
             rounds,
             {
@@ -235,7 +231,7 @@ def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
             },
         ),
         on_design=lambda progress: seen.append((clock.now_ns, progress)),
-    ).measure()
+    )
     end_ns, last = seen[-1]
     assert last.remaining_s == (0.0, 0.0)
     for at_ns, progress in seen[:-1]:
@@ -248,16 +244,9 @@ def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
 def test_on_a_busy_machine_the_time_left_is_that_to_the_first_look() -> None:
     clock = Clock()
     seen: list[rounds.Progress] = []
-    rounds.Interleaving(
-        Direct({"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}, clock).block,
-        {"graph": 2, "xla": 2},
-        {"graph": 0.2, "xla": 0.1},
-        effort=replace(EFFORT, rounds_min=20, rounds_max=60),
-        seed=1,
-        clock=clock,
-        review=busy,
-        on_design=seen.append,
-    ).measure()
+    devices = {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}
+    effort = replace(EFFORT, rounds_min=20, rounds_max=60)
+    measured(devices, clock, effort=effort, review=busy, on_design=seen.append)
     assert [(progress.measured, progress.rounds) for progress in seen] == [
         (count, 0) for count in (4, 8, 12, 16, 20)
     ]
@@ -269,28 +258,15 @@ def test_on_a_busy_machine_the_time_left_is_that_to_the_first_look() -> None:
 def test_a_worker_that_is_lost_costs_its_own_modes_and_no_complete_round(dies_at: int) -> None:
     clock = Clock()
     labels = ("graph", "xla", "graph_2", "xla_2")
-    dying = Direct(
-        {label: Device(clock, work_s=0.1) for label in labels},
-        clock,
-        dies=("graph_2", dies_at),
-        lost=("graph_2", "xla_2"),
-    )
     reviewed: list[int] = []
 
     def review(rounds: Sequence[Round]) -> Sequence[Round]:
         reviewed.extend(round_.round for round_ in rounds)
         return rounds
 
-    result = rounds.Interleaving(
-        dying.block,
-        dict.fromkeys(labels, 2),
-        dict.fromkeys(labels, 0.1),
-        effort=EFFORT,
-        seed=1,
-        clock=clock,
-        review=review,
-        on_design=lambda progress: None,
-    ).measure()
+    devices = {label: Device(clock, work_s=0.1) for label in labels}
+    dies = {"dies": ("graph_2", dies_at), "lost": ("graph_2", "xla_2")}
+    result = measured(devices, clock, review=review, **dies)
     assert [loss.labels for loss in result.lost] == [{"graph_2", "xla_2"}]
     sizes = [len(round_.order) for round_ in result.rounds]
     assert sizes == [4] * dies_at + [2] * (len(sizes) - dies_at)
@@ -302,18 +278,9 @@ def test_a_worker_that_is_lost_costs_its_own_modes_and_no_complete_round(dies_at
 def test_when_the_last_worker_is_lost_the_complete_rounds_are_kept() -> None:
     clock = Clock()
     devices = {"graph": Device(clock, 0.1), "xla": Device(clock, 0.1)}
-    dying = Direct(devices, clock, dies=("xla", 5), lost=("xla", "graph"))
     seen: list[rounds.Progress] = []
-    result = rounds.Interleaving(
-        dying.block,
-        {"graph": 2, "xla": 2},
-        {"graph": 0.1, "xla": 0.1},
-        effort=EFFORT,
-        seed=1,
-        clock=clock,
-        review=quiet,
-        on_design=seen.append,
-    ).measure()
+    dies = {"dies": ("xla", 5), "lost": ("xla", "graph")}
+    result = measured(devices, clock, on_design=seen.append, **dies)
     assert len(result.rounds) == 5
     assert not result.converged
     assert len(seen) == 1, "the second design of rounds was not completed"

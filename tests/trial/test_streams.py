@@ -11,7 +11,7 @@ from timed_devices import EFFORT
 
 from xla_sweeps.schema.measurement import ModeOutcome, Status
 from xla_sweeps.trial import pacing, protocol
-from xla_sweeps.trial.passes import plan_blocks
+from xla_sweeps.trial.pacing import plan_blocks
 from xla_sweeps.worker import timing
 
 PAIRS = 120

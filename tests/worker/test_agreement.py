@@ -231,11 +231,17 @@ def detections(
     return [boxes[None], confidences[None], labels[None], np.array([len(order)])]
 
 
+def boxes_compared(
+    outputs: list[np.ndarray], eager: list[np.ndarray], nudged: list[np.ndarray] | None = None
+) -> Agreement:
+    return agreement.compare_detections(
+        outputs, eager, eager if nudged is None else nudged, precision=Precision.FLOAT32
+    )
+
+
 def test_boxes_agree_in_whatever_order() -> None:
     order = list(range(40))
-    result = agreement.compare_detections(
-        detections(order[::-1]), detections(order), detections(order), precision=Precision.FLOAT32
-    )
+    result = boxes_compared(detections(order[::-1]), detections(order))
     assert result.ok
     assert result.rmse_rel == 0
 
@@ -252,12 +258,7 @@ def test_boxes_elsewhere_or_of_other_classes_do_not_match(
     changes: dict[str, Any], share: str
 ) -> None:
     order = list(range(40))
-    result = agreement.compare_detections(
-        detections(order, **changes),
-        detections(order),
-        detections(order),
-        precision=Precision.FLOAT32,
-    )
+    result = boxes_compared(detections(order, **changes), detections(order))
     assert not result.ok
     assert f"it finds {share}" in result.reason
 
@@ -267,17 +268,17 @@ def test_one_box_in_forty_may_differ() -> None:
     close, far = ([output.copy() for output in eager] for _ in range(2))
     close[0][0, 7] += 30
     far[0][0, 7:11] += 3000
-    assert agreement.compare_detections(close, eager, eager, precision=Precision.FLOAT32).ok
-    assert not agreement.compare_detections(far, eager, eager, precision=Precision.FLOAT32).ok
+    assert boxes_compared(close, eager, eager).ok
+    assert not boxes_compared(far, eager, eager).ok
 
 
 def test_two_empty_detections_agree() -> None:
     none, some = detections([]), detections([0, 1])
-    refused = agreement.compare_detections(none, none, none, precision=Precision.FLOAT32)
+    refused = boxes_compared(none, none, none)
     assert refused.refused
     padded = [*some[:3], np.array([0])]
-    assert not agreement.compare_detections(padded, some, some, precision=Precision.FLOAT32).ok
-    shapes = agreement.compare_detections(none, some, some, precision=Precision.FLOAT32)
+    assert not boxes_compared(padded, some, some).ok
+    shapes = boxes_compared(none, some, some)
     assert "shapes differ" in shapes.reason
 
 
@@ -286,9 +287,9 @@ def test_a_mode_may_miss_a_box_that_eager_misses_too_on_inputs_that_differ_by_ro
     far, further = ([output.copy() for output in eager] for _ in range(2))
     far[0][0, :6] += 3000
     further[0][0, :12] += 3000
-    assert not agreement.compare_detections(far, eager, eager, precision=Precision.FLOAT32).ok
-    assert agreement.compare_detections(far, eager, far, precision=Precision.FLOAT32).ok
-    assert not agreement.compare_detections(further, eager, far, precision=Precision.FLOAT32).ok
+    assert not boxes_compared(far, eager, eager).ok
+    assert boxes_compared(far, eager, far).ok
+    assert not boxes_compared(further, eager, far).ok
 
 
 def test_an_algorithm_of_a_gpu_that_loses_digits_is_no_error_and_a_wrong_result_is() -> None:

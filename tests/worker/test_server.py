@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conducting import Notes, QuietMachine
+from conducting import conduct_trial
 from factories import TRIAL
 from scripted import started_by
-
-from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.system.leases import Leases
-from xla_sweeps.trial import conductor
-from xla_sweeps.trial.replicate import Setting
-from xla_sweeps.trial.workers import Stop
 
 STUB = """
 import os, sys
@@ -48,21 +41,8 @@ server.main(lambda channel: answer)
 def test_whatever_the_model_raises_is_reported_in_its_own_words(
     code: str, says: str, tmp_path: Path
 ) -> None:
-    trial = replace(TRIAL, modes=("graph",))
-    with Stop() as stop:
-        result = conductor.measure(
-            ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
-            Setting(
-                backend=started_by(sys.executable, "-c", STUB.format(code=code)),
-                environment=dict(os.environ),
-                log=tmp_path / "child.log",
-                watch=QuietMachine().watch,
-                stop=stop,
-                leases=Leases((), holder=""),
-                screen=Notes(),
-                tracker=Notes(),
-            ),
-        )
+    worker = started_by(sys.executable, "-c", STUB.format(code=code))
+    result = conduct_trial(replace(TRIAL, modes=("graph",)), worker, tmp_path)
     assert result.failure is not None
     assert says in result.failure.message
     assert (tmp_path / "child.log").stat().st_size < 17 * 2**20

@@ -184,7 +184,7 @@ def _gpu_counters(records: Sequence[Record]) -> Checked:
     if not shares:
         name, expected = "GPU's counters / elapsed time", f"at most {COUNTER_SLACK:g}"
         return impossible(name, "the driver has no such counters", expected)
-    return _judged_counters("GPU", max(shares))
+    return _judge_counters("GPU", max(shares))
 
 
 def _cpu_counters(device: Device) -> Checked:
@@ -194,9 +194,9 @@ def _cpu_counters(device: Device) -> Checked:
         time.sleep(WATCHED_S)
         last = sampler.read()
     counted_s = last.busy_s + last.steal_s - first.busy_s - first.steal_s
-    return _judged_counters("CPU", counted_s / ((last.at_ns - first.at_ns) / 1e9 * usable_cores()))
+    return _judge_counters("CPU", counted_s / ((last.at_ns - first.at_ns) / 1e9 * usable_cores()))
 
 
-def _judged_counters(kind: str, share: float) -> Checked:
+def _judge_counters(kind: str, share: float) -> Checked:
     name, expected = f"{kind}'s counters / elapsed time", f"at most {COUNTER_SLACK:g}"
     return judged(name, f"{share:.3f}", expected, ok=share <= COUNTER_SLACK)

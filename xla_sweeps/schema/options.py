@@ -335,7 +335,12 @@ _PRECISION = (
         of=attrgetter("effort.name"),
         help="how long and how precisely to measure; effort.KEY=VALUE sets one value of a level",
         default="quick",
-        choices={"quick": "1 replicate", "standard": "3", "publish": "5"},
+        choices={
+            "quick": "1 replicate",
+            "standard": "3",
+            "publish": "5",
+            "starts": "2 replicates of calls that take seconds",
+        },
         keys={setting.name: None for setting in fields(Effort) if setting.name != "name"},
         in_files=True,
         foreign="name",

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from xla_sweeps.schema.measurement import Block, Failure, Phase, Trend
 from xla_sweeps.trial import protocol
-from xla_sweeps.trial.contender import Prepared
+from xla_sweeps.trial.contender import PreparedMode
 from xla_sweeps.trial.failures import WorkerLost
 from xla_sweeps.trial.workers import RequestFailed
 
@@ -24,7 +24,7 @@ class ColdStart:
     shares = True
     pids: Collection[int] = ()
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: PreparedMode) -> None:
         self._prepared = prepared
 
     def warm_up(self) -> protocol.Warmed:
@@ -46,15 +46,10 @@ class ColdStart:
         return protocol.Warmed(outcome=outcome, call_s=elapsed_ns / 1e9, sync_s=0.0)
 
     def block(self, request: protocol.TimeBlock, *, deadline_s: float) -> Block:
-        """Time starts one after the other; each has its first answer from nothing."""
-        elapsed_ns = sum(self._start_once(deadline_s) for _ in range(request.calls))
-        return Block(
-            mode=request.mode,
-            calls=request.calls,
-            elapsed_ns=elapsed_ns,
-            enqueue_ns=0,
-            input=request.first if request.calls == 1 else None,
-        )
+        """Time starts one after the other, each to its answer on the same input."""
+        calls = request.calls
+        elapsed_ns = sum(self._start_once(deadline_s) for _ in range(calls))
+        return Block(mode=request.mode, calls=calls, elapsed_ns=elapsed_ns, enqueue_ns=0)
 
     def _start_once(self, deadline_s: float) -> int:
         """Nanoseconds from the start of a process to its answer, which agrees with eager's.

@@ -18,7 +18,7 @@ from xla_sweeps.trial.workers import RequestFailed, Worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedMode:
     """A mode that a worker has prepared, and what it takes to start another process for it.
 
     Attributes:
@@ -70,7 +70,7 @@ class WorkerMode:
 
     shares = False
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: PreparedMode) -> None:
         self._prepared, self.pids = prepared, (prepared.worker.pid,)
 
     def warm_up(self) -> protocol.Warmed:

@@ -28,7 +28,7 @@ from xla_sweeps.schema.measurement import (
 from xla_sweeps.schema.modes import SCENARIOS, by_backend, mode_of
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.trial import protocol, workers
-from xla_sweeps.trial.contender import Contender, Prepared
+from xla_sweeps.trial.contender import Contender, PreparedMode
 from xla_sweeps.trial.failures import WorkerLost
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.replicate import ClockCheck, ReplicateResult, Setting
@@ -195,7 +195,7 @@ class Crew:
         self.result.modes[label] = ready.outcome
         if ready.usable:
             self.contenders[label] = self._kind(
-                Prepared(
+                PreparedMode(
                     label=label,
                     outcome=ready.outcome,
                     worker=worker,

@@ -109,7 +109,7 @@ def diagnose_exception(
     failure = partial(Failure, phase=phase, kind=kind)
     told = f"{kind}: {first_line(text)}"
     if kind == "MemoryError" or _MEMORY.search(text):
-        status = Status.OOM_HOST if kind == "MemoryError" else _exhausted(text, device)
+        status = Status.OOM_HOST if kind == "MemoryError" else _status_of_memory(text, device)
         return status, failure(message=told, hint=_oom_hint(status, workers))
     if _LOST.search(text):
         return Status.INFRA, failure(message=f"{kind}: {_line(_LOST, text)}", hint=_LOST_HINT)
@@ -127,7 +127,7 @@ def diagnose_exception(
     return usual, failure(message=told, hint="see the traceback in the log")
 
 
-def _exhausted(text: str, device: str) -> Status:
+def _status_of_memory(text: str, device: str) -> Status:
     """Whose memory is exhausted; XLA's own message does not say it, as in JAX."""
     on_gpu = _GPU.search(text) or (device.startswith("gpu") and not _HOST.search(text))
     return Status.OOM_GPU if on_gpu else Status.OOM_HOST
@@ -168,7 +168,7 @@ def diagnose_end(
         killed = f"killed by {name}: out of memory"
         message = killed if end.exit_code < 0 else f"out of memory ({name})"
         on_gpu = device.startswith("gpu") and not end.oom_kills
-        status = _exhausted(_line(_MEMORY, log), device) if on_gpu else Status.OOM_HOST
+        status = _status_of_memory(_line(_MEMORY, log), device) if on_gpu else Status.OOM_HOST
         return status, failure(kind=name, message=message, hint=_oom_hint(status, workers))
     if device.startswith("gpu") and _LOST.search(log):
         message = f"the process died with {name}: {_line(_LOST, log)}"

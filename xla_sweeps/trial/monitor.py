@@ -121,8 +121,7 @@ class Sampler(AbstractContextManager["Sampler"]):
 
     def review(self, rounds: Sequence[Round]) -> list[Round]:
         """These rounds with what contaminated them, and the machine's other load around each."""
-        self._samples.append(self.read())
-        samples = list(self._samples)
+        samples = self._sample_now()
         slowed = self.gpu.review(rounds) if self.gpu else ""
         reviewed = []
         for round_ in rounds:
@@ -134,8 +133,7 @@ class Sampler(AbstractContextManager["Sampler"]):
 
     def disturbed(self, began_ns: int, ended_ns: int) -> str:
         """Contamination between two times of CLOCK_MONOTONIC in words, or ""."""
-        self._samples.append(self.read())
-        span = around(list(self._samples), began_ns, ended_ns)
+        span = around(self._sample_now(), began_ns, ended_ns)
         shared = SHARED if self.gpu and self.gpu.foreign else ""
         return contamination(span, cores=self._cores) or shared
 
@@ -144,9 +142,9 @@ class Sampler(AbstractContextManager["Sampler"]):
 
         To be called between blocks only: it looks at every process.
         """
-        self._samples.append(self.read())
-        last_ns = self._samples[-1].at_ns
-        recent = around(list(self._samples), last_ns - round(QUIET_S * 1e9), last_ns)
+        samples = self._sample_now()
+        last_ns = samples[-1].at_ns
+        recent = around(samples, last_ns - round(QUIET_S * 1e9), last_ns)
         cause = contamination(recent, cores=self._cores)
         foreign = load_of(recent, cores=self._cores).foreign_cores
         if not cause and self.gpu:
@@ -179,9 +177,13 @@ class Sampler(AbstractContextManager["Sampler"]):
 
     def others(self) -> str:
         """Contamination of the whole time in words, with the busiest others; "" for none."""
-        self._samples.append(self.read())
-        cause = contamination(list(self._samples), cores=self._cores)
+        cause = contamination(self._sample_now(), cores=self._cores)
         return disturbance_of(self.summary()) if cause.startswith(FOREIGN) else cause
+
+    def _sample_now(self) -> list[Sample]:
+        """All samples so far, the last one of now."""
+        self._samples.append(self.read())
+        return list(self._samples)
 
     def read(self) -> Sample:
         """One sample, now."""

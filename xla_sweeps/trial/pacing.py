@@ -9,12 +9,14 @@ import math
 import random
 import statistics
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.schema.measurement import INPUTS, Block, Round, Trend
+from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.trial import Effort
+from xla_sweeps.trial import protocol
 
 STATIONARY_TOLERANCE = 0.01
 BLOCK_OVER_SYNC = 200
@@ -142,6 +144,29 @@ def calls_per_block(
         target_s = max(target_s, min(fill_s / MOST_FILL, LONGEST_BLOCK_S))
     calls = math.ceil(target_s / call_s)
     return 1 if calls <= 1 and fill_s is None else INPUTS * math.ceil(calls / INPUTS)
+
+
+def plan_blocks(
+    warm: Mapping[str, protocol.Warmed], effort: Effort
+) -> tuple[dict[str, Pace], dict[str, int]]:
+    """The pace of each mode that is warm, and the calls of its blocks: the same for copies."""
+    paces, calls = dict[str, Pace](), dict[str, int]()
+    copies: dict[Mode, list[str]] = {}
+    for label in warm:
+        copies.setdefault(mode_of(label), []).append(label)
+    for labels in copies.values():
+        each = [warm[label] for label in labels]
+        queues = each[0].fill_s is not None
+        pace = Pace.mean([Pace(call_s=one.call_s, fill_s=one.fill_s or 0.0) for one in each])
+        count = calls_per_block(
+            pace.call_s,
+            sync_s=max(one.sync_s for one in each),
+            block_s=effort.block_s,
+            fill_s=pace.fill_s if queues else None,
+        )
+        paces |= dict.fromkeys(labels, pace)
+        calls |= dict.fromkeys(labels, count)
+    return paces, calls
 
 
 def is_too_short(pace: Pace, calls: int) -> bool:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import select
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.schema.measurement import INPUTS, Block, Flag, Flagged, Phase, Round
-from xla_sweeps.schema.modes import Mode, headline_pairs, mode_of
-from xla_sweeps.schema.trial import ENERGY_PASSES, Effort
+from xla_sweeps.schema.modes import headline_pairs
+from xla_sweeps.schema.trial import ENERGY_PASSES
 from xla_sweeps.system.energy import Meter
 from xla_sweeps.trial import idle, pacing, protocol, rounds, stopping
 from xla_sweeps.trial.crew import Crew
@@ -86,7 +86,7 @@ class Passes:
         """Measure rounds of the modes that are warm."""
         trial = self.job.trial
         self.crew.show(Phase.MEASURE)
-        self.paces, self.calls = plan_blocks(self.warm, trial.effort)
+        self.paces, self.calls = pacing.plan_blocks(self.warm, trial.effort)
         ended = rounds.Interleaving(
             self._time_block,
             self.calls,
@@ -294,28 +294,3 @@ class Passes:
             calls += self._ask(label, request).calls
             blocks += 1
         return calls
-
-
-def plan_blocks(
-    warm: Mapping[str, protocol.Warmed], effort: Effort
-) -> tuple[dict[str, pacing.Pace], dict[str, int]]:
-    """The pace of each mode that is warm, and the calls of its blocks: the same for copies."""
-    paces, calls = dict[str, pacing.Pace](), dict[str, int]()
-    copies: dict[Mode, list[str]] = {}
-    for label in warm:
-        copies.setdefault(mode_of(label), []).append(label)
-    for labels in copies.values():
-        each = [warm[label] for label in labels]
-        queues = each[0].fill_s is not None
-        pace = pacing.Pace.mean(
-            [pacing.Pace(call_s=one.call_s, fill_s=one.fill_s or 0.0) for one in each]
-        )
-        count = pacing.calls_per_block(
-            pace.call_s,
-            sync_s=max(one.sync_s for one in each),
-            block_s=effort.block_s,
-            fill_s=pace.fill_s if queues else None,
-        )
-        paces |= dict.fromkeys(labels, pace)
-        calls |= dict.fromkeys(labels, count)
-    return paces, calls

@@ -203,14 +203,14 @@ class Reader:
             line = b"".join((*self._parts, end))
             self._parts, self._pending = [], 0
             try:
-                yield _redacted(_MESSAGES.decode(line))
+                yield _redact(_MESSAGES.decode(line))
             except msgspec.DecodeError:
                 self._junk += len(line) + 1
         self._parts.append(rest)
         self._pending += len(rest)
 
 
-def _redacted(message: Message) -> Message:
+def _redact(message: Message) -> Message:
     """The message without secrets that a model's text may hold; timings hold numbers only."""
     if isinstance(message, Timed):
         return message

@@ -51,7 +51,7 @@ def make_record(
 ) -> Record:
     """The record of a replicate; modes that were not reached are `skipped`."""
     trial = settings.trial
-    modes = {label: result.modes.get(label) or _unreached(result) for label in trial.modes}
+    modes = {label: result.modes.get(label) or _skip_mode(result) for label in trial.modes}
     status, failure = _overall(result, modes)
     flags = list(result.flags)
     if result.rounds and not result.finished:
@@ -157,7 +157,7 @@ def _facts_of(device: Device) -> dict[str, Any]:
     }
 
 
-def _unreached(result: ReplicateResult) -> ModeOutcome:
+def _skip_mode(result: ReplicateResult) -> ModeOutcome:
     """The outcome of a mode that the process did not reach before it ended."""
     cause = result.failure
     message = f"not reached: {cause.message}" if cause else "not reached"

@@ -83,9 +83,9 @@ def side_of(
         XlaSweepsError: it has no such interpreter or folder, or not what a trial needs there.
     """
     where = f"--{name} {text}"
-    environment, folder = _parted(text, where)
+    environment, folder = _split_side(text, where)
     python = _python_of(environment, where)
-    facts = _probed(python, folder, where)
+    facts = _probe(python, folder, where)
     all_words = [*words, *own]
     with contextlib.chdir(folder), _searching(facts["search"]):
         document = compose_config(all_words, config_dir=config_dir and config_dir.absolute())
@@ -105,7 +105,7 @@ def side_of(
     )
 
 
-def _parted(text: str, where: str) -> tuple[str, Path]:
+def _split_side(text: str, where: str) -> tuple[str, Path]:
     """Interpreter or environment, and the folder: by default the current one."""
     environment, at, folder = text.rpartition("@")
     if not at or Path(text).expanduser().exists():
@@ -128,7 +128,7 @@ def _python_of(environment: str, where: str) -> str:
     return str(python)
 
 
-def _probed(python: str, folder: Path, where: str) -> dict[str, Any]:
+def _probe(python: str, folder: Path, where: str) -> dict[str, Any]:
     """The facts of an interpreter's packages, and where it looks for modules.
 
     Raises:
@@ -197,13 +197,13 @@ def differences(
     before: Side, after: Side, models: Mapping[str, ModelFacts]
 ) -> dict[str, tuple[str, str]]:
     """The two sides of everything known that differs, by its name."""
-    first, second = (_known(side, models.get(side.name)) for side in (before, after))
+    first, second = (_describe_side(side, models.get(side.name)) for side in (before, after))
     names = dict.fromkeys([*first, *second])
     both = {name: (first.get(name, "—"), second.get(name, "—")) for name in names}
     return {name: pair for name, pair in both.items() if pair[0] != pair[1]}
 
 
-def _known(side: Side, model: ModelFacts | None) -> dict[str, str]:
+def _describe_side(side: Side, model: ModelFacts | None) -> dict[str, str]:
     """Everything that may differ, as texts."""
     facts = side.facts
     known = {

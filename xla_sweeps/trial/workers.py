@@ -197,7 +197,7 @@ class Worker(AbstractContextManager["Worker"]):
                 reply.phase, reply.kind, reply.text, backend=command.backend, **command.sharing
             )
             raise RequestFailed(status, failure)
-        raise self._lost(reason or "flood")
+        raise self._diagnose_loss(reason or "flood")
 
     def give_up(self, failed: RequestFailed) -> WorkerLost:
         """End it because of a failed request; what its modes are then lost to."""
@@ -284,7 +284,7 @@ class Worker(AbstractContextManager["Worker"]):
             self._process.send_signal(signal.SIGUSR1)
         time.sleep(DUMP_GRACE_S)
 
-    def _lost(self, reason: str) -> WorkerLost:
+    def _diagnose_loss(self, reason: str) -> WorkerLost:
         """End what is left of it, and say why it ended and which mode it was preparing."""
         by_itself, stage, command = self.close(), self.stage, self._command
         if reason == "died" or (reason == "closed" and by_itself):

@@ -104,7 +104,7 @@ def compare(
         )
         for index, output in enumerate(outputs)
     ]
-    return worst(filter(None, heads)) if any(heads) else _refused(SILENT)
+    return worst(filter(None, heads)) if any(heads) else _refuse(SILENT)
 
 
 def shows_nothing(outputs: Outputs) -> bool:
@@ -142,9 +142,9 @@ def compare_detections(
     if other_shapes := _other_shapes(outputs, eager):
         return other_shapes
     if not eager[3].sum():
-        return _refused("eager finds no box, so any mode that finds none would agree with it")
-    share, moved = _found(outputs, eager, BOX_TOLERANCE[precision])
-    by_itself, _ = _found(nudged, eager, BOX_TOLERANCE[precision])
+        return _refuse("eager finds no box, so any mode that finds none would agree with it")
+    share, moved = _match_boxes(outputs, eager, BOX_TOLERANCE[precision])
+    by_itself, _ = _match_boxes(nudged, eager, BOX_TOLERANCE[precision])
     wanted = max(FEWEST_FOUND, min(BOXES_FOUND, by_itself - SLACK))
     agreement = Agreement(rmse_rel=moved, top1_match=None, ok=share >= wanted)
     if agreement.ok:
@@ -190,7 +190,7 @@ def _compare_head(
     scale = _scale(eager)
     if scale < SMALLEST_OUTPUT:
         vanishes = _scale(output) < SMALLEST_OUTPUT
-        return None if vanishes else _refused("eager's output vanishes, and this mode's does not")
+        return None if vanishes else _refuse("eager's output vanishes, and this mode's does not")
     close = float(np.abs(output - eager).max()) <= tolerance * scale
     if silent and close:
         return None
@@ -209,7 +209,7 @@ def _compare_head(
     matches, clear_mismatch = _top1(output, eager, margin) if classes else (None, False)
     agreement = replace(agreement, top1_match=matches)
     if not close:
-        agreement = _judged(agreement, REFERENCE_FACTOR[precision], tolerance, spread)
+        agreement = _judge_by_reference(agreement, REFERENCE_FACTOR[precision], tolerance, spread)
     if agreement.ok and clear_mismatch and matches is not None:
         reason = f"the predicted class differs in {1 - matches:.0%} of the images"
         agreement = replace(agreement, ok=False, reason=reason)
@@ -239,11 +239,13 @@ def _not_finite_elsewhere(
     else:
         return None
     if reference is not None and np.isfinite(reference[~finite[: len(reference)]]).any():
-        return _refused("eager's own output overflows: in float64 it is finite")
+        return _refuse("eager's own output overflows: in float64 it is finite")
     return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason)
 
 
-def _judged(agreement: Agreement, factor: float, tolerance: float, spread: float) -> Agreement:
+def _judge_by_reference(
+    agreement: Agreement, factor: float, tolerance: float, spread: float
+) -> Agreement:
     """The agreement of outputs that are not close to eager's: ok if as close to float64."""
     error, eager_error = agreement.rmse_ref_rel, agreement.eager_rmse_ref_rel
     against = ""
@@ -273,11 +275,11 @@ def _top1(output: np.ndarray, eager: np.ndarray, margin: float) -> tuple[float, 
     return float((predicted == wanted).mean()), bool((lead > 2 * margin).any())
 
 
-def _refused(reason: str) -> Agreement:
+def _refuse(reason: str) -> Agreement:
     return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason, refused=True)
 
 
-def _found(outputs: Outputs, eager: Outputs, tolerance: float) -> tuple[float, float | None]:
+def _match_boxes(outputs: Outputs, eager: Outputs, tolerance: float) -> tuple[float, float | None]:
     """Share of eager's boxes that the outputs have too, and how far those moved.
 
     The distance is relative to the largest coordinate.

@@ -104,7 +104,7 @@ class Replicate:
         self._framework.configure(trial)
         tell(protocol.Loaded(environment=self._framework.environment()))
         with self._framework.device(trial):
-            tell(protocol.Stage(phase=Phase.BUILD, detail=_shown(trial.model)))
+            tell(protocol.Stage(phase=Phase.BUILD, detail=_describe_model(trial.model)))
             model = self._model = self._framework.build(job)
             tell(protocol.Built(model=model.facts))
             if shared and job.adopts:
@@ -138,8 +138,8 @@ class Replicate:
             trace_s=executable.trace_s,
             first_call_s=first_call_s,
         )
-        tell(protocol.Stage(phase=Phase.VERIFY, mode=label))
         model.note_build(executable, tell)
+        tell(protocol.Stage(phase=Phase.VERIFY, mode=label))
         outcome = self._prove_and_verify(executable, outcome)
         usable = outcome.status is not Status.MODE_NOT_EFFECTIVE
         if usable:
@@ -259,7 +259,7 @@ class Replicate:
         spoilt = {
             label: reason
             for label, calls in request.calls.items()
-            if calls and label in self._prepared and (reason := self._spoilt(label, calls))
+            if calls and label in self._prepared and (reason := self._find_spoiling(label, calls))
         }
         for label in self._prepared:
             self._flag_slow_on_new_inputs(label)
@@ -278,7 +278,7 @@ class Replicate:
             if slow:
                 self._tell(protocol.Caveat(Flagged(Flag.SLOW_ON_NEW_INPUTS, label)))
 
-    def _spoilt(self, label: str, calls: int) -> tuple[Status, Failure] | None:
+    def _find_spoiling(self, label: str, calls: int) -> tuple[Status, Failure] | None:
         """Reason why what was measured is no steady state of the mode; None if it is."""
         entry = self._prepared[label]
         retraced = entry.executable.traces() - entry.traced
@@ -342,5 +342,5 @@ def _gate(
     return status, Failure(phase=Phase.VERIFY, kind=kind, message=agreed.reason, hint=hint)
 
 
-def _shown(spec: ModelSpec) -> str:
+def _describe_model(spec: ModelSpec) -> str:
     return " ".join(filter(None, (spec.name, size_text(spec.task, spec.resolution_px))))

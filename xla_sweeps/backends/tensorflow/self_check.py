@@ -61,7 +61,7 @@ def measure(kind: str, peak: float) -> Iterator[Checked]:
     sizes = SIZES[kind]
     yield from _speed(sizes, peak)
     yield _memory(sizes, devices.tf_device(kind))
-    yield from _planted(sizes, gpu=kind == "gpu")
+    yield from _plant_errors(sizes, gpu=kind == "gpu")
 
 
 def compile_programs() -> Iterator[Compiled]:
@@ -144,7 +144,7 @@ def _memory(sizes: Sizes, device: str) -> Checked:
     )
 
 
-def _planted(sizes: Sizes, *, gpu: bool) -> Iterator[Checked]:
+def _plant_errors(sizes: Sizes, *, gpu: bool) -> Iterator[Checked]:
     """Show a wrong model, and a right one, to the check of outputs."""
     call, inputs = _small_model(sizes.layer)
     eager = ModeExecutable.bind(call, Mode.EAGER, inputs).outputs()

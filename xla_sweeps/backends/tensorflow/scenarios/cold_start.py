@@ -102,7 +102,7 @@ class ColdStartBench(bench.Bench):
         return bool(self.built.params) and super().add_reference(tell, position)
 
     def note_build(self, executable: modes.ModeExecutable, tell: Tell) -> None:
-        """Note what the first worker built."""
+        """Note what the first worker built; nothing after an answer, whose time ends next."""
         if not self.adopts and executable.mode.entry is not Entry.SAVED:
             super().note_build(executable, tell)
 
