@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.tensorflow import models, modes
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
@@ -75,7 +76,7 @@ def _steps(
     overrides = ["model=fusion_example", f"resolution={side}", f"batch_size={batch}", "device=cpu"]
     trial = settings_of(compose_config(overrides)).trial
     built = models.build(trial.model, precision=trial.precision, seed=0)
-    inputs = models.draw(built.inputs, batch, np.random.default_rng(0))
+    inputs = draw(built.inputs, batch, np.random.default_rng(0))
     steps: dict[str, Callable[[], object]] = {}
     for mode in MODES:
         executable = modes.ModeExecutable.bind(built.call, mode, [inputs])

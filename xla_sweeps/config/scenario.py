@@ -136,12 +136,12 @@ def _implied(
     backend = DEFAULT_BACKEND if backend == AUTO else backend
     word = _jit_word(document["jit"])
     modes = implied_modes(scenario, word, backend)
-    title = backend_named(backend).title
+    title, lacks = backend_named(backend).title, backend_named(backend).lacks
     if not modes:
         able = [name for name, facts in SCENARIOS.items() if implied_modes(name, word, backend)]
         raise ConfigError(
             f"backend={backend}: {title} does not measure scenario={scenario}; it has "
-            f"{', '.join(able)}"
+            f"{', '.join(able)} ({lacks[scenario]})"
         )
     if backend != DEFAULT_BACKEND and "jit" in explicit and word != "true":
         raise ConfigError(

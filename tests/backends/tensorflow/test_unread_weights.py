@@ -16,6 +16,7 @@ from factories import TRIAL
 from paths import SUPPORT
 
 from xla_sweeps.api import shipping
+from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.explain.explaining import Explaining
 from xla_sweeps.backends.tensorflow.sources import shipped
@@ -187,7 +188,7 @@ def test_weights_that_were_changed_for_the_check_are_as_they_were() -> None:
 def test_explain_names_weights_that_are_not_read(name: str, state: State) -> None:
     built = models.build(own(name), precision=Precision.FLOAT32, seed=0, batch_size=SIZE)
     rng = np.random.default_rng(0)
-    batches = [models.draw(built.inputs, SIZE, rng) for _ in range(2)]
+    batches = [draw(built.inputs, SIZE, rng) for _ in range(2)]
     explaining = Explaining(built, batches, lambda event: None, name=name)
     traps = {trap.name: trap for trap in explaining.explain(trace=False).traps}
     trap = traps[TrapName.WEIGHTS_NOT_READ]

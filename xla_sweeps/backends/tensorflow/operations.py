@@ -34,11 +34,7 @@ def computes(op: str) -> bool:
 
 
 def computing(graphs: Sequence[Any]) -> int:
-    """Number of operations of graphs that compute something.
-
-    Args:
-        graphs: as `modes.collected_graphs` has them.
-    """
+    """Number of operations of graphs that compute something."""
     return sum(computes(str(node.op)) for graph in graphs for node in graph.node)
 
 
@@ -65,11 +61,7 @@ def source(name: str) -> str:
 
 
 def places(graphs: Sequence[Any]) -> frozenset[str]:
-    """The devices of operations that compute something, and of calls of functions.
-
-    Args:
-        graphs: as `modes.collected_graphs` has them.
-    """
+    """The devices of operations that compute something, and of calls of functions."""
     return frozenset(
         str(node.device)
         for graph in graphs
@@ -89,9 +81,6 @@ def fingerprint(concrete: Any) -> str:
 
     Names, constants, weights and the order of operations do not count; so it is equal between modes
     and between processes of the same model.
-
-    Args:
-        concrete: a `ConcreteFunction`.
     """
     graph = concrete.graph.as_graph_def(add_shapes=True)
     functions = [function.node_def for function in graph.library.function]
@@ -116,10 +105,6 @@ def lowered(function: Any, *inputs: Any) -> Module:
     """The program that a `tf.function` is for XLA before its optimizer.
 
     Its messages are TensorFlow's: they have every field, so that two programs can be compared.
-
-    Args:
-        function: XLA compiles it.
-        inputs: its arguments, or their specs.
     """
     from tensorflow.compiler.xla.service.hlo_pb2 import HloModuleProto
 

@@ -15,11 +15,7 @@ from xla_sweeps.backends.keras.xplane import Space
 
 @contextlib.contextmanager
 def recorded(*, at_most_s: float | None = None) -> Iterator[Space]:
-    """Run the profiler; the `Space` is filled at the end.
-
-    Args:
-        at_most_s: end the profiler after so long.
-    """
+    """Run the profiler; the `Space` is filled at the end."""
     space = Space()
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
         tf.profiler.experimental.start(folder)

@@ -28,6 +28,7 @@ from xla_sweeps.backends.keras.explain.traps import (
     weights_not_read,
 )
 from xla_sweeps.backends.keras.hlo import Module
+from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.tensorflow import devices, models, modes, profiler, scenarios
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
 from xla_sweeps.backends.tensorflow.explain import refusals, traps
@@ -64,14 +65,14 @@ def explain(request: protocol.Explain, tell: Tell) -> None:
             spec,
             precision=trial.precision,
             seed=trial.seed,
-            step=scenarios.BENCHES[trial.scenario].step,
+            step=scenarios.TensorFlow.benches[trial.scenario].step,
             batch_size=trial.batch_size,
         )
         rng = np.random.default_rng(trial.seed)
         size = built.loaded.batch or trial.batch_size
-        batches = [models.draw(built.inputs, size, rng) for _ in range(2)]
+        batches = [draw(built.inputs, size, rng) for _ in range(2)]
         if spec.weights == "random":
-            building.calibrate(built, models.draw(built.inputs, max(4, size), rng))
+            building.calibrate(built, draw(built.inputs, max(4, size), rng))
         explaining = Explaining(
             built,
             batches,
