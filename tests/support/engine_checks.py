@@ -1,6 +1,6 @@
 """Check an engine in its own environment, and print what each check showed, a JSON line each.
 
-python engine_checks.py BACKEND [CHECK...]: a worker's desk in this process, which one engine is loaded in.
+python engine_checks.py BACKEND [CHECK...]: at a worker's desk in this process.
 """
 
 from __future__ import annotations
