@@ -12,6 +12,7 @@ import time
 import numpy as np
 
 from xla_sweeps.analysis import stats
+from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.tensorflow import devices, models, modes
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
@@ -29,7 +30,7 @@ def main() -> None:
     trial = settings_of(compose_config([f"model={model}", f"resolution={resolution}"])).trial
     built = models.build(trial.model, precision=trial.precision, seed=0)
     rng = np.random.default_rng(0)
-    inputs = [models.draw(built.inputs, trial.batch_size, rng) for _ in range(3)]
+    inputs = [draw(built.inputs, trial.batch_size, rng) for _ in range(3)]
     built.call(inputs[0])
     print("| mode | harness images/s | bare loop images/s | harness / bare | 95 % interval |")
     print("|---|---|---|---|---|")

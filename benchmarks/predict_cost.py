@@ -19,6 +19,7 @@ import numpy.typing as npt
 from xla_sweeps.analysis import stats
 from xla_sweeps.backends.keras import bench as benches
 from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.scenarios.predict import PredictBench, Repeated
 from xla_sweeps.config import catalog
@@ -90,7 +91,7 @@ def _overhead_ms(times: Sequence[Times]) -> Times:
 
 def _bench(trial: Trial, built: building.BuiltModel, size: int) -> PredictBench:
     rng = np.random.default_rng(0)
-    inputs = [models.draw(built.inputs, size, rng) for _ in range(benches.INPUT_BATCHES)]
+    inputs = [draw(built.inputs, size, rng) for _ in range(benches.INPUT_BATCHES)]
     built.call(inputs[0])
     return PredictBench(
         trial=replace(trial, batch_size=size),

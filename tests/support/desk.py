@@ -6,8 +6,8 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from xla_sweeps.backends.tensorflow.bench import Bench, build
-from xla_sweeps.backends.tensorflow.scenarios import BENCHES, TensorFlow
+from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.scenarios import TensorFlow
 from xla_sweeps.schema.measurement import ModeOutcome, Phase
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.trial import protocol
@@ -44,7 +44,7 @@ class Heard:
 def set_up(job: ReplicateJob, heard: Heard | None = None) -> Bench:
     """A bench, as `Replicate` sets it up."""
     heard = heard or Heard()
-    bench = build(job, BENCHES[job.trial.scenario])
+    bench = TensorFlow().build(job)
     bench.run_eagerly(heard.send)
     if job.trial.effort.always_reference and job.replicate == 0:
         bench.add_reference(heard.send)

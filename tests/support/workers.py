@@ -15,8 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 LONGEST = (
     *NAMES,
-    "tests/backends/torch/test_torch.py",
-    "tests/backends/jax/test_jax.py",
+    "tests/backends/test_engines.py",
     "tests/backends/test_accelerator.py",
     "tests/sweeps/launchers/test_slurm.py",
     "tests/end_to_end/test_faults.py",

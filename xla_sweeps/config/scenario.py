@@ -92,13 +92,14 @@ def _implied(
     """The modes of a trial that names none."""
     backend = values.choice(document, "backend")
     backend = DEFAULT_BACKEND if backend == AUTO else backend
-    word, title = _jit_word(document["jit"]), backend_named(backend).title
+    word = _jit_word(document["jit"])
+    title, lacks = backend_named(backend).title, backend_named(backend).lacks
     modes = implied_modes(scenario, word, backend)
     if not modes:
         able = [name for name, facts in SCENARIOS.items() if implied_modes(name, word, backend)]
         raise ConfigError(
             f"backend={backend}: {title} does not measure scenario={scenario}; it has "
-            f"{', '.join(able)}"
+            f"{', '.join(able)} ({lacks[scenario]})"
         )
     if backend != DEFAULT_BACKEND and "jit" in explicit and word != "true":
         raise ConfigError(

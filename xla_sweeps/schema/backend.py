@@ -62,6 +62,7 @@ class Backend:
         failures: errors that it is known for; the first that matches is reported.
         wrapper: beginning of a first line that says nothing of an error, or "".
         libraries: those that build models that it runs; all where it names none.
+        lacks: scenarios and precisions of a training that it cannot do, with the reason.
         extra: the extra of this package that installs it, named as its module; "" of the core.
     """
 
@@ -87,6 +88,7 @@ class Backend:
     failures: tuple[KnownFailure, ...] = ()
     wrapper: str = ""
     libraries: tuple[str, ...] = ()
+    lacks: Mapping[str, str] = field(default_factory=dict)
     extra: str = ""
 
     def command(self, program: str) -> tuple[str, ...]:

@@ -40,11 +40,6 @@ _COMPRESSED = (b"\x1f\x8b", b"\x78\x9c", b"\x78\x01", b"\x78\xda")
 def check_taken(model: str, shapes: Sequence[Sequence[int]], *, path: str) -> None:
     """Refuse pictures for a model whose inputs are not one picture.
 
-    Args:
-        model: its name.
-        shapes: of its inputs, without the batch; empty if none of them is a picture.
-        path: of the pictures, as it was given.
-
     Raises:
         ConfigError: with the shapes.
     """
@@ -93,10 +88,6 @@ class Pictures:
 @cache
 def find(path: str, *, shown: str = "") -> Pictures:
     """The pictures of a folder, or of one TFRecord file.
-
-    Args:
-        path: of the folder or the file.
-        shown: how errors write it: as the user gave it.
 
     Raises:
         ConfigError: no file or folder is there, it holds no picture, or a file is damaged.

@@ -79,7 +79,7 @@ def make_record(
         sync=result.sync,
         seconds=result.seconds,
         request_id=request_id(trial),
-        words=settings.words,
+        words=settings.words or (),
         tracker=settings.tracker,
     )
 

@@ -17,8 +17,9 @@ from catalog_models import of_catalog
 
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.sources import LoadedModel
+from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
-from xla_sweeps.backends.tensorflow.operations import compiled_inside
+from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.modes import Mode
@@ -145,7 +146,7 @@ def _smallest_resolution(entry: catalog.CatalogEntry) -> int:
 
 
 def images(built: building.BuiltModel, count: int = 4) -> np.ndarray:
-    return np.asarray(models.draw(built.inputs, count, np.random.default_rng(0)))
+    return np.asarray(draw(built.inputs, count, np.random.default_rng(0)))
 
 
 @pytest.fixture(autouse=True)
@@ -184,19 +185,6 @@ def test_a_model_has_the_parameters_that_were_published(name: str, source: str) 
         assert params == EXACT[name]
 
 
-def test_every_model_from_every_source_is_built_nightly_if_not_always() -> None:
-    (cases,) = (
-        mark.args[1]
-        for mark in test_a_model_has_the_parameters_that_were_published.pytestmark  # type: ignore[attr-defined]
-        if mark.name == "parametrize"
-    )
-    marks = {case.values: {mark.name for mark in case.marks} for case in cases}
-    assert set(marks) == {
-        (name, source) for name, entry in ENTRIES.items() for source in entry.sources
-    }
-    assert all("exhaustive" in names or not names for names in marks.values())
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -217,8 +205,8 @@ def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(
     entry = ENTRIES[name]
     built = build(name, _smallest_resolution(entry), source=source)
     rng = np.random.default_rng(0)
-    building.calibrate(built, models.draw(built.inputs, 4, rng))
-    batch = models.draw(built.inputs, 1, rng)
+    building.calibrate(built, draw(built.inputs, 4, rng))
+    batch = draw(built.inputs, 1, rng)
     eager, *others = (
         modes.ModeExecutable.bind(built.call, mode, [batch]).outputs()
         for mode in (Mode.EAGER, Mode.GRAPH, Mode.XLA)
@@ -228,7 +216,7 @@ def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(
             outputs, eager, precision=Precision.FLOAT32, classes=entry.task == "classification"
         )
         if not result.ok:  # not as close to eager as allowed, but perhaps as close to the truth
-            reference = models.float64_reference(
+            reference = Bench.float64_outputs(
                 of_catalog(name, source, _smallest_resolution(entry)), built, batch
             )
             result = agreement.compare(
@@ -306,7 +294,7 @@ def test_the_float64_twin_computes_the_same_with_smaller_errors(name: str) -> No
     built = build(name, 64)
     batch = images(built)
     building.calibrate(built, batch)
-    (reference,) = models.float64_reference(of_catalog(name, "applications", 64), built, batch[:2])
+    (reference,) = Bench.float64_outputs(of_catalog(name, "applications", 64), built, batch[:2])
     assert reference.dtype == np.float64
     logits = np.asarray(built.call(tf.constant(batch)))[:2]
     error = np.abs(logits - reference).max() / np.abs(reference).max()
@@ -323,7 +311,7 @@ def test_the_float64_reference_makes_the_call_of_the_scenario() -> None:
     built = models.build(asked, precision=Precision.FLOAT32, seed=0, step=negated)
     batch = images(built)
     building.calibrate(built, batch)
-    (reference,) = models.float64_reference(asked, built, batch[:2])
+    (reference,) = Bench.float64_outputs(asked, built, batch[:2])
     outputs = np.asarray(built.call(tf.constant(batch)))[:2]
     assert np.abs(outputs - reference).max() < 1e-3 * np.abs(reference).max()
 
@@ -394,15 +382,3 @@ def test_a_constructor_that_the_library_lacks_is_refused_in_one_line() -> None:
             precision=Precision.FLOAT32,
             seed=0,
         )
-
-
-def test_grouped_convolutions_of_keras_3_use_xla_in_every_graph() -> None:
-    counts = {}
-    for name in ("convnext_tiny", "mobilenet_v1"):
-        built = build(name, 32)
-        traced = tf.function(built.call, jit_compile=False, autograph=False).get_concrete_function(
-            tf.TensorSpec((1, 32, 32, 3), tf.float32)
-        )
-        counts[name] = len(compiled_inside(traced))
-    assert counts["convnext_tiny"] >= 18
-    assert counts["mobilenet_v1"] == 0

@@ -44,17 +44,6 @@ class Planted(keras.layers.Layer):
         return batch + 1.0 if self.wrong else batch
 
 
-class NoXla(keras.layers.Layer):
-    """A layer that Keras compiles nothing with."""
-
-    def __init__(self) -> None:
-        super().__init__(name="opaque")
-        self.supports_jit = False
-
-    def call(self, batch: Any) -> Any:
-        return batch * 2.0
-
-
 def model_of(library: Any, *layers: Any) -> Any:
     inputs = library.Input(SHAPE)
     outputs = library.layers.Conv2D(4, 3, activation="relu")(inputs)
@@ -171,20 +160,6 @@ def test_numpy_goes_in_and_comes_out_and_the_copies_are_timed_alone(bench: Predi
     assert all(seconds > 0 for seconds in copies.values())
     for mode in (M.XLA, M.PREDICT_XLA):
         assert called(bench, mode).extras() == {}
-
-
-@pytest.mark.filterwarnings("ignore:Model doesn't support")
-def test_a_layer_that_makes_keras_give_up_xla_is_named() -> None:
-    ready, outcomes = prepared(bench_of(model_of(keras, NoXla())), "predict_xla", "predict_graph")
-    assert list(ready) == ["predict_graph"]
-    refused = outcomes["predict_xla"]
-    assert refused.status is Status.MODE_NOT_EFFECTIVE
-    assert refused.failure is not None
-    assert refused.failure.message == (
-        "Keras lowered jit_compile=True to False: supports_jit is False in opaque (NoXla)"
-    )
-    assert refused.effective["jit_compile_asked"] is True
-    assert refused.effective["jit_compile"] is False
 
 
 def test_a_setting_that_keras_reports_but_does_not_use_is_caught(bench: PredictBench) -> None:

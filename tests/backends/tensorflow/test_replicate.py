@@ -117,23 +117,6 @@ def test_a_replicate_keeps_what_a_later_analysis_needs() -> None:
         assert len(outcome.latency_enqueue_ns) == len(outcome.latencies_s)
 
 
-def test_predict_is_measured_beside_what_people_call_instead() -> None:
-    modes = ("call_host", "graph_host", "predict", "predict_xla")
-    attempt, _ = measured(*modes, scenario=Scenario.PREDICT, batches=2)
-    assert {label: outcome.status for label, outcome in attempt.modes.items()} == dict.fromkeys(
-        modes, Status.OK
-    )
-    for round_ in attempt.rounds:
-        assert {block.mode for block in round_.blocks} == set(modes)
-    assert sorted(attempt.modes["graph_host"].copies_s) == ["input", "output"]
-    assert not attempt.modes["predict"].copies_s
-    settings = {label: attempt.modes[label].effective["jit_compile"] for label in modes[1:]}
-    assert settings == {"graph_host": False, "predict": False, "predict_xla": True}
-    assert attempt.modes["predict_xla"].compile_s
-    assert attempt.model is not None
-    assert attempt.model.macs
-
-
 def test_no_round_begins_while_the_progress_before_it_is_shown() -> None:
     attempt, shown = measured("eager", "graph", "xla")
     assert shown

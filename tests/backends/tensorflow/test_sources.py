@@ -21,11 +21,11 @@ from paths import SUPPORT
 
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.sources import trains_always
-from xla_sweeps.backends.keras.sources.inputs import from_specs
+from xla_sweeps.backends.keras.sources.inputs import draw, from_specs
 from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
+from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.explain.graph import traced_ops
 from xla_sweeps.backends.tensorflow.explain.traps import random_places
-from xla_sweeps.backends.tensorflow.operations import compiled_inside
 from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
 from xla_sweeps.backends.tensorflow.sources import saved_model
 from xla_sweeps.config import catalog, local_model
@@ -65,7 +65,7 @@ def outputs(built: building.BuiltModel, count: int = 2) -> list[np.ndarray]:
     return [
         np.asarray(output)
         for output in tf.nest.flatten(
-            built.call(models.draw(built.inputs, count, np.random.default_rng(0)))
+            built.call(draw(built.inputs, count, np.random.default_rng(0)))
         )
     ]
 
@@ -90,7 +90,7 @@ def test_a_detector_returns_its_heads_or_the_boxes_after_suppression() -> None:
 
 def test_suppression_keeps_no_two_boxes_of_a_class_that_overlap() -> None:
     built = build(of_catalog("yolo_v8_xs", "keras_cv", 96), step=DetectBench.step)
-    building.calibrate(built, models.draw(built.inputs, 4, np.random.default_rng(1)))
+    building.calibrate(built, draw(built.inputs, 4, np.random.default_rng(1)))
     boxes, confidences, _, (count, *_) = outputs(built, 1)
     x, y, width, height = boxes[0, :count].T
     left, top = np.maximum(x[:, None], x), np.maximum(y[:, None], y)
@@ -111,11 +111,11 @@ def test_the_example_of_fusion_sums_each_sample_in_both_precisions() -> None:
     assert [(tensor.name, tensor.shape) for tensor in built.inputs] == [
         (name, (16, 16)) for name in "xyz"
     ]
-    batch = models.draw(built.inputs, 3, np.random.default_rng(0))
+    batch = draw(built.inputs, 3, np.random.default_rng(0))
     x, y, z = (np.asarray(values, dtype=np.float64) for values in batch)
     wanted = (x + y * z).sum(axis=(1, 2))
     assert built.call(batch).numpy() == pytest.approx(wanted, rel=1e-5)
-    (reference,) = models.float64_reference(spec, built, batch)
+    (reference,) = Bench.float64_outputs(spec, built, batch)
     assert reference == pytest.approx(wanted, rel=1e-12)
     assert built.params == models.macs(built).total == 0
 
@@ -130,7 +130,7 @@ def test_the_models_of_the_public_questions_about_predict_stay_finite_in_both_ke
         built = build(replace(spec, recipe={**spec.recipe, "library": "tf_keras"}))
         assert type(built.loaded.keras_model).__module__.startswith("tf_keras")
         assert built.params == build(spec).params == params
-        batch = models.draw(built.inputs, 2, np.random.default_rng(0))
+        batch = draw(built.inputs, 2, np.random.default_rng(0))
         answers = built.call(batch).numpy()
         assert (answers > 0.01).all()
         assert (answers < 0.99).all()
@@ -151,11 +151,11 @@ def test_examples_made_of_layers_compute_in_the_asked_precision(
         built = models.build(spec, precision=precision, seed=0)
         first = built.loaded.keras_model.layers[1]
         assert (first.compute_dtype, first.variable_dtype) == (half, "float32")
-        batch = models.draw(built.inputs, 2, np.random.default_rng(0))
+        batch = draw(built.inputs, 2, np.random.default_rng(0))
         outputs_of_call = built.call(batch)
         assert outputs_of_call.dtype == tf.float32
         assert np.ptp(outputs_of_call.numpy()) > 1e-5  # else nothing could be verified
-        (reference,) = models.float64_reference(spec, built, batch)
+        (reference,) = Bench.float64_outputs(spec, built, batch)
         error = np.abs(outputs_of_call.numpy() - reference).max() / np.abs(reference).max()
         assert 0 < error < agreement.TOLERANCE[precision]
 
@@ -170,7 +170,7 @@ def test_a_head_of_zeros_is_initialized_again() -> None:
     built = build(of_catalog("resnet18", "keras_cv", 32))
     head = built.loaded.keras_model.layers[-1]
     head.kernel.assign(tf.zeros_like(head.kernel))
-    building.calibrate(built, models.draw(built.inputs, 4, np.random.default_rng(0)))
+    building.calibrate(built, draw(built.inputs, 4, np.random.default_rng(0)))
     assert outputs(built)[0].std() > 0.01
 
 
@@ -293,23 +293,11 @@ def test_free_sizes_must_be_given_and_fixed_ones_are_kept(tmp_path: Path) -> Non
         build(own(str(tmp_path / "fixed"), resolution=24))
 
 
-def test_xla_inside_a_saved_model_is_detected(tmp_path: Path) -> None:
-    class Jitted(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec((None, 4))], jit_compile=True)
-        def __call__(self, x: Any) -> Any:
-            return x + 1
-
-    tf.saved_model.save(Jitted(), str(tmp_path / "m"))
-    built = build(own(str(tmp_path / "m")))
-    traced = tf.function(built.call).get_concrete_function(tf.TensorSpec((2, 4)))
-    assert compiled_inside(traced)
-
-
 def test_a_saved_model_has_no_float64_twin(tmp_path: Path) -> None:
     tf.saved_model.save(Exported((None, 8, 8, 3)), str(tmp_path / "m"))
     spec = own(str(tmp_path / "m"))
     with pytest.raises(XlaSweepsError, match="dtypes are fixed"):
-        models.float64_reference(spec, build(spec), tf.ones((1, 8, 8, 3)))
+        Bench.float64_outputs(spec, build(spec), tf.ones((1, 8, 8, 3)))
 
 
 def of_hub(weights: str) -> ModelSpec:
@@ -393,7 +381,7 @@ def test_a_keras_file_is_loaded_with_its_weights(suffix: str, tmp_path: Path) ->
     path = str(tmp_path / f"net.{suffix}")
     model.save(path)
     built = build(own(path))
-    images = models.draw(built.inputs, 2, np.random.default_rng(0))
+    images = draw(built.inputs, 2, np.random.default_rng(0))
     assert built.inputs == (InputSpec(shape=(32, 32, 3)),)
     assert np.allclose(built.call(images), model(images), atol=1e-6)
 
@@ -421,19 +409,10 @@ def test_a_function_builds_at_the_resolution_asked_for(path: str) -> None:
 def test_a_functions_model_has_a_float64_twin() -> None:
     spec = own("own_models:build", resolution=32)
     built = build(spec)
-    batch = models.draw(built.inputs, 2, np.random.default_rng(0))
-    (reference,) = models.float64_reference(spec, built, batch)
+    batch = draw(built.inputs, 2, np.random.default_rng(0))
+    (reference,) = Bench.float64_outputs(spec, built, batch)
     assert reference.dtype == np.float64
     assert 0 < np.abs(np.asarray(built.call(batch)) - reference).max() < 1e-3
-
-
-def test_a_twin_that_stays_in_float32_is_not_a_reference() -> None:
-    spec = own("own_models:of_float32")
-    built = build(spec)
-    with pytest.raises(XlaSweepsError, match="sets its own dtypes"):
-        models.float64_reference(
-            spec, built, models.draw(built.inputs, 1, np.random.default_rng(0))
-        )
 
 
 def test_several_inputs_are_read_from_the_model_and_reach_it_by_name() -> None:
@@ -508,7 +487,7 @@ def test_inputs_are_drawn_within_their_bounds_and_types() -> None:
         InputSpec(shape=(50,), dtype="int32", high=7),
         InputSpec(shape=(50,), dtype="bool", high=2),
     )
-    numbers, truths = models.draw(specs, 4, np.random.default_rng(0))
+    numbers, truths = draw(specs, 4, np.random.default_rng(0))
     assert numbers.dtype == tf.int32
     assert set(np.unique(numbers)) == set(range(7))
     assert truths.dtype == tf.bool
@@ -532,7 +511,7 @@ def test_the_adapter_prefers_a_trace_that_does_not_train(tmp_path: Path) -> None
 
 def test_a_layer_that_was_called_with_training_stays_as_it_was_written() -> None:
     built = build(own("own_models:dropping"))
-    images = models.draw(built.inputs, 2, np.random.default_rng(0))
+    images = draw(built.inputs, 2, np.random.default_rng(0))
     first, second = (np.asarray(built.call(images)) for _ in range(2))
     assert not np.array_equal(first, second)
     concrete = tf.function(built.call).get_concrete_function(images)
@@ -561,7 +540,7 @@ def test_layers_that_augment_do_nothing_in_inference(
         path = str(tmp_path / "net.keras")
         getattr(own_models, form)().save(path)
     built = build(own(path))
-    images = models.draw(built.inputs, 2, np.random.default_rng(0))
+    images = draw(built.inputs, 2, np.random.default_rng(0))
     eager, again, compiled = (
         np.asarray(call(images))
         for call in (built.call, built.call, tf.function(built.call, jit_compile=True))

@@ -8,10 +8,8 @@ from typing import Any, cast
 import pytest
 from factories import TRIAL
 
-from xla_sweeps.backends.tensorflow import synchronization
-from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.bench import Bench, prove
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.worker.stand_in import VARIABLE
 
@@ -64,7 +62,7 @@ class Fake:
 
 
 def proved(gpu: Gpu, **executables: Fake) -> dict[str, Any]:
-    return synchronization.prove(cast(Any, executables), clock=gpu)
+    return prove(cast(Any, executables), clock=gpu)
 
 
 def test_a_synchronization_that_waits_in_every_mode_is_used() -> None:
@@ -102,10 +100,3 @@ def test_a_worker_tests_its_own_modes_only(monkeypatch: pytest.MonkeyPatch) -> N
     )
     monkeypatch.setenv(VARIABLE, "1")
     assert list(bench.synchronization()["modes"]) == ["graph", "xla"]
-
-
-def test_every_mode_runs_the_test_on_the_cpu() -> None:
-    wanted = (Mode.EAGER, Mode.GRAPH, Mode.XLA)
-    sync = synchronization.self_test(wanted, side=64)
-    assert sync["works"]
-    assert list(sync["modes"]) == ["eager", "graph", "xla"]

@@ -15,7 +15,6 @@ from tiny_training import bench_of, network
 
 from xla_sweeps.backends.tensorflow.scenarios.fit import dataset_of
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
-from xla_sweeps.backends.tensorflow.training import values_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import SCENARIOS, Entry, Mode, Scenario, mode_of
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Training
@@ -72,7 +71,7 @@ def test_an_epoch_of_every_mode_trains_on_the_same_batches(
             entry.executable.prepare()
             entry.executable.step()
             assert int(trainer.optimizer.iterations) == FIT.batches
-            weights = values_of(trainer.trainable[0])
+            weights = trainer.values(None)[0]
             expected = weights if expected is None else expected
             assert np.allclose(weights, expected, rtol=1e-5, atol=1e-6), label
         assert entry.executable.traces() <= 1
@@ -95,7 +94,7 @@ def test_fit_on_arrays_trains_on_all_samples_of_an_epoch_which_keras_shuffles(
         each.prepare()
         each.step()
         assert int(trainer.optimizer.iterations) == FIT.batches
-        weights.append(values_of(trainer.trainable[0]))
+        weights.append(trainer.values(None)[0])
     shuffled, in_order = weights
     assert not np.allclose(shuffled, in_order, rtol=1e-5, atol=1e-6)
     assert executable.traces() == 1

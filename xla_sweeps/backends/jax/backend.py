@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import keras
-import numpy as np
 
 from xla_sweeps.backends.jax import modes
-from xla_sweeps.backends.jax.bench import JaxBench, draw, narrowed
+from xla_sweeps.backends.jax.bench import JaxBench
 from xla_sweeps.backends.jax.predict import PredictBench
 from xla_sweeps.backends.jax.training import TrainBench
-from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import INPUT_BATCHES, check_batch, facts_of
+from xla_sweeps.backends.keras.framework import KerasFramework
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 from xla_sweeps.worker.stand_in import stands_in
 
-BENCHES: Mapping[Scenario, type[JaxBench]] = {
-    Scenario.CALL: JaxBench,
-    Scenario.PREDICT: PredictBench,
-    Scenario.TRAIN_STEP: TrainBench,
-}
-"""The bench of each scenario."""
 
+class Jax(KerasFramework[JaxBench]):
+    """JAX, loaded."""
 
-class Jax:
-    """JAX, loaded; satisfies `worker.backend.Framework`."""
+    benches: ClassVar = {
+        Scenario.CALL: JaxBench,
+        Scenario.PREDICT: PredictBench,
+        Scenario.TRAIN_STEP: TrainBench,
+    }
 
     def configure(self, trial: Trial) -> None:
         """Set TF32 and seeds for the whole process, and listen to compilations.
@@ -43,14 +38,13 @@ class Jax:
         modes.listen()
         precision = None if trial.tf32 else "float32"
         jax.config.update("jax_default_matmul_precision", precision)
-        keras.utils.set_random_seed(trial.seed)
+        super().configure(trial)
 
-    def environment(self) -> Mapping[str, Any]:
+    def environment(self) -> dict[str, Any]:
         """Versions and settings as JAX reports them."""
         return {
             "jax": jax.__version__,
-            "keras": keras.__version__,
-            "numpy": np.__version__,
+            **super().environment(),
             "tf32": jax.config.jax_default_matmul_precision != "float32",
             "devices": [str(device) for device in jax.devices()],
         }
@@ -60,37 +54,14 @@ class Jax:
         device: AbstractContextManager[object] = jax.default_device(_device(trial))
         return device
 
-    def build(self, job: ReplicateJob) -> JaxBench:
-        """Build the model and place it and its inputs on the device."""
-        trial, spec = job.trial, job.trial.model
-        built = building.build(
-            spec,
-            precision=trial.precision,
-            seed=trial.seed,
-            batch_size=trial.batch_size,
-            narrowed=narrowed,
-        )
-        check_batch(built, trial)
-        rng = np.random.default_rng(trial.seed)
-        bench = BENCHES[trial.scenario](
-            trial=trial,
-            device=str(_device(trial)),
-            built=built,
-            facts=facts_of(trial, built),
-            modes=job.modes,
-        )
-        count = INPUT_BATCHES + trial.batches - 1
-        bench.inputs = [draw(built.inputs, trial.batch_size, rng) for _ in range(count)]
-        if spec.weights == "random" and not job.adopts:
-            bench.calibrate(rng)
-        bench.begin()
-        _start_compiler()
-        return bench
+    def name_of_device(self, trial: Trial) -> str:
+        """The trial's device as JAX names it."""
+        return str(_device(trial))
 
-
-def _start_compiler() -> None:
-    """Pay what the first convolution of a process pays, before any mode."""
-    jax.lax.conv(jnp.ones((1, 8, 8, 8)), jnp.ones((8, 8, 3, 3)), (1, 1), "SAME").block_until_ready()
+    def start_compiler(self, job: ReplicateJob) -> None:
+        """Pay what the first convolution of a process pays, before any mode."""
+        kernel = jnp.ones((8, 8, 3, 3))
+        jax.lax.conv(jnp.ones((1, 8, 8, 8)), kernel, (1, 1), "SAME").block_until_ready()
 
 
 def _device(trial: Trial) -> Any:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import jax
@@ -16,8 +17,7 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 
-from xla_sweeps.backends.keras.sources.inputs import mixed
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.schema.modes import Execution, Mode
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
@@ -45,27 +45,21 @@ def compilations() -> Iterator[list[float]]:
 
 
 @dataclass
-class JaxExecutable:
-    """One model in one mode with its inputs on the device; satisfies `worker.Executable`.
+class JaxExecutable(Executable):
+    """One model in one mode on JAX.
 
     Attributes:
         run: one call on a batch; of a training step, on a state and a batch.
         traced: what `jax.jit` traced, or None for eager execution.
         state: the arguments of the compiled program before the batch.
         compiled: the program; it cannot compile again, and refuses another shape.
-        figures: what the first call showed, for the proof.
     """
 
-    mode: Mode
-    run: Callable[..., Any]
-    inputs: Sequence[Any]
     traced: Any = None
     state: tuple[Any, ...] = ()
     compiled: Any = None
-    trace_s: float | None = None
-    figures: dict[str, Any] = field(default_factory=dict)
-    position: int = 0
-    last: Any = field(default=None, repr=False)
+
+    flatten = staticmethod(partial(jax.tree.leaves, is_leaf=lambda value: value is None))
 
     @classmethod
     def bind(
@@ -77,15 +71,7 @@ class JaxExecutable:
         variables: Sequence[Any] = (),
         **more: Any,
     ) -> Self:
-        """Bind a model to a mode; `jax.jit` traces here, and that is timed.
-
-        Args:
-            call: the forward pass.
-            mode: what to bind it to.
-            inputs: batches of one shape and dtype, on the device.
-            variables: of the model; a compiled program takes their values as arguments.
-            more: further fields of the executable.
-        """
+        """Bind a model to a mode; `jax.jit` traces here, and that is timed."""
         if mode.execution is Execution.EAGER:
             return cls(mode=mode, run=call, inputs=inputs, **more)
 
@@ -126,14 +112,6 @@ class JaxExecutable:
         program, state = self.compiled, [variable.value for variable in variables]
         return replace(self, run=lambda batch: program(state, batch)) if program else self
 
-    def prepare(self) -> None:
-        """Nothing: a mode of JAX is another function, and no switch."""
-
-    def step(self) -> None:
-        """Start one call on the next of the rotating inputs."""
-        self.last = self.run(self.inputs[self.position])
-        self.position = (self.position + 1) % len(self.inputs)
-
     def synchronize(self) -> None:
         """Wait for the last call, and so for those before it."""
         jax.block_until_ready(self.last)
@@ -143,21 +121,23 @@ class JaxExecutable:
         np.asarray(jax.tree.leaves(self.last)[-1].ravel()[0])
 
     def renew(self) -> bool:
-        """Replace the inputs by new ones, on no device for good, as the first ones; waits."""
-        self.inputs = jax.block_until_ready(jax.tree.map(jnp.asarray, mixed(self.inputs)))
+        """Replace the inputs by new ones, and wait until they are on the device."""
+        super().renew()
+        jax.block_until_ready(self.inputs)
         return True
 
-    def first_call_s(self) -> float:
-        """Seconds of lowering, compiling and the first call, with a synchronization."""
+    @contextmanager
+    def observed(self) -> Iterator[None]:
+        """Count the programs that are compiled in the first call."""
         with compilations() as compiled:
-            started = time.perf_counter()
-            if self.traced is not None:
-                self._compile()
-            self.step()
-            self.synchronize()
-            elapsed_s = time.perf_counter() - started
+            yield
         self.figures["compilations"] = len(compiled)
-        return elapsed_s
+
+    def first_step(self) -> None:
+        """Lower and compile the program, and start the first call."""
+        if self.traced is not None:
+            self._compile()
+        self.step()
 
     def _compile(self) -> None:
         started = time.perf_counter()
@@ -168,14 +148,6 @@ class JaxExecutable:
         self.figures["compile_s"] = time.perf_counter() - lowered_at
         state = self.state
         self.run = lambda batch: program(*state, batch)
-
-    def outputs(self, position: int = 0) -> list[np.ndarray]:
-        """Outputs for one of the inputs: one float64 array per head, shape (batch, ...)."""
-        return _read(self.run(self.inputs[position]))
-
-    def last_outputs(self) -> list[np.ndarray]:
-        """Outputs of the last call."""
-        return _read(self.last)
 
     def traces(self) -> int:
         """1 for a compiled program, which cannot be traced again; 0 for eager execution."""
@@ -193,51 +165,39 @@ class JaxExecutable:
             - analysis.alias_size_in_bytes
         )
 
-    def effective(self, *, device: str) -> dict[str, Any]:
-        """Evidence of what is in force, read back by another call, with `in_force` and `reason`."""
+    def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
+        """Evidence of another call, and of what was compiled."""
         with compilations() as again:
             self.step()
             self.synchronize()
-        outputs = jax.tree.leaves(self.last)
-        places = sorted({str(place) for head in outputs for place in head.devices()})
+        arrays, named = self.placed()
+        places = sorted({str(place) for array in arrays for place in array.devices()})
         elsewhere = [place for place in places if place != device]
-        problems = [f"output is on {place}, not on {device}" for place in elsewhere]
-        if self.mode.execution is Execution.XLA and self.compiled is None:
-            problems.append("jax.jit compiled no program")
+        evidence, problems = self.compiling()
+        problems = [f"{named} on {place}, not on {device}" for place in elsewhere] + problems
         if again:
             problems.append(f"{len(again)} programs were compiled in the second call")
-        return {
-            **self.figures,
-            "recompilations": len(again),
-            "device": places,
-            "elsewhere": elsewhere,
-            "in_force": not problems,
-            "reason": "; ".join(problems),
-        }
+        found = {"recompilations": len(again), "device": places, "elsewhere": elsewhere}
+        return {**evidence, **found}, problems
 
-    def extras(self) -> dict[str, Any]:
-        """Figures besides the times of calls, by their names in `ModeOutcome`."""
-        return {}
+    def placed(self) -> tuple[Sequence[Any], str]:
+        """Arrays that tell where the last call ran, and their name in a sentence."""
+        return jax.tree.leaves(self.last), "output is"
+
+    def compiling(self) -> tuple[dict[str, Any], list[str]]:
+        """Evidence of whether a program was compiled, and what contradicts the mode."""
+        missing = self.mode.execution is Execution.XLA and self.compiled is None
+        return {}, ["jax.jit compiled no program"] if missing else []
 
 
-def runs_in_order(matrix: Any) -> bool:
-    """True if a short computation ends after a long one that was started before it."""
+def runs_in_order(side: int) -> bool:
+    """True if a short computation ends after a long one, on matrices of that side, before it."""
+    matrix = jnp.full((side, side), 1 / side)
     for _ in range(2):  # the first one compiles
         long = matrix @ matrix @ matrix
         jax.block_until_ready(matrix[0] + 1)
         in_order = bool(long.is_ready())
     return in_order
-
-
-def _read(outputs: Any) -> list[np.ndarray]:
-    heads = jax.tree.leaves(outputs, is_leaf=lambda value: value is None)
-    for head in heads:
-        if not isinstance(head, jax.Array | np.ndarray):
-            raise ConfigError(
-                f"the model returned {'None' if head is None else f'a {type(head).__name__}'}; "
-                "tensors are needed, alone or in lists, tuples or dictionaries"
-            )
-    return [np.asarray(head).astype(np.float64) for head in heads]
 
 
 @contextmanager
@@ -248,3 +208,23 @@ def _errors_of_jax() -> Iterator[None]:
         yield
     finally:
         keras.config.enable_traceback_filtering()
+
+
+def _narrowed(output: Any) -> Any:
+    is_floating = hasattr(output, "dtype") and jnp.issubdtype(output.dtype, np.floating)
+    return output.astype(np.float32) if is_floating else output
+
+
+@contextmanager
+def _in_float64() -> Iterator[None]:
+    """Compiled programs stay as they are."""
+    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+        yield
+
+
+ENGINE = Engine(
+    executables=JaxExecutable,
+    narrow=partial(jax.tree.map, _narrowed),
+    in_float64=_in_float64,
+    whole=jax.jit,
+)

@@ -5,14 +5,13 @@ Keras donates the model's weights to each call and puts the returned ones back.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xla_sweeps.backends.jax.bench import JaxBench
-from xla_sweeps.backends.jax.modes import JaxExecutable, compilations
-from xla_sweeps.backends.keras.predict import Calls, Predicting, lowered
+from xla_sweeps.backends.jax.modes import JaxExecutable
+from xla_sweeps.backends.keras.predict import Calls, PredictingOnly, compiled_step, lowered
 from xla_sweeps.schema.modes import Execution, Mode
 
 
@@ -25,55 +24,29 @@ class PredictExecutable(Calls, JaxExecutable):
 
     def traces(self) -> int:
         """Programs that the function of one step has; 0 if nothing is compiled whole."""
-        jitted = _jitted(self.made)
+        jitted = compiled_step(self.made, "_cache_size")
         return int(jitted._cache_size()) if jitted else 0  # private, tried on JAX 0.10.2
 
-    def effective(self, *, device: str) -> dict[str, Any]:
-        """Evidence of what is in force, read back from what Keras made and by another call."""
-        with compilations() as again:
-            self.step()
-        arrays = [variable.value for variable in self.model.variables]
-        places = sorted({str(place) for array in arrays for place in array.devices()})
-        elsewhere = [place for place in places if place != device]
+    def placed(self) -> tuple[Sequence[Any], str]:
+        """The weights: outputs in NumPy tell no place."""
+        return [variable.value for variable in self.model.variables], "weights are"
+
+    def compiling(self) -> tuple[dict[str, Any], list[str]]:
+        """Evidence of what Keras made of `jit_compile`, and what contradicts the mode."""
         asked, jitted = self.mode.execution is Execution.XLA, self.traces() > 0
-        problems = [f"weights are on {place}, not on {device}" for place in elsewhere]
+        evidence = {"jit_compile_asked": asked, "jit_compile": bool(self.model.jit_compile)}
         if asked and not jitted:
-            problems.append(lowered(self.model) or "jax.jit compiled no program")
-        if jitted and not asked:
-            problems.append("Keras uses jax.jit although jit_compile=False")
-        if again:
-            problems.append(f"{len(again)} programs were compiled in the second call")
-        return {
-            **self.figures,
-            "jit_compile_asked": asked,
-            "jit_compile": bool(self.model.jit_compile),
-            "recompilations": len(again),
-            "device": places,
-            "elsewhere": elsewhere,
-            "in_force": not problems,
-            "reason": "; ".join(problems),
-        }
+            kept = evidence["jit_compile"]
+            return evidence, ["jax.jit compiled no program" if kept else lowered(self.model)]
+        wrong = jitted and not asked
+        return evidence, ["Keras uses jax.jit although jit_compile=False"] if wrong else []
 
 
 @dataclass
-class PredictBench(Predicting[JaxExecutable], JaxBench):
+class PredictBench(PredictingOnly[JaxExecutable], JaxBench):
     """Batches that start in NumPy."""
 
     def calling(self, mode: Mode, model: Any, run: Callable[[Any], Any]) -> PredictExecutable:
         """An executable of the model's calls."""
-        inputs, made = self.host_batches(), model.predict_function
+        inputs, made = self.packed_batches(), model.predict_function
         return PredictExecutable(mode=mode, run=run, inputs=inputs, model=model, made=made)
-
-
-def _jitted(function: Any) -> Any:
-    """The function of one step that `jax.jit` made, in the closures of Keras's; None without one.
-
-    Tried on Keras 3.15.1.
-    """
-    if hasattr(function, "_cache_size"):
-        return function
-    if not inspect.isfunction(function):
-        return None
-    names = inspect.getclosurevars(function).nonlocals
-    inner = (_jitted(names.get(name)) for name in ("_step_function", "step_function"))
-    return next(filter(None, inner), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +10,13 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 
-from xla_sweeps.backends.jax.bench import JaxBench, widened
+from xla_sweeps.backends.jax.bench import JaxBench
 from xla_sweeps.backends.jax.declaration import BACKEND
-from xla_sweeps.backends.jax.modes import JaxExecutable
-from xla_sweeps.backends.keras import building, training
-from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.backends.jax.modes import ENGINE, JaxExecutable
+from xla_sweeps.backends.keras import training
+from xla_sweeps.backends.keras.sources.inputs import is_floating
+from xla_sweeps.backends.keras.training import Run
 from xla_sweeps.schema.modes import Execution, Mode
-from xla_sweeps.schema.trial import Trial
-from xla_sweeps.worker.learning import FirstSteps
 
 State = tuple[list[Any], list[Any], list[Any]]
 """Values of the trainable variables, of the model's others, and of the optimizer's."""
@@ -52,17 +50,25 @@ class TrainExecutable(JaxExecutable):
 class Trainer(training.Trainer):
     """Steps without side effects; the first state is that of the model as it is now."""
 
-    def __init__(self, built: BuiltModel, trial: Trial, inputs: Sequence[Any]) -> None:
+    backend = BACKEND
+    engine = ENGINE
+
+    def __init__(self, *given: Any, **named: Any) -> None:
         """Keep the state."""
-        super().__init__(built, trial, inputs, title=BACKEND.title)
+        super().__init__(*given, **named)
         self.first: State = (
             [each.value for each in self.trainable],
             [each.value for each in self.others],
             [each.value for each in self.optimizer.variables],
         )
 
+    def advance(self, run: Run, state: State, batch: Any) -> tuple[Any, State]:
+        """Run a step; its loss, and the state after it."""
+        loss, after = run(state, batch)
+        return loss, after
+
     def step(self, state: State, batch: Any) -> tuple[Any, State]:
-        """One training step on (images, labels)."""
+        """One training step on (images, labels), from a state; the loss, and the state after it."""
         images, labels = batch
         before, others_before, optimizer_before = state
 
@@ -97,16 +103,7 @@ class Trainer(training.Trainer):
     def values(self, state: State) -> list[np.ndarray]:
         """The values that `changed` have in a state."""
         pairs = zip([*self.trainable, *self.others], [*state[0], *state[1]], strict=True)
-        return [np.asarray(value) for variable, value in pairs if training.is_floating(variable)]
-
-    def float64_steps(self, trial: Trial, built: BuiltModel) -> FirstSteps:
-        """The first step of the same weights in float64 on the CPU."""
-        images, labels = self.batches[0]
-        with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
-            twin = building.float64_twin(trial.model, built)
-            wide = Trainer(twin, trial, [jax.tree.map(widened, images)])
-            wide.batches = [(wide.batches[0][0], labels)]
-            return wide.first_steps(jax.jit(wide.step), steps=0)
+        return [np.asarray(value) for variable, value in pairs if is_floating(variable)]
 
 
 @dataclass

@@ -1,7 +1,4 @@
-"""A Keras model and the outputs that every mode must reproduce, whatever the engine.
-
-`KerasBench` is the scenario `call`; an engine's bench adds what touches its tensors.
-"""
+"""A Keras model and the outputs that every mode must reproduce: the scenario `call`."""
 
 from __future__ import annotations
 
@@ -9,26 +6,30 @@ import gc
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import keras
 import numpy as np
 
 from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.backends.keras.building import BuiltModel
-from xla_sweeps.backends.keras.sources import OWN
+from xla_sweeps.backends.keras.executable import Engine, Executable
+from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
+from xla_sweeps.backends.keras.sources import OWN, LoadedModel
+from xla_sweeps.backends.keras.sources.inputs import draw, is_floating, widened
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.measurement import INPUTS, Agreement, Failure, Flag, Flagged, Phase
+from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.trial import InputSpec, Trial
-from xla_sweeps.trial import protocol
+from xla_sweeps.schema.trial import InputSpec, ModelSpec, ReplicateJob, Trial
+from xla_sweeps.trial import pacing, protocol
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker import agreement, timing
-from xla_sweeps.worker.backend import Executable, Tell
+from xla_sweeps.worker.backend import Tell
 from xla_sweeps.worker.stand_in import stands_in
 
 INPUT_BATCHES = INPUTS
@@ -50,19 +51,15 @@ NUDGE = 1e-6
 _IMAGE_RANK = 3
 
 
-class LastOutputs(Executable, Protocol):
-    """An executable that keeps the outputs of its last call."""
-
-    def last_outputs(self) -> list[np.ndarray]:
-        """Outputs of the last call: one float64 array per head."""
-
-
-E = TypeVar("E", bound=LastOutputs)
+E = TypeVar("E", bound=Executable)
 
 
 @dataclass
 class KerasBench(ABC, Generic[E]):
-    """The model on its device, its inputs, and the outputs that every mode must reproduce."""
+    """The model on its device, its inputs, and the outputs that every mode must reproduce.
+
+    An engine's bench adds what touches its tensors.
+    """
 
     trial: Trial
     device: str
@@ -91,21 +88,81 @@ class KerasBench(ABC, Generic[E]):
     starts_up = False
     """True where building the model pays what a process pays once, such as loading a compiler."""
 
-    @abstractmethod
-    def eagerly(self, batch: Any) -> list[np.ndarray]:
-        """Outputs of an eager call of a batch: one float64 array per head."""
+    engine: ClassVar[Engine]
 
     @abstractmethod
-    def natively(self, batch: Any) -> list[np.ndarray]:
-        """The same in the precision of the model."""
+    def make(self, mode: Mode) -> E:
+        """Bind the model to a mode, as its scenario calls it; graph modes are traced here."""
 
     @abstractmethod
-    def float64_outputs(self, few: Any) -> list[np.ndarray]:
-        """Outputs of the same weights in float64 for a few samples."""
+    def counted(self, executable: E | None) -> MacCount:
+        """Multiply-accumulates of a sample: in what a mode made, or without one in the model."""
 
-    @abstractmethod
+    def drawn(self, rng: np.random.Generator) -> list[Any]:
+        """Batches as the model takes them."""
+        count = INPUT_BATCHES + self.trial.batches - 1
+        return [draw(self.built.inputs, self.trial.batch_size, rng) for _ in range(count)]
+
+    def place(self, batches: Sequence[Any]) -> None:
+        """Place what `drawn` returned on the device, as `inputs`."""
+        self.inputs = batches
+
     def calibrate(self, rng: np.random.Generator) -> None:
         """Give the model activations of order 1, by a batch that is not timed."""
+        count = max(4, self.trial.batch_size)
+        building.calibrate(self.built, draw(self.built.inputs, count, rng), call=self.settle)
+
+    def settle(self, loaded: LoadedModel, batch: Any) -> None:
+        """Call a model, and keep what that changes."""
+        loaded.forward(batch)
+
+    def called(self, batch: Any) -> Any:
+        """What the model returns in an eager call."""
+        return self.built.call(batch)
+
+    def busy(self, modes: Iterable[Mode]) -> dict[str, Any]:
+        """Of each mode an executable that keeps the device busy, not the host; it was called."""
+        side = busy_side(self.trial)
+        matrix = keras.ops.full((side, side), 1 / side)  # its square is itself
+        executables = {}
+        for mode in dict.fromkeys(modes):
+            bound = self.engine.executables.bind(lambda one: one @ one, mode, [matrix])
+            bound.first_call_s()
+            executables[str(mode)] = bound
+        return executables
+
+    def eagerly(self, batch: Any) -> list[np.ndarray]:
+        """Outputs of an eager call of a batch: one float64 array per head."""
+        return self.engine.executables.read(self.called(batch))
+
+    def bind(self, mode: str) -> E:
+        """The model in the mode of this label."""
+        return self.make(mode_of(mode))
+
+    def prove(self, executable: E) -> Mapping[str, Any]:
+        """Evidence of what is in force of a mode."""
+        return executable.effective(device=self.device)
+
+    def note_build(self, executable: E, tell: Tell) -> None:
+        """Nothing, where what is known of the model is known before a mode."""
+
+    def reset_steady_memory(self) -> None:
+        """Nothing, where a program says what it needs."""
+
+    @classmethod
+    def float64_outputs(cls, spec: ModelSpec, built: BuiltModel, few: Any) -> list[np.ndarray]:
+        """Outputs of the same call and weights in float64 on the CPU, one array per head.
+
+        Raises:
+            XlaSweepsError: the model's dtypes are fixed.
+        """
+        with cls.engine.in_float64():
+            twin = building.float64_twin(spec, built)
+            outputs = cls.engine.whole(twin.call)(keras.tree.map_structure(widened, few))
+            heads = cls.engine.executables.heads_of(outputs)
+        if any(is_floating(head) and head.dtype != np.float64 for head in heads):
+            raise XlaSweepsError("the model sets its own dtypes, so it cannot be built in float64")
+        return [head.astype(np.float64) for head in heads]
 
     def eager_outputs(self, batches: Sequence[Any]) -> list[np.ndarray]:
         """Outputs of an eager call of each batch, together: one float64 array per head."""
@@ -114,6 +171,9 @@ class KerasBench(ABC, Generic[E]):
             np.concatenate(parts) if len(parts) > 1 else parts[0]
             for parts in zip(*outputs, strict=True)
         ]
+
+    def note_kept(self) -> None:
+        """Nothing, where a program says what it needs: what is kept before any mode is built."""
 
     def begin(self) -> None:
         """Set up what needs the final weights."""
@@ -135,7 +195,8 @@ class KerasBench(ABC, Generic[E]):
         """Run the model eagerly on all inputs, on the first one twice."""
         first = self.eager_outputs(self.inputs[:1])
         self.eager = self.eager_outputs(self.inputs[: self.trial.batches])
-        self.later = [self.natively(batch) for batch in self.inputs[self.trial.batches :]]
+        later = self.inputs[self.trial.batches :]
+        self.later = [self.engine.executables.heads_of(self.called(batch)) for batch in later]
         again = [head[: len(once)] for once, head in zip(first, self.eager, strict=True)]
         self.deterministic = agreement.deterministic(first, again)
 
@@ -173,7 +234,7 @@ class KerasBench(ABC, Generic[E]):
         """Outputs in float64 for the first samples of an input."""
         given = self.inputs[position]
         few = keras.tree.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], given)
-        return self.float64_outputs(few)
+        return self.float64_outputs(self.trial.model, self.built, few)
 
     def eager_of(self, position: int) -> list[np.ndarray]:
         """Outputs of eager execution on the call that begins with this input, in float64."""
@@ -206,6 +267,26 @@ class KerasBench(ABC, Generic[E]):
             classes=self.trial.model.task == "classification",
             gpu=self.trial.on_accelerator,
         )
+
+    def count_macs(self, tell: Tell, executable: E | None = None) -> None:
+        """Count multiply-accumulates of a sample, unless they are known."""
+        if self.facts.macs is not None:
+            return
+        tell(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
+        begun = time.perf_counter()
+        try:
+            count = self.counted(executable)
+            self.facts = replace(
+                self.facts,
+                macs=count.total,
+                macs_note=AT_LEAST_NOTE if count.at_least else "",
+                macs_by_type=dict(count.by_type),
+            )
+        except Exception as error:
+            traceback.print_exc()
+            self.facts = replace(self.facts, macs_note=error_line(error))
+        self.seconds["macs"] = time.perf_counter() - begun
+        tell(protocol.Built(model=self.facts))
 
     def unread_weights(self, executable: E) -> Failure | None:
         """The failure of a mode that never reads weights of an own model; None if it reads them.
@@ -257,32 +338,31 @@ class KerasBench(ABC, Generic[E]):
         return ""
 
 
+B = TypeVar("B", bound=KerasBench[Any])
+
+
 def busy_side(trial: Trial) -> int:
     """Side of square matrices whose product keeps the trial's device busy, not the host."""
     return 4096 if trial.on_accelerator and not stands_in() else 1024
 
 
-def waits(executables: Mapping[str, timing.Drainable], *, wait: str) -> dict[str, Any]:
-    """The record of a synchronization that waits for each of these executables.
-
-    Args:
-        executables: of each mode one that keeps the device busy; it was called.
-        wait: what the synchronization calls.
+def waits(
+    executables: Mapping[str, timing.Drainable],
+    *,
+    wait: str,
+    clock: pacing.Clock = time.perf_counter_ns,
+) -> dict[str, Any]:
+    """The record of a synchronization that waits for each of these, which `wait` names.
 
     Raises:
         XlaSweepsError: it does not wait.
     """
     tests = {
-        label: timing.sync_self_test(each, seconds=CHAIN_S, clock=time.perf_counter_ns)
+        label: timing.sync_self_test(each, seconds=CHAIN_S, clock=clock)
         for label, each in executables.items()
     }
     if not all(test.works for test in tests.values()):
         raise XlaSweepsError(f"{wait} does not wait for the device, so it cannot be timed")
-    return sync_record(tests)
-
-
-def sync_record(tests: Mapping[str, timing.SyncTest]) -> dict[str, Any]:
-    """The record of tests of a synchronization that works in every mode."""
     return {
         "works": True,
         "queued": all(test.queued for test in tests.values()),
@@ -294,12 +374,33 @@ def sync_record(tests: Mapping[str, timing.SyncTest]) -> dict[str, Any]:
 
 def nudged(batch: Any) -> Any:
     """A batch changed by about as little as rounding changes it."""
+    return keras.tree.map_structure(
+        lambda tensor: tensor * (1 + NUDGE) if is_floating(tensor) else tensor, batch
+    )
 
-    def changed(tensor: Any) -> Any:
-        is_floating = "float" in keras.backend.standardize_dtype(tensor.dtype)
-        return tensor * (1 + NUDGE) if is_floating else tensor
 
-    return keras.tree.map_structure(changed, batch)
+def build(job: ReplicateJob, kind: type[B], *, device: str) -> B:
+    """Build the model and place it and its inputs on the trial's device."""
+    trial, spec = job.trial, job.trial.model
+    built = building.build(
+        spec,
+        precision=trial.precision,
+        seed=trial.seed,
+        step=kind.step,
+        batch_size=trial.batch_size,
+        narrowed=kind.engine.narrow,
+    )
+    check_batch(built, trial)
+    rng = np.random.default_rng(trial.seed)
+    bench = kind(
+        trial=trial, device=device, built=built, facts=facts_of(trial, built), modes=job.modes
+    )
+    bench.place(bench.drawn(rng))
+    if spec.weights == "random" and not job.adopts:
+        bench.calibrate(rng)
+    bench.begin()
+    bench.note_kept()
+    return bench
 
 
 def check_batch(built: BuiltModel, trial: Trial) -> None:

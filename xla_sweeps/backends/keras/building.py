@@ -67,14 +67,6 @@ def build(
     A user's own is built as his program builds it: with Keras's initializers, and first called on a
     batch of the size that is measured. What is traced in that call may hold both for good.
 
-    Args:
-        spec: which model, on which inputs.
-        precision: Keras dtype policy; floating outputs are float32, but for `float64`.
-        seed: seed of the random weights.
-        step: makes what one call does.
-        batch_size: samples of the first call of an own model.
-        narrowed: gives outputs of a call with the floating ones in float32.
-
     Raises:
         ConfigError: the constructor does not exist, or the model does not support the scenario.
         XlaSweepsError: the model or its pretrained weights cannot be loaded.
@@ -111,11 +103,6 @@ def calibrate(
     Untrained models give logits from 1e-10 to 3e3, or exactly 0 if a library initializes heads with
     zeros. Matrices of zeros are drawn again, and batch-normalization statistics are set from one
     batch, those of frozen layers too. Speed depends on neither.
-
-    Args:
-        built: a model with random weights.
-        batch: more than one sample, from `draw`.
-        call: calls the model, and keeps what that changes.
     """
     model = built.loaded.keras_model
     if model is None:
@@ -187,12 +174,7 @@ def keras_library_of(model: Any) -> Any:
 
 
 def wrapped(model: Any, call: Callable[[Any], Any]) -> Any:
-    """A model with the layers of another, so that what it compiles is its own.
-
-    Args:
-        model: of Keras 3 or tf_keras.
-        call: its forward pass on a batch.
-    """
+    """A model with the layers of another, so that what it compiles is its own."""
     library = keras_library_of(model)
 
     class Wrapper(library.Model):  # type: ignore[misc, name-defined]

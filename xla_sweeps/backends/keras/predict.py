@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import keras
@@ -12,9 +14,8 @@ import numpy as np
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import E, KerasBench
 from xla_sweeps.backends.keras.sources import LoadedModel
-from xla_sweeps.backends.keras.sources.inputs import mixed
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.modes import Execution, Mode, mode_of
+from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.schema.trial import ModelSpec
 
 
@@ -28,71 +29,101 @@ class Calls:
 
     model: Any
     made: Any
-    inputs: Sequence[Any]
 
     def prepare(self) -> None:
         """Give the model the function of this mode."""
         self.model.predict_function = self.made
 
-    def renew(self) -> bool:
-        """Replace the inputs by new ones in NumPy."""
-        self.inputs = mixed(self.inputs)
-        return True
+    def put(self, values: np.ndarray, like: Any) -> Any:
+        """Inputs stay in NumPy."""
+        return values
 
 
 class Predicting(KerasBench[E]):
     """Batches that start in NumPy."""
 
-    @abstractmethod
-    def calling(self, mode: Mode, model: Any, run: Callable[[Any], Any]) -> E:
-        """An executable of the model's calls, on `host_batches`."""
+    @staticmethod
+    def step(loaded: LoadedModel, spec: ModelSpec) -> Callable[[Any], Any]:
+        """A forward pass of a Keras model.
 
-    def begin(self) -> None:
-        """Check that there is a `predict`."""
-        check_model(self.built.loaded, self.trial.model)
+        Raises:
+            ConfigError: it is none.
+        """
+        if loaded.keras_model is None:
+            raise ConfigError(
+                f"scenario=predict: {spec.name} from source={spec.source} is no Keras model, so it "
+                "has no predict"
+            )
+        return loaded.forward
 
-    def bind(self, mode: str) -> E:
-        """The model in a mode; Keras traces and compiles in the first call."""
-        asked, size = mode_of(mode), self.trial.batch_size
-        model = self.built.loaded.keras_model
-        model.compile(jit_compile=asked.execution is not Execution.EAGER)
-        model.make_predict_function()
-        executable = self.calling(
-            asked, model, lambda samples: model.predict(samples, batch_size=size, verbose=0)
-        )
-        executable.prepare()
-        return executable
-
-    def host_batches(self) -> Sequence[Any]:
-        """The inputs of each call in NumPy, `batches` of them in each array."""
-        batches, size, pack = self.trial.batches, self.trial.batch_size, self.built.loaded.pack
+    @cached_property
+    def samples(self) -> Any:
+        """All inputs in NumPy, one array for each of the model's."""
 
         def joined(*parts: Any) -> np.ndarray:
             return np.concatenate(list(map(keras.ops.convert_to_numpy, parts)))
 
-        arrays = keras.tree.map_structure(joined, *map(pack, self.inputs))
+        return keras.tree.map_structure(joined, *self.inputs)
+
+    def host_batches(self, *, batches: int) -> list[Any]:
+        """The inputs in NumPy, `batches` of them in each array; they share their memory."""
+        size = self.trial.batch_size
         starts = range(0, (len(self.inputs) - batches + 1) * size, size)
         return [
-            keras.tree.map_structure(lambda array, at=at: array[at : at + batches * size], arrays)
+            keras.tree.map_structure(
+                lambda array, at=at: array[at : at + batches * size], self.samples
+            )
             for at in starts
         ]
 
 
-def check_model(loaded: LoadedModel, spec: ModelSpec) -> None:
-    """Refuse a model that is none of Keras's.
+class PredictingOnly(Predicting[E]):
+    """Every mode is `predict` of the model itself."""
 
-    Raises:
-        ConfigError: it is not.
-    """
-    if loaded.keras_model is None:
-        raise ConfigError(
-            f"scenario=predict: {spec.name} from source={spec.source} is no Keras model, so it "
-            "has no predict"
+    @abstractmethod
+    def calling(self, mode: Mode, model: Any, run: Callable[[Any], Any]) -> E:
+        """An executable of the model's calls, on `packed_batches`."""
+
+    def make(self, mode: Mode) -> E:
+        """The model in a mode; Keras traces and compiles in the first call."""
+        model, size = self.built.loaded.keras_model, self.trial.batch_size
+        model.compile(jit_compile=mode.execution is not Execution.EAGER)
+        model.make_predict_function()
+        executable = self.calling(
+            mode, model, lambda samples: model.predict(samples, batch_size=size, verbose=0)
         )
+        executable.prepare()
+        return executable
+
+    def packed_batches(self) -> list[Any]:
+        """The inputs of each call in NumPy, nested as the model takes them."""
+        return list(map(self.built.loaded.pack, self.host_batches(batches=self.trial.batches)))
 
 
-def lowered(model: Any) -> str:
-    """Reason why Keras lowered jit_compile=True to False; "" where no layer explains it."""
+def lowered(model: Any, otherwise: str = "") -> str:
+    """Reason why Keras lowered jit_compile=True to False, by its layers if they explain it."""
     named = building.layers_without_xla(building.all_layers(model))
-    reason = "Keras lowered jit_compile=True to False: supports_jit is False in "
-    return f"{reason}{', '.join(named[:3])}" if named else ""
+    more = f" and {len(named) - 3} more layers" if len(named) > 3 else ""
+    layers = f"supports_jit is False in {', '.join(named[:3])}{more}" if named else otherwise
+    return f"Keras lowered jit_compile=True to False{': ' if layers else ''}{layers}"
+
+
+def compiled_step(made: Any, attribute: str) -> Any:
+    """The function of one step in what Keras made of a model; None without one.
+
+    Reads the closures of Keras 3's, tried on 3.15.1; tf_keras's is such a function itself.
+
+    Args:
+        made: such as `model.train_function`.
+        attribute: that only functions have which the engine compiles.
+    """
+    if hasattr(made, attribute):
+        return made
+    if not inspect.isfunction(made):
+        return None
+    names = inspect.getclosurevars(made).nonlocals
+    inside = [getattr(made, "__wrapped__", None), *map(names.get, _STEPS)]
+    return next(filter(None, (compiled_step(each, attribute) for each in inside)), None)
+
+
+_STEPS = ("_step_function", "step_function", "one_step_on_data")

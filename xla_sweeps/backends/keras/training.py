@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -14,9 +15,13 @@ import numpy as np
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import E, KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.backends.keras.executable import Engine
+from xla_sweeps.backends.keras.sources.inputs import is_floating, widened
+from xla_sweeps.backends.keras.weights import name_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.measurement import Agreement
-from xla_sweeps.schema.modes import Mode, mode_of
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Precision, Trial
 from xla_sweeps.worker import learning
 from xla_sweeps.worker.backend import Tell
@@ -32,38 +37,51 @@ _RANDOM = ("rate", "drop_path_rate", "drop_prob", "dropout", "recurrent_dropout"
 """Attributes of layers that draw random numbers while training, unless they are 0."""
 
 
-Run = Callable[[Any, Any], tuple[Any, Any]]
-"""One step from a state on a batch; returns its loss and the state after it."""
+Run = Callable[..., Any]
+"""One step on a batch, as a mode runs it; returns its loss, and without side effects the state."""
 
 
 class Trainer(ABC):
-    """The training that all modes of a trial share: one model with one optimizer and one loss."""
+    """The training that all modes of a trial share: one model with one optimizer and one loss.
+
+    Attributes:
+        shape: of the scores of a batch.
+        random_layers: layers that draw random numbers while training, as `random_layers` finds.
+    """
+
+    backend: ClassVar[Backend]
+    engine: ClassVar[Engine]
+
+    silences = False
+    """Whether modes are compared with their random layers off; else random numbers are equal."""
 
     def __init__(
-        self, built: BuiltModel, trial: Trial, inputs: Sequence[Any], *, title: str
+        self, built: BuiltModel, trial: Trial, inputs: Sequence[Any], labels: Sequence[Any] = ()
     ) -> None:
-        """Choose loss, labels and optimizer, and keep the state.
+        """Choose loss, labels and optimizer.
 
         Raises:
             ConfigError: the model has nothing to train, or no loss fits its outputs.
         """
         self.model = trained_model(built, trial)
-        if trial.precision is Precision.MIXED_FLOAT16:
+        if reason := self.backend.lacks.get(trial.precision):
             raise ConfigError(
-                f"precision=mixed_float16: its loss scaling is not supported on {title}; use "
+                f"precision={trial.precision}: {reason} on {self.backend.title}; use "
                 "precision=mixed_bfloat16 or float32"
             )
         self.forward, self.precision = built.loaded.forward, trial.precision
+        self.library = building.keras_library_of(self.model)
         head = head_of(self.forward(inputs[0]), trial)
-        self.probabilities = adds_up_to_one(head)
+        self.probabilities, self.shape = adds_up_to_one(head), tuple(head.shape)
+        self.random_layers = random_layers(self.model)
         self.trainable = list(self.model.trainable_variables)
         self.others = list(self.model.non_trainable_variables)
         self.changed = list(filter(is_floating, [*self.trainable, *self.others]))
-        self.optimizer = optimizer_of(keras, trial)
+        self.optimizer = optimizer_of(self.library, trial)
         self.optimizer.build(self.trainable)
         rng = np.random.default_rng(trial.seed)
-        drawn = [rng.integers(0, head.shape[-1], tuple(head.shape[:-1])) for _ in inputs]
-        labels = [keras.ops.convert_to_tensor(each, "int32") for each in drawn]
+        drawn = (rng.integers(0, self.shape[-1], self.shape[:-1]) for _ in inputs)
+        labels = labels or [self.placed(each, head) for each in drawn]
         self.batches = list(zip(inputs, labels, strict=True))
         self._reference: FirstSteps | None = None
 
@@ -72,20 +90,31 @@ class Trainer(ABC):
         """Bind a step to a mode; each block starts from the same state."""
 
     @abstractmethod
-    def step(self, state: Any, batch: Any) -> tuple[Any, Any]:
-        """One training step on (images, labels), op by op; its loss and the state after it."""
+    def step(self, *args: Any, **more: Any) -> Any:
+        """One training step on (images, labels), op by op; see `Run`."""
 
     @abstractmethod
     def started(self, rate: float | None = None) -> Any:
         """The first state, with a learning rate of its own where one is given."""
 
-    @abstractmethod
+    def advance(self, run: Run, state: Any, batch: Any) -> tuple[Any, Any]:
+        """Run a step, which changes the variables unless an engine overrides this; loss, state."""
+        return run(batch), state
+
     def values(self, state: Any) -> list[np.ndarray]:
         """Copies of the values that `changed` have in a state."""
+        return [np.array(keras.ops.convert_to_numpy(raw(each))) for each in self.changed]
 
-    @abstractmethod
-    def float64_steps(self, trial: Trial, built: BuiltModel) -> FirstSteps:
-        """The first step of the same weights in float64 on the CPU."""
+    def silent(self) -> AbstractContextManager[None]:
+        """Within it, random layers draw nothing, where the engine `silences` them."""
+        return nullcontext()
+
+    def reseed(self) -> None:  # noqa: B027
+        """Let random layers draw other numbers, where the engine `silences` them."""
+
+    def placed(self, labels: np.ndarray, head: Any) -> Any:
+        """Labels where the scores of their samples are."""
+        return keras.ops.convert_to_tensor(labels, "int32")
 
     def loss(self, outputs: Any, labels: Any) -> Any:
         """The mean cross-entropy of a forward pass, and the model's own losses."""
@@ -103,30 +132,50 @@ class Trainer(ABC):
         """Run the first steps eagerly, then what shows how exact they are.
 
         Returns:
-            Whether they are the same with equal inputs.
+            Whether they are the same with equal inputs; where random layers are off, with other
+            random numbers of the model too. Otherwise nothing can be verified.
         """
-        self._eager = self.first_steps(self.step)
-        again = self.first_steps(self.step, steps=0)
-        few = nudged(self.batches[: learning.STEPS], self.precision, np.random.default_rng(0))
-        self._spread = learning.spread_of(self._eager, [self.first_steps(self.step, few)])
+        rng, few = np.random.default_rng(0), self.batches[: learning.STEPS]
+        with self.silent():
+            self._eager = self._first_steps(self.step)
+            again = self._first_steps(self.step, steps=0, reseeded=True)
+            moved = [
+                self._first_steps(self.step, nudged(few, self.precision, rng), steps=steps)
+                for steps in (learning.STEPS, 0)
+            ]
+        self._spread = learning.spread_of(self._eager, moved)
         return learning.deterministic(self._eager, again, self._spread, precision=self.precision)
 
-    def first_steps(
-        self, run: Run, batches: Sequence[Any] = (), *, steps: int = learning.STEPS
-    ) -> FirstSteps:
-        """Run the first step with a learning rate that shows the gradients, then `steps` more.
+    def first_steps(self, executable: Any, bind_again: Callable[[], Any]) -> FirstSteps:
+        """Run a mode's first steps."""
+        with self.silent():
+            bound = bind_again() if self.silences and self.random_layers else executable
+            bound.prepare()
+            steps = self._first_steps(bound.run)
+            bound.prepare()
+        return steps
 
-        Each begins with the same random numbers, which are a part of the state.
-        """
+    def _first_steps(
+        self,
+        run: Run,
+        batches: Sequence[Any] = (),
+        *,
+        steps: int = learning.STEPS,
+        reseeded: bool = False,
+    ) -> FirstSteps:
+        """Run the first step with a learning rate that shows the gradients, then `steps` more."""
         batches = batches or self.batches
         state = self.started(CHECKING_RATE)
         before = self.values(state)
-        loss, state = run(state, batches[0])
+        if reseeded:
+            self.reseed()
+        loss, state = self.advance(run, state, batches[0])
         updates = [new - old for new, old in zip(self.values(state), before, strict=True)]
         state, curve = self.started(), []
         for position in range(steps):
-            value, state = run(state, batches[position % len(batches)])
+            value, state = self.advance(run, state, batches[position % len(batches)])
             curve.append(loss_in(value))
+        self.started()
         return FirstSteps(loss=loss_in(loss), updates=tuple(updates), curve=tuple(curve))
 
     def compare(self, steps: FirstSteps) -> Agreement:
@@ -136,20 +185,27 @@ class Trainer(ABC):
             self._eager,
             self._spread,
             self._reference,
-            names=[variable.path for variable in self.changed],
+            names=[name_of(variable) for variable in self.changed],
             precision=self.precision,
         )
 
     def add_reference(self, trial: Trial, built: BuiltModel) -> None:
-        """Run the first step in float64.
+        """Run the first step of the same weights in float64 on the CPU.
 
         Raises:
             XlaSweepsError: the model's dtypes are fixed, or it draws random numbers.
         """
-        if random_layers(self.model):
+        if self.random_layers and not self.silences:
             raise XlaSweepsError("the model has dropout or the like, which differs in float64")
+        images, labels = self.batches[0]
         alone = replace(trial, precision=Precision.FLOAT32)
-        self._reference = self.float64_steps(alone, built)
+        self.started()  # the twin takes the weights as they are
+        with self.engine.in_float64():
+            twin = building.float64_twin(trial.model, built)
+            given = [keras.tree.map_structure(widened, each) for each in (images, labels)]
+            wide = type(self)(twin, alone, given[:1], labels=given[1:])
+            with wide.silent():
+                self._reference = wide._first_steps(self.engine.whole(wide.step), steps=0)
 
 
 class Training(KerasBench[E]):
@@ -160,7 +216,7 @@ class Training(KerasBench[E]):
         trainer: what every mode trains.
     """
 
-    trainer_class: Callable[..., Trainer]
+    trainer_class: ClassVar[type[Trainer]]
     trainer: Trainer
 
     compared_inputs = 1
@@ -170,9 +226,9 @@ class Training(KerasBench[E]):
         """Make the trainer, whose state is that of the weights as they are now."""
         self.trainer = self.trainer_class(self.built, self.trial, self.inputs)
 
-    def bind(self, mode: str) -> E:
+    def make(self, mode: Mode) -> E:
         """Training in a mode."""
-        executable: E = self.trainer.bind(mode_of(mode))
+        executable: E = self.trainer.bind(mode)
         return executable
 
     def call_eagerly(self, tell: Tell) -> None:
@@ -184,14 +240,21 @@ class Training(KerasBench[E]):
         """Run the first step in float64."""
         self.trainer.add_reference(self.trial, self.built)
 
-    def comparison(self, executable: Any, position: int = 0) -> Callable[[], Agreement]:
+    def comparison(self, executable: E, position: int = 0) -> Callable[[], Agreement]:
         """Run the first steps of a mode; returns what compares them with eager's."""
         if not self.deterministic:  # what follows would be compared with random numbers
-            return undetermined
-        return partial(self.trainer.compare, self.trainer.first_steps(executable.run))
+            return partial(refused, "two eager runs of the first step on equal inputs differ")
+        steps = self.trainer.first_steps(executable, partial(self.make, executable.mode))
+        return self.comparing(executable, steps)
 
-    def note_build(self, executable: E, tell: Tell) -> None:
-        """Nothing: multiply-accumulates are those of a forward pass, counted at the end."""
+    def comparing(self, executable: E, steps: FirstSteps) -> Callable[[], Agreement]:
+        """What compares a mode's first steps with eager's, or with float64."""
+        return partial(self.trainer.compare, steps)
+
+    def count_macs(self, tell: Tell, executable: E | None = None) -> None:
+        """Count multiply-accumulates of the model: a step has more than a forward pass."""
+        if executable is None:
+            super().count_macs(tell)
 
     def unread_names(self, executable: Any) -> list[str]:
         """Names of the weights that a forward pass never reads, so that they have no gradient."""
@@ -199,12 +262,16 @@ class Training(KerasBench[E]):
 
     def runs_away(self, executable: E, calls: int) -> str:
         """Reason why calls in a row are no training: a loss that is not finite; else ""."""
-        return runs_away(executable, calls, self.trial)
-
-
-def is_floating(tensor: Any) -> bool:
-    """True if a tensor or variable has a floating dtype."""
-    return "float" in keras.backend.standardize_dtype(tensor.dtype)
+        executable.prepare()
+        for _ in range(calls):
+            executable.step()
+        if np.isfinite(loss_in(executable.last)):
+            return ""
+        assert self.trial.training
+        return (
+            f"the loss is not finite after {calls} calls in a row with learning_rate="
+            f"{self.trial.training.learning_rate:g}; use a lower one"
+        )
 
 
 def nudged(batches: Sequence[Any], precision: Precision, rng: np.random.Generator) -> list[Any]:
@@ -285,31 +352,16 @@ def random_layers(model: Any) -> list[tuple[Any, str]]:
     ]
 
 
+def raw(variable: Any) -> Any:
+    """The engine's own variable of one of Keras."""
+    return variable.value if isinstance(variable, keras.Variable) else variable
+
+
 def loss_in(returned: Any) -> float:
     """The loss in what a step returns: a scalar, or Keras's list of it."""
     return float(np.ravel(keras.ops.convert_to_numpy(returned))[0])
 
 
-def undetermined() -> Agreement:
-    """The comparison with first steps that differ from one eager run to the next."""
-    return Agreement(
-        rmse_rel=None,
-        top1_match=None,
-        ok=False,
-        reason="two eager runs of the first step on equal inputs differ",
-        refused=True,
-    )
-
-
-def runs_away(executable: Any, calls: int, trial: Trial) -> str:
-    """Reason why calls in a row are no training: a loss that is not finite; else ""."""
-    executable.prepare()
-    for _ in range(calls):
-        executable.step()
-    if np.isfinite(loss_in(executable.last)):
-        return ""
-    assert trial.training
-    return (
-        f"the loss is not finite after {calls} calls in a row with learning_rate="
-        f"{trial.training.learning_rate:g}; use a lower one"
-    )
+def refused(reason: str) -> Agreement:
+    """The comparison with first steps that cannot be compared."""
+    return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason, refused=True)

@@ -67,7 +67,9 @@ class Weights:
         if self._agree(outputs, expected):
             return []
         outputs, plain = call(), self.plainly()
-        return [_name(each) for each in self._floating if self._misses(each, call, outputs, plain)]
+        return [
+            name_of(each) for each in self._floating if self._misses(each, call, outputs, plain)
+        ]
 
     @cached_property
     def _floating(self) -> list[Any]:
@@ -146,5 +148,6 @@ def _distance(one: Outputs, other: Outputs) -> float:
     return max(float(np.abs(a - b).max(initial=0)) for a, b in zip(one, other, strict=True))
 
 
-def _name(variable: Any) -> str:
+def name_of(variable: Any) -> str:
+    """The path of a variable, or its name."""
     return str(getattr(variable, "path", variable.name))

@@ -12,33 +12,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import (
-    INPUT_BATCHES,
-    TRIVIAL_SYNCHRONIZATION,
-    KerasBench,
-    busy_side,
-    check_batch,
-    facts_of,
-)
-from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE
+from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION, KerasBench, waits
+from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.macs import count_macs
-from xla_sweeps.backends.tensorflow import (
-    devices,
-    memory,
-    models,
-    modes,
-    synchronization,
-)
+from xla_sweeps.backends.tensorflow import memory, models, modes
 from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint, lowered
-from xla_sweeps.schema.measurement import Flag, Flagged, Phase
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.schema.measurement import Flag, Flagged
 from xla_sweeps.schema.modes import Execution, Mode, mode_of
-from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.trial import protocol
-from xla_sweeps.trial.failures import error_line
+from xla_sweeps.trial import pacing, protocol
 from xla_sweeps.worker.backend import Tell
 
 _TRACED_CALLS = 2
@@ -61,14 +45,11 @@ class Bench(KerasBench[modes.ModeExecutable]):
     not_counted_bytes: int = 0
     """What the device's allocator does not count of what is kept; see `note_kept`."""
 
+    engine = modes.ENGINE
+
     def make(self, mode: Mode) -> modes.ModeExecutable:
         """Bind the model to a mode; graph modes are traced here."""
         return modes.ModeExecutable.bind(self.built.call, mode, self.inputs)
-
-    def drawn(self, rng: np.random.Generator) -> list[Any]:
-        """Batches as the model takes them."""
-        count = INPUT_BATCHES + self.trial.batches - 1
-        return [models.draw(self.built.inputs, self.trial.batch_size, rng) for _ in range(count)]
 
     def place(self, batches: Sequence[Any]) -> None:
         """Place what `drawn` returned on the device, as `inputs`."""
@@ -76,45 +57,29 @@ class Bench(KerasBench[modes.ModeExecutable]):
             lambda tensor: models.placed(tensor, self.device), batches
         )
 
-    def calibrate(self, rng: np.random.Generator) -> None:
-        """Give the model activations of order 1, by a batch that is not timed."""
-        count = max(4, self.trial.batch_size)
-        building.calibrate(self.built, models.draw(self.built.inputs, count, rng))
-
     def synchronization(self) -> Mapping[str, Any]:
         """The self-test of the synchronization; not needed on a CPU, where calls do not queue."""
         if not self.trial.on_accelerator:
             return TRIVIAL_SYNCHRONIZATION
-        sync = synchronization.self_test(map(mode_of, self.modes), side=busy_side(self.trial))
+        asked = map(mode_of, self.modes)  # graph mode stands for what needs a Keras model or NumPy
+        sync = prove(self.busy(mode if mode.entry.queues else Mode.GRAPH for mode in asked))
         self.sync_by_reading = sync["by_reading"]
         return sync
 
-    def eagerly(self, batch: Any) -> list[np.ndarray]:
-        """Outputs of an eager call of a batch: one float64 array per head."""
-        return modes.ModeExecutable.bind(self.built.call, Mode.EAGER, [batch]).outputs()
-
-    def natively(self, batch: Any) -> list[np.ndarray]:
-        """The same in the precision of the model."""
+    def called(self, batch: Any) -> Any:
+        """What the model returns in an eager call."""
         modes.activate(Execution.EAGER)
-        return [np.asarray(head) for head in tf.nest.flatten(self.built.call(batch))]
-
-    def float64_outputs(self, few: Any) -> list[np.ndarray]:
-        """Outputs of the same weights in float64."""
-        return models.float64_reference(self.trial.model, self.built, few)
+        return self.built.call(batch)
 
     def op_by_op(self) -> AbstractContextManager[None]:
         """Within it, each `tf.function` in the model runs as the Python that it is."""
         return modes.op_by_op()
 
     def bind(self, mode: str) -> modes.ModeExecutable:
-        """The model in a mode, as its scenario calls it."""
-        executable = self.make(mode_of(mode))
+        """The model in the mode of this label."""
+        executable = super().bind(mode)
         executable.sync_by_reading = self.sync_by_reading
         return executable
-
-    def prove(self, executable: modes.ModeExecutable) -> Mapping[str, Any]:
-        """Evidence of what is in force of a mode."""
-        return executable.effective(device=self.device)
 
     def note_build(self, executable: modes.ModeExecutable, tell: Tell) -> None:
         """Note what was built, from the first mode that is traced, and what graph mode made of it.
@@ -136,29 +101,12 @@ class Bench(KerasBench[modes.ModeExecutable]):
         if traced and execution is Execution.XLA:
             self.count_macs(tell, executable)
 
-    def count_macs(self, tell: Tell, xla: modes.ModeExecutable | None = None) -> None:
-        """Count multiply-accumulates in the XLA mode's HLO, or without that mode in the model's."""
-        if self.facts.macs is not None:
-            return
-        tell(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
-        begun = time.perf_counter()
-        try:
-            if xla is None:
-                count = models.macs(self.built, self.device)
-            else:
-                module = lowered(xla.function, xla.inputs[0])
-                count = count_macs(module).of_each(self.trial.batch_size)
-            self.facts = replace(
-                self.facts,
-                macs=count.total,
-                macs_note=AT_LEAST_NOTE if count.at_least else "",
-                macs_by_type=dict(count.by_type),
-            )
-        except Exception as error:
-            traceback.print_exc()
-            self.facts = replace(self.facts, macs_note=error_line(error))
-        self.seconds["macs"] = time.perf_counter() - begun
-        tell(protocol.Built(model=self.facts))
+    def counted(self, executable: modes.ModeExecutable | None) -> MacCount:
+        """Multiply-accumulates of a sample: in the XLA mode's HLO, or in the model's."""
+        if executable is None:
+            return models.macs(self.built, self.device)
+        module = lowered(executable.function, executable.inputs[0])
+        return count_macs(module).of_each(self.trial.batch_size)
 
     def reset_steady_memory(self) -> None:
         """Start `steady_memory_bytes` again."""
@@ -201,33 +149,19 @@ class Bench(KerasBench[modes.ModeExecutable]):
         return [*self.built.loaded.variables, *tf.nest.flatten(list(self.inputs))]
 
 
-def build(job: ReplicateJob, kind: type[Bench]) -> Bench:
-    """Build the model and place it and its inputs on the trial's device.
+def prove(
+    executables: Mapping[str, modes.ModeExecutable], *, clock: pacing.Clock = time.perf_counter_ns
+) -> dict[str, Any]:
+    """Test the synchronization, and if it does not wait, reading a result, in all modes then.
 
-    Args:
-        job: names the trial.
-        kind: the bench of its scenario.
+    Raises:
+        XlaSweepsError: not even reading a result waits.
     """
-    trial, spec = job.trial, job.trial.model
-    built = models.build(
-        spec,
-        precision=trial.precision,
-        seed=trial.seed,
-        step=kind.step,
-        batch_size=trial.batch_size,
-    )
-    check_batch(built, trial)
-    rng = np.random.default_rng(trial.seed)
-    bench = kind(
-        trial=trial,
-        device=devices.tf_device(trial.device),
-        built=built,
-        facts=facts_of(trial, built),
-        modes=job.modes,
-    )
-    bench.place(bench.drawn(rng))
-    if spec.weights == "random" and not job.adopts:
-        bench.calibrate(rng)
-    bench.begin()
-    bench.note_kept()
-    return bench
+    try:
+        return waits(executables, wait="sync_devices()", clock=clock)
+    except XlaSweepsError:
+        for executable in executables.values():
+            executable.sync_by_reading = True
+    record = waits(executables, wait="reading a result", clock=clock)
+    note = "sync_devices() does not wait; a scalar is read instead"
+    return {**record, "by_reading": True, "note": note}

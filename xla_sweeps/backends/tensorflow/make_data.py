@@ -70,12 +70,6 @@ def draw(hue: float, width: int, height: int, rng: np.random.Generator) -> np.nd
 
     Power falls as 1/f², which holds for natural images (Field, J. Opt. Soc. Am. A 4, 1987), so that
     a JPEG of it is about as large, and takes as long to decode, as that of a photo.
-
-    Args:
-        hue: of the class, from 0 to 1; the mean colour.
-        width: pixels.
-        height: pixels.
-        rng: draws the noise.
     """
     frequency = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.rfftfreq(width)[None])
     frequency[0, 0] = 1.0

@@ -11,15 +11,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 
+from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.tensorflow import devices, models
 from xla_sweeps.backends.tensorflow.operations import clusters, computing, jit_compile, places
-from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Execution, Mode
 
 JIT_COMPILE: Mapping[Execution, bool | None] = {
@@ -32,16 +33,12 @@ JIT_COMPILE: Mapping[Execution, bool | None] = {
 
 
 @dataclass
-class ModeExecutable:
-    """One model in one mode with its inputs on the device; satisfies `timing.Executable`."""
+class ModeExecutable(Executable):
+    """One model in one mode on TensorFlow."""
 
-    mode: Mode
-    run: Callable[[Any], Any]
-    inputs: Sequence[Any]
     function: Any = None
     """The `tf.function`, or None for eager execution."""
     concrete: Any = None
-    trace_s: float | None = None
     clusters: int = 0
     operations: int = 0
     """Number of operations that compute something in the graphs that ran; known after a call."""
@@ -51,21 +48,15 @@ class ModeExecutable:
     """Wait by reading a result, on a device where `sync_devices` does not wait."""
     restore: Callable[[], None] | None = None
     """Gives what calls change its values again, before each block."""
-    position: int = 0
-    last: Any = field(default=None, repr=False)
+
+    flatten = staticmethod(tf.nest.flatten)
+    takes_numpy = False
 
     @classmethod
     def bind(
         cls, call: Callable[[Any], Any], mode: Mode, inputs: Sequence[Any], **more: Any
     ) -> Self:
-        """Bind a model to a mode; graph modes are traced here, and the tracing is timed.
-
-        Args:
-            call: the forward pass.
-            mode: what to bind it to; its entry does not matter here.
-            inputs: batches of one shape and dtype, on the device.
-            more: further fields of the executable.
-        """
+        """Bind a model to a mode; graph modes are traced here, and the tracing is timed."""
         if mode.execution is Execution.EAGER:
             return cls(mode=mode, run=call, inputs=inputs, **more)
         signature = tf.nest.map_structure(
@@ -100,26 +91,13 @@ class ModeExecutable:
         if self.restore is not None:
             self.restore()
 
-    def step(self) -> None:
-        """Start one call on the next of the rotating inputs."""
-        self.last = self.run(self.inputs[self.position])
-        self.position = (self.position + 1) % len(self.inputs)
-
     def renew(self) -> bool:
         """Replace the inputs by new ones; False for a training, whose answers never repeat."""
-        if self.restore is not None:
-            return False
-        self.inputs = mixed(self.inputs)
-        devices.synchronize()  # they are on the device
-        return True
+        return self.restore is None and super().renew()
 
-    def first_call_s(self) -> float:
-        """Seconds of the first call with a synchronization; XLA compiles in it.
-
-        Raises whatever TensorFlow raises.
-        """
-        with self.observed():
-            return self.timed_s(self.step)
+    def put(self, values: np.ndarray, like: Any) -> Any:
+        """Values as a tensor of the type and in the memory of another one."""
+        return models.placed(tf.constant(values, like.dtype), like.device)
 
     @contextmanager
     def observed(self) -> Iterator[list[Any]]:
@@ -134,13 +112,6 @@ class ModeExecutable:
         self.clusters = clusters(graphs)
         self.operations = computing(graphs)
         self.places = places(graphs)
-
-    def timed_s(self, call: Callable[[], None]) -> float:
-        """Seconds of a call with a synchronization."""
-        started = time.perf_counter()
-        call()
-        self.synchronize()
-        return time.perf_counter() - started
 
     def traces(self) -> int:
         """Number of traces of the mode's function; 0 for eager execution."""
@@ -159,23 +130,6 @@ class ModeExecutable:
         """Wait by reading a scalar that depends on the last output."""
         for output in tf.nest.flatten(self.last):
             float(tf.reduce_sum(tf.cast(output, tf.float32)))
-
-    def outputs(self, position: int = 0) -> list[np.ndarray]:
-        """Outputs for one of the inputs: one float64 array per head, shape (batch, ...)."""
-        self.prepare()
-        heads = tf.nest.flatten(self.run(self.inputs[position]))
-        for head in heads:
-            if not tf.is_tensor(head):
-                kind = "None" if head is None else f"a {type(head).__name__}"
-                raise ConfigError(
-                    f"the model returned {kind}; tensors are needed, alone or in lists, tuples or "
-                    "dictionaries"
-                )
-        return [np.asarray(tf.cast(head, tf.float64)) for head in heads]
-
-    def last_outputs(self) -> list[np.ndarray]:
-        """Outputs of the last call: one float64 array per head, shape (batch, ...)."""
-        return [np.asarray(head).astype(np.float64) for head in tf.nest.flatten(self.last)]
 
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence of place and compilation of the last call, and what contradicts the mode."""
@@ -206,39 +160,6 @@ class ModeExecutable:
         if self.mode.execution is Execution.AUTOCLUSTER and not self.clusters:
             problems.append("auto-clustering made no clusters")
         return {**evidence, "jit_compile": in_force, "xla_clusters": self.clusters}, problems
-
-    def effective(self, *, device: str) -> dict[str, Any]:
-        """Evidence of what is in force, read back from TensorFlow after the first call.
-
-        Returns:
-            `in_force` (bool) and `reason`, with the evidence: `jit_compile` as stored in the traced
-            function, `xla_clusters` (clusters in the graphs that ran), `device` of the outputs,
-            `elsewhere`: those of these that are not `device`.
-        """
-        evidence, problems = self.proof(device)
-        return {**evidence, "in_force": not problems, "reason": "; ".join(problems)}
-
-    def extras(self) -> dict[str, Any]:
-        """Figures besides the times of calls, by their names in `ModeOutcome`."""
-        return {}
-
-
-def mixed(batches: Sequence[Any]) -> list[Any]:
-    """New batches, each with values of one batch and of the one after it, chosen by chance.
-
-    Args:
-        batches: tensors on a device, or in NumPy, of one structure and shape.
-    """
-    rng = np.random.default_rng()
-
-    def choose(one: Any, other: Any) -> Any:
-        values = np.where(rng.random(one.shape) < 0.5, np.asarray(one), np.asarray(other))
-        if not tf.is_tensor(one):
-            return values
-        return models.placed(tf.constant(values, one.dtype), one.device)
-
-    after = [*batches[1:], batches[0]]
-    return [tf.nest.map_structure(choose, *pair) for pair in zip(batches, after, strict=True)]
 
 
 def activate(execution: Execution) -> None:
@@ -296,3 +217,11 @@ def misplaced(outputs: Sequence[tuple[str, bool]], *, device: str) -> tuple[list
     if any(name in place for place in telling):
         return [], elsewhere
     return [f"output is on {place}, not on {device}" for place in elsewhere], elsewhere
+
+
+ENGINE = Engine(
+    executables=ModeExecutable,
+    narrow=models.narrow,
+    in_float64=partial(tf.device, "/device:CPU:0"),
+    whole=partial(tf.function, jit_compile=False, autograph=False),
+)

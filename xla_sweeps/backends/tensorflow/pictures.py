@@ -39,10 +39,6 @@ class Feed:
     def __init__(self, trial: Trial, inputs: Sequence[InputSpec]) -> None:
         """Find the pictures again.
 
-        Args:
-            trial: names them.
-            inputs: of the model.
-
         Raises:
             ConfigError: they have changed, or the model does not take pictures.
         """

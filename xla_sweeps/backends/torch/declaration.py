@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from xla_sweeps.backends.keras.lacks import BESIDE_TENSORFLOW
 from xla_sweeps.schema.backend import Backend, KnownFailure
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.trial import Trial
@@ -53,6 +54,7 @@ BACKEND = Backend(
     ),
     failures=_FAILURES,
     libraries=("keras", "keras_hub", "examples", "local"),
+    lacks=BESIDE_TENSORFLOW,
     extra="torch",
     wrapper="Exception encountered when calling",
 )

@@ -6,18 +6,18 @@ Gradients are off but for training: each call of the model is in `torch.inferenc
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from types import FunctionType
 from typing import Any, Self
 
 import keras
-import numpy as np
 import torch
 from torch._dynamo.utils import calculate_time_spent, counters
 
-from xla_sweeps.backends.keras.sources.inputs import mixed
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.schema.modes import Execution, Mode
 
 
@@ -49,34 +49,14 @@ def _captured() -> dict[str, Any]:
 
 
 @dataclass
-class TorchExecutable:
-    """One model in one mode with its inputs on the device; satisfies `worker.Executable`.
-
-    Attributes:
-        run: one call on a batch; of a training step, on a state and a batch.
-        figures: what the first call captured, for the proof.
-    """
-
-    mode: Mode
-    run: Callable[..., Any]
-    inputs: Sequence[Any]
-    trace_s: float | None = None
-    figures: dict[str, Any] = field(default_factory=dict)
-    position: int = 0
-    last: Any = field(default=None, repr=False)
+class TorchExecutable(Executable):
+    """One model in one mode on PyTorch."""
 
     @classmethod
     def bind(
         cls, call: Callable[[Any], Any], mode: Mode, inputs: Sequence[Any], *, model: Any = None
     ) -> Self:
-        """Bind a model to a mode; `torch.export` traces here, and that is timed.
-
-        Args:
-            call: the forward pass.
-            mode: what to bind it to.
-            inputs: batches of one shape and dtype, on the device.
-            model: the Keras model, whose parameters the exported program takes.
-        """
+        """Bind a model to a mode; `torch.export` traces here, and that is timed."""
         if mode.execution is Execution.COMPILED:
             return cls(mode=mode, run=_inferring(compiled(call)), inputs=inputs)
         if mode.execution is not Execution.EXPORTED:
@@ -88,14 +68,6 @@ class TorchExecutable:
         run = _inferring(torch.compile(program.module(), fullgraph=True))
         return cls(mode=mode, run=run, inputs=inputs, trace_s=trace_s)
 
-    def prepare(self) -> None:
-        """Nothing: a mode of PyTorch is another function, and no switch."""
-
-    def step(self) -> None:
-        """Start one call on the next of the rotating inputs."""
-        self.last = self.run(self.inputs[self.position])
-        self.position = (self.position + 1) % len(self.inputs)
-
     def synchronize(self) -> None:
         """Wait for the GPU; on a CPU calls return when they are done."""
         if torch.cuda.is_available():
@@ -105,36 +77,19 @@ class TorchExecutable:
         """Wait by reading one number of the last output."""
         keras.tree.flatten(self.last)[-1].reshape(-1)[0].item()
 
-    def renew(self) -> bool:
-        """Replace the inputs by new ones, and wait until they are on the device."""
-        self.inputs = keras.tree.map_structure(keras.ops.convert_to_tensor, mixed(self.inputs))
-        self.synchronize()
-        return True
-
-    def first_call_s(self) -> float:
-        """Seconds of compiling and the first call, with a synchronization."""
+    @contextmanager
+    def observed(self) -> Iterator[None]:
+        """Count what is captured in the first call."""
         before = _captured()
-        started = time.perf_counter()
-        self.step()
-        self.synchronize()
-        elapsed_s = time.perf_counter() - started
+        yield
         self.figures = {name: count - before[name] for name, count in _captured().items()}
-        return elapsed_s
-
-    def outputs(self, position: int = 0) -> list[np.ndarray]:
-        """Outputs for one of the inputs: one float64 array per head, shape (batch, ...)."""
-        return read(self.run(self.inputs[position]))
-
-    def last_outputs(self) -> list[np.ndarray]:
-        """Outputs of the last call."""
-        return read(self.last)
 
     def traces(self) -> int:
         """Graphs that torch has captured so far; 0 for eager execution."""
         return 0 if self.mode.execution is Execution.EAGER else _captured()["graphs"]
 
-    def effective(self, *, device: str) -> dict[str, Any]:
-        """Evidence of what is in force, read back by another call, with `in_force` and `reason`."""
+    def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
+        """Evidence of another call, and of the graphs that the first one captured."""
         before = _captured()["graphs"]
         self.step()
         self.synchronize()
@@ -152,22 +107,12 @@ class TorchExecutable:
             )
         if again:
             problems.append(f"{again} graphs were compiled in the second call")
-        return {
-            **self.figures,
-            "recompilations": again,
-            "device": sorted(set(map(str, places))),
-            "elsewhere": elsewhere,
-            "in_force": not problems,
-            "reason": "; ".join(problems),
-        }
+        found = {"device": sorted(set(map(str, places))), "elsewhere": elsewhere}
+        return {"recompilations": again, **found}, problems
 
     def places(self) -> list[Any]:
         """Devices of the last call's outputs."""
         return [head.device for head in keras.tree.flatten(self.last)]
-
-    def extras(self) -> dict[str, Any]:
-        """Figures besides the times of calls, by their names in `ModeOutcome`."""
-        return {}
 
 
 def compiled(function: Any) -> Any:
@@ -190,18 +135,14 @@ def _inferring(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return run
 
 
-def read(outputs: Any, *, dtype: Any = np.float64) -> list[np.ndarray]:
-    """Outputs as arrays, one per head; `dtype` None keeps theirs.
+def _narrowed(output: Any) -> Any:
+    is_floating = isinstance(output, torch.Tensor) and output.is_floating_point()
+    return output.float() if is_floating else output
 
-    Raises:
-        ConfigError: the model returned something else than tensors.
-    """
-    heads = keras.tree.flatten(outputs)
-    for head in heads:
-        if not isinstance(head, torch.Tensor | np.ndarray):
-            raise ConfigError(
-                f"the model returned {'None' if head is None else f'a {type(head).__name__}'}; "
-                "tensors are needed, alone or in lists, tuples or dictionaries"
-            )
-    arrays = [keras.ops.convert_to_numpy(head) for head in heads]
-    return arrays if dtype is None else [array.astype(dtype) for array in arrays]
+
+ENGINE = Engine(
+    executables=TorchExecutable,
+    narrow=partial(keras.tree.map_structure, _narrowed),
+    in_float64=partial(keras.device, "cpu"),
+    whole=lambda function: function,
+)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from xla_sweeps.backends.keras.predict import Calls, Predicting, lowered
+from xla_sweeps.backends.keras.predict import Calls, PredictingOnly, lowered
 from xla_sweeps.backends.torch.bench import TorchBench
 from xla_sweeps.backends.torch.modes import TorchExecutable, compiled
 from xla_sweeps.schema.modes import Execution, Mode
@@ -23,22 +23,22 @@ class PredictExecutable(Calls, TorchExecutable):
         """Devices of the weights: outputs in NumPy tell none."""
         return [variable.value.device for variable in self.model.variables]
 
-    def effective(self, *, device: str) -> dict[str, Any]:
+    def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence of what is in force: also what Keras made of `jit_compile`."""
-        proof, asked = super().effective(device=device), self.mode.execution is Execution.COMPILED
-        given = bool(self.model.jit_compile)
+        evidence, problems = super().proof(device)
+        asked, given = self.mode.execution is Execution.COMPILED, bool(self.model.jit_compile)
         if asked and not given:
-            proof["reason"] = lowered(self.model) or "Keras lowered jit_compile=True to False"
-        return {**proof, "jit_compile_asked": asked, "jit_compile": given}
+            problems = [lowered(self.model)]
+        return {**evidence, "jit_compile_asked": asked, "jit_compile": given}, problems
 
 
 @dataclass
-class PredictBench(Predicting[TorchExecutable], TorchBench):
+class PredictBench(PredictingOnly[TorchExecutable], TorchBench):
     """Batches that start in NumPy."""
 
     def calling(self, mode: Mode, model: Any, run: Callable[[Any], Any]) -> PredictExecutable:
         """An executable of the model's calls."""
-        inputs, made = self.host_batches(), model.predict_function
+        inputs, made = self.packed_batches(), model.predict_function
         if step := getattr(made, "_torchdynamo_orig_callable", None):
             made = compiled(step)
         return PredictExecutable(mode=mode, run=run, inputs=inputs, model=model, made=made)

@@ -1,4 +1,4 @@
-"""Entry point of a process that measures; its parent is `measure.workers`."""
+"""Entry point of a process that measures or explains."""
 
 from __future__ import annotations
 
@@ -6,25 +6,12 @@ import os
 import sys
 import tempfile
 
+from xla_sweeps.backends.keras.entry import answers_of
 from xla_sweeps.backends.torch.declaration import BACKEND
 from xla_sweeps.system.process import die_with_parent
 from xla_sweeps.worker import server
-from xla_sweeps.worker.backend import Explain, Framework
-from xla_sweeps.worker.replicate import Replicate
 
-
-def load() -> Framework:
-    """Load PyTorch."""
-    from xla_sweeps.backends.torch.backend import Torch
-
-    return Torch()
-
-
-def load_explain() -> Explain:
-    """Load PyTorch and what explains its models."""
-    from xla_sweeps.backends.torch.explain import explain
-
-    return explain
+ANSWERS = answers_of(BACKEND, framework="backend:Torch", explain="explain:explain")
 
 
 def main() -> None:
@@ -33,12 +20,7 @@ def main() -> None:
     die_with_parent(parent)
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-inductor-") as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-        code = server.serve(
-            descriptor,
-            lambda channel: (
-                Replicate(load, channel.send, title=BACKEND.title, load_explain=load_explain).answer
-            ),
-        )
+        code = server.serve(descriptor, ANSWERS)
     server.end(code)
 
 

@@ -118,10 +118,6 @@ def not_loaded(
 def load(spec: ModelSpec, *, batch_size: int = 1) -> LoadedModel:
     """Load a model from its source, with the weights of its spec.
 
-    Args:
-        spec: which model.
-        batch_size: samples of the first call of an own model, if that creates its variables.
-
     Raises:
         XlaSweepsError: it cannot be loaded; the message is one line.
     """

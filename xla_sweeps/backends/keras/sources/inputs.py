@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -20,11 +20,6 @@ def from_specs(
     specs: Mapping[str, Any], *, resolution: int | None, where: str
 ) -> tuple[InputSpec, ...]:
     """Inputs from declared shapes, batch first; a free height and width become the resolution.
-
-    Args:
-        specs: objects with `shape` and `dtype`, by name.
-        resolution: px, or None.
-        where: the model's name in errors.
 
     Raises:
         XlaSweepsError: a size is free and not given.
@@ -89,20 +84,42 @@ def bind(batch: Any, structure: Any) -> Any:
 
 
 def drawn(given: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray:
-    """So many samples of an input, in float32 or int64: the engine casts them."""
+    """So many samples of an input, in float32 or int64."""
     shape = (count, *given.shape)
     if "float" in given.dtype:
         return rng.uniform(given.low, given.high, shape).astype(np.float32)
     return rng.integers(math.floor(given.low), math.ceil(given.high), shape)
 
 
-def mixed(inputs: Sequence[Any]) -> list[Any]:
-    """New inputs in NumPy, each mixed of one batch and of the one after it."""
+def draw(inputs: Sequence[InputSpec], count: int, rng: np.random.Generator) -> Any:
+    """A batch of `count` random samples: a tensor, or a tuple if the model has several inputs."""
+    tensors = tuple(
+        keras.ops.cast(keras.ops.convert_to_tensor(drawn(given, count, rng)), given.dtype)
+        for given in inputs
+    )
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+def mixed(
+    inputs: Sequence[Any], *, put: Callable[[np.ndarray, Any], Any] = lambda values, like: values
+) -> list[Any]:
+    """New inputs, each with values of one batch and of the one after it, chosen by chance."""
     rng = np.random.default_rng()
 
     def choose(one: Any, other: Any) -> Any:
         first, second = map(keras.ops.convert_to_numpy, (one, other))
-        return np.where(rng.random(first.shape) < 0.5, first, second)
+        return put(np.where(rng.random(first.shape) < 0.5, first, second), one)
 
     pairs = zip(inputs, [*inputs[1:], inputs[0]], strict=True)
     return [keras.tree.map_structure(choose, *pair) for pair in pairs]
+
+
+def is_floating(tensor: Any) -> bool:
+    """True if a tensor or variable has a floating dtype."""
+    return "float" in keras.backend.standardize_dtype(tensor.dtype)
+
+
+def widened(tensor: Any) -> Any:
+    """The same on the present device, in float64 where it is floating."""
+    values = keras.ops.convert_to_numpy(tensor)
+    return keras.ops.convert_to_tensor(values.astype(np.float64) if is_floating(tensor) else values)

@@ -26,10 +26,6 @@ _SAVED_MODEL = "xla_sweeps.backends.tensorflow.sources.saved_model"
 def load(spec: ModelSpec, *, batch_size: int) -> LoadedModel:
     """Load or build the model; its weights stay as they are.
 
-    Args:
-        spec: which model.
-        batch_size: samples of its first call, if that creates its variables.
-
     Raises:
         XlaSweepsError: it cannot be loaded or cannot be called.
     """

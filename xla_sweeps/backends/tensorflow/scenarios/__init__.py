@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from xla_sweeps.backends.keras.framework import KerasFramework
 from xla_sweeps.backends.tensorflow import devices
-from xla_sweeps.backends.tensorflow.bench import Bench, build
+from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.scenarios import cold_start
 from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
 from xla_sweeps.backends.tensorflow.scenarios.fit import FitBench
@@ -18,34 +18,39 @@ from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 
-BENCHES: Mapping[Scenario, type[Bench]] = {
-    Scenario.CALL: Bench,
-    Scenario.DETECT: DetectBench,
-    Scenario.PREDICT: PredictBench,
-    Scenario.TRAIN_STEP: TrainBench,
-    Scenario.FIT: FitBench,
-}
-"""The bench of each scenario."""
 
+class TensorFlow(KerasFramework[Bench]):
+    """TensorFlow, loaded."""
 
-class TensorFlow:
-    """TensorFlow, loaded; satisfies `worker.backend.Framework`."""
+    benches: ClassVar = {
+        Scenario.CALL: Bench,
+        Scenario.DETECT: DetectBench,
+        Scenario.PREDICT: PredictBench,
+        Scenario.TRAIN_STEP: TrainBench,
+        Scenario.FIT: FitBench,
+        Scenario.COLD_START: cold_start.ColdStartBench,
+    }
 
     def configure(self, trial: Trial) -> None:
         """Set GPU memory, TF32 and seeds for the whole process."""
         devices.configure(tf32=trial.tf32, seed=trial.seed)
 
-    def environment(self) -> Mapping[str, Any]:
+    def environment(self) -> dict[str, Any]:
         """Versions and settings as TensorFlow reports them."""
         return devices.loaded_environment()
 
     def device(self, trial: Trial) -> AbstractContextManager[object]:
         """Within it, what is built and called is on the trial's device."""
-        device: AbstractContextManager[object] = tf.device(devices.tf_device(trial.device))
+        device: AbstractContextManager[object] = tf.device(self.name_of_device(trial))
         return device
 
     def build(self, job: ReplicateJob) -> Bench:
         """Build the model and place it and its inputs on the device."""
-        if job.trial.scenario is Scenario.COLD_START:
-            return cold_start.build(job)
-        return build(job, BENCHES[job.trial.scenario])
+        if job.trial.scenario is not Scenario.COLD_START:
+            return super().build(job)
+        device = self.name_of_device(job.trial)
+        return cold_start.adopt(job, device) if job.adopts else cold_start.build(job, device)
+
+    def name_of_device(self, trial: Trial) -> str:
+        """The trial's device as TensorFlow names it."""
+        return devices.tf_device(trial.device)

@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from xla_sweeps.backends.keras import bench, building
 from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION
 from xla_sweeps.backends.keras.building import BuiltModel, forward_of
 from xla_sweeps.backends.keras.sources import LoadedModel
-from xla_sweeps.backends.tensorflow import bench, devices, models, modes
-from xla_sweeps.backends.tensorflow.training import raw
+from xla_sweeps.backends.keras.training import raw
+from xla_sweeps.backends.tensorflow import models, modes
+from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.schema.measurement import Agreement, Failure
 from xla_sweeps.schema.modes import Entry, Mode, mode_of
 from xla_sweeps.schema.record import ModelFacts
@@ -50,7 +52,7 @@ class FirstAnswer(modes.ModeExecutable):
 
 
 @dataclass
-class ColdStartBench(bench.Bench):
+class ColdStartBench(Bench):
     """The model of a process that answers once, and of the worker that it is compared with."""
 
     adopts: bool = False
@@ -113,16 +115,17 @@ class ColdStartBench(bench.Bench):
         return super().unread_weights(executable)
 
 
-def build(job: ReplicateJob) -> ColdStartBench:
-    """What a process of this job needs before its first call."""
+def build(job: ReplicateJob, device: str) -> ColdStartBench:
+    """Build the model, and write what the processes need that are timed."""
+    made = bench.build(job, ColdStartBench, device=device)
+    made.folder = Path(job.shared)
+    np.savez(made.folder / INPUT, *map(np.asarray, tf.nest.flatten(made.inputs[0])))
+    return made
+
+
+def adopt(job: ReplicateJob, device: str) -> ColdStartBench:
+    """What a process that is timed needs before its first call."""
     folder, trial = Path(job.shared), job.trial
-    if not job.adopts:
-        made = bench.build(job, ColdStartBench)
-        assert isinstance(made, ColdStartBench)
-        made.folder = folder
-        np.savez(folder / INPUT, *map(np.asarray, tf.nest.flatten(made.inputs[0])))
-        return made
-    device = devices.tf_device(trial.device)
     with np.load(folder / INPUT) as arrays:
         tensors = tuple(models.placed(tf.constant(array), device) for array in arrays.values())
     return ColdStartBench(
@@ -141,8 +144,13 @@ def _built(job: ReplicateJob) -> BuiltModel:
     """The model, whose weights are loaded next; nothing where a SavedModel has it."""
     trial, spec = job.trial, job.trial.model
     if mode_of(job.modes[0]).entry is not Entry.SAVED:
-        return models.build(
-            spec, precision=trial.precision, seed=trial.seed, batch_size=trial.batch_size
+        return building.build(
+            spec,
+            precision=trial.precision,
+            seed=trial.seed,
+            step=forward_of,
+            batch_size=trial.batch_size,
+            narrowed=ColdStartBench.engine.narrow,
         )
     absent = LoadedModel(forward=lambda batch: batch, inputs=spec.inputs, variables=())
     return BuiltModel(

@@ -74,16 +74,21 @@ class Epoch(modes.ModeExecutable):
 
 
 @dataclass
-class Input(modes.ModeExecutable):
-    """The input pipeline alone."""
+class Fed(modes.ModeExecutable):
+    """What reads a dataset, whose pictures may be damaged."""
 
     dataset: Any = None
     feed: Feed | None = None
 
     def first_call_s(self) -> float:
-        """Seconds of the first epoch, whose pictures may be damaged."""
+        """Seconds of the first epoch; names a picture that cannot be decoded."""
         with self.feed.naming() if self.feed else contextlib.nullcontext():
             return super().first_call_s()
+
+
+@dataclass
+class Input(Fed):
+    """The input pipeline alone."""
 
     def step(self) -> None:
         """Make the batches of an epoch."""
@@ -100,16 +105,8 @@ class Input(modes.ModeExecutable):
 
 
 @dataclass
-class Fit(KerasExecutable, Epoch):
+class Fit(Fed, KerasExecutable, Epoch):
     """`model.fit`; `run` fits one batch, and a step the whole dataset."""
-
-    dataset: Any = None
-    feed: Feed | None = None
-
-    def first_call_s(self) -> float:
-        """Seconds of the first epoch, whose pictures may be damaged."""
-        with self.feed.naming() if self.feed else contextlib.nullcontext():
-            return super().first_call_s()
 
     def run_full(self) -> None:
         """Fit the batches of full size."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.predict import compiled_step, lowered
+from xla_sweeps.backends.keras.training import raw
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.operations import compiled_inside, jit_compile
-from xla_sweeps.backends.tensorflow.training import raw
 from xla_sweeps.schema.modes import Execution
 
 JIT_COMPILE = {
@@ -21,6 +20,10 @@ JIT_COMPILE = {
     Execution.EAGER: False,
 }
 """Keras's `jit_compile` of each execution that `compile` asks for."""
+
+_TRACED = "experimental_get_tracing_count"
+
+_NEVER = "with deterministic operations or tf.distribute it never uses XLA"
 
 
 @dataclass
@@ -36,7 +39,7 @@ class KerasExecutable(modes.ModeExecutable):
         elapsed = super().first_call_s()
         if self.mode.execution is Execution.EAGER:
             return elapsed
-        self.function = step_function(getattr(self.model, self.made))
+        self.function = compiled_step(getattr(self.model, self.made), _TRACED)
         if not self.model.jit_compile and self.function is not None:
             # What XLA compiles in it belongs to the model.
             self.concrete = next(iter(concrete_functions(self.function)), None)
@@ -66,7 +69,7 @@ class KerasExecutable(modes.ModeExecutable):
         if self.model.run_eagerly or tf.config.functions_run_eagerly():
             problems.append("the model runs eagerly, so nothing runs as a graph")
         if asked is True and not in_force:
-            problems.append(f"Keras lowered jit_compile=True to False: {_refusal(self.model)}")
+            problems.append(lowered(self.model, _NEVER))
         if asked is False and in_force:
             problems.append("Keras uses XLA although jit_compile=False")
         if in_force and not compiled:
@@ -77,19 +80,6 @@ class KerasExecutable(modes.ModeExecutable):
             "xla_functions": compiled,
             "executing_eagerly": False,
         }, problems
-
-
-def step_function(made: Any) -> Any:
-    """The `tf.function` of one step in what Keras made: `model.train_function`; None without one.
-
-    Reads the closure of Keras 3's, tried on 3.15.1; tf_keras's is a `tf.function` itself.
-    """
-    if hasattr(made, "experimental_get_tracing_count"):
-        return made
-    if not inspect.isfunction(made):
-        return None
-    inner = getattr(made, "__wrapped__", None)
-    return step_function(inner or inspect.getclosurevars(made).nonlocals.get("one_step_on_data"))
 
 
 def concrete_functions(function: Any) -> list[Any]:
@@ -103,12 +93,3 @@ def concrete_functions(function: Any) -> list[Any]:
 def _compiled(concrete: Any) -> int:
     """Number of functions that XLA compiles in a traced one, itself included."""
     return bool(jit_compile(concrete.function_def)) + len(compiled_inside(concrete))
-
-
-def _refusal(model: Any) -> str:
-    """Reason why Keras 3 does not use XLA: the layers that do not support it."""
-    named = building.layers_without_xla(building.all_layers(model))
-    if not named:
-        return "with deterministic operations or tf.distribute it never uses XLA"
-    more = f" and {len(named) - 3} more layers" if len(named) > 3 else ""
-    return f"supports_jit is False in {', '.join(named[:3])}{more}"

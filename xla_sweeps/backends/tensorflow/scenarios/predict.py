@@ -17,14 +17,13 @@ import tensorflow as tf
 
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import INPUT_BATCHES
-from xla_sweeps.backends.keras.predict import check_model
-from xla_sweeps.backends.keras.sources import LoadedModel
+from xla_sweeps.backends.keras.predict import Predicting
+from xla_sweeps.backends.keras.sources.inputs import mixed
 from xla_sweeps.backends.tensorflow import devices, modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
 from xla_sweeps.backends.tensorflow.scenarios.keras_jit import KerasExecutable
 from xla_sweeps.schema.modes import Entry, Execution, Mode
-from xla_sweeps.schema.trial import ModelSpec
 
 COPIES = 10
 """Copies that are timed alone, in each direction."""
@@ -41,6 +40,8 @@ class Repeated(modes.ModeExecutable):
     from_host: bool = False
     """True if `given` is NumPy."""
 
+    takes_numpy = True
+
     def step(self) -> None:
         """Start one call, on the inputs from the next one on."""
         self.last = [self.run(batch) for batch in self._of_call(self.position)]
@@ -48,25 +49,24 @@ class Repeated(modes.ModeExecutable):
 
     def renew(self) -> bool:
         """Replace the inputs of `run` by new ones."""
-        self.given = modes.mixed(self.given)
+        self.given = mixed(self.given, put=self.put)
         return True
+
+    def put(self, values: np.ndarray, like: Any) -> Any:
+        """Inputs in NumPy stay there."""
+        return values if isinstance(like, np.ndarray) else super().put(values, like)
 
     def outputs(self, position: int = 0) -> list[np.ndarray]:
         """Outputs of the call on the inputs from `position` on: one float64 array per head."""
         self.prepare()
-        calls = [tf.nest.flatten(self.run(batch)) for batch in self._of_call(position)]
-        return [
-            np.concatenate([np.asarray(tf.cast(head, tf.float64)) for head in heads])
-            for heads in zip(*calls, strict=True)
-        ]
+        return self._joined([self.run(batch) for batch in self._of_call(position)])
 
     def last_outputs(self) -> list[np.ndarray]:
         """Outputs of the last call, of all its batches: one float64 array per head."""
-        calls = [tf.nest.flatten(outputs) for outputs in self.last]
-        return [
-            np.concatenate([np.asarray(head).astype(np.float64) for head in heads])
-            for heads in zip(*calls, strict=True)
-        ]
+        return self._joined(self.last)
+
+    def _joined(self, calls: Sequence[Any]) -> list[np.ndarray]:
+        return [np.concatenate(parts) for parts in zip(*map(self.read, calls), strict=True)]
 
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence of where a call ran and what compiled it.
@@ -111,21 +111,8 @@ class KerasCalls(KerasExecutable, Repeated):
 
 
 @dataclass
-class PredictBench(Bench):
-    """Batches that start in NumPy.
-
-    Attributes:
-        samples: all inputs in NumPy, one array for each of the model's; empty until a mode takes
-            them.
-    """
-
-    samples: tuple[np.ndarray, ...] = ()
-
-    @staticmethod
-    def step(loaded: LoadedModel, spec: ModelSpec) -> Callable[[Any], Any]:
-        """A forward pass of a Keras model."""
-        check_model(loaded, spec)
-        return loaded.forward
+class PredictBench(Predicting[modes.ModeExecutable], Bench):
+    """Batches that start in NumPy, or lie on the device."""
 
     def make(self, mode: Mode) -> modes.ModeExecutable:
         """Bind the model to a mode; Keras's modes are traced in their first call."""
@@ -133,12 +120,12 @@ class PredictBench(Bench):
             return self._keras_calls(mode)
         batches, from_host = self.trial.batches, mode.entry is Entry.HOST
         if not from_host and batches == 1:
-            return super().make(mode)
+            return Bench.make(self, mode)
         executable = Repeated.bind(
             self.built.call,
             mode,
             self.inputs,
-            given=self._host_batches(batches=1) if from_host else self.inputs,
+            given=self.host_batches(batches=1) if from_host else self.inputs,
             times=batches,
             from_host=from_host,
         )
@@ -161,25 +148,11 @@ class PredictBench(Bench):
             if whole
             else model.predict_on_batch,
             inputs=self.inputs,
-            given=self._host_batches(batches=batches if whole else 1),
+            given=self.host_batches(batches=batches if whole else 1),
             times=1 if whole else batches,
             model=model,
             made="predict_function",
         )
-
-    def _host_batches(self, *, batches: int) -> list[Any]:
-        """The inputs in NumPy, `batches` of them in each array; they share their memory."""
-        if not self.samples:
-            flat = zip(*map(tf.nest.flatten, self.inputs), strict=True)
-            self.samples = tuple(np.concatenate(list(map(np.asarray, parts))) for parts in flat)
-        size, structure = self.trial.batch_size, self.inputs[0]
-        starts = range(0, (len(self.inputs) - batches + 1) * size, size)
-        return [
-            tf.nest.pack_sequence_as(
-                structure, [array[start : start + batches * size] for array in self.samples]
-            )
-            for start in starts
-        ]
 
 
 def _reading(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import INPUT_BATCHES
-from xla_sweeps.backends.keras.training import runs_away, undetermined
+from xla_sweeps.backends.keras.training import Training
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.pictures import Feed
@@ -22,14 +22,14 @@ from xla_sweeps.schema.measurement import Agreement, Flag, Flagged
 from xla_sweeps.schema.modes import Entry, Execution, Mode
 from xla_sweeps.trial import protocol
 from xla_sweeps.worker.backend import Tell
+from xla_sweeps.worker.learning import FirstSteps
 
 
 @dataclass
-class TrainBench(Bench):
+class TrainBench(Training[modes.ModeExecutable], Bench):
     """A model that is trained.
 
     Attributes:
-        trainer: what every mode trains.
         feed: the pictures that it trains on; None for values that are drawn.
         labels: of the inputs; drawn by the trainer without pictures.
     """
@@ -57,13 +57,10 @@ class TrainBench(Bench):
             self.built, self.trial, self.inputs, feed=self.feed, labels=self.labels
         )
 
-    compared_inputs = 1
-    """The first steps take one batch after the other."""
-
     def make(self, mode: Mode) -> modes.ModeExecutable:
         """Bind training to a mode; Keras's modes are traced in their first call."""
         if mode.entry is not Entry.TRAIN_ON_BATCH:
-            return self.trainer.own_step(mode)
+            return super().make(mode)
         model = compiled(self.trainer, mode)
         return keras_jit.KerasExecutable(
             mode=mode,
@@ -76,13 +73,9 @@ class TrainBench(Bench):
 
     def call_eagerly(self, tell: Tell) -> None:
         """Run the first steps eagerly."""
-        self.deterministic = self.trainer.run_eagerly()
+        super().call_eagerly(tell)
         if self.trainer.random_layers:
             tell(protocol.Caveat(Flagged(Flag.RANDOM_LAYERS)))
-
-    def compute_reference(self) -> None:
-        """Run the first step in float64."""
-        self.trainer.add_reference(self.trial, self.built)
 
     def comparison(
         self, executable: modes.ModeExecutable, position: int = 0
@@ -90,10 +83,12 @@ class TrainBench(Bench):
         """Run the first steps of a mode; returns what compares them with eager's."""
         if executable.mode.execution is Execution.NONE:  # it computes nothing that could be wrong
             return partial(Agreement, rmse_rel=None, top1_match=None, ok=True)
-        if not self.deterministic:  # what follows would be compared with random numbers
-            return undetermined
-        again = partial(self.make, executable.mode)
-        steps = self.trainer.first_steps(executable, again)
+        return super().comparison(executable, position)
+
+    def comparing(
+        self, executable: modes.ModeExecutable, steps: FirstSteps
+    ) -> Callable[[], Agreement]:
+        """What compares a mode's first steps, and the random numbers that it draws."""
         random_reason = cache(partial(self.trainer.random_reason, executable, steps))
 
         def compare() -> Agreement:
@@ -109,24 +104,15 @@ class TrainBench(Bench):
         """True if a mode draws random numbers while training, and could draw others than eager."""
         return bool(self.trainer.random_layers) and mode is not Mode.EAGER
 
-    def count_macs(self, tell: Tell, xla: modes.ModeExecutable | None = None) -> None:
-        """Count multiply-accumulates of the model: a step has more than a forward pass."""
-        if xla is None:
-            super().count_macs(tell)
-
     def kept(self) -> list[Any]:
         """Also the optimizer's variables, the labels, and the state that each block starts from."""
         return [*super().kept(), *self.trainer.kept()]
-
-    def unread_names(self, executable: Any) -> list[str]:
-        """Names of the weights that a forward pass never reads, so that they have no gradient."""
-        return self.unread_eagerly
 
     def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
         """Reason why calls in a row are no training: a loss that is not finite; else ""."""
         if executable.mode.execution is Execution.NONE:
             return ""
-        return runs_away(executable, calls, self.trial)
+        return super().runs_away(executable, calls)
 
 
 def compiled(trainer: Trainer, mode: Mode, *, steps_per_execution: int = 1) -> Any:

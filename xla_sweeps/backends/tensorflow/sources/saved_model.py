@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from xla_sweeps.backends.keras.sources import LoadedModel
-from xla_sweeps.backends.keras.sources.inputs import from_specs
+from xla_sweeps.backends.keras.sources.inputs import bind, from_specs
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
@@ -27,12 +27,6 @@ def adapt(
 
     `__call__` is tried first, then Keras 3's `serve`, then the serving signature, whose outputs are
     named.
-
-    Args:
-        saved: the result of `tf.saved_model.load` or `hub.load`.
-        where: its name in errors.
-        inputs: the inputs; empty to read them from the signature.
-        resolution: px, for inputs with free height and width.
 
     Raises:
         XlaSweepsError: it has nothing to call, or the inputs are unknown.
@@ -101,11 +95,3 @@ def _forward(
     if structure is None:
         return lambda batch: endpoint(**dict(zip(keywords, tf.nest.flatten(batch), strict=True)))
     return lambda batch: endpoint(bind(batch, structure))
-
-
-def bind(batch: Any, structure: Any) -> Any:
-    """A batch nested like `structure`."""
-    tensors = tf.nest.flatten(batch)
-    if not tf.nest.is_nested(structure):
-        return tensors[0]
-    return tf.nest.pack_sequence_as(structure, tensors)

@@ -1,0 +1,269 @@
+"""What every engine must do, on each of them: one process for each, in its own environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from other_environments import measured, python_of
+from paths import ROOT, SUPPORT
+
+from xla_sweeps.schema.backend import backend_named, backends
+from xla_sweeps.schema.modes import SCENARIOS
+from xla_sweeps.schema.trial import Precision
+
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),  # the environments are made first
+]
+
+TORCH = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="torch's wheel is for 3.11")
+
+EACH = pytest.mark.parametrize(
+    "engine", ["tensorflow", "jax", pytest.param("torch", marks=TORCH)], ids=str
+)
+
+OTHERS = pytest.mark.parametrize("engine", ["jax", pytest.param("torch", marks=TORCH)], ids=str)
+
+MACS = 6 * 6 * 27 * 4 + 4 * 5
+"""Multiply-accumulates of a sample of the small model."""
+
+
+def python(engine: str) -> str:
+    if engine == "tensorflow":
+        return sys.executable
+    try:
+        return str(python_of(engine))
+    except subprocess.CalledProcessError:
+        pytest.skip(f"the package indexes have no {engine} for this Python")
+
+
+@cache
+def all_told(engine: str) -> dict[str, Any]:
+    """What each check of `engine_checks.py` showed on an engine."""
+    given = {
+        **os.environ,
+        **backend_named(engine).variables,
+        "JAX_PLATFORMS": "cpu",
+        "KERAS_TORCH_DEVICE": "cpu",
+        "PYTHONPATH": f"{ROOT}:{SUPPORT}",
+    }
+    ended = subprocess.run(
+        [python(engine), str(SUPPORT / "engine_checks.py"), engine],
+        capture_output=True,
+        text=True,
+        timeout=580,
+        env=given,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    lines = [line for line in ended.stdout.splitlines() if line.startswith("{")]
+    return {name: shown for line in lines for name, shown in json.loads(line).items()}
+
+
+def told(engine: str, check: str) -> Any:
+    shown = all_told(engine)[check]
+    assert not isinstance(shown, dict) or "error" not in shown, shown["error"]
+    return shown
+
+
+def statuses(modes: dict[str, Any]) -> set[str]:
+    return {outcome["status"] for outcome in modes.values()}
+
+
+def is_eager(mode: str) -> bool:
+    return mode.endswith("eager")
+
+
+@EACH
+@pytest.mark.parametrize("check", ["measured_call", "measured_training", "measured_predict"])
+def test_every_mode_is_proved_and_computes_what_eager_and_float64_do(
+    check: str, engine: str
+) -> None:
+    shown = told(engine, check)
+    modes = shown["modes"]
+    assert statuses(modes) == {"ok"}, modes
+    for outcome in modes.values():
+        assert outcome["effective"]["in_force"]
+        assert outcome["effective"]["elsewhere"] == []
+        assert outcome["agreement"]["ok"]
+        assert outcome["agreement"]["rmse_ref_rel"] < 1e-3
+        assert outcome["first_call_s"] > 0 < outcome["warmup_calls"]
+    assert shown["spoilt"] == []
+    assert shown["macs"] == MACS
+
+
+@EACH
+def test_a_compiled_mode_is_told_from_an_eager_one(engine: str) -> None:
+    modes = told(engine, "measured_call")["modes"]
+    keys = {"tensorflow": "jit_compile", "jax": "compilations", "torch": "graphs"}
+    compiled = {
+        mode: bool(outcome["effective"].get(keys[engine])) for mode, outcome in modes.items()
+    }
+    if engine == "jax":  # its eager operations are programs as well
+        assert modes["jax_xla"]["effective"]["compilations"] == 1
+        assert modes["jax_xla"]["steady_memory_bytes"] > 0
+    else:
+        expected = {mode: not is_eager(mode) and mode != "graph" for mode in modes}
+        assert compiled == expected
+    settings = [each["effective"] for each in told(engine, "measured_predict")["modes"].values()]
+    given = [each["jit_compile"] for each in settings if "jit_compile" in each]
+    assert set(given) == {False, True}
+
+
+@OTHERS
+def test_outputs_equal_those_of_tensorflow(engine: str) -> None:
+    ours, theirs = (
+        np.asarray(told(each, "measured_call")["outputs"]) for each in (engine, "tensorflow")
+    )
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4 * np.abs(theirs).max())
+
+
+@EACH
+def test_a_training_with_dropout_is_verified_where_random_numbers_can_be_told(engine: str) -> None:
+    eager, *others = told(engine, "training_with_dropout")["modes"].values()
+    assert eager["status"] == "ok"
+    if engine != "torch":
+        assert {each["status"] for each in others} == {"ok"}
+        return
+    (compiled,) = others
+    assert compiled["status"] == "unverifiable"
+    reason = "torch.compile draws other random numbers than eager in dropout"
+    assert reason in compiled["failure"]["message"]
+
+
+@EACH
+def test_what_an_engine_cannot_do_is_said_with_the_reason(engine: str) -> None:
+    backend = backend_named(engine)
+    reason = backend.lacks.get(Precision.MIXED_FLOAT16)
+    said = told(engine, "training_in_half")
+    assert said == (
+        f"precision=mixed_float16: {reason} on {backend.title}; use precision=mixed_bfloat16 or "
+        "float32"
+        if reason
+        else ""
+    )
+
+
+def test_each_scenario_without_modes_has_a_reason() -> None:
+    for backend in backends():
+        without = {
+            scenario
+            for scenario, facts in SCENARIOS.items()
+            if not any(mode.backend == backend.name for mode in facts.modes)
+        }
+        assert without == backend.lacks.keys() - {Precision.MIXED_FLOAT16}
+
+
+@EACH
+def test_inputs_rotate_and_new_ones_are_like_the_old_ones(engine: str) -> None:
+    assert told(engine, "inputs_rotate")
+    assert told(engine, "new_inputs_are_like_the_old_ones")
+
+
+@EACH
+def test_a_model_that_returns_no_tensors_is_told_so(engine: str) -> None:
+    shown = told(engine, "what_is_no_tensor")
+    assert shown == {
+        name: f"the model returned {kind}; tensors are needed, alone or in lists, tuples or "
+        "dictionaries"
+        for name, kind in (("nothing", "None"), ("text", "a str"), ("number", "a float"))
+    }
+
+
+@EACH
+def test_a_model_that_decides_by_values_runs_eagerly_only(engine: str) -> None:
+    modes = told(engine, "a_model_that_decides_by_values")
+    ran = {mode for mode, outcome in modes.items() if outcome["status"] == "ok"}
+    assert ran == set(filter(is_eager, modes))
+    if engine == "jax":
+        assert modes["jax_xla"]["status"] == "dynamic_shape"
+        assert "decides by computed values" in modes["jax_xla"]["failure"]["message"]
+
+
+@EACH
+def test_what_keras_lowers_is_named(engine: str) -> None:
+    modes = told(engine, "lowered")["modes"]
+    refused = [each for each in modes.values() if each["status"] == "mode_not_effective"]
+    assert refused
+    for outcome in refused:
+        assert outcome["effective"]["jit_compile_asked"] is True
+        assert outcome["failure"]["message"] == (
+            "Keras lowered jit_compile=True to False: supports_jit is False in own (Activation)"
+        )
+
+
+@EACH
+def test_a_twin_that_stays_in_float32_is_no_reference(engine: str) -> None:
+    assert "the model sets its own dtypes" in told(engine, "a_twin_of_fixed_types")
+
+
+@OTHERS
+def test_a_gpu_that_is_not_seen_is_one_line_with_what_to_do(engine: str) -> None:
+    line = told(engine, "no_gpu")
+    assert "sees no GPU" in line
+    assert "pip install" in line
+    assert "\n" not in line
+
+
+def test_weights_that_jax_holds_as_constants_are_named() -> None:
+    shown = told("jax", "jax_weights")
+    assert shown == {"Plain": [None, None], "Jitted": ["weights_not_read"] * 2}
+
+
+def test_multiply_accumulates_are_counted_in_what_jax_traced() -> None:
+    assert told("jax", "jax_macs") == {
+        "dot": [64, False],
+        "jit": [64, False],
+        "convolution": [2 * 64 * 9 * 6 * 12, False],
+        "grouped": [2 * 64 * 9 * 2 * 12, False],
+        "scan": [5 * 64, False],
+        "while": [64, True],
+    }
+
+
+@TORCH
+def test_a_mode_of_pytorch_is_proved_by_the_graphs_that_were_captured() -> None:
+    shown = told("torch", "torch_proofs")
+    assert shown["one graph"] == shown["its copy"] == shown["eager"] == ""
+    assert "graph breaks, not the model as one graph" in shown["several"]
+    assert shown["again"] == "1 graphs were compiled in the second call"
+    assert shown["elsewhere"] == "a tensor is on cpu, not on cuda"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++")
+@TORCH
+@pytest.mark.parametrize("scenario", ["call", "train_step", "predict"])
+def test_pytorch_compiles_what_it_captured(scenario: str, tmp_path: Path) -> None:
+    words = ("backend=torch", f"scenario={scenario}")
+    record = measured(Path(python("torch")), tmp_path, *words, ends=int(scenario == "train_step"))
+    for mode, outcome in record["modes"].items():
+        proof = outcome["effective"]
+        whole = is_eager(mode) or (proof["graphs"] == 1 and not proof["graph_breaks"])
+        assert outcome["status"] == ("ok" if whole else "mode_not_effective")
+
+
+@pytest.mark.exhaustive
+def test_one_trial_compares_tensorflow_and_jax_on_the_same_weights(tmp_path: Path) -> None:
+    beside = next(Path(python("jax")).parent.parent.glob("lib/python3*")) / "site-packages"
+    record = measured(
+        Path(sys.executable),
+        tmp_path,
+        "modes=[graph,xla,jax_xla]",
+        environ={"PYTHONPATH": str(beside)},
+    )
+    outcomes = record["modes"]
+    assert statuses(outcomes) == {"ok"}
+    assert {"graph", "xla", "jax_xla"} <= outcomes.keys()
+    assert outcomes["jax_xla"]["agreement"]["rmse_rel"] < 1e-5
+    assert outcomes["jax_xla"]["effective"]["compilations"] == 1

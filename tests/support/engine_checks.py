@@ -1,0 +1,408 @@
+"""Check an engine in its own environment, and print what each check showed, a JSON line each.
+
+python engine_checks.py BACKEND [CHECK...]: at a worker's desk in this process.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import pkgutil
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import keras
+import msgspec
+import numpy as np
+from factories import TRIAL
+
+from xla_sweeps.backends.keras import sources
+from xla_sweeps.backends.keras.sources import OWN, LoadedModel
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.schema.backend import backend_named
+from xla_sweeps.schema.measurement import ModeOutcome
+from xla_sweeps.schema.modes import Scenario, mode_of
+from xla_sweeps.schema.trial import InputSpec, Precision, ReplicateJob, Training
+from xla_sweeps.trial import protocol
+from xla_sweeps.trial.failures import diagnose_exception, error_text
+from xla_sweeps.worker.replicate import Replicate
+
+ENGINE = sys.argv[1]
+
+_MODES: dict[str, dict[str, tuple[str, ...]]] = {
+    "tensorflow": {
+        "call": ("eager", "graph", "xla"),
+        "train_step": ("eager", "graph", "xla", "train_on_batch_xla"),
+        "predict": ("eager", "call_host", "predict_graph", "predict_xla"),
+    },
+    "jax": {
+        "call": ("jax_eager", "jax_xla"),
+        "train_step": ("jax_eager", "jax_xla"),
+        "predict": ("jax_predict_eager", "jax_predict_xla"),
+    },
+    "torch": {
+        "call": ("torch_eager", "torch_compile", "torch_export"),
+        "train_step": ("torch_eager", "torch_compile"),
+        "predict": ("torch_predict_eager", "torch_predict_compile", "torch_predict_compile_2"),
+    },
+}
+
+MODES = _MODES[ENGINE]
+
+FRAMEWORK: Any = pkgutil.resolve_name(
+    {
+        "tensorflow": "xla_sweeps.backends.tensorflow.scenarios:TensorFlow",
+        "jax": "xla_sweeps.backends.jax.backend:Jax",
+        "torch": "xla_sweeps.backends.torch.backend:Torch",
+    }[ENGINE]
+)
+
+SHAPE = (8, 8, 3)
+
+BRIEF = replace(
+    TRIAL.effort,
+    always_reference=True,
+    warmup_calls=3,
+    warmup_s=0.0,
+    warmup_cap_s=0.01,
+    warmup_cap_calls=5,
+)
+
+
+def network(*more: Callable[[], Any]) -> Any:
+    """A small classifier with further layers in the middle."""
+    inputs = keras.Input(SHAPE)
+    values = keras.layers.Conv2D(4, 3, activation="relu")(inputs)
+    for make in more:
+        values = make()(values)
+    values = keras.layers.GlobalAveragePooling2D()(values)
+    return keras.Model(inputs, keras.layers.Dense(5)(values))
+
+
+class Desk:
+    """A worker's desk that has set up a model, and what it heard."""
+
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        scenario: str = "call",
+        *,
+        modes: Sequence[str] = (),
+        library: str = "keras",
+        **changes: Any,
+    ) -> None:
+        modes = modes or MODES[scenario]
+        self.trial = replace(
+            TRIAL,
+            model=replace(
+                TRIAL.model,
+                name="tiny",
+                library=library,
+                weights="own" if library == OWN else "random",
+                inputs=(InputSpec(shape=SHAPE, low=-1, high=1),),
+            ),
+            scenario=Scenario(scenario),
+            training=Training(optimizer="adam") if scenario == "train_step" else None,
+            batch_size=2,
+            modes=tuple(modes),
+            effort=BRIEF,
+        )
+        self.trial = replace(self.trial, **changes)
+        self.heard: list[Any] = []
+        self.replicate = Replicate(FRAMEWORK, self.heard.append, title=ENGINE)
+        job = ReplicateJob(trial=self.trial, replicate=0, modes=self.trial.modes, order_seed=1)
+        self._load = mock.patch.object(
+            sources, "load", side_effect=lambda spec, **_: self._loaded(make())
+        )
+        with self._load:
+            self.replicate.answer(protocol.SetUp(job=job))
+        self.bench: Any = self.replicate._model
+
+    def _loaded(self, model: Any) -> LoadedModel:
+        inputs = self.trial.model.inputs
+        if isinstance(model, keras.Model):
+            model(keras.ops.zeros((2, *SHAPE)))
+            return LoadedModel.of_keras(model, inputs)
+        return LoadedModel(forward=model, inputs=inputs, variables=[], rebuildable=False)
+
+    def answer(self, request: protocol.Request) -> Any:
+        with self._load:
+            return self.replicate.answer(request)
+
+    def outcome(self, mode: str) -> Any:
+        """The outcome of a mode once it is warm and was timed, or why it never was."""
+        try:
+            ready = self.answer(protocol.Prepare(mode=mode))
+        except Exception as error:
+            stages = [each.phase for each in self.heard if isinstance(each, protocol.Stage)]
+            kind, text, backend = type(error).__name__, error_text(error), backend_named(ENGINE)
+            status, failure = diagnose_exception(stages[-1], kind, text, backend=backend)
+            return msgspec.to_builtins(ModeOutcome(status=status, failure=failure))
+        if not ready.usable:
+            return msgspec.to_builtins(ready.outcome)
+        warmed = self.answer(protocol.WarmUp(mode=mode))
+        block = self.answer(protocol.TimeBlock(mode=mode, calls=2, settle=True)).block
+        assert block.calls == 2 < block.elapsed_ns
+        return msgspec.to_builtins(warmed.outcome)
+
+    def measured(self) -> Any:
+        """The outcomes of all modes, and what is known of the model at the end."""
+        outcomes = {mode: self.outcome(mode) for mode in self.trial.modes}
+        calls = {mode: 2 for mode, each in outcomes.items() if each["status"] == "ok"}
+        spoilt = self.answer(protocol.Finish(calls=calls)).spoilt
+        return {"modes": outcomes, "macs": self.bench.facts.macs, "spoilt": list(spoilt)}
+
+
+def normalized() -> Any:
+    return network(keras.layers.BatchNormalization)
+
+
+def measured_call() -> Any:
+    """A forward pass in every mode; the outputs are compared between engines."""
+    desk = Desk(normalized)
+    return {**desk.measured(), "outputs": desk.bench.eager[0].tolist()}
+
+
+def measured_training() -> Any:
+    """Batch normalization in training is no single graph for PyTorch."""
+    return Desk(network if ENGINE == "torch" else normalized, "train_step").measured()
+
+
+def measured_predict() -> Any:
+    return Desk(network, "predict", batches=2).measured()
+
+
+def training_with_dropout() -> Any:
+    make = functools.partial(network, lambda: keras.layers.Dropout(0.5))
+    return Desk(make, "train_step", modes=MODES["train_step"][:2]).measured()
+
+
+def training_in_half() -> Any:
+    """A line where the engine does not scale the loss."""
+    try:
+        Desk(network, "train_step", precision=Precision.MIXED_FLOAT16)
+    except XlaSweepsError as error:
+        return str(error)
+    return ""
+
+
+def new_inputs_are_like_the_old_ones() -> Any:
+    """In place, type and shape; each value is of one of two batches."""
+    desk = Desk(network)
+    executable = desk.bench.bind(MODES["call"][1])
+    old = [keras.ops.convert_to_numpy(each) for each in executable.inputs]
+    dtypes = [str(each.dtype) for each in executable.inputs]
+    assert executable.renew()
+    new = [keras.ops.convert_to_numpy(each) for each in executable.inputs]
+    assert [str(each.dtype) for each in executable.inputs] == dtypes
+    for before, after, now in zip(old, [*old[1:], old[0]], new, strict=True):
+        assert ((now == before) | (now == after)).all()
+        assert not np.array_equal(now, before)
+    return "like the old ones"
+
+
+def inputs_rotate() -> Any:
+    desk = Desk(network)
+    executable = desk.bench.bind(MODES["call"][1])
+    executable.first_call_s()
+    for position in (1, 2, 0, 1):
+        assert executable.position == position
+        executable.step()
+        np.testing.assert_allclose(
+            executable.last_outputs()[0],
+            desk.bench.eager_outputs([desk.bench.inputs[position]])[0],
+            rtol=1e-4,
+            atol=1e-5,
+        )
+    return "in turn"
+
+
+def what_is_no_tensor() -> Any:
+    """What a model is told that returns something else than tensors, by what it returns."""
+    told = {}
+    for name, value in (("nothing", None), ("text", "text"), ("number", 3.5)):
+        try:
+            FRAMEWORK.benches[Scenario.CALL].engine.executables.read(value)
+        except XlaSweepsError as error:
+            told[name] = str(error)
+    return told
+
+
+class Decides(keras.layers.Layer):  # type: ignore[misc]
+    """Its call depends on values."""
+
+    def compute_output_spec(self, values: Any) -> Any:
+        return keras.KerasTensor(values.shape, values.dtype)
+
+    def call(self, values: Any) -> Any:
+        return values * 2 if float(keras.ops.sum(values)) > 0 else values
+
+
+def a_model_that_decides_by_values() -> Any:
+    desk = Desk(functools.partial(network, Decides))
+    return {mode: desk.outcome(mode) for mode in MODES["call"]}
+
+
+def lowered() -> Any:
+    layer = keras.layers.Activation("relu", name="own")
+    layer.supports_jit = False
+    return Desk(functools.partial(network, lambda: layer), "predict").measured()
+
+
+def no_gpu() -> Any:
+    """What is said where the engine sees no GPU."""
+    error = mock.patch("jax.devices", side_effect=AssertionError)
+    with error if ENGINE == "jax" else nullcontext():
+        try:
+            FRAMEWORK().name_of_device(replace(TRIAL, device="gpu:0"))
+        except XlaSweepsError as refused:
+            return str(refused)
+    return ""
+
+
+def a_twin_of_fixed_types() -> Any:
+    """What is said of a model that is in float32 whatever the policy."""
+    desk = Desk(functools.partial(network, lambda: keras.layers.Dense(3, dtype="float32")))
+    (caveat,) = (each for each in desk.heard if isinstance(each, protocol.Caveat))
+    return caveat.flagged.note
+
+
+def jax_weights() -> Any:
+    """Why a mode counts as wrong whose function holds the weights as constants."""
+    import jax
+
+    class Plain(keras.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = keras.layers.Dense(8, name="inside")
+
+        def call(self, x: Any) -> Any:
+            return self.dense(x)
+
+    class Jitted(Plain):
+        @functools.partial(jax.jit, static_argnums=0)
+        def call(self, x: Any) -> Any:
+            return self.dense(x)
+
+    told = {}
+    for kind in (Plain, Jitted):
+        desk = Desk(kind, library=OWN)
+        failures = [desk.outcome(mode).get("failure") for mode in MODES["call"]]
+        told[kind.__name__] = [each and each["kind"] for each in failures]
+    return told
+
+
+def jax_macs() -> Any:
+    """Multiply-accumulates of programs, and whether they are a lower bound."""
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+    from xla_sweeps.backends.jax.macs import count_macs
+
+    def convolved(groups: int) -> Callable[[Any], Any]:
+        kernel = jnp.ones((3, 3, 6 // groups, 12))
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return lambda images: lax.conv_general_dilated(
+            images,
+            kernel,
+            (1, 1),
+            "SAME",
+            dimension_numbers=numbers,
+            feature_group_count=groups,
+        )
+
+    side, images = jnp.ones((4, 4)), jnp.ones((2, 8, 8, 6))
+    programs: dict[str, tuple[Callable[[Any], Any], Any]] = {
+        "dot": (lambda x: x @ x, side),
+        "jit": (jax.jit(lambda x: x @ x), side),
+        "convolution": (convolved(1), images),
+        "grouped": (convolved(3), images),
+        "scan": (lambda x: lax.scan(lambda c, _: (c @ x, None), x, length=5)[0], side),
+        "while": (lambda x: lax.while_loop(lambda c: c[0, 0] < 9, lambda c: c @ x, x), side),
+    }
+    counts = {name: count_macs(jax.make_jaxpr(of)(given)) for name, (of, given) in programs.items()}
+    return {name: [count.total, count.at_least] for name, count in counts.items()}
+
+
+def torch_proofs() -> Any:
+    """The reason of each proof, "" where the mode is in force."""
+    import torch
+
+    from xla_sweeps.backends.torch.modes import TorchExecutable
+
+    calls = [0]
+
+    def broken(batch: Any) -> Any:
+        torch._dynamo.graph_break()
+        return batch + 1
+
+    def changing(batch: Any) -> Any:
+        return batch + calls[0]
+
+    def plain(batch: Any) -> Any:
+        return batch + 1
+
+    def reason(call: Callable[[Any], Any], mode: str, device: str = "cpu") -> str:
+        executable = TorchExecutable.bind(call, mode_of(mode), [torch.ones(2)])
+        executable.first_call_s()
+        calls[0] += 1
+        return str(executable.effective(device=device)["reason"])
+
+    return {
+        "one graph": reason(plain, "torch_compile"),
+        "its copy": reason(plain, "torch_compile"),
+        "several": reason(lambda batch: broken(batch) * 2, "torch_compile"),
+        "again": reason(changing, "torch_compile"),
+        "eager": reason(plain, "torch_eager"),
+        "elsewhere": reason(plain, "torch_eager", device="cuda"),
+    }
+
+
+COMMON = (
+    measured_call,
+    measured_training,
+    measured_predict,
+    training_with_dropout,
+    training_in_half,
+    new_inputs_are_like_the_old_ones,
+    inputs_rotate,
+    what_is_no_tensor,
+    a_model_that_decides_by_values,
+    lowered,
+    a_twin_of_fixed_types,
+)
+
+CHECKS: dict[str, tuple[Callable[[], Any], ...]] = {
+    "tensorflow": COMMON,
+    "jax": (*COMMON, no_gpu, jax_weights, jax_macs),
+    "torch": (*COMMON, no_gpu, torch_proofs),
+}
+
+
+def main() -> None:
+    if ENGINE == "torch":  # captures graphs, and compiles none of them
+        import torch
+
+        torch.compile = functools.partial(torch.compile, backend="eager")
+    FRAMEWORK().configure(TRIAL)
+    asked = sys.argv[2:]
+    for check in CHECKS[ENGINE]:
+        if asked and check.__name__ not in asked:
+            continue
+        keras.backend.clear_session()
+        try:
+            told = check()
+        except Exception:
+            told = {"error": traceback.format_exc()}
+        print(json.dumps({check.__name__: told}, default=str), flush=True)
+    assert ENGINE == "tensorflow" or "tensorflow" not in sys.modules
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""One model in one mode, whatever the engine: inputs that rotate, and what is read of a call."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import keras
+import numpy as np
+
+from xla_sweeps.backends.keras.sources.inputs import mixed
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.modes import Mode
+
+
+@dataclass
+class Executable(ABC):
+    """One model in one mode with its inputs on the device; satisfies `worker.backend.Executable`.
+
+    Attributes:
+        run: one call on a batch.
+        figures: what the first call showed, for the proof.
+        last: what the last call returned.
+    """
+
+    mode: Mode
+    run: Callable[..., Any]
+    inputs: Sequence[Any]
+    trace_s: float | None = None
+    figures: dict[str, Any] = field(default_factory=dict)
+    position: int = 0
+    last: Any = field(default=None, repr=False)
+
+    flatten = staticmethod(keras.tree.flatten)
+    """Lists the heads of what a call returned."""
+
+    takes_numpy = True
+    """Whether a call may return NumPy arrays."""
+
+    @classmethod
+    @abstractmethod
+    def bind(cls, call: Callable[[Any], Any], mode: Mode, inputs: Sequence[Any]) -> Self:
+        """Bind a forward pass to a mode; what is traced is traced here, and that is timed.
+
+        Args:
+            call: the forward pass.
+            mode: what to bind it to.
+            inputs: batches of one shape and dtype, on the device.
+        """
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait for every call that was started."""
+
+    @abstractmethod
+    def drain(self) -> None:
+        """Wait by reading a number of the last output."""
+
+    @abstractmethod
+    def traces(self) -> int:
+        """Number of times that the mode was traced; 0 for eager execution."""
+
+    @abstractmethod
+    def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
+        """Evidence of what is in force after the first call, and what contradicts the mode."""
+
+    def prepare(self) -> None:  # noqa: B027
+        """Nothing, where a mode is another function and no switch."""
+
+    def step(self) -> None:
+        """Start one call on the next of the rotating inputs."""
+        self.last = self.run(self.inputs[self.position])
+        self.position = (self.position + 1) % len(self.inputs)
+
+    def renew(self) -> bool:
+        """Replace the inputs by new ones, and wait until they are on the device."""
+        self.inputs = mixed(self.inputs, put=self.put)
+        self.synchronize()
+        return True
+
+    def put(self, values: np.ndarray, like: Any) -> Any:
+        """Values as a tensor of the type and on the device of another one."""
+        dtype = keras.backend.standardize_dtype(like.dtype)
+        return keras.ops.cast(keras.ops.convert_to_tensor(values), dtype)
+
+    def first_call_s(self) -> float:
+        """Seconds of the first call with a synchronization; raises whatever the engine raises."""
+        with self.observed():
+            return self.timed_s(self.first_step)
+
+    def first_step(self) -> None:
+        """Start the first call, in which the mode compiles."""
+        self.step()
+
+    @contextmanager
+    def observed(self) -> Iterator[Any]:
+        """Note what a first call shows."""
+        yield
+
+    def timed_s(self, call: Callable[[], None]) -> float:
+        """Seconds of a call with a synchronization."""
+        started = time.perf_counter()
+        call()
+        self.synchronize()
+        return time.perf_counter() - started
+
+    def outputs(self, position: int = 0) -> list[np.ndarray]:
+        """Outputs for one of the inputs: one float64 array per head, shape (batch, ...)."""
+        self.prepare()
+        return self.read(self.run(self.inputs[position]))
+
+    def last_outputs(self) -> list[np.ndarray]:
+        """Outputs of the last call: one float64 array per head."""
+        return self.read(self.last)
+
+    def effective(self, *, device: str) -> dict[str, Any]:
+        """Evidence of what is in force, read back after the first call.
+
+        Returns:
+            `in_force` (bool) and `reason`, with the engine's evidence: `device` of the outputs, and
+            `elsewhere`, those of them that are not `device`.
+        """
+        evidence, problems = self.proof(device)
+        return {
+            **self.figures,
+            **evidence,
+            "in_force": not problems,
+            "reason": "; ".join(problems),
+        }
+
+    def extras(self) -> dict[str, Any]:
+        """Figures besides the times of calls, by their names in `ModeOutcome`."""
+        return {}
+
+    @classmethod
+    def heads_of(cls, outputs: Any) -> list[np.ndarray]:
+        """Outputs as arrays of their own type, one per head.
+
+        Raises:
+            ConfigError: the model returned something else than tensors.
+        """
+        heads = cls.flatten(outputs)
+        for head in heads:
+            in_numpy = cls.takes_numpy and isinstance(head, np.ndarray)
+            if not in_numpy and not keras.ops.is_tensor(head):
+                kind = "None" if head is None else f"a {type(head).__name__}"
+                raise ConfigError(
+                    f"the model returned {kind}; tensors are needed, alone or in lists, tuples or "
+                    "dictionaries"
+                )
+        return [keras.ops.convert_to_numpy(head) for head in heads]
+
+    @classmethod
+    def read(cls, outputs: Any) -> list[np.ndarray]:
+        """Outputs as float64 arrays, one per head; raises what `heads_of` raises."""
+        return [head.astype(np.float64) for head in cls.heads_of(outputs)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What the benches and trainers of an engine need of it.
+
+    Attributes:
+        executables: read what a model returns.
+        narrow: gives what a model returns with the floating heads in float32; a part of each call.
+        in_float64: within it, the engine computes in float64 on the CPU.
+        whole: makes one program of a function, without XLA where the engine has another way.
+    """
+
+    executables: type[Executable]
+    narrow: Callable[[Any], Any]
+    in_float64: Callable[[], AbstractContextManager[object]]
+    whole: Callable[[Callable[..., Any]], Callable[..., Any]]
