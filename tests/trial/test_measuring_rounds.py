@@ -265,8 +265,8 @@ def test_a_worker_that_is_lost_costs_its_own_modes_and_no_complete_round(dies_at
         return rounds
 
     devices = {label: Device(clock, work_s=0.1) for label in labels}
-    dies = {"dies": ("graph_2", dies_at), "lost": ("graph_2", "xla_2")}
-    result = measured(devices, clock, review=review, **dies)
+    lost = ("graph_2", "xla_2")
+    result = measured(devices, clock, review=review, dies=("graph_2", dies_at), lost=lost)
     assert [loss.labels for loss in result.lost] == [{"graph_2", "xla_2"}]
     sizes = [len(round_.order) for round_ in result.rounds]
     assert sizes == [4] * dies_at + [2] * (len(sizes) - dies_at)
@@ -279,8 +279,8 @@ def test_when_the_last_worker_is_lost_the_complete_rounds_are_kept() -> None:
     clock = Clock()
     devices = {"graph": Device(clock, 0.1), "xla": Device(clock, 0.1)}
     seen: list[rounds.Progress] = []
-    dies = {"dies": ("xla", 5), "lost": ("xla", "graph")}
-    result = measured(devices, clock, on_design=seen.append, **dies)
+    lost = ("xla", "graph")
+    result = measured(devices, clock, on_design=seen.append, dies=("xla", 5), lost=lost)
     assert len(result.rounds) == 5
     assert not result.converged
     assert len(seen) == 1, "the second design of rounds was not completed"
