@@ -132,7 +132,7 @@ def test_predict_cost_claims_nothing_that_its_table_leaves_open(ratios: tuple[fl
         for size in sizes
     ]
     labels = [str(Mode.PREDICT_GRAPH), str(Mode.GRAPH_HOST)]
-    text = " ".join(predict_cost.answers(sizes, costs, labels, unit="image"))
+    text = " ".join(predict_cost.answers(sizes, costs, labels))
     check(text)
     assert "at batch 8, 16" in text
 
