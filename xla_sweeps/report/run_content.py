@@ -171,12 +171,10 @@ def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict
         keys["failure"] = failures[-1]
     if summary is None:
         return keys
-    rates = {
-        mode.label: mode.columns.throughput_samples_per_s
+    keys |= {
+        f"throughput_{mode.label}": mode.columns.throughput_samples_per_s or None
         for mode in summary.modes
-        if mode.columns.throughput_samples_per_s
     }
-    keys.update({f"throughput_{label}": value for label, value in rates.items()})
     if headline is not None:
         keys.update(_headline(headline, summary))
     if summary.model.params is not None:
