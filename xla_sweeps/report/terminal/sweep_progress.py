@@ -32,13 +32,7 @@ INCONCLUSIVE = ("locked", "contaminated", "infra", "interrupted", "stopped", "lo
 
 
 class SweepProgress:
-    """Follow one sweep; a context manager.
-
-    Args:
-        title: the sweep's name.
-        lanes: devices that are known at the start.
-        ui: as of `LiveBlock`.
-    """
+    """Follow one sweep; a context manager. Lanes are the devices that are known at the start."""
 
     def __init__(self, title: str, lanes: Sequence[str], *, ui: str = "auto") -> None:
         self._block = LiveBlock(ui, self.block, still=self._still, every_s=1.0)
