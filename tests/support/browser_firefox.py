@@ -207,10 +207,6 @@ class Firefox:
         answer = self._call("browsingContext.captureScreenshot", origin="document")
         path.write_bytes(base64.b64decode(answer["data"]))
 
-    def focus_address_bar(self) -> None:
-        """Take the focus from the page, as the browser itself does some time after its start."""
-        self._script("gURLBar.focus()", self._chrome)
-
     def _take_focus(self) -> None:
         """Give the page the focus."""
         deadline = time.monotonic() + TIMEOUT_S

@@ -54,12 +54,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def distinctions(rows: Sequence[ComparisonRow], shown: Sequence[str]) -> list[str]:
-    """Facts that each row needs beside the shown columns, such as `standard · graph,xla`, or "".
-
-    Args:
-        rows: rows of one table.
-        shown: columns of the table.
-    """
+    """Facts that each row of a table needs beside its columns: `standard · graph,xla`, or ""."""
     columns = {
         name: [value_of(row, name) for row in rows] for name in dict.fromkeys((*shown, *TELLING))
     }

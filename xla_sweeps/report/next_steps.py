@@ -96,11 +96,7 @@ def _why(row: ComparisonRow, backend: str = "") -> Iterator[tuple[str, str]]:
 def explain_command(command: str, backend: str = "") -> str:
     """The command that says why, of the same model as a trial's command and with its variables.
 
-    "" for another program.
-
-    Args:
-        command: of the trial.
-        backend: that explains it, if not the default one.
+    "" for another program. The backend explains it; "" is the default one.
     """
     variables, program, line = command.partition(_PROGRAM)
     if not program or not _VARIABLES.fullmatch(variables):

@@ -167,11 +167,9 @@ def write_page(
 
 
 def pack(table: pyarrow.Table, meta: Mapping[str, Any]) -> bytes:
-    """The columns of a table and their metadata as gzipped bytes.
+    """The columns of a table and plain data about it as gzipped bytes.
 
-    Args:
-        table: texts become codes, anything else numbers.
-        meta: plain data for the header, under `meta`.
+    Texts become codes, anything else numbers.
     """
     import pyarrow
 

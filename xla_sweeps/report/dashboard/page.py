@@ -70,12 +70,7 @@ _ASSETS = resources.files("xla_sweeps.report.dashboard") / "assets"
 
 
 def render(packed: bytes, *, title: str) -> str:
-    """The whole page.
-
-    Args:
-        packed: `build.pack`'s bytes.
-        title: plain text; escaped here.
-    """
+    """The whole page of `build.pack`'s bytes; the title is plain text, which is escaped here."""
     style, loader = _asset("page.css"), _asset("loader.js")
     library = _asset("plot.min.js")
     program = join_modules(scripts())

@@ -37,12 +37,7 @@ _EXAMPLES = (
 
 
 def help_text(catalog: Mapping[str, CatalogEntry], commands: Iterable[tuple[str, str]]) -> str:
-    """The whole text.
-
-    Args:
-        catalog: by name, as `catalog.load_catalog` gives it.
-        commands: usage and one line of help of each command.
-    """
+    """The whole text, with usage and one line of help of each command."""
     lines = [
         "Should I turn XLA on for my Keras vision model, on my hardware, and what does",
         "it buy me?",

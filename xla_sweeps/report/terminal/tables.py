@@ -62,10 +62,7 @@ def show_trial(
 ) -> None:
     """Show a trial: its modes, the steps between them, the answer, caveats and paths.
 
-    Args:
-        summary: of the trial.
-        places: where its files are.
-        others: what contaminated the newest replicate (`neighbours.cause_of`).
+    `others` contaminated the newest replicate (`neighbours.cause_of`).
     """
     console = results_console()
     console.print()
