@@ -118,26 +118,29 @@ def test_output_and_files_are_below_results_dir_and_hold_no_noise_and_no_secret(
 
 
 OWN = """
+from pathlib import Path
 import keras
 
 def make():
+    units = int(Path(__file__).with_name("units.txt").read_text())
     tokens = keras.Input((16,), dtype="int32", name="tokens")
     image = keras.Input((8,), name="image")
     values = keras.layers.Flatten()(keras.layers.Embedding(255, 1)(tokens))
     values = keras.layers.Concatenate()([values, image])
-    return keras.Model([tokens, image], keras.layers.Dense(UNITS)(values))
+    return keras.Model([tokens, image], keras.layers.Dense(units)(values))
 """
 
 
 def test_an_own_models_row_repeats_it_and_another_build_is_not_pooled(tmp_path: Path) -> None:
-    (tmp_path / "own_net.py").write_text(OWN.replace("UNITS", "4"))
+    (tmp_path / "own_net.py").write_text(OWN)
+    (tmp_path / "units.txt").write_text("4")
     own = ("model=local", "path=own_net:make", "trust_code=true", "batch_size=2", *SHORT)
     code, out, err = finished(*own, "tracker=none", cwd=tmp_path, program=UNDISTURBED)
     assert code == 0, err
     assert "1 replicate)" in out
     assert "own_net:make" in out
     row = next(row for row in headlines(tmp_path) if row["candidate"] == "xla")
-    (tmp_path / "own_net.py").write_text(OWN.replace("UNITS", "64"))
+    (tmp_path / "units.txt").write_text("64")
     words = shlex.split(row["command"])
     again = words[words.index("xla_sweeps") + 1 :]
     code, out, err = finished(*again, "tracker=none", cwd=tmp_path, program=UNDISTURBED)

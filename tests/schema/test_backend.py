@@ -46,7 +46,6 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
             (
                 "analysis/speedup.py",
                 "cli/predict_cost.py",
-                "cli/server_json.py",
                 "trial/tracking.py",
                 "report/terminal/tables.py",
                 "schema/columns.py",
@@ -62,7 +61,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
         "errors.py": frozenset({"keras-cv", "keras-hub", "'tensorflow[and-cuda]'"}),
         "config/local_model.py": frozenset({"keras"}),
         "config/own_files.py": frozenset({".keras", "keras", "tf_keras", "tensorflow"}),
-        "config/scenario.py": frozenset({"tensorflow_hub", "tf_keras"}),
+        "config/scenario.py": frozenset({"keras", "tf_keras"}),
         "config/settings.py": frozenset({"keras"}),
         "cli/models.py": frozenset({"keras_cv", "keras_hub"}),
         "store/imported.py": frozenset({"keras_cv"}),
