@@ -240,11 +240,13 @@ def test_contaminated_trials_are_measured_twice_unless_they_are_accepted(
     kept = sweep(tmp_path, "--accept-contaminated", worker="contaminated")
     assert kept.returncode == 0, kept.stderr
     assert "start " not in kept.stderr
+    usual = tmp_path / "results" / "hydra"
+    before = sorted(usual.rglob("*"))
     folder = ("hydra.run.dir=elsewhere", "--accept-contaminated", "--retry", "contaminated")
     assert sweep(tmp_path, *folder).returncode == 0
     assert [str(record.status) for record in records(tmp_path)] == ["contaminated"] * 2 + ["ok"]
     assert "resnet50" in (tmp_path / "elsewhere" / ".hydra" / "config.yaml").read_text()
-    assert not (tmp_path / "results" / "hydra").exists()
+    assert sorted(usual.rglob("*")) == before
 
 
 def test_rerun_adds_a_replicate_where_results_say_so(tmp_path: Path) -> None:
