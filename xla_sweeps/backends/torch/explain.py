@@ -208,23 +208,21 @@ def _first_line(text: str) -> str:
 @contextmanager
 def _limits_reached() -> Iterator[list[str]]:
     """Functions that reach the limit of recompilations meanwhile, from torch's own log."""
-    reached = list[str]()
+    reached, logger = list[str](), logging.getLogger("torch._dynamo.convert_frame")
 
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            given = record.args if isinstance(record.args, tuple) else ()
-            is_limit = given[:1] == ("recompile_limit",)
-            match = _LIMIT.search(str(given[2])) if is_limit and len(given) > 2 else None
-            if match:
-                place = innermost_line([(match["file"], int(match["line"]))], frameworks=True)
-                reached.append(f"{match['name']} ({place})" if place else match["name"])
+    def note(record: logging.LogRecord) -> bool:
+        given = record.args if isinstance(record.args, tuple) else ()
+        is_limit = given[:1] == ("recompile_limit",) and len(given) > 2
+        if is_limit and (match := _LIMIT.search(str(given[2]))):
+            place = innermost_line([(match["file"], int(match["line"]))], frameworks=True)
+            reached.append(f"{match['name']} ({place})" if place else match["name"])
+        return True
 
-    handler, logger = Handler(), logging.getLogger("torch._dynamo.convert_frame")
-    logger.addHandler(handler)
+    logger.addFilter(note)
     try:
         yield reached
     finally:
-        logger.removeHandler(handler)
+        logger.removeFilter(note)
 
 
 explain = explain_by(Torch(), TorchExplainer)
