@@ -125,7 +125,7 @@ class TorchExplainer(Explainer):
             executable.first_call_s()
         except Exception as error:
             traceback.print_exc()
-            return _refused(way, error)
+            return _capture_of_refusal(way, error)
         self.ran[Mode.TORCH_EXPORT] = executable
         figures = executable.figures
         return Capture(way=way, graphs=figures["graphs"], calls=figures["calls_captured"])
@@ -150,7 +150,7 @@ class TorchExplainer(Explainer):
                 call(batch)
             except Exception as error:
                 traceback.print_exc()
-                return _refused(way, error)
+                return _capture_of_refusal(way, error)
             stats = Counter(counters["stats"]) - before["stats"]
             breaks = _breaks(reasons, Counter(counters["graph_break"]) - before["graph_break"])
             more = {words: _graphs_of(call, other) for words, other in calls.items()}
@@ -190,7 +190,7 @@ def _breaks(reasons: list[Any], counted: Mapping[str, int]) -> tuple[Break, ...]
     )
 
 
-def _refused(way: str, error: Exception) -> Capture:
+def _capture_of_refusal(way: str, error: Exception) -> Capture:
     """A capture that failed, with the first reason and its place."""
     reasons, inner = [error_line(error)], error.__cause__ or error.__context__
     while inner is not None:
