@@ -41,7 +41,9 @@ def roofline(work: Work, peaks: Sequence[Peak], calls: Mapping[str, float]) -> R
         memory_s=memory_s,
         bound_s=bound_s,
         side=side,
-        modes=tuple(_achieved(mode, call_s, work, bound_s) for mode, call_s in calls.items()),
+        modes=tuple(
+            _compare_with_bound(mode, call_s, work, bound_s) for mode, call_s in calls.items()
+        ),
         missing=missing,
     )
 
@@ -59,7 +61,7 @@ def _compute_s(work: Work, peaks: Sequence[Peak], missing: dict[str, str]) -> fl
     )
 
 
-def _achieved(mode: str, call_s: float, work: Work, bound_s: float | None) -> Achieved:
+def _compare_with_bound(mode: str, call_s: float, work: Work, bound_s: float | None) -> Achieved:
     share = None if bound_s is None else bound_s / call_s
     return Achieved(
         mode=mode,

@@ -58,18 +58,25 @@ def test_tensorflows_kernels_of_a_sum_of_products_become_fewer_under_xla() -> No
         assert parts == pytest.approx(mode.call_s)
 
 
-def test_kernels_of_tensorflows_program_have_its_layers_and_use_tensor_cores() -> None:
-    space = Space(content("tensorflow_xla.xplane.pb"))
-    module = Module(space.program("inference_call_12597"))
-    work = work_by_name(module, lambda name: name.rpartition("/")[0], lambda name: f"net.py:{name}")
-    (xla,) = timed(list(space.events()), "xla", work=work)
+@pytest.mark.parametrize("name", ["tensorflow", "jax"])
+def test_kernels_of_one_program_have_its_layers_and_use_tensor_cores(name: str) -> None:
+    space = Space(content(f"{name}_xla.xplane.pb"))
+    events = list(space.events())
+    if name == "jax":
+        (program,) = space.programs({event.program for event in events}).values()
+    else:
+        program = space.program("inference_call_12597")
+    work = work_by_name(Module(program), lambda name: name, lambda name: f"net.py:{name}")
+    (xla,) = timed(events, "xla" if name == "tensorflow" else "jax.xla", work=work)
     assert launches(xla) == 171
+    kinds = {Kind.CONVOLUTION, Kind.PRODUCT, Kind.REDUCTION, Kind.ELEMENTWISE, Kind.COPY}
+    assert kinds == set(xla.by_kind)
     first = xla.kernels[0]
-    assert first.name.startswith("sm90_xmma_fprop_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc")
     assert (first.kind, first.tensor_cores) == (Kind.CONVOLUTION, True)
-    assert "resnet50_1/conv3_block1_1_conv_1" in first.layers
-    assert first.lines[0].startswith("net.py:resnet50_1/conv")
-    assert sum(kernel.seconds for kernel in xla.kernels) == pytest.approx(sum(xla.by_kind.values()))
+    assert "conv" in first.layers[0]
+    assert first.lines[0] == f"net.py:{first.layers[0]}"
+    in_kernels_s = sum(kernel.seconds for kernel in xla.kernels)
+    assert in_kernels_s == pytest.approx(sum(xla.by_kind.values()), rel=0.06), "some run at once"
     products = [xla.products_s(tensor) for tensor in (True, False, None)]
     assert products[0] > 0.9 * sum(products)
     assert products[1] == 0
@@ -101,19 +108,6 @@ def test_jax_runs_a_program_for_each_operation_or_one_for_all() -> None:
     assert (launches(eager), launches(xla)) == (4, 2)
     assert set(eager.by_kind) == {Kind.ELEMENTWISE, Kind.REDUCTION}
     assert all("probe_g.py:163" in line for kernel in xla.kernels for line in kernel.lines)
-
-
-def test_jax_kernels_of_one_program_are_told_apart_by_their_kind() -> None:
-    space = Space(content("jax_xla.xplane.pb"))
-    events = list(space.events())
-    (program,) = space.programs({event.program for event in events}).values()
-    work = work_by_name(Module(program), lambda name: name)
-    (xla,) = timed(events, "jax.xla", work=work)
-    assert launches(xla) == 171
-    assert {Kind.CONVOLUTION, Kind.PRODUCT, Kind.REDUCTION, Kind.ELEMENTWISE, Kind.COPY} == set(
-        xla.by_kind
-    )
-    assert xla.products_s(True) > 0.9 * (xla.products_s(True) + xla.products_s(None))
 
 
 def test_a_kernel_of_pytorch_has_the_layer_and_the_operation_that_started_it() -> None:

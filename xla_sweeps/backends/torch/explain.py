@@ -125,7 +125,7 @@ class TorchExplainer(Explainer):
             executable.first_call_s()
         except Exception as error:
             traceback.print_exc()
-            return _refused(way, error)
+            return _capture_of_refusal(way, error)
         self.ran[Mode.TORCH_EXPORT] = executable
         figures = executable.figures
         return Capture(way=way, graphs=figures["graphs"], calls=figures["calls_captured"])
@@ -150,7 +150,7 @@ class TorchExplainer(Explainer):
                 call(batch)
             except Exception as error:
                 traceback.print_exc()
-                return _refused(way, error)
+                return _capture_of_refusal(way, error)
             stats = Counter(counters["stats"]) - before["stats"]
             breaks = _breaks(reasons, Counter(counters["graph_break"]) - before["graph_break"])
             more = {words: _graphs_of(call, other) for words, other in calls.items()}
@@ -190,7 +190,7 @@ def _breaks(reasons: list[Any], counted: Mapping[str, int]) -> tuple[Break, ...]
     )
 
 
-def _refused(way: str, error: Exception) -> Capture:
+def _capture_of_refusal(way: str, error: Exception) -> Capture:
     """A capture that failed, with the first reason and its place."""
     reasons, inner = [error_line(error)], error.__cause__ or error.__context__
     while inner is not None:
@@ -208,23 +208,21 @@ def _first_line(text: str) -> str:
 @contextmanager
 def _limits_reached() -> Iterator[list[str]]:
     """Functions that reach the limit of recompilations meanwhile, from torch's own log."""
-    reached = list[str]()
+    reached, logger = list[str](), logging.getLogger("torch._dynamo.convert_frame")
 
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            given = record.args if isinstance(record.args, tuple) else ()
-            is_limit = given[:1] == ("recompile_limit",)
-            match = _LIMIT.search(str(given[2])) if is_limit and len(given) > 2 else None
-            if match:
-                place = innermost_line([(match["file"], int(match["line"]))], frameworks=True)
-                reached.append(f"{match['name']} ({place})" if place else match["name"])
+    def note(record: logging.LogRecord) -> bool:
+        given = record.args if isinstance(record.args, tuple) else ()
+        is_limit = given[:1] == ("recompile_limit",) and len(given) > 2
+        if is_limit and (match := _LIMIT.search(str(given[2]))):
+            place = innermost_line([(match["file"], int(match["line"]))], frameworks=True)
+            reached.append(f"{match['name']} ({place})" if place else match["name"])
+        return True
 
-    handler, logger = Handler(), logging.getLogger("torch._dynamo.convert_frame")
-    logger.addHandler(handler)
+    logger.addFilter(note)
     try:
         yield reached
     finally:
-        logger.removeHandler(handler)
+        logger.removeFilter(note)
 
 
 explain = explain_by(Torch(), TorchExplainer)

@@ -38,23 +38,23 @@ def time_text(explanation: Explanation) -> Iterator[str]:
         ("host, before the first and after the last operation", before.host_s, after.host_s),
         ("one call", before.call_s, after.call_s),
     ]
-    yield from _lost(time, parts, "in")
+    yield from _write_losses(time, parts, "in")
     if before.kernels or after.kernels:
         yield from _kernels(time)
-    called = _called(after)
+    called = _name_of(after)
     if time.lost:
         yield from finding(f"where {called} loses most:")
         rows = [
             (f"{bare(loss.layer)}: {loss.kind}", loss.graph_s, loss.xla_s) for loss in time.lost
         ]
-        yield from _lost(time, rows, "layer")
+        yield from _write_losses(time, rows, "layer")
     elif time.layered:
         yield from finding(f"{called} loses time in no layer")
 
 
 def _trace(explanation: Explanation, time: Time) -> Iterator[str]:
     """How many calls were traced, and how much slower that made them."""
-    one, two = (f"{mode.calls} ({_called(mode)})" for mode in time.modes)
+    one, two = (f"{mode.calls} ({_name_of(mode)})" for mode in time.modes)
     number = f"{one} and {two} traced calls"
     if len({mode.calls for mode in time.modes}) == 1:
         number = f"{counted(time.modes[0].calls, 'traced call')} of each mode"
@@ -79,13 +79,13 @@ def _trace(explanation: Explanation, time: Time) -> Iterator[str]:
 def _kernels(time: Time) -> Iterator[str]:
     """Number of kernels of a call, those that take most, and the share of tensor cores."""
     counts = [
-        f"{sum(kernel.launched for kernel in mode.kernels):,} ({_called(mode)})"
+        f"{sum(kernel.launched for kernel in mode.kernels):,} ({_name_of(mode)})"
         for mode in time.modes
     ]
     yield from finding(f"kernels of a call: {', '.join(counts)}")
     for mode in time.modes:
         yield from finding(_tensor_cores(mode, plain=time.plain))
-        yield from finding(f"kernels of {_called(mode)} that take most time:")
+        yield from finding(f"kernels of {_name_of(mode)} that take most time:")
         yield from table(
             ("ms", "times", "tensor", "kernel"),
             [
@@ -103,7 +103,7 @@ def _kernels(time: Time) -> Iterator[str]:
 def _tensor_cores(mode: ModeTime, *, plain: bool) -> str:
     """Share of the time of convolutions and products that runs on tensor cores."""
     yes, no, unknown = map(mode.products_s, (True, False, None))
-    called, total = _called(mode), yes + no + unknown
+    called, total = _name_of(mode), yes + no + unknown
     if not total:
         return f"{called} runs no convolution or matrix product that tensor cores could compute"
     text = f"tensor cores compute {percent(yes / total)} of {called}'s convolutions and products"
@@ -114,15 +114,15 @@ def _tensor_cores(mode: ModeTime, *, plain: bool) -> str:
     return text
 
 
-def _called(mode: ModeTime) -> str:
+def _name_of(mode: ModeTime) -> str:
     execution = mode_of(mode.mode).execution
     return "XLA" if execution is Execution.XLA else str(execution)
 
 
-def _lost(time: Time, rows: Sequence[tuple[str, float, float]], what: str) -> Iterator[str]:
+def _write_losses(time: Time, rows: Sequence[tuple[str, float, float]], what: str) -> Iterator[str]:
     """Seconds of both modes as a table, with what the compiled one loses."""
     return table(
-        (*map(_called, time.modes), "lost", what),
+        (*map(_name_of, time.modes), "lost", what),
         [
             (f"{1e3 * one:,.2f}", f"{1e3 * two:,.2f}", f"{1e3 * (two - one):+,.2f}", name)
             for name, one, two in rows

@@ -98,7 +98,7 @@ def ops_text(ops: OpList, chosen: Sequence[Support]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _refused(explanation: Explanation) -> Iterator[str]:
+def _write_refusals(explanation: Explanation) -> Iterator[str]:
     devices = explanation.registered
     if not devices:
         yield from finding("– not available: this TensorFlow lists no kernels of XLA")
@@ -331,7 +331,7 @@ _LOWERED = "operations in the program before XLA's optimizer"
 
 _SECTIONS: Mapping[str, Mapping[str, tuple[str, Callable[[Explanation], Iterator[str]]]]] = {
     "What XLA refuses": {
-        "refusals": ("the registry of kernels", _refused),
+        "refusals": ("the registry of kernels", _write_refusals),
         "compiler": ("the compiler", _compiler),
     },
     "Silent traps": {"traps": ("silent traps of XLA", _traps)},

@@ -46,11 +46,8 @@ class Explainer(ABC):
     def __init__(self, bench: Any, tell: Tell, *, version: str, **parts: Any) -> None:
         trial, loaded = bench.trial, bench.built.loaded
         self.bench, self.tell, self.batch = bench, tell, loaded.batch
-        self.precision, self.tf32, self.on_cpu = (
-            trial.precision,
-            trial.tf32,
-            not trial.on_accelerator,
-        )
+        self.precision, self.tf32 = trial.precision, trial.tf32
+        self.on_cpu = "CPU" in bench.device.upper()
         self.layers = [] if loaded.keras_model is None else building.all_layers(loaded.keras_model)
         self.ran = dict[Mode, Any]()
         known = {"device": bench.device.upper(), "missing": self.lacks, **parts}

@@ -27,7 +27,7 @@ def innermost_line(frames: Sequence[tuple[str, int]], *, frameworks: bool = Fals
     The innermost frame is the last. With `frameworks` a line of Keras or the engine is the last
     resort.
     """
-    files = [(_resolved(file), line) for file, line in frames if not file.startswith("<")]
+    files = [(_resolve_path(file), line) for file, line in frames if not file.startswith("<")]
     own = [frame for frame in files if not frame[0].startswith(_NOT_USERS)]
     others = [
         frame
@@ -50,7 +50,7 @@ def line_of(error: BaseException) -> str:
 
 
 @cache
-def _resolved(file: str) -> str:
+def _resolve_path(file: str) -> str:
     return str(Path(file).resolve())
 
 

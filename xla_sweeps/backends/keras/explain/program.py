@@ -125,7 +125,7 @@ def _library(instruction: Any) -> str:
 
 def _read_bytes(module: Module, instruction: Any) -> int:
     """Bytes of each operand, once; of an operand that is only sliced, those of the slices."""
-    sliced = _sliced(module, instruction)
+    sliced = _find_slices(module, instruction)
     read: dict[int, int] = {}
     for position, operand in enumerate(module.operands(instruction)):
         whole = size_bytes(operand.shape)
@@ -134,7 +134,7 @@ def _read_bytes(module: Module, instruction: Any) -> int:
     return sum(read.values())
 
 
-def _sliced(module: Module, instruction: Any) -> dict[int, int]:
+def _find_slices(module: Module, instruction: Any) -> dict[int, int]:
     """Bytes that are read of those operands that are only sliced, by their position."""
     if instruction.opcode in _SLICES:
         return {0: size_bytes(instruction.shape)}

@@ -95,7 +95,7 @@ def refusals(ops: Sequence[TracedOp]) -> tuple[Refusal, ...]:
     for traced in ops:
         if traced.op in functions or traced.op in ("_Arg", "_Retval"):
             continue
-        without = {device: why for device in registered() if (why := _refused(traced, device))}
+        without = {device: why for device in registered() if (why := _find_refusal(traced, device))}
         if without:
             key = traced.op, next(iter(without.values())), tuple(without)
             places.setdefault(key, []).append(traced.place)
@@ -114,7 +114,7 @@ def refusals(ops: Sequence[TracedOp]) -> tuple[Refusal, ...]:
 NO_KERNEL = "no kernel"
 
 
-def _refused(traced: TracedOp, device: str) -> str:
+def _find_refusal(traced: TracedOp, device: str) -> str:
     """Reason why a device has no kernel for an operation with its types, or ""."""
     kernels = [kernel for kernel in kernels_of(traced.op) if kernel.device_type == device]
     if not kernels:

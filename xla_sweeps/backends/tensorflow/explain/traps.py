@@ -100,7 +100,7 @@ def find_programs_per_value(model: Any) -> Finding:
 @looks(LOOKS, TrapName.DROPPED_CHECKS, after=Phase.VERIFY)
 def find_dropped_checks(model: Any) -> Finding:
     """Find checks and errors that do not arise under XLA."""
-    what, where = _vanished(model)
+    what, where = _find_vanished_error(model)
     fix, checks = "check the inputs before the compiled call", model.places(*CHECKS)
     if what and not any(place.op in INDICES for place in where):
         return found(what, fix, [*where, *checks])
@@ -111,7 +111,7 @@ def find_dropped_checks(model: Any) -> Finding:
 def find_clamped_indices(model: Any) -> Finding:
     """Find look-ups whose indices XLA clamps or drops where they are out of range."""
     fix = "check the indices before the compiled call, or tf.clip_by_value to say what is meant"
-    what, where = _vanished(model)
+    what, where = _find_vanished_error(model)
     if seen := [place for place in where if place.op in INDICES]:
         return found(what, fix, seen)
     places = [
@@ -191,7 +191,7 @@ def narrows(traced: TracedOp) -> bool:
     return bool(source.is_floating and target.is_integer)
 
 
-def _vanished(model: Any) -> tuple[str, Sequence[Place]]:
+def _find_vanished_error(model: Any) -> tuple[str, Sequence[Place]]:
     """An error of graph mode on inputs on which XLA returns a result, in words, and its places."""
     error = model.plain
     if not isinstance(error, Exception) or isinstance(model.under_xla, Exception):
