@@ -227,7 +227,6 @@ def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(
     done = sweep(tmp_path)
     assert done.returncode == 0, done.stderr
     assert tags(tmp_path) == {"trial": 6, "aa": 6, "anchor": 6}
-    assert {record.process for record in records(tmp_path)} == {"fresh"}
     started = re.findall(r"start    cpu  (\S+)", done.stderr)
     assert len(started) == 18
     assert [place for place, what in enumerate(started) if what == "anchor"] == [
@@ -253,7 +252,6 @@ def test_a_quick_sweep_measures_every_fourth_trial_twice_and_has_an_aa_pair(
     assert done.returncode == 0, done.stderr
     measured = Counter(record.trial_id for record in records(tmp_path))
     assert Counter(measured.values()) == {1: 9 - twice, 2: twice}
-    assert {record.process for record in records(tmp_path)} == {"fresh"}
     table = rows.load(tmp_path / "results").table
     shown = {row.trial.trial_id: row.speedup.replicates for row in headlines(table, measured)}
     assert shown == measured
