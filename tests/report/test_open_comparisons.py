@@ -116,7 +116,7 @@ class Open:
         )
 
 
-@pytest.mark.parametrize("ratios", [(-0.5, -0.7), (-0.5, 0.6)], ids=["one side", "crossing"])
+@pytest.mark.parametrize("ratios", [(-0.5, -0.7), (-0.5, 0.6)], ids=["one side", "both sides"])
 def test_predict_cost_claims_nothing_that_its_table_leaves_open(ratios: tuple[float, ...]) -> None:
     sizes: Any = [Open(8 * (1 + place), ratio) for place, ratio in enumerate(ratios)]
     interval = Interval(estimate=0.01, low=-0.1, high=0.2)

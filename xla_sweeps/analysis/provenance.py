@@ -66,13 +66,16 @@ def flags_of(record: Record) -> str:
 def command_of(record: Record) -> str:
     """The shell command that measures the trial again, after the variables that change XLA.
 
-    "" where a record's words are not those of its trial, or cannot be shown on one line.
+    "" where a record's words are unknown, not those of its trial, or cannot be shown on one line.
     """
     flags = record.environment.get("flags") or {}
     variables = [
         word for name, value in sorted(flags.items()) if (word := _assignment(name, str(value)))
     ]
-    words = record.words or (f"model={BY_NAME['model'].default}",)
+    words = record.words
+    if words is None:
+        return ""
+    words = words or (f"model={BY_NAME['model'].default}",)
     if (
         not repeats(words)
         or not agree(words, record.trial)

@@ -191,7 +191,7 @@ class Record:
     seconds: Mapping[str, Seconds] = field(default_factory=dict)
     log: str = ""
     request_id: str = ""
-    words: tuple[str, ...] = ()
+    words: tuple[str, ...] | None = None
     tracker: TrackerSettings = field(default_factory=TrackerSettings)
     schema_version: int = SCHEMA_VERSION
 
