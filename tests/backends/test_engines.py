@@ -95,8 +95,9 @@ def test_every_mode_is_proved_and_computes_what_eager_and_float64_do(
     for outcome in modes.values():
         assert outcome["effective"]["in_force"]
         assert outcome["effective"]["elsewhere"] == []
-        assert outcome["agreement"]["ok"]
-        assert outcome["agreement"]["rmse_ref_rel"] < 1e-3
+        agreed = outcome["agreement"]  # of later inputs there is no reference
+        assert agreed["ok"]
+        assert (agreed["rmse_ref_rel"] or agreed["rmse_rel"]) < 1e-3
         assert outcome["first_call_s"] > 0 < outcome["warmup_calls"]
     assert shown["spoilt"] == []
     assert shown["macs"] == MACS

@@ -134,25 +134,33 @@ class Desk:
         with self._load:
             return self.replicate.answer(request)
 
-    def outcome(self, mode: str) -> Any:
-        """The outcome of a mode once it is warm and was timed, or why it never was."""
+    def outcomes(self) -> dict[str, Any]:
+        """Prepare all modes, then warm up and time those that are usable, as the parent asks."""
+        known: dict[str, ModeOutcome] = {}
+        usable = [mode for mode in self.trial.modes if self._prepare(mode, known)]
+        for mode in usable:
+            known[mode] = self.answer(protocol.WarmUp(mode=mode)).outcome
+        for mode in usable:
+            block = self.answer(protocol.TimeBlock(mode=mode, calls=2, settle=True)).block
+            assert block.calls == 2 < block.elapsed_ns
+        return {mode: msgspec.to_builtins(outcome) for mode, outcome in known.items()}
+
+    def _prepare(self, mode: str, known: dict[str, ModeOutcome]) -> bool:
+        """Whether a mode is ready to be measured; its outcome, also where it is not."""
         try:
             ready = self.answer(protocol.Prepare(mode=mode))
         except Exception as error:
             stages = [each.phase for each in self.heard if isinstance(each, protocol.Stage)]
             kind, text, backend = type(error).__name__, error_text(error), backend_named(ENGINE)
             status, failure = diagnose_exception(stages[-1], kind, text, backend=backend)
-            return msgspec.to_builtins(ModeOutcome(status=status, failure=failure))
-        if not ready.usable:
-            return msgspec.to_builtins(ready.outcome)
-        warmed = self.answer(protocol.WarmUp(mode=mode))
-        block = self.answer(protocol.TimeBlock(mode=mode, calls=2, settle=True)).block
-        assert block.calls == 2 < block.elapsed_ns
-        return msgspec.to_builtins(warmed.outcome)
+            known[mode] = ModeOutcome(status=status, failure=failure)
+            return False
+        known[mode] = ready.outcome
+        return bool(ready.usable)
 
     def measured(self) -> Any:
         """The outcomes of all modes, and what is known of the model at the end."""
-        outcomes = {mode: self.outcome(mode) for mode in self.trial.modes}
+        outcomes = self.outcomes()
         calls = {mode: 2 for mode, each in outcomes.items() if each["status"] == "ok"}
         spoilt = self.answer(protocol.Finish(calls=calls)).spoilt
         return {"modes": outcomes, "macs": self.bench.facts.macs, "spoilt": list(spoilt)}
@@ -244,8 +252,7 @@ class Decides(keras.layers.Layer):  # type: ignore[misc]
 
 
 def a_model_that_decides_by_values() -> Any:
-    desk = Desk(functools.partial(network, Decides))
-    return {mode: desk.outcome(mode) for mode in MODES["call"]}
+    return Desk(functools.partial(network, Decides)).outcomes()
 
 
 def lowered() -> Any:
@@ -267,8 +274,13 @@ def no_gpu() -> Any:
 
 def a_twin_of_fixed_types() -> Any:
     """What is said of a model that is in float32 whatever the policy."""
-    desk = Desk(functools.partial(network, lambda: keras.layers.Dense(3, dtype="float32")))
-    (caveat,) = (each for each in desk.heard if isinstance(each, protocol.Caveat))
+
+    def make() -> Any:
+        inputs = keras.Input(SHAPE)
+        values = keras.layers.Dense(5, dtype="float32")(inputs)
+        return keras.Model(inputs, values)
+
+    (caveat,) = (each for each in Desk(make).heard if isinstance(each, protocol.Caveat))
     return caveat.flagged.note
 
 
@@ -292,7 +304,7 @@ def jax_weights() -> Any:
     told = {}
     for kind in (Plain, Jitted):
         desk = Desk(kind, library=OWN)
-        failures = [desk.outcome(mode).get("failure") for mode in MODES["call"]]
+        failures = [each.get("failure") for each in desk.outcomes().values()]
         told[kind.__name__] = [each and each["kind"] for each in failures]
     return told
 
