@@ -63,6 +63,14 @@ _COLUMNS = {
     "throughput_samples_per_s": "throughput (samples/sec)",
 }
 
+_EXPECTED = {
+    "float": "a number from 1e-9 to 1e9",
+    "int": "an integer from 0",
+    "bool": "True or False",
+    "str": "a name",
+}
+"""What a cell holds, by the type of its column."""
+
 ACCELERATORS = {"a100": "NVIDIA A100", "v100": "NVIDIA V100", "t4": "NVIDIA T4"}
 """Device names.
 
@@ -198,11 +206,12 @@ def _figure(cells: Mapping[str, str | None], *, line: int, where: str) -> Figure
     try:
         return msgspec.convert({**values, "line": line}, Figure, strict=False)
     except msgspec.ValidationError as error:
-        expected, _, place = str(error).partition(" - at `$.")
-        column, expected = place.removesuffix("`"), expected.partition(", got")[0].lower()
+        problem, _, place = str(error).partition(" - at `$.")
+        column = place.removesuffix("`")
+        expected = next(words for kind, words in _EXPECTED.items() if f"`{kind}" in problem)
         cell = (values[column] or "")[:40]
         raise ConfigError(
-            f"{where}, line {line}, column '{column}': {expected}, got {cell!r}"
+            f"{where}, line {line}, column '{column}': expected {expected}, got {cell!r}"
         ) from None
 
 
