@@ -19,7 +19,9 @@ IRREGULAR = frozenset(
         "written",
     ]
 )
-NOT_PARTICIPLES = frozenset(["embed", "exceed", "feed", "need", "proceed", "reseed", "seed", "speed"])
+NOT_PARTICIPLES = frozenset(
+    ["embed", "exceed", "feed", "need", "proceed", "reseed", "seed", "speed"]
+)
 SEEN_AS_ADJECTIVES = frozenset({"property", "cached_property"})
 
 

@@ -25,7 +25,7 @@ from xla_sweeps.analysis.changes import (
     counts,
     difference_of,
     failures,
-    ignored,
+    line_on_ignored,
 )
 from xla_sweeps.analysis.matching import Side
 from xla_sweeps.schema.columns import Verdict
@@ -189,15 +189,15 @@ def test_a_contaminated_side_is_ambiguous_unless_it_is_accepted() -> None:
         assert {change.verdict for change in difference.changes} == {Verdict.AMBIGUOUS}
         assert all(change.contaminated for change in difference.changes)
         assert failures(difference, ["slower", "smaller-speedup", "ambiguous"]) == []
-        assert ignored(difference, ["slower", "broke"]).startswith(
+        assert line_on_ignored(difference, ["slower", "broke"]).startswith(
             "ignored 2 contaminated comparisons, as resnet50 224 px, batch 4, "
         )
-        assert ignored(difference, ["broke", "missing"]) == ""
+        assert line_on_ignored(difference, ["broke", "missing"]) == ""
     accepted = difference_of(side(a), side(b, title="B"), accept_contaminated=True)
     assert by_quantity(accepted)["xla throughput"].verdict is Verdict.SLOWER
     assert len(failures(accepted, ["slower"])) == 1
-    assert ignored(accepted, ["slower"]) == ""
-    assert ignored(compare(a, trial({"graph": 0.2, "xla": 0.2}, seed=9)), ["slower"]) == ""
+    assert line_on_ignored(accepted, ["slower"]) == ""
+    assert line_on_ignored(compare(a, trial({"graph": 0.2, "xla": 0.2}, seed=9)), ["slower"]) == ""
 
 
 def test_contaminated_changes_do_not_count_among_those_of_clean_sides() -> None:

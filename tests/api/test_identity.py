@@ -26,7 +26,7 @@ def make(*sizes: Any, **named: Any) -> Any:
 
 
 def folder_of(builder: Any, results: Path = Path("results")) -> Path:
-    words = shipping.asked(builder, None, None, results_dir=results)
+    words = shipping.options_for(builder, None, None, results_dir=results)
     return Path(words["path"].rpartition(":")[0]).parent
 
 

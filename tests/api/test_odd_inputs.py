@@ -220,7 +220,7 @@ def test_values_of_a_batch_that_are_not_finite_count_for_no_range(
     values: Any, low: float, high: float
 ) -> None:
     batch = values if hasattr(values, "dtype") else np.array(values)
-    words = shipping.asked("a.keras", batch, None, results_dir=Path("results"))
+    words = shipping.options_for("a.keras", batch, None, results_dir=Path("results"))
     assert [(one["low"], one["high"]) for one in words["input_spec"]] == [(low, high)]
 
 
@@ -267,5 +267,5 @@ def test_a_model_that_exits_or_a_full_disk_is_said_as_such() -> None:
 
 
 def test_a_list_of_numbers_too_large_for_float32_is_a_batch() -> None:
-    words = shipping.asked("a.keras", [[[1.0, 1.7e308]]], None, results_dir=Path("results"))
+    words = shipping.options_for("a.keras", [[[1.0, 1.7e308]]], None, results_dir=Path("results"))
     assert (words["input_spec"][0]["low"], words["input_spec"][0]["high"]) == (0.0, 1.0)

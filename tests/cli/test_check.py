@@ -18,9 +18,9 @@ from golden_record import GOLDEN, folder_with, put
 
 from xla_sweeps.analysis import summary
 from xla_sweeps.cli import main
-from xla_sweeps.cli.check import examined
+from xla_sweeps.cli.check import examine
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.record import Record, sealed
+from xla_sweeps.schema.record import Record, seal
 from xla_sweeps.store import rows
 from xla_sweeps.store.store import Store
 
@@ -49,7 +49,7 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
 
 def test_the_golden_record_is_without_fault(tmp_path: Path) -> None:
     folder_with(tmp_path, GOLDEN.read_bytes())
-    report = examined(tmp_path)
+    report = examine(tmp_path)
     assert report.problems == []
     (note,) = report.notes
     assert note.startswith(f"{tmp_path}/records: 1 of 1 records are contaminated: other processes")
@@ -60,8 +60,8 @@ def test_check_reports_each_kind_of_inconsistency(name: str, tmp_path: Path) -> 
     word, change = CHANGES[name]
     document = json.loads(GOLDEN.read_bytes())
     change(document)
-    path = folder_with(tmp_path, sealed(document))
-    lines = examined(tmp_path).problems
+    path = folder_with(tmp_path, seal(document))
+    lines = examine(tmp_path).problems
     assert any(line.startswith(f"{path}: ") and word in line for line in lines), lines
 
 
@@ -78,7 +78,7 @@ def test_check_reports_each_kind_of_inconsistency(name: str, tmp_path: Path) -> 
 )
 def test_check_names_what_is_damaged(word: str, text: bytes, tmp_path: Path) -> None:
     path = folder_with(tmp_path, text)
-    (line,) = examined(tmp_path).problems
+    (line,) = examine(tmp_path).problems
     assert line.startswith(f"{path}: ")
     assert word in line
 
@@ -113,11 +113,11 @@ def test_what_one_process_measured_is_stored_once_and_on_one_machine(tmp_path: P
     record = make_record(noise=0.1)
     store = Store(tmp_path)
     paths = [store.save(record)[1], store.save(record)[1]]
-    lines = examined(tmp_path).problems
+    lines = examine(tmp_path).problems
     assert lines == [f"{paths[1]}: the same measurement as {paths[0]}"]
     other = {**record.device, "name": "Another"}
     store.save(make_record(noise=0.1, seed=1, device=other))
-    assert any("different devices" in line for line in examined(tmp_path).problems)
+    assert any("different devices" in line for line in examine(tmp_path).problems)
 
 
 def test_records_that_cannot_be_summarized_are_named(
@@ -125,7 +125,7 @@ def test_records_that_cannot_be_summarized_are_named(
 ) -> None:
     Store(tmp_path).save(make_record(noise=0.1))
     monkeypatch.setattr(summary, "measured_of", lambda *_, **__: 1 / 0)
-    (line,) = examined(tmp_path).problems
+    (line,) = examine(tmp_path).problems
     assert "its records cannot be used (ZeroDivisionError" in line
 
 
@@ -134,21 +134,21 @@ def test_what_planning_reads_beside_the_rows_is_compared_too(tmp_path: Path) -> 
     stored, _ = store.save(make_record(noise=0.1))
     os.utime(store.records_dir / stored.trial_id, (1, 1))
     rows.load(tmp_path)
-    assert examined(tmp_path).problems == []
+    assert examine(tmp_path).problems == []
     path = tmp_path / "cache" / "rows.parquet"
     table = pyarrow.parquet.read_table(path)
     ((key, beside),) = table.schema.metadata.items()
     beside = beside.replace(b'"ok"', b'"oom_host"')
     pyarrow.parquet.write_table(table.replace_schema_metadata({key: beside}), path)
     assert [str(run.outcome) for run in rows.load_runs(store).all()] == ["oom_host"]
-    (line,) = examined(tmp_path).problems
+    (line,) = examine(tmp_path).problems
     assert line.startswith(f"{path}: not the rows of the records: {stored.trial_id}")
 
 
 def test_check_changes_nothing(tmp_path: Path) -> None:
     path = folder_with(tmp_path, b"{")
     before = sorted(tmp_path.rglob("*"))
-    assert len(examined(tmp_path).problems) == 1
+    assert len(examine(tmp_path).problems) == 1
     assert sorted(tmp_path.rglob("*")) == before
     assert path.read_bytes() == b"{"
 
@@ -208,7 +208,7 @@ def test_kept_rows_that_are_not_those_of_the_records_are_reported(
         pyarrow.parquet.write_table(table.replace_schema_metadata(beside), path)
         shown = rows.load(kept).table[column].to_pylist()
         assert set(shown) == {EDITS[column]}  # as readers believe it
-    lines = [line for line in examined(kept).problems if "cache" in line]
+    lines = [line for line in examine(kept).problems if "cache" in line]
     assert len(lines) == (column is not None), lines
     assert all("not the rows of the records" in line and str(path) in line for line in lines)
     assert not any("np." in line for line in lines)
@@ -251,7 +251,7 @@ def test_kept_rows_that_say_they_are_more_than_trials_can_have_are_not_unpacked(
             patched.setattr(
                 pyarrow.parquet.ParquetFile, "read", lambda *_, **__: unpacked.append(1)
             )
-            lines = [line for line in examined(kept).problems if "cache" in line]
+            lines = [line for line in examine(kept).problems if "cache" in line]
             assert rows.load(kept).table.equals(before)
         assert not unpacked
         assert len(lines) == (written is huge), lines

@@ -142,9 +142,9 @@ def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
     sizes = [line.split("batch_size=")[1].split()[0] for line in plan.stdout.splitlines()]
     assert sizes == ["8", "8"]
     assert "4 trials; 2 done, 2 to measure (2 replicates)\nabout " in plan.stderr
-    assert planned.unmeasured(tmp_path / "results") == 0
+    assert planned.count_unmeasured(tmp_path / "results") == 0
     shutil.rmtree(next((tmp_path / "results" / "records").iterdir()))
-    assert planned.unmeasured(tmp_path / "results") == 1
+    assert planned.count_unmeasured(tmp_path / "results") == 1
 
 
 def test_a_failure_is_retried_as_often_as_the_policy_allows_and_counted_by_class(

@@ -176,11 +176,11 @@ def test_one_trial_is_composed_resolved_and_claimed_once(
     counted(ConfigLoaderImpl, "load_configuration")
     counted(trial, "settings_of")
     counted(runner, "identify")
-    counted(runner, "claimed")
+    counted(runner, "claim_trial")
     monkeypatch.setattr(runner, "_run_all", lambda session, count: None)
     monkeypatch.setattr(runner, "_conclude", lambda session: ENDED)
     assert run([*TRIAL, "seed=5"]) == 0
-    assert sorted(calls) == ["claimed", "identify", "load_configuration", "settings_of"]
+    assert sorted(calls) == ["claim_trial", "identify", "load_configuration", "settings_of"]
     (kept,) = (tmp_path / "results" / "hydra").glob("**/.hydra/config.yaml")
     assert OmegaConf.load(kept).seed == 5
 

@@ -19,11 +19,11 @@ from quick_sweep import quick_launch
 from quick_trial import record
 from wandb_server import wandb_server
 
-from xla_sweeps.cli.check import examined
+from xla_sweeps.cli.check import examine
 from xla_sweeps.errors import LockedError
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import overrides
-from xla_sweeps.store.claim import claimed
+from xla_sweeps.store.claim import claim_trial
 from xla_sweeps.store.rows import load_runs
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.compose import Composer
@@ -114,7 +114,7 @@ def test_death_at_a_point_neither_loses_nor_duplicates_a_record(
         assert {trial: counts["ok"] for trial, counts in counted(results).items()} == dict.fromkeys(
             TRIALS, 1
         )
-        assert [*examined(results).problems, *contradictions(results)] == []
+        assert [*examine(results).problems, *contradictions(results)] == []
 
 
 def real_sweep(
@@ -168,7 +168,7 @@ def test_death_in_or_around_the_measuring_process_is_one_record_and_is_retried(
         assert outcomes.count(Status.OK) == 1
         assert len(outcomes) <= 2
         assert ends[-1] == "ok"
-    assert examined(tmp_path / "r").problems == []
+    assert examine(tmp_path / "r").problems == []
 
 
 @pytest.mark.slow
@@ -253,7 +253,7 @@ class SweepMachine(RuleBasedStateMachine):
     @rule(target=holders, driver=drivers, trial=st.sampled_from(IDS))
     def claim(self, driver: dict[str, Any], trial: str) -> Any:
         """It starts a trial: with the claim, and only if no record was added since the plan."""
-        claim = claimed(self.store.results_dir, trial)
+        claim = claim_trial(self.store.results_dir, trial)
         try:
             claim.__enter__()
         except LockedError:

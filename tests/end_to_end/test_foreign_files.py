@@ -15,7 +15,7 @@ from factories import make_outcome, make_record
 from tamper import copied, sparse
 
 from xla_sweeps.cli import main
-from xla_sweeps.schema.record import sealed
+from xla_sweeps.schema.record import seal
 from xla_sweeps.store.rows import end_trial
 from xla_sweeps.store.store import Store
 
@@ -98,7 +98,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         document = replaced(json.loads(record.to_json()), path, value)
         folder = store.records_dir / f"{number:016x}"
         folder.mkdir()
-        (folder / "0.json").write_bytes(sealed(document))
+        (folder / "0.json").write_bytes(seal(document))
     outside = results.parent / "outside"
     Store(outside).save(make_record(trial_id="e" * 16))
     (store.records_dir / ("e" * 16)).symlink_to(outside / "records" / ("e" * 16))

@@ -20,7 +20,7 @@ from xla_sweeps.schema.record import (
     NewerSchemaError,
     Record,
     RecordFormatError,
-    sealed,
+    seal,
 )
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.schema.upgrade import UPGRADES
@@ -57,7 +57,7 @@ def test_a_scenario_of_a_later_version_is_kept_and_not_read() -> None:
     document = json.loads(make_record().to_json())
     document["trial"]["scenario"] = "later"
     with pytest.raises(NewerSchemaError, match="scenario later is unknown"):
-        Record.from_json(sealed(document))
+        Record.from_json(seal(document))
 
 
 def test_a_list_of_numbers_takes_one_line_and_texts_stay_as_they_are() -> None:
@@ -77,7 +77,7 @@ def test_upgrades_are_applied_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_, "UPGRADES", {number: noting(f" {number}") for number in (4, 5)})
     document = json.loads(make_record(log="made").to_json())
     for version, log in ((4, "made 4 5"), (5, "made 5"), (6, "made")):
-        record = Record.from_json(sealed(document | {"schema_version": version}))
+        record = Record.from_json(seal(document | {"schema_version": version}))
         assert (record.log, record.schema_version) == (log, 6)
 
 
@@ -94,7 +94,7 @@ def test_each_of_hundreds_of_flipped_bits_is_found() -> None:
 @pytest.mark.parametrize("version", [0, 3, -5, True, None, "2", 1.0])
 def test_a_schema_that_never_was_is_refused(version: object) -> None:
     document = json.loads(make_record().to_json()) | {"schema_version": version}
-    for text in (sealed(document), json.dumps(document).encode()):
+    for text in (seal(document), json.dumps(document).encode()):
         with pytest.raises(RecordFormatError) as caught:
             Record.from_json(text)
         assert not isinstance(caught.value, NewerSchemaError)
@@ -112,7 +112,7 @@ def test_a_digest_that_is_missing_is_damage() -> None:
 def test_what_a_newer_schema_holds_is_not_judged(change: dict[str, Any]) -> None:
     document = json.loads(make_record().to_json())
     newer = document | {"schema_version": SCHEMA_VERSION + 1} | change
-    for text in (sealed(newer), json.dumps(newer).encode()):
+    for text in (seal(newer), json.dumps(newer).encode()):
         with pytest.raises(NewerSchemaError, match="update xla_sweeps to read it"):
             Record.from_json(text)
 
@@ -155,5 +155,5 @@ def test_a_mode_that_could_not_be_verified_is_no_wrong_result(
     document = json.loads((DATA / "records" / "schema_4.json").read_bytes())
     failure = {"phase": "verify", "kind": "disagreement", "message": message}
     document["modes"][label] |= {"status": "wrong_result", "failure": failure}
-    outcome = Record.from_json(sealed(document)).modes[label]
+    outcome = Record.from_json(seal(document)).modes[label]
     assert (outcome.status, outcome.failure.message if outcome.failure else "") == expected

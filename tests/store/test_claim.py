@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from xla_sweeps.errors import LockedError, StoreError
-from xla_sweeps.store.claim import claimed, is_claimed, remove_left
+from xla_sweeps.store.claim import claim_trial, is_claimed, remove_left
 
 
 def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> None:
@@ -36,19 +36,19 @@ def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> 
         pytest.raises(
             StoreError, match=rf"measured into .* by another process \(pid {holder.pid} on "
         ),
-        claimed(tmp_path, "abc"),
+        claim_trial(tmp_path, "abc"),
     ):
         pytest.fail("claimed twice")
-    with claimed(tmp_path, "another"):
+    with claim_trial(tmp_path, "another"):
         pass
     holder.kill()
     holder.communicate()
-    with claimed(tmp_path, "abc"):
+    with claim_trial(tmp_path, "abc"):
         pass
 
 
 def test_what_a_killed_process_left_is_removed_and_what_is_held_stays(tmp_path: Path) -> None:
-    with claimed(tmp_path, "held"):
+    with claim_trial(tmp_path, "held"):
         (tmp_path / "claims" / "left.lock").write_text("")
         remove_left(tmp_path, ["left", "held", "never"])
         assert [path.name for path in (tmp_path / "claims").iterdir()] == ["held.lock"]
@@ -71,7 +71,7 @@ def test_a_claim_that_is_not_a_file_of_its_own_is_refused_and_left_alone(
         path.mkdir()
     with (
         pytest.raises(StoreError, match=r"abc\.lock cannot be locked"),
-        claimed(tmp_path / "r", "abc"),
+        claim_trial(tmp_path / "r", "abc"),
     ):
         pytest.fail("claimed")
     assert (target.read_text() if target.exists() else "") in ("precious", "")
@@ -84,14 +84,14 @@ def test_a_linked_folder_of_claims_is_refused(tmp_path: Path) -> None:
     (tmp_path / "r" / "claims").symlink_to(tmp_path / "outside")
     with (
         pytest.raises(StoreError, match="claims is a link or no folder"),
-        claimed(tmp_path / "r", "abc"),
+        claim_trial(tmp_path / "r", "abc"),
     ):
         pytest.fail("claimed")
     assert not list((tmp_path / "outside").iterdir())
 
 
 def test_the_file_of_a_claim_is_removed_with_it(tmp_path: Path) -> None:
-    with claimed(tmp_path, "abc"):
+    with claim_trial(tmp_path, "abc"):
         (path,) = (tmp_path / "claims").iterdir()
         assert json.loads(path.read_text())["pid"] == os.getpid()
     assert not list((tmp_path / "claims").iterdir())
@@ -105,14 +105,14 @@ def test_who_opened_the_file_before_it_was_removed_does_not_hold_the_claim_with_
     def after_another_claim(handle: int, operation: int) -> None:
         if not waited:  # between opening and locking, another process claims, and ends
             waited.append(1)
-            with claimed(tmp_path, "abc"):
+            with claim_trial(tmp_path, "abc"):
                 pass
         real(handle, operation)
 
     monkeypatch.setattr(fcntl, "flock", after_another_claim)
-    with claimed(tmp_path, "abc"):
+    with claim_trial(tmp_path, "abc"):
         (path,) = (tmp_path / "claims").iterdir()
-        with pytest.raises(LockedError), claimed(tmp_path, "abc"):
+        with pytest.raises(LockedError), claim_trial(tmp_path, "abc"):
             pytest.fail("claimed twice")
         assert path.exists()
 
@@ -125,7 +125,7 @@ def test_many_that_claim_at_once_hold_it_one_after_the_other(tmp_path: Path) -> 
         nonlocal inside, most, held
         for _ in range(200):
             try:
-                with claimed(tmp_path, "abc"):
+                with claim_trial(tmp_path, "abc"):
                     with guard:
                         inside += 1
                         most = max(most, inside)
@@ -147,7 +147,7 @@ def test_many_that_claim_at_once_hold_it_one_after_the_other(tmp_path: Path) -> 
 def test_a_look_at_a_claim_makes_no_file_and_removes_none(tmp_path: Path) -> None:
     assert not is_claimed(tmp_path, "abc")
     assert not [*tmp_path.iterdir()]
-    with claimed(tmp_path, "abc"):
+    with claim_trial(tmp_path, "abc"):
         assert is_claimed(tmp_path, "abc")
         assert not is_claimed(tmp_path, "another")
         (path,) = (tmp_path / "claims").iterdir()
@@ -163,7 +163,7 @@ def test_a_claim_that_meets_a_look_is_tried_again(
     looking = os.open(tmp_path / "claims" / "abc.lock", os.O_RDONLY | os.O_CREAT)
     fcntl.flock(looking, fcntl.LOCK_SH)
     monkeypatch.setattr(time, "sleep", lambda seconds: os.close(looking))
-    with claimed(tmp_path, "abc"):
+    with claim_trial(tmp_path, "abc"):
         assert is_claimed(tmp_path, "abc")
 
 
@@ -179,7 +179,7 @@ def test_no_claim_fails_because_others_look(tmp_path: Path) -> None:
         thread.start()
     try:
         for _ in range(200):
-            with claimed(tmp_path, "abc"):
+            with claim_trial(tmp_path, "abc"):
                 pass
     finally:
         done.set()

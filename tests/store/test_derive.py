@@ -142,9 +142,9 @@ def test_a_trial_that_cannot_be_analysed_harms_no_other(
 
     groups = kinds(0)
     named = [(kind, groups[kind], ()) for kind in groups]
-    expected = derive.summarized(Store(tmp_path), [one for one in named if one[0] != "long"])
+    expected = derive.summarize_trials(Store(tmp_path), [one for one in named if one[0] != "long"])
     monkeypatch.setattr(stats, "signed_rank_interval", limited)
-    read = derive.summarized(Store(tmp_path), named)
+    read = derive.summarize_trials(Store(tmp_path), named)
     assert read.table == expected.table
     assert not read.facts["long"].has_rows
     (problem,) = read.problems
@@ -166,7 +166,7 @@ def test_each_scenario_has_a_floor_of_its_own(tmp_path: Path) -> None:
         config = config_of(scenario, *times)
         store.save(make_record(times, noise=0.01, config=config, trial_id=f"{number:016x}"))
     read = derive.read_trials(Store(tmp_path), [f"{number:016x}" for number in range(40)])
-    settled = derive.settled(read.table, read.facts)
+    settled = derive.with_verdicts(read.table, read.facts)
     floors: dict[str, set[float]] = {}
     for row in table.rows_of(settled):
         floors.setdefault(row.trial.scenario, set()).add(row.speedup.floor)
@@ -196,7 +196,7 @@ def test_rows_that_are_judged_as_columns_are_those_of_each_trial_alone(tmp_path:
             store.save(record)
     read = derive.read_trials(Store(tmp_path), sorted(groups))
     assert read.problems == ()
-    settled = derive.settled(read.table, read.facts)
+    settled = derive.with_verdicts(read.table, read.facts)
     pools: dict[tuple[str, ...], Pool] = {}
     members: dict[tuple[str, ...], list[str]] = {}
     for name, records in groups.items():
@@ -208,8 +208,8 @@ def test_rows_that_are_judged_as_columns_are_those_of_each_trial_alone(tmp_path:
         for records in groups.values()
         for row in summarize(records, pool=pools[alike(records)]).comparisons
     ]
-    judged = table.rows_of(table.ordered(settled))
+    judged = table.rows_of(table.sort_rows(settled))
     assert max(row.speedup.floor for row in judged) > 0.01
     assert [rounded(row) for row in judged] == [
-        rounded(row) for row in table.rows_of(table.ordered(table.table_of(expected)))
+        rounded(row) for row in table.rows_of(table.sort_rows(table.table_of(expected)))
     ]

@@ -20,7 +20,7 @@ from factories import CONFIG, failed_outcome, make_outcome, make_record
 from xla_sweeps.analysis import summary
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.record import SCHEMA_VERSION, Record, sealed
+from xla_sweeps.schema.record import SCHEMA_VERSION, Record, seal
 from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 from xla_sweeps.store import derive, table
 from xla_sweeps.store import rows as rows_
@@ -190,7 +190,7 @@ def test_a_damaged_record_is_reported_and_skipped(tmp_path: Path) -> None:
     loaded = rows_.load(tmp_path)
     assert [problem for problem in loaded.problems if trial(2) in problem]
     assert set(loaded.table["trial_id"].to_pylist()) == {trial(1)}
-    newer = sealed(
+    newer = seal(
         json.loads(make_record(TIMES, trial_id=trial(3)).to_json()) | {"schema_version": 99}
     )
     (tmp_path / "records" / trial(3)).mkdir()
@@ -405,7 +405,7 @@ def test_records_in_short_are_read_again_when_they_can_be(
         runs = rows_.load_runs(store)
         assert (runs.by_trial[trial(1)], len(runs.problems)) == ((), 1)
     assert len(list(rows_.load_runs(store).all())) == 1
-    newer = sealed(json.loads(content) | {"schema_version": SCHEMA_VERSION + 1})
+    newer = seal(json.loads(content) | {"schema_version": SCHEMA_VERSION + 1})
     for text, count in ((newer, 0), (newer, 0), (content, 1)):  # the last: after the upgrade
         path.write_bytes(text)
         os.utime(path.parent, (count + 2, count + 2))

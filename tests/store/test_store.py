@@ -18,7 +18,7 @@ import pytest
 from factories import make_record
 
 from xla_sweeps.errors import StoreError
-from xla_sweeps.schema.record import SCHEMA_VERSION, Record, sealed
+from xla_sweeps.schema.record import SCHEMA_VERSION, Record, seal
 from xla_sweeps.schema.trial import MAX_ROUNDS
 from xla_sweeps.store import rows
 from xla_sweeps.store.store import Store, folder_below
@@ -114,7 +114,7 @@ def test_a_record_with_a_mode_of_a_later_version_is_kept_and_not_read(tmp_path: 
     _, path = store.save(make_record())
     document = json.loads(path.read_bytes())
     document["modes"]["later"] = document["modes"]["xla"]
-    path.write_bytes(sealed(document))
+    path.write_bytes(seal(document))
     loaded = store.load()
     assert loaded.records == {}
     assert loaded.problems == (
@@ -125,7 +125,7 @@ def test_a_record_with_a_mode_of_a_later_version_is_kept_and_not_read(tmp_path: 
 
 def test_unknown_fields_of_a_record_are_ignored(tmp_path: Path) -> None:
     document = json.loads(make_record().to_json()) | {"a_later_field": 1}
-    assert Record.from_json(sealed(document)) == make_record()
+    assert Record.from_json(seal(document)) == make_record()
 
 
 def test_values_that_json_lacks_are_replaced_and_the_record_is_saved(tmp_path: Path) -> None:

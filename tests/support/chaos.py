@@ -27,7 +27,7 @@ from pathlib import Path
 from drivers import DEFINITION
 from oracle import contradictions
 
-from xla_sweeps.cli.check import examined
+from xla_sweeps.cli.check import examine
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.outcomes import MAX_DEATHS
 
@@ -133,7 +133,7 @@ def run(
             for group in records.values()
         ]
         ok = Counter(final)
-        problems = [*examined(results).problems, *contradictions(results)]
+        problems = [*examine(results).problems, *contradictions(results)]
         report = {
             "seed": seed,
             "disturbances": dict(done),

@@ -42,7 +42,7 @@ class Notes:
     def running(self, slot: str, what: str, log: Path) -> None:
         self.where.append(slot)
 
-    def ended(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
+    def show_end(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
         self.ends.append((what.split()[0].removeprefix("id="), outcome))
         self.where_ended.append(slot)
 

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
-from xla_sweeps.cli.check import examined
+from xla_sweeps.cli.check import examine
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.store.store import Store
@@ -17,7 +17,7 @@ APART = 4.0
 
 def contradictions(results_dir: Path) -> list[str]:
     """A line for each thing that cannot be true of a results folder."""
-    lines = [*examined(results_dir).problems]
+    lines = [*examine(results_dir).problems]
     for trial, records in Store(results_dir).load().records.items():
         for record in records:
             lines += [f"{trial}/{record.replicate}: {line}" for line in impossible(record)]

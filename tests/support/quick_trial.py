@@ -22,7 +22,7 @@ from factories import asked
 from xla_sweeps.errors import LockedError
 from xla_sweeps.schema.measurement import Block, Failure, ModeOutcome, Phase, Round, Status
 from xla_sweeps.schema.record import ModelFacts, Record
-from xla_sweeps.store.claim import claimed
+from xla_sweeps.store.claim import claim_trial
 from xla_sweeps.store.store import Store
 from xla_sweeps.system.process import Assignment, die_with_parent
 
@@ -73,7 +73,7 @@ def main() -> int:
     store = Store(Path(words["results_dir"]))
     sys.audit("xla_sweeps.worker.import")
     try:
-        with claimed(store.results_dir, words["id"]):
+        with claim_trial(store.results_dir, words["id"]):
             count = len(store.keys(words["id"]))
             if count > (assignment.known_records or 0):
                 return 75

@@ -40,9 +40,9 @@ from paths import DATA
 from xla_sweeps.cli import main
 from xla_sweeps.report.wandb_report import publish as report
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.record import Record, sealed
+from xla_sweeps.schema.record import Record, seal
 from xla_sweeps.store import rows
-from xla_sweeps.store.planned import unmeasured
+from xla_sweeps.store.planned import count_unmeasured
 from xla_sweeps.store.store import Store
 from xla_sweeps.store.table import rows_of
 
@@ -203,7 +203,7 @@ def edited(path: Path, source: random.Random) -> str:
     source.choice(DOCUMENTS)(document, source)
     if source.random() < 0.3:
         with contextlib.suppress(ValueError):  # NaN cannot be sealed
-            path.write_bytes(sealed(document))
+            path.write_bytes(seal(document))
             return "forged"
     path.write_text(json.dumps(document, indent=1))
     return "damage"
@@ -329,7 +329,7 @@ def figures(text: str) -> dict[tuple[str, ...], dict[str, str]]:
 
 def planned(results: Path) -> None:
     rows.load_runs(Store(results))
-    unmeasured(results)
+    count_unmeasured(results)
 
 
 def ended(results: Path, trial: str) -> None:

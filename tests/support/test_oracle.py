@@ -12,7 +12,7 @@ import pytest
 from golden_record import GOLDEN, folder_with, put
 from oracle import contradictions
 
-from xla_sweeps.schema.record import Record, sealed
+from xla_sweeps.schema.record import Record, seal
 from xla_sweeps.store import rows
 from xla_sweeps.store.store import Store
 
@@ -42,7 +42,7 @@ def test_each_kind_of_inconsistency_is_found(
 ) -> None:
     document = json.loads(GOLDEN.read_bytes())
     put(place, value)(document)
-    folder_with(tmp_path, sealed(document))
+    folder_with(tmp_path, seal(document))
     assert any(line in found for found in contradictions(tmp_path)), contradictions(tmp_path)
 
 

@@ -13,7 +13,7 @@ from paths import ROOT
 from xla_sweeps.config.compose import compose_config, group_choices
 from xla_sweeps.config.settings import identify, settings_of
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.overrides import flattened, overrides
+from xla_sweeps.schema.overrides import flatten, overrides
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.sweeps.anchors import ANCHOR, DEVICE_ANCHOR
 from xla_sweeps.sweeps.compose import Composer
@@ -68,7 +68,7 @@ def test_every_shipped_definition_composes_into_trials(
 def test_a_composed_trial_is_the_same_as_of_hydra(model: str, values: dict[str, Any]) -> None:
     chosen = {"model": model, **values}
     composer = Composer(["weights=random"], slots=[SLOT], environ={})
-    words = [*overrides(flattened(chosen)), "weights=random"]
+    words = [*overrides(flatten(chosen)), "weights=random"]
     composed = settings_of(
         compose_config(words), explicit={word.partition("=")[0] for word in words}, environ={}
     )

@@ -17,7 +17,7 @@ from quick_sweep import quick_launch, task, tasks_of
 from quick_trial import record
 
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.store.claim import claimed
+from xla_sweeps.store.claim import claim_trial
 from xla_sweeps.store.rows import load_runs
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps import backlog as backlog_module
@@ -85,7 +85,7 @@ def test_a_trial_that_another_process_measures_is_not_started_beside_it(tmp_path
         return original(job)
 
     launcher.submit = submit  # type: ignore[method-assign]
-    claim = claimed(tmp_path, "a")
+    claim = claim_trial(tmp_path, "a")
     claim.__enter__()
     outcome, _ = drive(tmp_path, "a=ok", "b=ok", launcher=launcher)
     assert started == ["id=b", "id=a"]

@@ -24,7 +24,7 @@ from quick_trial import record
 from xla_sweeps.errors import StoreError
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.store.claim import claimed
+from xla_sweeps.store.claim import claim_trial
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps import outcomes
 from xla_sweeps.sweeps.launchers import Launcher
@@ -382,5 +382,5 @@ def test_to_ask_whether_a_trial_is_held_writes_nothing_and_disturbs_nobody(tmp_p
     collector = outcomes.Collector(Store(tmp_path / "r"), pytest.fail)
     assert not collector.is_held(task)
     assert not (tmp_path / "r").exists()
-    with claimed(tmp_path / "r", "a"):
+    with claim_trial(tmp_path / "r", "a"):
         assert collector.is_held(task)

@@ -52,7 +52,7 @@ def test_contaminated_trials_are_told_with_their_cause_and_what_follows(
     rounds = (Round(round=0, order=(), blocks=(), dirty=cause),)
     measured = replace(record("a", "contaminated", {}), rounds=rounds)
     run = Run(task, Job(arguments=task.words, log=tmp_path / "log"), known=frozenset(), started=0.0)
-    progress.ended(run, "contaminated", [measured])
+    progress.show_end(run, "contaminated", [measured])
     progress.report({})
     assert notes.busy_with == [said]
 
@@ -77,7 +77,7 @@ def test_the_time_that_an_anchor_took_says_nothing_of_the_trials(tmp_path: Path)
     for task, is_known in ((anchor, False), (trial, True)):
         job = Job(arguments=task.words, log=tmp_path / "log")
         run = Run(task, job, known=frozenset(), started=0.0)
-        progress.ended(run, "ok", [record("a", "ok", {})])
+        progress.show_end(run, "ok", [record("a", "ok", {})])
         assert (progress.left_s({}) is not None) == is_known
 
 

@@ -6,7 +6,7 @@ import string
 
 import pytest
 
-from xla_sweeps.system.text import displayable, file_name, has_credentials, redacted
+from xla_sweeps.system.text import displayable, file_name, has_credentials, redact
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\u202ed\x9be\ud800f\x00\u200b\u2066"
 
@@ -31,7 +31,7 @@ def test_credentials_and_secrets_of_the_environment_are_removed(
     text: str, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "hunter22hunter22")
-    assert redacted(text) == shown
+    assert redact(text) == shown
     assert has_credentials(text) is ("://***" in shown or "&***" in shown)
 
 

@@ -20,7 +20,7 @@ def test_what_a_dead_process_did_not_say_is_not_available_with_the_reason() -> N
     seen = Trap(name=TrapName.DROPPED_CHECKS, state=State.FOUND, what="seen")
     early = {"clustering": "an earlier reason"}
     known = Explanation(model="net", device="CPU", refusals=(), traps=(seen,), missing=early)
-    whole = known.completed("SIGABRT")
+    whole = known.complete("SIGABRT")
     assert whole.compiler is None
     assert (whole.missing["compiler"], whole.missing["clustering"]) == ("SIGABRT", *early.values())
     assert "refusals" not in whole.missing

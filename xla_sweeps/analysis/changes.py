@@ -215,7 +215,7 @@ def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
     return met
 
 
-def unjudged(difference: Difference, conditions: Iterable[str]) -> list[str]:
+def lines_unjudged(difference: Difference, conditions: Iterable[str]) -> list[str]:
     """A line for each of the conditions that nothing could meet: a gate that cannot fail."""
     both = {"broke": difference.matched, "missing": difference.matched or difference.only_a}
     return [
@@ -226,7 +226,7 @@ def unjudged(difference: Difference, conditions: Iterable[str]) -> list[str]:
     ]
 
 
-def ignored(difference: Difference, conditions: Iterable[str]) -> str:
+def line_on_ignored(difference: Difference, conditions: Iterable[str]) -> str:
     """A line on the contaminated changes that the conditions ignore, or ""."""
     wanted = {_KIND_OF[condition] for condition in conditions if condition in _KIND_OF}
     left_out = [one for one in difference.changes if one.contaminated and one.kind in wanted]

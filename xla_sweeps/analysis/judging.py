@@ -37,7 +37,7 @@ NEEDED = (
 _NAMES = {column.path: name for name, column in COLUMNS.items()}
 
 
-def judged(
+def judge_columns(
     columns: Mapping[str, Sequence[Any]],
     figures: Mapping[str, Mapping[Key, Figure]],
     pools: Mapping[str, Pool],
@@ -57,7 +57,7 @@ def judged(
     made: dict[str, Any] = {}
     for part, figures_shown in _PARTS.items():
         for name, bands in figures_shown.items():
-            made |= rows.bounded(bands, rows.reach(name, labels[part]))
+            made |= rows.bound_columns(bands, rows.reach(name, labels[part]))
     extra = difference_of(rows.level("prepare", baselines), rows.level("prepare", candidates))
     made |= dict(zip(_EXTRA, extra, strict=True))
     made |= rows.floors(pairs)
@@ -102,7 +102,7 @@ class _Rows:
         reach[places] = reach_of(*errors_of(figures, priors))
         return reach
 
-    def bounded(self, bands: Sequence[Band], reach: Numbers) -> dict[str, Numbers]:
+    def bound_columns(self, bands: Sequence[Band], reach: Numbers) -> dict[str, Numbers]:
         """The ends of the intervals of these columns."""
         made: dict[str, Numbers] = {}
         for value, low, high in bands:

@@ -81,7 +81,7 @@ class ComparedTrial:
     environment: tuple[tuple[str, str], ...]
 
 
-def compared(
+def compare_trial(
     records: Sequence[Record],
     *,
     trial: TrialColumns,
@@ -125,7 +125,7 @@ def compared(
 
 def compared_summary(records: Sequence[Record], summary: TrialSummary) -> ComparedTrial:
     """`compared` of a trial's records and their summary."""
-    return compared(
+    return compare_trial(
         records,
         trial=summary.trial,
         rows=summary.comparisons,

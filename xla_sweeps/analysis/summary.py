@@ -17,7 +17,7 @@ from xla_sweeps.analysis import speedup, stats
 from xla_sweeps.analysis.energy import energy_of, idle_power_of
 from xla_sweeps.analysis.estimates import LATENCY, Samples, Seconds, counting, figure
 from xla_sweeps.analysis.interval import figure_of, interval_alone
-from xla_sweeps.analysis.judging import judged
+from xla_sweeps.analysis.judging import judge_columns
 from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Key, Pool
 from xla_sweeps.schema.columns import ModeColumns
 from xla_sweeps.schema.measurement import (
@@ -166,7 +166,7 @@ def _judge_rows(
     """The rows with what depends on other trials."""
     columns = columns_of(rows)
     trials = columns["trial_id"]
-    made = judged(columns, dict.fromkeys(trials, figures), dict.fromkeys(trials, pool))
+    made = judge_columns(columns, dict.fromkeys(trials, figures), dict.fromkeys(trials, pool))
     documents = []
     for place in range(len(rows)):
         document = {name: values[place] for name, values in columns.items()}
@@ -246,7 +246,7 @@ def _figures(trial: Measured) -> dict[Key, Figure]:
         busy = any(record.status is Status.CONTAMINATED for record in trial.counted)
         made += [_figure(name, (label,), seconds, busy) for name, seconds in values.items()]
         made += _latencies(trial.counted, label, busy)
-        made += [_sustained(trial.counted, label), energy_of(trial.counted, label)]
+        made += [_sustained_ratio(trial.counted, label), energy_of(trial.counted, label)]
     made.append(idle_power_of(trial.counted))
     on_gpu = any(map(is_on_gpu, trial.records))
     for pair in comparison_pairs(trial.labels):
@@ -388,7 +388,7 @@ def _host_bound_index(outcomes: Sequence[ModeOutcome]) -> float | None:
     return min(1.0, statistics.median(shares)) if shares else None
 
 
-def _sustained(records: Sequence[Record], label: str) -> Figure | None:
+def _sustained_ratio(records: Sequence[Record], label: str) -> Figure | None:
     """Time of a call alone / in the rounds, medians of each replicate, over the replicates.
 
     The first half of the time alone does not count: until then a GPU may still warm up.

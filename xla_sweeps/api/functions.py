@@ -16,7 +16,7 @@ from xla_sweeps.api.table import SHOWN, Table, of_rows
 from xla_sweeps.api.trial import Trial
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.options import LOCAL, NAMES
-from xla_sweeps.schema.overrides import flattened, overrides
+from xla_sweeps.schema.overrides import flatten, overrides
 
 if TYPE_CHECKING:  # loads what only an explanation needs
     from xla_sweeps.api.explained import Explained
@@ -65,7 +65,7 @@ def measure(
     if modes is not None:
         with refusing("modes: expected a list of names"):
             given["modes"] = [modes] if isinstance(modes, str) else list(modes)
-    given |= shipping.asked(model, inputs, batch_size, results_dir=folder)
+    given |= shipping.options_for(model, inputs, batch_size, results_dir=folder)
     words = _words(given)
     end, warnings = _follow_command((*words, "ui=json"), show)
     if end["summary"] is None:
@@ -217,7 +217,7 @@ def explain(model: Any, inputs: Any = None, **options: Any) -> Explained:
     given = _options_of(options)
     require_free_gpus(given.get("device"))
     folder = folder_given("results_dir", given.get("results_dir", "results"))
-    given |= shipping.asked(model, inputs, given.pop("batch_size", None), results_dir=folder)
+    given |= shipping.options_for(model, inputs, given.pop("batch_size", None), results_dir=folder)
     return explanation_of(_words(given))
 
 
@@ -228,7 +228,7 @@ def _options_of(options: Mapping[str, Any], **named: Any) -> dict[str, Any]:
             raise ConfigError(f"{name}: {_OWN[name]}")
         if name.partition(".")[0] not in NAMES and not name.startswith("model."):
             raise unknown_name("option", name, NAMES, listed=len(NAMES))
-    flat = flattened({**named, **options})
+    flat = flatten({**named, **options})
     return {name: list(one) if isinstance(one, tuple) else one for name, one in flat.items()}
 
 

@@ -46,7 +46,9 @@ _INSIDE = "make what it holds inside the function"
 
 
 @refusing("model and inputs: cannot be used")
-def asked(model: Any, inputs: Any, batch_size: int | None, *, results_dir: Path) -> dict[str, Any]:
+def options_for(
+    model: Any, inputs: Any, batch_size: int | None, *, results_dir: Path
+) -> dict[str, Any]:
     """Options that ask for a model and its inputs.
 
     Raises:

@@ -22,7 +22,7 @@ from xla_sweeps.schema.record import Record, RecordFormatError, build_of, newest
 from xla_sweeps.store import derive, rows
 from xla_sweeps.store.store import RECORD_NAME, TRIAL_NAME, Store
 from xla_sweeps.system.files import read_regular
-from xla_sweeps.system.text import counted, displayable
+from xla_sweeps.system.text import count_noun, displayable
 
 ALIKE_SHOWN = 20
 """Most lines that say the same of different files."""
@@ -37,15 +37,15 @@ def check_command(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if not (options.dir / "records").exists():
         raise StoreError(f"{options.dir} holds no records")
-    findings = examined(options.dir)
+    findings = examine(options.dir)
     notes = (f"note: {note}" for note in _limit_alike(findings.notes))
     for line in (*_limit_alike(findings.problems), *notes):
         print(displayable(line))
     counts = ", ".join(
-        counted(count, word) if word in ("trial", "record") else f"{count} {word}"
+        count_noun(count, word) if word in ("trial", "record") else f"{count} {word}"
         for word, count in findings.counts.items()
     )
-    problems = counted(len(findings.problems), "problem")
+    problems = count_noun(len(findings.problems), "problem")
     print(f"{displayable(options.dir)}: {counts}; {problems}")
     return 1 if findings.problems else 0
 
@@ -72,7 +72,7 @@ class Findings:
     notes: list[str] = field(default_factory=list)
 
 
-def examined(results_dir: Path) -> Findings:
+def examine(results_dir: Path) -> Findings:
     """The findings of a whole results folder.
 
     Raises:
@@ -87,7 +87,7 @@ def examined(results_dir: Path) -> Findings:
     store = Store(results_dir)
     with progress_bar("checking records") as advance:
         trials = _trials(entries, findings, advance)
-        read = derive.summarized(store, ((name, records, ()) for name, records in trials))
+        read = derive.summarize_trials(store, ((name, records, ()) for name, records in trials))
     findings.problems.extend((*read.problems, *rows.unlike_records(results_dir, read)))
     contaminated = findings.counts["contaminated"]
     if contaminated:

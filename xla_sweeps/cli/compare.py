@@ -70,9 +70,9 @@ def compare_command(arguments: Sequence[str]) -> int:
     else:
         show_difference(difference)
     met = changes.failures(difference, conditions)
-    unjudged = changes.unjudged(difference, conditions)
+    unjudged = changes.lines_unjudged(difference, conditions)
     show_failures(
-        [*met, *filter(None, [changes.ignored(difference, conditions)]), *unjudged],
+        [*met, *filter(None, [changes.line_on_ignored(difference, conditions)]), *unjudged],
     )
     return 1 if met else LEFT_CODE if unjudged else 0
 

@@ -29,7 +29,7 @@ from xla_sweeps.report.wandb import credentials
 from xla_sweeps.report.wandb_report import publish
 from xla_sweeps.store.rows import Rows, load
 from xla_sweeps.store.table import rows_of
-from xla_sweeps.system.text import counted
+from xla_sweeps.system.text import count_noun
 
 
 def dashboard_command(arguments: Sequence[str]) -> int:
@@ -78,7 +78,7 @@ def dashboard_command(arguments: Sequence[str]) -> int:
     warn(*written.problems)
     print(written.answer)
     print(
-        f"{target}: {counted(written.rows, 'row')} of {counted(written.trials, 'trial')}, "
+        f"{target}: {count_noun(written.rows, 'row')} of {count_noun(written.trials, 'trial')}, "
         f"{written.size / 1e6:.2f} MB, opens offline"
     )
     if options.open and not webbrowser.open(target.resolve().as_uri()):

@@ -68,7 +68,7 @@ def explain_command(arguments: Sequence[str]) -> int:
     def tell(line: str) -> None:
         if settings.ui != "quiet":
             console.print(line, style="dim")
-        heart.told()
+        heart.note_line()
 
     heart = Heartbeat(lambda: tell(f"{duration(time.monotonic() - began)} so far"))
     with heart:

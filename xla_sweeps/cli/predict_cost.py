@@ -79,9 +79,9 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     )
     request = Request(
         asked,
-        _varied(sizes, batch_size=batch_sizes),
+        _vary(sizes, batch_size=batch_sizes),
         slots_of(asked)[:1],
-        more=(_varied(several, batch_size=batch_sizes[1:2], batches=batches),) if batches else (),
+        more=(_vary(several, batch_size=batch_sizes[1:2], batches=batches),) if batches else (),
         again=("xla-sweeps", "predict-cost", *arguments),
         compares=False,
     )
@@ -132,7 +132,7 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
     return parser
 
 
-def _varied(sweep: Sweep, **numbers: Sequence[int]) -> Sweep:
+def _vary(sweep: Sweep, **numbers: Sequence[int]) -> Sweep:
     """The definition with other values of these parameters."""
     values = {
         key: Parameter(distribution="categorical", values=tuple(given))

@@ -25,7 +25,7 @@ from xla_sweeps.report.terminal.console import progress_bar, warn
 from xla_sweeps.report.terminal.tables import show_reasons, show_rows, show_tables
 from xla_sweeps.store.filter import matching, no_match, parse_filter, results_alone
 from xla_sweeps.store.rows import load, require
-from xla_sweeps.store.table import priced, rows_of
+from xla_sweeps.store.table import add_price, rows_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -89,7 +89,7 @@ def results_command(arguments: Sequence[str]) -> int:
         else rows.table.filter(rows.table["headline"])
     )
     table = results_alone(table, options.where)
-    table = matching(table if price is None else priced(table, price), chosen)
+    table = matching(table if price is None else add_price(table, price), chosen)
     if chosen is not None and not table.num_rows:
         print(no_match(options.where), file=sys.stderr)
     if options.show != "rows":

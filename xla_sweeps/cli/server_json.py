@@ -13,7 +13,7 @@ from xla_sweeps.config.foreign import check_size, check_value, may_set
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.schema.options import BY_NAME, LOGGED
-from xla_sweeps.schema.overrides import flattened, keys_of, overrides
+from xla_sweeps.schema.overrides import flatten, keys_of, overrides
 
 _PATHS = ("weights", "data")
 """Options that a server may set to a name, and a person to a path."""
@@ -56,7 +56,7 @@ def _overrides_in(argument: str, typed: Collection[str]) -> list[str]:
         warn(f"ignored unknown options: {', '.join(unknown)}")
     if refused:
         warn(f"ignored {', '.join(refused)}: only your own command line may set it, as key=value")
-    values = {key: value for key, value in flattened(values).items() if key not in typed}
+    values = {key: value for key, value in flatten(values).items() if key not in typed}
     for key, value in values.items():
         check_value(key, value, where="the JSON argument")
     return overrides(values)

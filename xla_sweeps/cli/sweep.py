@@ -19,7 +19,7 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli.agents import agents_command
 from xla_sweeps.cli.sweep_options import DEVICE, Options, options_of
 from xla_sweeps.config import catalog
-from xla_sweeps.config.combinations import written
+from xla_sweeps.config.combinations import write_choice
 from xla_sweeps.config.compose import override_values
 from xla_sweeps.config.values import folder_of, text
 from xla_sweeps.errors import LEFT_CODE, ConfigError
@@ -122,7 +122,7 @@ def sweep_command(arguments: Sequence[str]) -> int:
 
 def _list() -> int:
     for name, path in catalog.shipped_sweeps().items():
-        trials = written(load_sweep(path).trials)
+        trials = write_choice(load_sweep(path).trials)
         purpose = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
         paragraph(f"{name:<19} {trials:>5} trials  {purpose}", indent=4)
     return 0
@@ -161,7 +161,7 @@ def _load_definition(options: Options) -> Sweep:
     warn(*sweep.warnings)
     if sweep.trials > options.max_trials:
         raise ConfigError(
-            f"{options.file}: {written(sweep.trials)} trials are more than "
+            f"{options.file}: {write_choice(sweep.trials)} trials are more than "
             f"--max-trials={options.max_trials:,}; raise it if that is intended"
         )
     return sweep
@@ -264,7 +264,7 @@ def _driver(
     quick = all(task.effort == "quick" for task in plan.tasks)
     repeats = [task.replicates for task in plan.tasks if AA_TAG not in task.tags]
 
-    def died(task: Task, detail: str) -> Record:
+    def on_death(task: Task, detail: str) -> Record:
         return record_death(composer.settings(task.words), task.trial_ids[0], store, detail)
 
     return Driver(
@@ -275,7 +275,7 @@ def _driver(
         logs=logs,
         backlog=Backlog(anchors, source, repeats=max(repeats, default=1), late_anchors=quick),
         costs=plan.costs,
-        record_death=died if request.slots else None,
+        record_death=on_death if request.slots else None,
         rematch=lambda task: assign_records(
             [task], load_runs(store), software=composer.software, retry=()
         ),

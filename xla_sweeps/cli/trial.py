@@ -23,7 +23,7 @@ from omegaconf import DictConfig
 from xla_sweeps.cli import hydra_line
 from xla_sweeps.cli.server_json import expand_json
 from xla_sweeps.config.combinations import choices
-from xla_sweeps.config.compose import compose_config, composed, composing, full_key
+from xla_sweeps.config.compose import compose_config, compose_run, composing, full_key
 from xla_sweeps.config.scenario import remarks_of
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.report.terminal.console import complain, warn
@@ -117,7 +117,7 @@ def _check(jobs: Sequence[_Job], assignment: Assignment) -> None:
 
 def _run_one(asked: argparse.Namespace, assignment: Assignment) -> int:
     """Compose one trial, check it, and run it as Hydra does."""
-    document, run = composed(asked.overrides, config_dir=asked.config_dir)
+    document, run = compose_run(asked.overrides, config_dir=asked.config_dir)
     job = _Job(tuple(asked.overrides), document, asked.config_dir)
     _check([job], assignment)
     with hydra_line.output_below(asked, [job.results_dir]):

@@ -16,7 +16,7 @@ import yaml
 
 from xla_sweeps.config.foreign import check_config_dir, is_name, yaml_message
 from xla_sweeps.config.own_files import own_model_hint
-from xla_sweeps.config.values import converted
+from xla_sweeps.config.values import convert
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
@@ -143,15 +143,15 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 def conf_dir() -> Path:
     """The configuration folder."""
-    return _shipped("conf")
+    return _shipped_folder("conf")
 
 
 def shipped_sweeps() -> dict[str, Path]:
     """The sweep definitions that come with the package, by name."""
-    return {path.stem: path for path in sorted(_shipped("sweeps").glob("*.yaml"))}
+    return {path.stem: path for path in sorted(_shipped_folder("sweeps").glob("*.yaml"))}
 
 
-def _shipped(name: str) -> Path:
+def _shipped_folder(name: str) -> Path:
     """A folder of data: inside the installed wheel, or beside the package in a checkout."""
     return next(
         (path for path in (_PACKAGE / "data" / name, _PACKAGE.parent / name) if path.is_dir()),
@@ -317,7 +317,7 @@ def _entry(document: Any, *, where: str) -> CatalogEntry:
         str(name): _source(str(name), source, where=f"{where}.sources.{name}")
         for name, source in given.items()
     }
-    entry = converted({**document, "sources": sources}, CatalogEntry, where=where)
+    entry = convert({**document, "sources": sources}, CatalogEntry, where=where)
     if not is_name(entry.name):
         raise ConfigError(f"{where}.name={entry.name}: expected letters, digits, _ and - only")
     return entry
@@ -345,7 +345,7 @@ def _source(name: str, document: Any, *, where: str) -> SourceEntry:
         _check_recipe(recipe, where=where)
     elif not isinstance(recipe.get("handle"), str):
         raise ConfigError(f"{where}: give a handle")
-    return converted({**own, "recipe": recipe}, SourceEntry, where=where)
+    return convert({**own, "recipe": recipe}, SourceEntry, where=where)
 
 
 def _check_recipe(document: Mapping[str, Any], *, where: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, RangeSweep
 
-from xla_sweeps.config.compose import group_choices, parsed
+from xla_sweeps.config.compose import group_choices, parse_overrides
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.options import LOCAL
 
@@ -26,13 +26,13 @@ def choices(overrides: Sequence[str], config_dir: Path | None) -> list[list[str]
     """
     by_key = {}
     for text in overrides:
-        override = parsed(text)
+        override = parse_overrides(text)
         by_key[override.get_key_element()] = _words(override, config_dir)
     _check_count(math.prod(map(len, by_key.values())))
     return list(by_key.values())
 
 
-def written(count: int) -> str:
+def write_choice(count: int) -> str:
     """A number of trials, as it is said where it may be of any size."""
     return f"{count:,}" if count < 10**15 else "more than 10^15"
 
@@ -40,7 +40,7 @@ def written(count: int) -> str:
 def _check_count(count: int) -> None:
     if count > MAX_TRIALS:
         raise ConfigError(
-            f"-m: {written(count)} trials are more than {MAX_TRIALS:,}; give fewer values, or "
+            f"-m: {write_choice(count)} trials are more than {MAX_TRIALS:,}; give fewer values, or "
             "write a sweep file: `xla-sweeps sweep FILE --max-trials N`"
         )
 

@@ -60,11 +60,11 @@ _RESOLVER = re.compile(r"\$\{\s*([A-Za-z_][\w.]*)\s*:")
 
 
 def compose_config(overrides: Sequence[str], *, config_dir: Path | None = None) -> dict[str, Any]:
-    """The configuration for these overrides as plain data; arguments and errors as `composed`."""
-    return composed(overrides, config_dir=config_dir)[0]
+    """The configuration for these overrides as plain data; otherwise as `compose_run`."""
+    return compose_run(overrides, config_dir=config_dir)[0]
 
 
-def composed(
+def compose_run(
     overrides: Sequence[str], *, config_dir: Path | None = None
 ) -> tuple[dict[str, Any], Callable[[TaskFunction], Any]]:
     """Compose the configuration for these overrides: `model=resnet50`, `+experiment=mine`.
@@ -78,7 +78,7 @@ def composed(
         in Hydra's output folder; it raises a `ConfigError` too, where it cannot name that folder.
     """
     check_overrides(overrides)
-    for override in map(parsed, overrides):
+    for override in map(parse_overrides, overrides):
         if override.is_sweep_override():
             several = str(override.input_line)
             raise ConfigError(
@@ -177,7 +177,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for text in overrides:
         _check_text(text, where=f"override '{text}'")
-        override = parsed(text)
+        override = parse_overrides(text)
         _check_reach(override)
         key = override.key_or_group
         if not str(key):
@@ -187,7 +187,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
         seen[key] = text
 
 
-def parsed(text: str) -> Override:
+def parse_overrides(text: str) -> Override:
     """One override as Hydra reads it; what it cannot read is refused with how to quote it."""
     reason = f"nested deeper than {MAX_YAML_DEPTH} levels"
     try:
@@ -263,7 +263,7 @@ def override_values(overrides: Sequence[str]) -> dict[str, Any]:
     check_overrides(overrides)
     values = {}
     for text in overrides:
-        override = parsed(text)
+        override = parse_overrides(text)
         if override.is_delete() or override.is_sweep_override():
             raise ConfigError(f"'{text}': give one value, as in key=value")
         values[override.key_or_group] = override.value()

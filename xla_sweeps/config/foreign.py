@@ -20,7 +20,7 @@ from xla_sweeps.config.runtime import check_flags, flag_options
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, NAMES
 from xla_sweeps.system.files import read_regular
-from xla_sweeps.system.text import has_credentials, redacted
+from xla_sweeps.system.text import has_credentials, redact
 
 MAX_YAML_BYTES = 2**20
 
@@ -144,7 +144,7 @@ def check_safe(text: str, *, where: str) -> None:
         raise ConfigError(f"_target_ in {where}: configuration never runs code; remove it")
     if has_credentials(text):
         raise ConfigError(
-            f"{redacted(where)}: {redacted(text)} holds credentials, which records and W&B would "
+            f"{redact(where)}: {redact(text)} holds credentials, which records and W&B would "
             "keep; download the file and give its path"
         )
 

@@ -202,7 +202,7 @@ def _input(entry: Any, *, where: str) -> InputSpec:
     shape = entry["shape"]
     given = {"high": 2 if entry.get("dtype") == "bool" else 255, **entry}
     given["shape"] = shape if isinstance(shape, list) else [shape]
-    made = values.converted(given, InputSpec, where=where)
+    made = values.convert(given, InputSpec, where=where)
     if any(size < 1 for size in made.shape):
         raise ConfigError(
             f"{where}.shape={shape}: expected integers of at least 1, without the batch"

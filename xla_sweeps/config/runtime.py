@@ -26,7 +26,7 @@ from xla_sweeps.schema.backend import (
     flag_names,
     is_harmless,
 )
-from xla_sweeps.schema.trial import ModelSpec, Runtime, typed
+from xla_sweeps.schema.trial import ModelSpec, Runtime, as_typed
 from xla_sweeps.system import environment, programs
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.files import read_regular, replace_whole
@@ -72,7 +72,7 @@ def check_runtime(
     """
     asked = {"onednn": document["onednn"]}
     if document["threads"] is not None:
-        asked |= values.nested(document, "threads")
+        asked |= values.read_nested(document, "threads")
     for key, value in asked.items():
         if value is not None and (variable := _variable(backend.switches, key, backend)) in environ:
             raise ConfigError(f"{key}={value}: {variable} is set too; unset it")
@@ -136,11 +136,11 @@ def _flags(option: str, given: Any, environ: Mapping[str, str], backend: Backend
             raise ConfigError(f"{key}={value}: a trial's flags name no files; leave it out")
         if name in flag_names(environ.get(variable, "")):
             raise ConfigError(f"{key}={value}: {variable} sets it too; unset it there")
-        flags[name] = _typed(option, name, value, backend)
+        flags[name] = _typed_value(option, name, value, backend)
     return dict(sorted(flags.items()))
 
 
-def _typed(option: str, name: str, value: Any, backend: Backend) -> Any:
+def _typed_value(option: str, name: str, value: Any, backend: Backend) -> Any:
     """The value in the flag's own type; XLA itself is asked about what it does not list."""
     variable, key = backend.flags[option], f"{option}.{name}"
     flags = listed_flags(backend, variable)
@@ -164,7 +164,7 @@ def _value(key: str, value: Any, kind: str) -> Any | int | float | str:
         if not number or not abs(value) <= sys.float_info.max:
             raise ConfigError(f"{key}={value}: expected a finite number")
         return float(value)
-    text = typed(value)
+    text = as_typed(value)
     if not isinstance(value, str | int | float) or not _TEXT.fullmatch(text):
         raise ConfigError(f"{key}={value}: expected letters, digits and _ . , : = + -")
     return text

@@ -31,7 +31,7 @@ from xla_sweeps.schema.modes import (
     parse,
 )
 from xla_sweeps.schema.options import SYNTHETIC
-from xla_sweeps.schema.trial import Data, Precision, Training, Trial, typed
+from xla_sweeps.schema.trial import Data, Precision, Training, Trial, as_typed
 from xla_sweeps.system import pictures
 
 LEGACY = "tf_keras"
@@ -74,7 +74,7 @@ def modes_of(
     candidate_mode(document["jit"], scenario)
     given = document["modes"]
     if given is None:
-        return label_modes(_implied(document, explicit, scenario))
+        return label_modes(_implied_modes(document, explicit, scenario))
     if isinstance(given, str):
         given = [word for word in re.split(r"[\s,]+", given.strip("[]() ")) if word]
     if not isinstance(given, list) or not given:
@@ -86,7 +86,7 @@ def modes_of(
     return label_modes([MODES[name] for name in given])
 
 
-def _implied(
+def _implied_modes(
     document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario
 ) -> tuple[Mode, ...]:
     """The modes of a trial that names none."""
@@ -119,7 +119,7 @@ def _refuse_mode(name: str, scenario: Scenario) -> NoReturn:
 
 
 def _jit_word(jit: Any) -> str:
-    return typed(jit).lower()
+    return as_typed(jit).lower()
 
 
 def training_of(
@@ -143,7 +143,7 @@ def _data(
     if given == SYNTHETIC:
         if document["drop_remainder"] is not None and "drop_remainder" in explicit:
             raise ConfigError(
-                f"drop_remainder={typed(document['drop_remainder'])}: only an epoch over "
+                f"drop_remainder={as_typed(document['drop_remainder'])}: only an epoch over "
                 "pictures has a smaller last batch; add data=PATH (`xla-sweeps make-data` makes a "
                 "small set)"
             )
@@ -315,7 +315,7 @@ def _of_the_batches(
         if key in explicit and document[key] not in (None, SYNTHETIC) and not facts.trains:
             right = Scenario.FIT if key in KEYS[2:] else Scenario.TRAIN_STEP
             yield (
-                f"{key}={typed(document[key])}: scenario={scenario} trains nothing; add "
+                f"{key}={as_typed(document[key])}: scenario={scenario} trains nothing; add "
                 f"scenario={right} or remove {key}"
             )
     if batches > 1 and not facts.takes_batches:

@@ -292,7 +292,7 @@ def _effort(document: Mapping[str, Any]) -> Effort:
         raise unknown_name("effort", str(chosen), compose.group_choices("effort"))
     name = str(chosen.get("name", "effort"))
     keys = {key: value for key, value in chosen.items() if key != "name"}
-    given = values.nested({"effort": keys}, "effort")
+    given = values.read_nested({"effort": keys}, "effort")
     level: dict[str, Any] = {}
     for field in fields(Effort):
         key = f"effort.{field.name}"
@@ -315,7 +315,7 @@ def _effort(document: Mapping[str, Any]) -> Effort:
 
 
 def _timeouts(document: Mapping[str, Any]) -> Timeouts:
-    given = values.nested(document, "timeouts")
+    given = values.read_nested(document, "timeouts")
     limits = {
         f"{name}_s": values.number(given, f"timeouts.{name}", at_most=MAX_SECONDS)
         for name in options.BY_NAME["timeouts"].keys

@@ -18,7 +18,7 @@ from xla_sweeps.schema.options import BY_NAME, name_of
 _Value = TypeVar("_Value")
 
 
-def converted(document: Mapping[str, Any], kind: type[_Value], *, where: str) -> _Value:
+def convert(document: Mapping[str, Any], kind: type[_Value], *, where: str) -> _Value:
     """Plain data as a struct; what does not fit is refused with its place."""
     try:
         return msgspec.convert(document, kind)
@@ -27,7 +27,7 @@ def converted(document: Mapping[str, Any], kind: type[_Value], *, where: str) ->
         raise ConfigError(f"{where}{place.rstrip('`')}: {reason}") from error
 
 
-def nested(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+def read_nested(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The keys below an option with their values, in full: `timeouts.compile`."""
     given, allowed = document[name], list(BY_NAME[name].keys)
     if not isinstance(given, Mapping):

@@ -41,7 +41,7 @@ class Checked(msgspec.Struct, frozen=True):
     verdict: Verdict
 
 
-def judged(name: str, figure: str, expected: str, *, ok: bool) -> Checked:
+def check_of(name: str, figure: str, expected: str, *, ok: bool) -> Checked:
     """A check that was possible."""
     return Checked(name, figure, expected, Verdict.OK if ok else Verdict.BAD)
 
@@ -58,7 +58,7 @@ def judged_interval(name: str, log_ratio: stats.Interval) -> Checked:
     differs = low > 1 + TOLERANCE or high < 1 - TOLERANCE
     if not differs and (high - low) / 2 > TELLING:
         return impossible(name, f"too noisy: {figure}", EXPECTED_RATIO)
-    return judged(name, figure, EXPECTED_RATIO, ok=not differs)
+    return check_of(name, figure, EXPECTED_RATIO, ok=not differs)
 
 
 Answer = TypeVar("Answer")

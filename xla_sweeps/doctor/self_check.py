@@ -22,8 +22,8 @@ from xla_sweeps.doctor.check_result import (
     EXPECTED_RATIO,
     Checked,
     answers_of,
+    check_of,
     impossible,
-    judged,
     judged_interval,
 )
 from xla_sweeps.schema.backend import Backend
@@ -118,7 +118,7 @@ def check_process(device: Device, backend: Backend) -> Iterator[Checked]:
     done = programs.run(backend, PROGRAM, *words, environment=variables, limit_s=LIMIT_S)
     yield from answers_of(done.output, Checked)
     if done.code != 0:
-        yield judged("checks in one process", done.reason, "all made", ok=False)
+        yield check_of("checks in one process", done.reason, "all made", ok=False)
 
 
 def check_copies(device: Device, measure: Measure) -> Iterator[Checked]:
@@ -146,7 +146,7 @@ def check_copies(device: Device, measure: Measure) -> Iterator[Checked]:
         failed = next((one.failure for one in records if one.failure), None)
         text = failed.message if failed else "no rounds"
         text = f"{PROCESSES - len(good)} processes failed: {text}"
-        yield judged("A/A trial", text, "none", ok=False)
+        yield check_of("A/A trial", text, "none", ok=False)
     yield judged_copies(copies_of(good))
     yield _gpu_counters(good) if device.kind == "gpu" else _cpu_counters(device)
 
@@ -199,4 +199,4 @@ def _cpu_counters(device: Device) -> Checked:
 
 def _judge_counters(kind: str, share: float) -> Checked:
     name, expected = f"{kind}'s counters / elapsed time", f"at most {COUNTER_SLACK:g}"
-    return judged(name, f"{share:.3f}", expected, ok=share <= COUNTER_SLACK)
+    return check_of(name, f"{share:.3f}", expected, ok=share <= COUNTER_SLACK)

@@ -14,7 +14,7 @@ from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.analysis.speedup import disagreement
 from xla_sweeps.analysis.trust import Trust
 from xla_sweeps.report.figures import round_count, short_duration, times
-from xla_sweeps.report.labels import listed, short_device
+from xla_sweeps.report.labels import join_words, short_device
 from xla_sweeps.report.sentences import (
     DEVICES_NAMED,
     FAILURES,
@@ -39,7 +39,7 @@ from xla_sweeps.schema.modes import (
 )
 from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.schema.trial import EXAMPLE
-from xla_sweeps.system.text import counted
+from xla_sweeps.system.text import count_noun
 
 SYMBOLS = {
     "faster": "▲",
@@ -162,7 +162,7 @@ def folders_words(folders: Mapping[str, int]) -> str:
     names = [
         SENTENCES["of folder"].format(count=count, results=name) for name, count in folders.items()
     ]
-    return SENTENCES["folders"].format(folders=listed(names)) + "."
+    return SENTENCES["folders"].format(folders=join_words(names)) + "."
 
 
 def device_words(devices: Mapping[str, Overview]) -> str:
@@ -181,7 +181,7 @@ def device_words(devices: Mapping[str, Overview]) -> str:
         names, more = groups[word][:DEVICES_NAMED], len(groups[word]) - DEVICES_NAMED
         names += [SENTENCES["more devices"].format(count=more)] if more > 0 else []
         said = UNCLEAR if word == OTHERWISE else word.lower().rstrip(".")
-        parts.append(SENTENCES["on"].format(word=said, devices=listed(names)))
+        parts.append(SENTENCES["on"].format(word=said, devices=join_words(names)))
     return _capitalize(", ".join(parts)) + "."
 
 
@@ -198,7 +198,7 @@ def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = 
         candidate=name_of(overview.candidate),
         baseline=name_of(overview.baseline),
         faster=overview.faster,
-        pairs=counted(overview.pairs, SENTENCES["pair"]),
+        pairs=count_noun(overview.pairs, SENTENCES["pair"]),
     )
     counts = {"slower": overview.slower, "ambiguous": 0 if is_open else overview.ambiguous}
     counts |= {"failed": overview.failed, "not measured": overview.not_measured}
@@ -322,7 +322,7 @@ def _sure(row: ComparisonRow) -> str:
     digits = 2 if verdict in (Verdict.FASTER, Verdict.SLOWER) else 3
     return SENTENCES["interval"].format(
         bounds=f"{low:.{digits}f}–{high:.{digits}f}",
-        replicates=counted(row.speedup.replicates, "replicate"),
+        replicates=count_noun(row.speedup.replicates, "replicate"),
     )
 
 
@@ -347,7 +347,7 @@ def _open(row: ComparisonRow) -> str:
         replicates = SENTENCES["many"].format(count=MOST_TO_SETTLE)
     else:
         replicates = SENTENCES["more"].format(
-            replicates=counted(int(more), "more replicate"),
+            replicates=count_noun(int(more), "more replicate"),
             count=int(more),
             time=short_duration(more * (row.provenance.replicate_s or 0.0)),
         )

@@ -10,7 +10,7 @@ from xla_sweeps.report.advice import CONTAMINATED, SYMBOLS
 from xla_sweeps.report.labels import short_devices
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.modes import by_scenario
-from xla_sweeps.system.text import counted
+from xla_sweeps.system.text import count_noun
 
 RATIOS = "ratios are B / A: above 1×, B is faster"
 
@@ -29,7 +29,7 @@ def breaks(difference: Difference) -> list[str]:
     return [f"{'✕' if entry.what == BROKE else '✓'} {entry}" for entry in difference.breaks]
 
 
-def listed(difference: Difference) -> Sequence[Change]:
+def shown_changes(difference: Difference) -> Sequence[Change]:
     """The changes to show, the relevant ones first."""
     if len(difference.changes) <= MOST_ROWS:
         return difference.changes
@@ -60,7 +60,7 @@ def cells(changes: Sequence[Change]) -> list[tuple[str, ...]]:
 
 def remarks(difference: Difference) -> list[str]:
     """Remarks on what the list leaves open: contaminated changes, and those that are not listed."""
-    changes = listed(difference)
+    changes = shown_changes(difference)
     lines = []
     if any(change.contaminated for change in changes):
         text = "" if difference.accept_contaminated else "; ambiguous without --accept-contaminated"
@@ -93,8 +93,8 @@ def summary(difference: Difference) -> list[str]:
     groups = by_scenario(difference.changes, key=lambda change: change.scenario)
     more = [f"{number[what]} {what}" for what in ("broke", "fixed") if number[what]]
     more += [f"{number['failed_both']} failed on both sides"] if number["failed_both"] else []
-    both = f"{counted(number['matched'], 'trial')} on both sides"
-    compared = f"{both}, {counted(number['compared'], 'comparison')}: "
+    both = f"{count_noun(number['matched'], 'trial')} on both sides"
+    compared = f"{both}, {count_noun(number['compared'], 'comparison')}: "
     if len(groups) < 2:
         return [compared + ", ".join([*_verdicts(difference.changes), *more])]
     lines = [

@@ -9,7 +9,7 @@ from typing import Any
 from xla_sweeps.analysis.guard import LOOK
 from xla_sweeps.report.markdown import CHARACTERS, code, escape, items, table
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.system.text import counted, displayable
+from xla_sweeps.system.text import count_noun, displayable
 from xla_sweeps.trial.guard import NO_TURNS, GuardResult
 from xla_sweeps.trial.sides import Side, differences
 
@@ -155,7 +155,7 @@ def _failures(document: dict[str, Any]) -> list[str]:
     for mode in document["modes"]:
         pairs = mode.get("failures", [])
         counts = Counter(one for failed in pairs for one in failed.items())
-        tried = counted(len(pairs), "pair")
+        tried = count_noun(len(pairs), "pair")
         lines += [
             f"{mode['mode']}: {side} fails in {count} of {tried}: {' '.join(message.split())}"
             for (side, message), count in counts.items()
@@ -163,7 +163,7 @@ def _failures(document: dict[str, Any]) -> list[str]:
         if mode["verdict"] == UNJUDGED:
             kept = sum(mode["mode"] in pair["log_ratios"] for pair in document["pairs"])
             lines.append(
-                f"{mode['mode']}: {counted(kept, 'pair')} gave a time on both sides; {LOOK} in "
+                f"{mode['mode']}: {count_noun(kept, 'pair')} gave a time on both sides; {LOOK} in "
                 "both orders are needed"
             )
     return lines

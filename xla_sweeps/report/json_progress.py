@@ -15,7 +15,7 @@ import msgspec
 
 from xla_sweeps.report.terminal.sweep_progress import trial_name
 from xla_sweeps.schema.row import TrialSummary
-from xla_sweeps.system.text import displayable, redacted
+from xla_sweeps.system.text import displayable, redact
 from xla_sweeps.trial.rounds import Progress
 
 
@@ -30,7 +30,7 @@ class _Json:
     def warn(self, *messages: str) -> None:
         """Something a person should know now."""
         for message in messages:
-            _tell("warning", message=displayable(redacted(message)))
+            _tell("warning", message=displayable(redact(message)))
 
 
 class JsonProgress(_Json):
@@ -72,7 +72,7 @@ class JsonProgress(_Json):
             trial_id=trial_id,
             records=[str(path.resolve()) for path in records],
             logs=[str(path.resolve()) for path in logs],
-            text=_shown(show) if summary is not None else "",
+            text=_text_of(show) if summary is not None else "",
             summary=msgspec.to_builtins(summary),
         )
 
@@ -84,7 +84,7 @@ class JsonSweep(_Json):
         """A replicate starts on a slot."""
         _tell("running", slot=slot, trial=trial_name(what), log=str(log))
 
-    def ended(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
+    def show_end(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
         """A replicate ended."""
         facts = {"outcome": outcome, "detail": displayable(detail), "figure": figure}
         _tell("ended", slot=slot, trial=trial_name(what), **facts)
@@ -103,10 +103,10 @@ class JsonSweep(_Json):
 
     def end(self, *, exit_code: int, show: Callable[[], None], **facts: Any) -> None:
         """The sweep ended; `show` prints its results for people."""
-        _tell("end", exit_code=exit_code, **facts, text=_shown(show))
+        _tell("end", exit_code=exit_code, **facts, text=_text_of(show))
 
 
-def _shown(show: Callable[[], None]) -> str:
+def _text_of(show: Callable[[], None]) -> str:
     with contextlib.redirect_stdout(io.StringIO()) as text:
         show()
     return text.getvalue().strip("\n")

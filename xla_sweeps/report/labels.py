@@ -48,7 +48,7 @@ def setting_words(setting: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, words))
 
 
-def listed(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """The words with commas and an "and": `a, b and c`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 

@@ -19,7 +19,7 @@ from xla_sweeps.schema.modes import Mode, baseline_of, by_role, headline_candida
 from xla_sweeps.schema.record import GpuSpan, Record
 from xla_sweeps.schema.row import ComparisonRow, TrialSummary, value_of
 from xla_sweeps.system.files import read_regular
-from xla_sweeps.system.text import displayable, redacted
+from xla_sweeps.system.text import displayable, redact
 from xla_sweeps.trial.tracking import RunHeader
 
 LOG_CHARACTERS = 256 * 1024
@@ -207,7 +207,7 @@ def logs_of(results_dir: Path, records: Sequence[Record]) -> list[str]:
         path, folder = results_dir / record.log, results_dir.resolve() / "logs" / record.trial_id
         with contextlib.suppress(OSError, ValueError):
             if path.resolve() == folder / path.name:
-                text = redacted(read_regular(path).decode("utf-8", "replace"))
+                text = redact(read_regular(path).decode("utf-8", "replace"))
                 lines = map(displayable, text[-LOG_CHARACTERS:].splitlines())
                 logs.append("\n".join([f"--- {displayable(record.log)}", *lines]))
     return logs

@@ -25,18 +25,18 @@ def page(checks: Sequence[Checked], facts: Mapping[str, str]) -> str:
     lines = ["xla-sweeps doctor --full", ""]
     start = 2 + max(map(len, facts), default=0)
     for name, value in facts.items():
-        lines += _wrapped(f"{name:<{start}}{value}", start)
+        lines += _wrap(f"{name:<{start}}{value}", start)
     lines.append("")
     for check in checks:
-        lines += _wrapped(f"{_MARKS[check.verdict]:<{_INDENT}}{check.name}: {check.figure}")
+        lines += _wrap(f"{_MARKS[check.verdict]:<{_INDENT}}{check.name}: {check.figure}")
         remark = "" if check.verdict is not Verdict.IMPOSSIBLE else f"; {check.verdict}"
-        lines += _wrapped(f"{'':<{_INDENT}}expected: {check.expected}{remark}")
+        lines += _wrap(f"{'':<{_INDENT}}expected: {check.expected}{remark}")
     counts = Counter(check.verdict for check in checks)
     lines += ["", ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)]
     return "\n".join(lines) + "\n"
 
 
-def _wrapped(text: str, indent: int = _INDENT) -> list[str]:
+def _wrap(text: str, indent: int = _INDENT) -> list[str]:
     return textwrap.wrap(
         text, WIDTH, subsequent_indent=" " * indent, drop_whitespace=True, break_on_hyphens=False
     )

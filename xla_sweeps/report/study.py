@@ -15,7 +15,7 @@ from xla_sweeps.report.figures import NONE, interval, number, times
 from xla_sweeps.report.labels import setting_words, short_devices
 from xla_sweeps.schema.modes import by_count, headline_of
 from xla_sweeps.schema.row import ComparisonRow, value_of
-from xla_sweeps.system.text import counted
+from xla_sweeps.system.text import count_noun
 
 if TYPE_CHECKING:
     import pyarrow
@@ -153,7 +153,7 @@ def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
                 ", ".join(tied[:3]) or NONE,
             )
         )
-    finding = f"The fastest model{_by(mode)} in {counted(len(winners), 'setting')}"
+    finding = f"The fastest model{_by(mode)} in {count_noun(len(winners), 'setting')}"
     if len({place.device for place in places}) > 1:
         others_too = sum(len(models) > 1 for models in winners.values())
         finding += f": another one on another device in {others_too} of them"
@@ -179,7 +179,7 @@ def _distribution(entries: Sequence[Entry]) -> tuple[str, Lines]:
     rest = len(lines) - len(spans)
     return (
         f"The fastest model is {ends} times as fast as the slowest, in "
-        f"{counted(len(spans), 'setting')}"
+        f"{count_noun(len(spans), 'setting')}"
         f"{f'; in {rest} more it is too little to tell' if rest else ''}.",
         lines,
     )
@@ -226,8 +226,8 @@ def _podium(entries: Sequence[Entry]) -> tuple[str, Lines]:
         steps = [f"{rank or NONE} {entry.model} ({number(entry.value)})" for rank, entry in ranked]
         steps += [NONE] * (PODIUM_PLACES - len(best))
         lines.append((*_place(place), *steps, str(len(own))))
-    rankings = counted(len(lines), "ranking")
-    finding = f"The first places of {rankings}: {counted(len(winners), 'model')}."
+    rankings = count_noun(len(lines), "ranking")
+    finding = f"The first places of {rankings}: {count_noun(len(winners), 'model')}."
     return finding if lines else "", lines
 
 
@@ -275,7 +275,7 @@ def of_rows(rows: Sequence[ComparisonRow]) -> list[Table]:
     return tables({name: [value_of(row, name) for row in rows] for name in ranking.NEEDED})
 
 
-def limited(table: Table) -> tuple[tuple[tuple[str, ...], ...], str]:
+def limit_lines(table: Table) -> tuple[tuple[tuple[str, ...], ...], str]:
     """The first lines of a table, and its note, which says how many there are."""
     more = len(table.lines) - LINES
     return table.lines[:LINES], f"{table.note} {more:,} more lines." if more > 0 else table.note

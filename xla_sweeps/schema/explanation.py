@@ -423,7 +423,7 @@ class Explanation:
     missing: Mapping[str, str] = field(default_factory=dict)
     others: str = ""
 
-    def completed(self, why: str) -> Explanation:
+    def complete(self, why: str) -> Explanation:
         """The explanation with a reason for whatever is not available."""
         unknown = [each.name for each in fields(self) if getattr(self, each.name) is None]
         have = {trap.name for trap in self.traps}

@@ -27,7 +27,7 @@ from xla_sweeps.schema.trial import (
     Timeouts,
     Training,
     Trial,
-    typed,
+    as_typed,
 )
 
 SYNTHETIC = "synthetic"
@@ -85,7 +85,7 @@ class Option:
     @property
     def default_text(self) -> str:
         """The default, as one would type it, or what it means where it is null."""
-        return self.unset or typed(self.default)
+        return self.unset or as_typed(self.default)
 
 
 def _is_own(trial: Trial) -> bool:
@@ -460,7 +460,7 @@ def choices_of(option: Option, *, default: bool = True) -> list[str]:
     """Its choices with their meanings; the default is marked if that is asked for."""
     listed = []
     for choice, meaning in option.choices.items():
-        is_default = default and choice == typed(option.default)
+        is_default = default and choice == as_typed(option.default)
         notes = "; ".join(filter(None, ("default" if is_default else "", meaning)))
         listed.append(f"{choice} ({notes})" if notes else choice)
     return listed

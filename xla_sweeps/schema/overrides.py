@@ -154,7 +154,7 @@ def keys_of(words: Iterable[str]) -> set[str]:
     return set(map(key_of, words))
 
 
-def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
+def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
     """Nested values of options as flat ones: `effort: {block_s: 1}` is `effort.block_s: 1`."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
@@ -179,7 +179,7 @@ def runtime_text(trial: Trial) -> str:
     In alphabetical order, joined by blanks; "" where it sets none.
     """
     asked = asked_of(trial)
-    flat = flattened({name: asked[name] for name in RUNTIME})
+    flat = flatten({name: asked[name] for name in RUNTIME})
     given = {name: value for name, value in flat.items() if value is not None}
     return " ".join(overrides(dict(sorted(given.items()))))
 

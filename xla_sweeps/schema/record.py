@@ -213,7 +213,7 @@ class Record:
 
         Never fails: what JSON cannot hold is replaced (NaN by null, lone surrogates by ?).
         """
-        return sealed(_clean(asdict(self)))
+        return seal(_clean(asdict(self)))
 
     @classmethod
     def from_json(cls, text: bytes) -> Record:
@@ -223,7 +223,7 @@ class Record:
             NewerSchemaError: written by a newer version.
             RecordFormatError: truncated, damaged, or not a record.
         """
-        has_digest = verified(text)
+        has_digest = verify(text)
         try:
             document = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -231,7 +231,7 @@ class Record:
         except RecursionError:
             raise RecordFormatError("not a record: it is nested too deeply") from None
         try:
-            return checked(msgspec.convert(_upgrade(document, has_digest=has_digest), cls))
+            return check(msgspec.convert(_upgrade(document, has_digest=has_digest), cls))
         except RecordFormatError:
             raise
         except (msgspec.ValidationError, ValueError, RecursionError) as error:
@@ -245,7 +245,7 @@ _NUMBERS = re.compile(r"\[\n[-+.eE\d,\s]+\]")
 _DIGEST_BYTES = len(_DIGEST_START) + 64 + len(_DIGEST_END)
 
 
-def sealed(document: Mapping[str, Any]) -> bytes:
+def seal(document: Mapping[str, Any]) -> bytes:
     """A document as it is stored: JSON whose last line is the digest of the bytes before it.
 
     A list of numbers takes one line; within a string, JSON has no line break.
@@ -261,7 +261,7 @@ def with_digest(body: bytes) -> bytes:
     return body + _DIGEST_START + hashlib.sha256(body).hexdigest().encode() + _DIGEST_END
 
 
-def verified(text: bytes) -> bool:
+def verify(text: bytes) -> bool:
     """True if the text ends in the digest of the bytes before it; False if it ends in none."""
     line = text[-_DIGEST_BYTES:]
     if not (line.startswith(_DIGEST_START) and line.endswith(_DIGEST_END)):
@@ -316,7 +316,7 @@ class _Environment(msgspec.Struct):
     cpu: dict[str, Any] | None = None
 
 
-def checked(record: Record) -> Record:
+def check(record: Record) -> Record:
     """The record; its modes are known, and its environment has the types that readers rely on."""
     if len(record.rounds) > MAX_ROUNDS:
         raise RecordFormatError(f"not a valid record: more than {MAX_ROUNDS:,} rounds")

@@ -191,7 +191,7 @@ class Runtime:
     onednn: bool | None = None
 
 
-def typed(value: Any) -> str:
+def as_typed(value: Any) -> str:
     """A plain value as one would type it: `null`, `true`."""
     if value is None:
         return "null"
@@ -383,7 +383,7 @@ def _affecting(trial: Trial) -> dict[str, Any]:
         document["training"].pop("data")
     runtime = document.pop("runtime")
     for flags in ("xla_flags", "tf_xla_flags"):
-        runtime[flags] = {name: typed(value) for name, value in runtime[flags].items()}
+        runtime[flags] = {name: as_typed(value) for name, value in runtime[flags].items()}
     asked = {name: value for name, value in runtime.items() if value not in (None, {})}
     document |= {"runtime": asked} if asked else {}
     if "fingerprint" in document["model"]["recipe"]:  # the content counts, not the path

@@ -38,7 +38,7 @@ def is_claimed(results_dir: Path, trial_id: str) -> bool:
 
 
 @contextlib.contextmanager
-def claimed(results_dir: Path, trial_id: str) -> Iterator[None]:
+def claim_trial(results_dir: Path, trial_id: str) -> Iterator[None]:
     """Hold a trial of a results folder while it is measured; its file is removed at the end.
 
     Raises:
@@ -50,7 +50,7 @@ def claimed(results_dir: Path, trial_id: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             files.folder_in(results_dir, "claims")
-            stack.enter_context(locked(path))
+            stack.enter_context(lock_file(path))
         except BlockingIOError as error:
             raise LockedError(
                 f"this trial ({trial_id}) is being measured into {results_dir} by another "
@@ -72,12 +72,12 @@ def remove_left(results_dir: Path, trial_ids: Iterable[str]) -> None:
     for trial in trial_ids:
         path = results_dir / "claims" / f"{trial}.lock"
         if path.exists():
-            with contextlib.suppress(OSError), locked(path):
+            with contextlib.suppress(OSError), lock_file(path):
                 pass
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock_file(path: Path) -> Iterator[None]:
     """A locked file that names this process; it is removed while the lock is held.
 
     Who opened a file that was then removed finds another, or none, under its name: it opens again.

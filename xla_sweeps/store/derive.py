@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from xla_sweeps.analysis import noise
-from xla_sweeps.analysis.judging import NEEDED, judged
+from xla_sweeps.analysis.judging import NEEDED, judge_columns
 from xla_sweeps.analysis.pool import Evidence, Pool, pool_of
 from xla_sweeps.analysis.summary import headline_clear, summarize, with_rows
 from xla_sweeps.schema.backend import Backend, backends_of
@@ -24,8 +24,8 @@ from xla_sweeps.schema.row import (
     TrialSummary,
     value_of,
 )
-from xla_sweeps.store.store import Store, guarded
-from xla_sweeps.store.table import joined, table_of
+from xla_sweeps.store.store import Store, try_trial
+from xla_sweeps.store.table import join_tables, table_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -117,7 +117,7 @@ def is_clear(records: Sequence[Record]) -> bool:
     False if they are damaged.
     """
     return any(record.status is Status.CONTAMINATED for record in records) and bool(
-        guarded(Path(records[0].trial_id), lambda: headline_clear(records))[0]
+        try_trial(Path(records[0].trial_id), lambda: headline_clear(records))[0]
     )
 
 
@@ -141,10 +141,10 @@ def read_trials(
             yield name, loaded.records.get(name, []), loaded.problems
             advance(done, len(names))
 
-    return summarized(store, read())
+    return summarize_trials(store, read())
 
 
-def summarized(
+def summarize_trials(
     store: Store, trials: Iterable[tuple[str, Sequence[Record], tuple[str, ...]]]
 ) -> Trials:
     """Summarize trials."""
@@ -154,10 +154,10 @@ def summarized(
     rows: list[ComparisonRow] = []
     for name, records, unread in trials:
         folder = store.records_dir / name
-        runs, unusable = guarded(folder, partial(tuple, map(record_facts, records)))
+        runs, unusable = try_trial(folder, partial(tuple, map(record_facts, records)))
         trial = None
         if runs:
-            trial, unusable = guarded(folder, partial(summarize, records, pool=None))
+            trial, unusable = try_trial(folder, partial(summarize, records, pool=None))
         facts[name] = msgspec.structs.replace(
             facts_of(trial) if trial and trial.comparisons else Facts(),
             runs=runs or (),
@@ -170,7 +170,7 @@ def summarized(
         if len(rows) >= _ROWS_AT_ONCE:
             tables.append(table_of(rows))
             rows = []
-    return Trials(joined([*tables, table_of(rows)]), facts, tuple(problems))
+    return Trials(join_tables([*tables, table_of(rows)]), facts, tuple(problems))
 
 
 def facts_of(trial: TrialSummary) -> Facts:
@@ -188,7 +188,7 @@ def facts_of(trial: TrialSummary) -> Facts:
     )
 
 
-def settled(table: pyarrow.Table, facts: Mapping[str, Facts]) -> pyarrow.Table:
+def with_verdicts(table: pyarrow.Table, facts: Mapping[str, Facts]) -> pyarrow.Table:
     """The rows with what depends on other trials: interval, floor, verdict and the flag `drift`."""
     spans = noise.spans_of(
         (run.device, run.trial_id, run.started_at, run.level)
@@ -209,7 +209,7 @@ def settled(table: pyarrow.Table, facts: Mapping[str, Facts]) -> pyarrow.Table:
         name: {(figure.name, figure.labels): figure for figure in fact.figures}
         for name, fact in facts.items()
     }
-    made = judged(columns, figures, pools_of(facts))
+    made = judge_columns(columns, figures, pools_of(facts))
     made["verdict"] = list(map(str, made["verdict"]))
     return _with_drift(_replace_columns(table, **made), drifted)
 
@@ -259,12 +259,12 @@ def _replace_columns(table: pyarrow.Table, **columns: Any) -> pyarrow.Table:
     return table
 
 
-def merged(table: pyarrow.Table, dropped: Iterable[str], read: Trials) -> pyarrow.Table:
+def merge_rows(table: pyarrow.Table, dropped: Iterable[str], read: Trials) -> pyarrow.Table:
     """The kept rows without the dropped trials, and the rows of what was read."""
     import pyarrow.compute as compute
 
     kept = table.filter(compute.invert(_are_of(table, dropped)))
-    return joined([kept, read.table.select(table.column_names)])
+    return join_tables([kept, read.table.select(table.column_names)])
 
 
 def only(table: pyarrow.Table, trials: Iterable[str]) -> pyarrow.Table:

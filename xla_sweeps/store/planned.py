@@ -31,7 +31,7 @@ def keep(results_dir: Path, sweep: str, requests: Iterable[str]) -> None:
         )
 
 
-def unmeasured(results_dir: Path) -> int | None:
+def count_unmeasured(results_dir: Path) -> int | None:
     """Number of planned trials without a record; None where no plan is kept."""
     wanted: set[str] = set()
     plans = 0

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from xla_sweeps.analysis.matching import ComparedTrial, compared, compared_summary
+from xla_sweeps.analysis.matching import ComparedTrial, compare_trial, compared_summary
 from xla_sweeps.analysis.pool import NOTHING, Pool
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
@@ -31,14 +31,14 @@ from xla_sweeps.schema.record import SCHEMA_VERSION, Record
 from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 from xla_sweeps.store import derive
 from xla_sweeps.store.derive import Facts, RecordFacts, Trials
-from xla_sweeps.store.store import RACY_NS, Store, guarded
+from xla_sweeps.store.store import RACY_NS, Store, try_trial
 from xla_sweeps.store.table import (
     check_size,
     differing,
-    joined,
-    ordered,
+    join_tables,
     rows_of,
     schema,
+    sort_rows,
     table_of,
 )
 from xla_sweeps.system import files
@@ -131,7 +131,7 @@ def load(
     further_rows, further = imported.load(results_dir)
     further_rows += imported.study() if published else []
     if further_rows:
-        table = ordered(joined([table, table_of(further_rows)]))
+        table = sort_rows(join_tables([table, table_of(further_rows)]))
     return replace(rows, table=table, problems=(*problems, *further))
 
 
@@ -197,7 +197,7 @@ def to_compare(
     def make(name: str, records: Sequence[Record], own: Sequence[ComparisonRow]) -> ComparedTrial:
         if own:
             fact = rows.facts[name]
-            one = compared(
+            one = compare_trial(
                 records,
                 trial=own[0].trial,
                 rows=own,
@@ -237,7 +237,7 @@ def _each(
         problems += loaded.problems
         if trial in loaded.records:
             own = rows_by_trial.pop(trial, ())
-            made, unusable = guarded(
+            made, unusable = try_trial(
                 store.records_dir / trial, partial(make, trial, loaded.records[trial], own)
             )
             problems += unusable
@@ -255,8 +255,8 @@ def end_trial(store: Store, trial_id: str) -> tuple[TrialSummary | None, tuple[s
     records = loaded.records.get(trial_id, [])
     if not records:
         return None, loaded.problems
-    summary, unusable = guarded(store.records_dir / trial_id, partial(summarize, records))
-    every, unread = guarded(store.records_dir, partial(_load_measured, store))
+    summary, unusable = try_trial(store.records_dir / trial_id, partial(summarize, records))
+    every, unread = try_trial(store.records_dir, partial(_load_measured, store))
     if every:
         table, _, read = every
         unread += read
@@ -280,7 +280,7 @@ def _load_measured(
         if not beside.modified_ns:
             raise
         beside = _Beside()  # what is kept is wrong: all are read
-        table, changed, problems = _update_rows(store, joined([]), beside, folders, advance)
+        table, changed, problems = _update_rows(store, join_tables([]), beside, folders, advance)
     if changed != beside:
         _save(store, table, changed)
     return table, changed, problems
@@ -301,7 +301,7 @@ def _update_rows(
     facts = {name: fact for name, fact in beside.facts.items() if name not in dropped}
     facts.update(read.facts)
     if dropped:
-        table = ordered(derive.settled(derive.merged(table, dropped, read), facts))
+        table = sort_rows(derive.with_verdicts(derive.merge_rows(table, dropped, read), facts))
     modified_ns = {
         name: changed_ns if facts[name].complete and now_ns - changed_ns > RACY_NS else 0
         for name, changed_ns in folders.items()
@@ -318,9 +318,9 @@ def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
     store, path = Store(results_dir), _path(results_dir)
     folders = dict(store.folders())
 
-    def settled(table: pyarrow.Table) -> pyarrow.Table:
+    def settle(table: pyarrow.Table) -> pyarrow.Table:
         facts = {name: read.facts[name] for name in same if name in read.facts}
-        return derive.settled(derive.only(table, same), facts)
+        return derive.with_verdicts(derive.only(table, same), facts)
 
     try:
         kept, beside = _open_kept(store, len(folders))
@@ -328,8 +328,8 @@ def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
             name for name, changed in folders.items() if beside.modified_ns.get(name) == changed
         }
         if beside.modified_ns != folders:  # then a reader settles the kept rows with the others
-            kept = settled(kept)
-        differences = differing(kept, settled(read.table))
+            kept = settle(kept)
+        differences = differing(kept, settle(read.table))
         differences += [
             f"{name}: its records are described differently there"
             for name in sorted(same)
@@ -367,7 +367,7 @@ def _read_kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
     """Kept rows and facts; none where they are missing, too large, or of another version."""
     with contextlib.suppress(Exception):
         return _open_kept(store, trials)
-    return joined([]), _Beside()
+    return join_tables([]), _Beside()
 
 
 def _open_kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
@@ -382,7 +382,7 @@ def _open_kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
         metadata = pyarrow.parquet.ParquetFile(source, **limit).metadata
         kept = metadata.metadata.get(_key(store))
         if kept is None or metadata.schema.to_arrow_schema().names != schema().names:
-            return joined([]), _Beside()
+            return join_tables([]), _Beside()
         beside = msgspec.json.decode(kept, type=_Beside)
         check_size(metadata, trials)
         return pyarrow.parquet.ParquetFile(source, metadata=metadata).read(), beside

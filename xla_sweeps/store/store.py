@@ -236,7 +236,7 @@ class Store:
         return displayable(target)
 
 
-def guarded(folder: Path, make: Callable[[], _T]) -> tuple[_T | None, tuple[str, ...]]:
+def try_trial(folder: Path, make: Callable[[], _T]) -> tuple[_T | None, tuple[str, ...]]:
     """Call `make` for a trial; None, and a line that names its folder, if that fails."""
     try:
         return make(), ()

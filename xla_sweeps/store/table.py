@@ -52,7 +52,7 @@ def rows_of(table: pyarrow.Table) -> list[ComparisonRow]:
     return [row_of(document) for document in table.select(list(COLUMNS)).to_pylist()]
 
 
-def priced(table: pyarrow.Table, price_per_hour: float) -> pyarrow.Table:
+def add_price(table: pyarrow.Table, price_per_hour: float) -> pyarrow.Table:
     """The table with the price of a million samples and its interval as its last columns."""
     import pyarrow
 
@@ -63,12 +63,12 @@ def priced(table: pyarrow.Table, price_per_hour: float) -> pyarrow.Table:
     return table
 
 
-def ordered(table: pyarrow.Table) -> pyarrow.Table:
+def sort_rows(table: pyarrow.Table) -> pyarrow.Table:
     """The table sorted by `ORDER`."""
     return table.sort_by([(name, "ascending") for name in ORDER])
 
 
-def joined(tables: Iterable[pyarrow.Table]) -> pyarrow.Table:
+def join_tables(tables: Iterable[pyarrow.Table]) -> pyarrow.Table:
     """Tables one after the other, an empty one for none."""
     import pyarrow
 

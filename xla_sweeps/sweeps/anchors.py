@@ -47,12 +47,12 @@ def take_turns_if_needed(
 
     def measure(names: Sequence[str], phase: str) -> Figure | None:
         """The level of the first of these slots with all of them busy."""
-        before = anchors[0].stored(store)
+        before = anchors[0].stored_keys(store)
         futures = []
         for name, anchor in zip(names, anchors, strict=False):
             job = Job(
                 arguments=(*anchor.words, *extra),
-                known_records=len(anchor.stored(store)),
+                known_records=len(anchor.stored_keys(store)),
                 slot=name,
                 log=logs / f"interference-{phase}-{name.replace(':', '')}.log",
             )

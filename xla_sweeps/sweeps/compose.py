@@ -25,7 +25,7 @@ from xla_sweeps.schema import options
 from xla_sweeps.schema.backend import backends, backends_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import DEFAULT_BACKEND
-from xla_sweeps.schema.overrides import flattened, keys_of, overrides, repeating
+from xla_sweeps.schema.overrides import flatten, keys_of, overrides, repeating
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.store.derive import software_identity
 from xla_sweeps.store.store import Store
@@ -93,7 +93,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         """Statuses of the replicates that count as measured."""
         return (*self.accepted, Status.CONTAMINATED) if self.clear else self.accepted
 
-    def stored(self, store: Store) -> Known:
+    def stored_keys(self, store: Store) -> Known:
         """Its records in the store, unread, where its trial ids are known."""
         return frozenset(key for identifier in self.trial_ids for key in store.keys(identifier))
 
@@ -137,7 +137,7 @@ class Composer:
 
     def task(self, values: Mapping[str, Any]) -> Task:
         """One trial, checked; errors as of `settings_of`."""
-        kept = {key: value for key, value in flattened(values).items() if key not in self._keys}
+        kept = {key: value for key, value in flatten(values).items() if key not in self._keys}
         return self.of_words((*overrides(kept), *self._given))
 
     def anchor(self, words: Sequence[str]) -> Task:
@@ -241,7 +241,7 @@ class Composer:
 def _plain_value(word: str) -> Mapping[str, Any]:
     """The option and plain value, or model's entry, that an override sets; else empty."""
     key = word.partition("=")[0]
-    if key not in _PLAIN or composition.parsed(word).is_sweep_override():
+    if key not in _PLAIN or composition.parse_overrides(word).is_sweep_override():
         return {}
     values = composition.override_values([word])
     if key != "model":

@@ -156,7 +156,7 @@ class Driver:
 
     def _submit(self, task: Task, slot: str | None) -> None:
         """Start a task's next replicate, unless another process measures or has measured it."""
-        stored = task.stored(self._store)
+        stored = task.stored_keys(self._store)
         if task.trial_ids:
             task.seen &= stored  # the number of a record in quarantine is used again
         if stored - task.seen and not self._backlog.is_anchor(task):
@@ -208,4 +208,4 @@ class Driver:
         if not self._stop.number:
             self._judge.watch(run.ended, new, now=time.monotonic())
         word = self._judge.judge(run.task, run.ended, new)
-        self._progress.ended(run, word, new)
+        self._progress.show_end(run, word, new)

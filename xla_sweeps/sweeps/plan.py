@@ -13,7 +13,7 @@ from xla_sweeps.config import foreign
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.columns import AA_TAG
 from xla_sweeps.schema.measurement import UNFINISHED, Status
-from xla_sweeps.schema.overrides import flattened, key_of
+from xla_sweeps.schema.overrides import flatten, key_of
 from xla_sweeps.schema.record import newest
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
 from xla_sweeps.store import rows, table
@@ -50,7 +50,7 @@ def check_parameters(sweep: Sweep, path: Path) -> None:
             raise ConfigError(f"{where}: {DEVICE_RULE}")
         foreign.check_value(key, None, where=where)
         for value in parameter.values:  # numbers are safe
-            for flat, plain in flattened({key: value}).items():
+            for flat, plain in flatten({key: value}).items():
                 foreign.check_value(flat, plain, where=where)
 
 

@@ -13,7 +13,7 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.store.store import guarded
+from xla_sweeps.store.store import try_trial
 from xla_sweeps.sweeps.backlog import Backlog
 from xla_sweeps.sweeps.compose import Task
 from xla_sweeps.sweeps.launchers import Launcher, Screen
@@ -69,7 +69,7 @@ class Progress:
             self._drawn = time.monotonic()
             self.report(running)
 
-    def ended(self, run: Run, word: str, new: Sequence[Record]) -> None:
+    def show_end(self, run: Run, word: str, new: Sequence[Record]) -> None:
         """Show how a run ended, as it was judged."""
         self._slots.pop(id(run), None)
         self._ended += 1
@@ -81,7 +81,7 @@ class Progress:
                 self._contaminated += 1
                 self._cause = cause_of(new[-1])
         what, detail = self._what(run.task), _detail_of(run.ended, new)
-        self._screen.ended(run.ended.slot, what, word, detail, figure_of(new))
+        self._screen.show_end(run.ended.slot, what, word, detail, figure_of(new))
 
     def report(self, running: Mapping[Future[Ended], Run]) -> None:
         """Show how far the sweep is, where that has changed: counting a large one takes a while."""
@@ -171,7 +171,7 @@ def figure_of(new: Sequence[Record]) -> str:
     """A job's headline speedup with its interval, or its throughput if there is no other mode."""
     if not new:
         return ""
-    summary, _ = guarded(Path(new[-1].trial_id), lambda: summarize(new))
+    summary, _ = try_trial(Path(new[-1].trial_id), lambda: summarize(new))
     if summary is None:
         return ""
     speedup = next((row.speedup for row in summary.comparisons if row.headline), None)

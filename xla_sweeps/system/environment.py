@@ -23,7 +23,7 @@ from xla_sweeps.schema.backend import Backend, backends
 from xla_sweeps.system import devices as machine
 from xla_sweeps.system import nvml
 from xla_sweeps.system.devices import Device, read_or_empty
-from xla_sweeps.system.text import SECRET_NAME, SECRET_VALUE, redacted
+from xla_sweeps.system.text import SECRET_NAME, SECRET_VALUE, redact
 from xla_sweeps.version import __version__
 
 _PACKAGES = ("numpy", "wandb", "hydra-core")
@@ -107,7 +107,7 @@ def environment() -> dict[str, Any]:
             "memory_bytes": machine.memory_bytes(),
         },
         "driver": _driver(),
-        "flags": {name: redacted(value) for name, value in _flags(os.environ)[0].items()},
+        "flags": {name: redact(value) for name, value in _flags(os.environ)[0].items()},
     }
 
 

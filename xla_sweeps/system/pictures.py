@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.system.text import counted
+from xla_sweeps.system.text import count_noun
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 """Names of pictures end in one of these, whatever the case: those that Keras reads too."""
@@ -80,8 +80,8 @@ class Pictures:
         if not self.left_out:
             return ""
         return (
-            f"{counted(len(self.left_out), 'file')} left out, whose names do not end in "
-            f"{', '.join(SUFFIXES)}: {_listed(self.left_out)}"
+            f"{count_noun(len(self.left_out), 'file')} left out, whose names do not end in "
+            f"{', '.join(SUFFIXES)}: {_list_names(self.left_out)}"
         )
 
 
@@ -126,7 +126,7 @@ def find(path: str, *, shown: str = "") -> Pictures:
         count = len(labels) or sum(map(_records_in, records))
         if not count:
             raise ConfigError(f"data={shown}: holds no picture: its TFRecord files are empty")
-        formats = set() if records else _checked(files, root, shown)
+        formats = set() if records else _check_files(files, root, shown)
         return Pictures(
             form="tfrecord" if records else "folder",
             files=tuple(map(str, files)),
@@ -140,7 +140,7 @@ def find(path: str, *, shown: str = "") -> Pictures:
         raise ConfigError(f"data={shown}: cannot be read: {error.strerror}") from error
 
 
-def _checked(files: Sequence[Path], root: Path, shown: str) -> set[str]:
+def _check_files(files: Sequence[Path], root: Path, shown: str) -> set[str]:
     """The formats of these files, whatever their names say.
 
     Raises:
@@ -155,13 +155,13 @@ def _checked(files: Sequence[Path], root: Path, shown: str) -> set[str]:
             bad.append(f"{os.path.relpath(file, root)} ({reason})")
     if bad:
         raise ConfigError(
-            f"data={shown}: {len(bad):,} of {counted(len(files), 'picture')} cannot be decoded: "
-            f"{_listed(bad)}; replace or remove them"
+            f"data={shown}: {len(bad):,} of {count_noun(len(files), 'picture')} cannot be decoded: "
+            f"{_list_names(bad)}; replace or remove them"
         )
     return formats
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 

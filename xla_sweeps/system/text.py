@@ -52,7 +52,7 @@ def displayable(text: object) -> str:
     )
 
 
-def counted(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     """A number of things: `1 trial`, `2,000 trials`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
@@ -71,7 +71,7 @@ def has_credentials(text: str) -> bool:
     return _CREDENTIALS.search(text) is not None
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """Text without the credentials in its addresses and the secrets of this process's variables."""
     for name, value in os.environ.items():
         if len(value) >= _SHORTEST_SECRET and value in text and SECRET_NAME.search(name):
@@ -82,4 +82,4 @@ def redacted(text: str) -> str:
 def last_line_of(text: str) -> str:
     """The last line of a text that is not blank, without credentials; or ""."""
     lines = (line.strip() for line in reversed(text.splitlines()))
-    return redacted(next(filter(None, lines), ""))
+    return redact(next(filter(None, lines), ""))

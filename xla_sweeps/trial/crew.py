@@ -82,7 +82,7 @@ class Crew:
                 if labels and index not in self.alive:
                     self._bring_up(index)
             if self.alive and not wait():
-                raise self.interrupted()
+                raise self.interruption()
             self.warm_up()
             if all(index in self.alive for index, left in enumerate(self.labels) if left):
                 return
@@ -134,7 +134,7 @@ class Crew:
         worker = workers.start(command, mark=self.mark, stop=setting.stop, on_event=on_event)
         sys.audit("xla_sweeps.spawn.after")
         if worker is None:
-            raise self.interrupted()
+            raise self.interruption()
         return worker
 
     def _job_of(self, index: int, labels: tuple[str, ...]) -> ReplicateJob:
@@ -285,7 +285,7 @@ class Crew:
         for label in lost.labels:
             self.warm.pop(label, None)
 
-    def interrupted(self) -> WorkerLost:
+    def interruption(self) -> WorkerLost:
         """What is raised where a stop was requested."""
         failure = Failure(phase=Phase.MEASURE, kind="interrupted", message="interrupted")
         return WorkerLost(self.job.modes, status=Status.INTERRUPTED, failure=failure)

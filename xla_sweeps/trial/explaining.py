@@ -91,7 +91,7 @@ def explain(
             why = error.failure.message
     if signals.number:
         raise KeyboardInterrupt
-    return (explained.completed(why), False) if why else (explained, True)
+    return (explained.complete(why), False) if why else (explained, True)
 
 
 def explained_backend(settings: Settings) -> Backend:

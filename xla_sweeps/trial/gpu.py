@@ -68,7 +68,7 @@ class GpuWatch:
             span = _span(before, now, ())
             if (span.thermal_s or 0.0) > span.elapsed_s / 2:
                 self._wrong.add("thermal_s")
-        return _slowdown(self._last.reasons if self._last else None) or self._shared()
+        return _slowdown(self._last.reasons if self._last else None) or self._sharing()
 
     def review(self, rounds: Sequence[Round]) -> str:
         """Cause of contamination since the last review, for these rounds; or ""."""
@@ -78,12 +78,12 @@ class GpuWatch:
         if self.foreign:
             self._look()
         if before is None or now is None or not rounds:
-            return self._shared()
+            return self._sharing()
         span = _span(before, now, rounds)
         self.spans.append(span)
         self._wrong |= _impossible(span)
         hot = "" if "thermal_s" in self._wrong else _hot(span)
-        return hot or _slowdown(span.reasons) or self._shared()
+        return hot or _slowdown(span.reasons) or self._sharing()
 
     def end(self) -> None:
         """Look for processes that began to compute on the GPU meanwhile."""
@@ -130,7 +130,7 @@ class GpuWatch:
         )
         self.foreign = max(0, len(present) - own)
 
-    def _shared(self) -> str:
+    def _sharing(self) -> str:
         return SHARED if self.foreign else ""
 
 

@@ -40,7 +40,7 @@ def measure_energy(
     if meter.problem:
         return Energy(problem=meter.problem), {}
 
-    def metered(label: str) -> Metered:
+    def meter_pass(label: str) -> Metered:
         ready(label)
         before, began_ns = meter.read(), time.monotonic_ns()
         calls = run(label)
@@ -55,14 +55,14 @@ def measure_energy(
     labels = list(alive)
     passes: dict[str, list[Metered]] = {label: [] for label in labels}
     try:
-        idle = tuple(metered(IDLE) for _ in range(ENERGY_PASSES))
+        idle = tuple(meter_pass(IDLE) for _ in range(ENERGY_PASSES))
         for number in range(ENERGY_PASSES):
             first = number % len(labels)
             for label in (*labels[first:], *labels[:first]):
                 if label not in alive:
                     continue
                 try:
-                    passes[label].append(metered(label))
+                    passes[label].append(meter_pass(label))
                 except WorkerLost as lost:
                     lose(lost)
     except MeterError as error:

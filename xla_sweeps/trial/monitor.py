@@ -131,7 +131,7 @@ class Sampler(AbstractContextManager["Sampler"]):
             reviewed.append(replace(round_, dirty=cause, load=load))
         return reviewed
 
-    def disturbed(self, began_ns: int, ended_ns: int) -> str:
+    def disturbance_between(self, began_ns: int, ended_ns: int) -> str:
         """Contamination between two times of CLOCK_MONOTONIC in words, or ""."""
         span = around(self._sample_now(), began_ns, ended_ns)
         shared = SHARED if self.gpu and self.gpu.foreign else ""

@@ -262,7 +262,7 @@ class Passes:
             self.warm,
             ready=self._ready,
             run=partial(self._run_alone, seconds),
-            disturbance=self.watcher.disturbed,
+            disturbance=self.watcher.disturbance_between,
             lose=self.crew.lose,
         )
         for label, metered in passes.items():
@@ -282,7 +282,7 @@ class Passes:
         if not label:
             select.select([self.crew.setting.stop], [], [], seconds)
             if self.crew.setting.stop.requested:
-                raise self.crew.interrupted()
+                raise self.crew.interruption()
         while label and time.monotonic() < until:
             request = protocol.TimeBlock(
                 mode=label,

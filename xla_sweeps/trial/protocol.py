@@ -16,7 +16,7 @@ from xla_sweeps.schema.explanation import Explanation
 from xla_sweeps.schema.measurement import Block, Failure, Flagged, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.system.text import redacted
+from xla_sweeps.system.text import redact
 
 
 class SetUp(msgspec.Struct, frozen=True, tag="set_up"):
@@ -220,7 +220,7 @@ def _redact(message: Message) -> Message:
 
 def _without_secrets(value: Any) -> Any:
     if isinstance(value, str):
-        return redacted(value)
+        return redact(value)
     if isinstance(value, list):
         return [_without_secrets(inner) for inner in value]
     if isinstance(value, dict):

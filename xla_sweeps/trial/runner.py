@@ -23,7 +23,7 @@ from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.store.claim import claimed
+from xla_sweeps.store.claim import claim_trial
 from xla_sweeps.store.rows import end_trial
 from xla_sweeps.store.store import Store, folder_below
 from xla_sweeps.system import environment
@@ -103,7 +103,7 @@ def check_free(prepared: Prepared, assignment: Assignment) -> None:
         StoreError: the trial is being measured into the same folder.
         LockedError: there are more records than the sweep knew of.
     """
-    with claimed(prepared.store.results_dir, prepared.trial_id):
+    with claim_trial(prepared.store.results_dir, prepared.trial_id):
         _require_unmeasured(assignment, prepared.store, prepared.trial_id)
 
 
@@ -125,7 +125,11 @@ def run_trial(
     store, identifier, facts = prepared.store, prepared.trial_id, prepared.facts
     assignment = assignment or Assignment()
     replicates = 1 if assignment.known_records is not None else settings.trial.effort.replicates
-    with claimed(settings.results_dir, identifier), Stop() as stop, stop_signals(stop) as signals:
+    with (
+        claim_trial(settings.results_dir, identifier),
+        Stop() as stop,
+        stop_signals(stop) as signals,
+    ):
         take_in(store, warn=screen.warn)
         _require_unmeasured(assignment, store, identifier)
         header = run_header(

@@ -29,7 +29,7 @@ from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.files import drop_lines, tail, trim
 from xla_sweeps.system.leases import Readable
 from xla_sweeps.system.process import end_of, signal_group
-from xla_sweeps.system.text import redacted
+from xla_sweeps.system.text import redact
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import (
     ProcessEnd,
@@ -299,7 +299,7 @@ class Worker(AbstractContextManager["Worker"]):
                 killed_for=reason,
                 limit=limit,
                 oom_kills=oom_kills() - self._oom_kills,
-                log_tail=redacted(tail(command.log, limit=_LOG_TAIL_BYTES)),
+                log_tail=redact(tail(command.log, limit=_LOG_TAIL_BYTES)),
             ),
             backend=command.backend,
             **command.sharing,

@@ -15,7 +15,7 @@ from xla_sweeps.backends.keras.xplane import SpaceMessage
 
 def test_a_serialized_program_is_read_without_a_framework() -> None:
     content = message(main=product(dot, "f32[4,10]", "f32[4,3]", "f32[3,10]"))
-    assert count_macs(Module.parsed(content.SerializeToString())).total == 4 * 3 * 10
+    assert count_macs(Module.parse(content.SerializeToString())).total == 4 * 3 * 10
 
 
 @pytest.mark.tf

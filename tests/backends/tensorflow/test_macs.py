@@ -12,7 +12,7 @@ from hlo_modules import Op, constant, convolution, dot, element, module, op, par
 from xla_sweeps.backends.keras.hlo import Module
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.macs import count_macs
-from xla_sweeps.backends.tensorflow.operations import lowered
+from xla_sweeps.backends.tensorflow.operations import lower
 
 pytestmark = pytest.mark.tf
 
@@ -124,7 +124,7 @@ def test_a_counter_past_32_bits_is_not_known_and_not_worked_out() -> None:
 
 def test_loops_that_tensorflow_writes_count_like_the_same_steps_written_out() -> None:
     def counted(function: Any, *shape: int) -> MacCount:
-        return count_macs(lowered(tf.function(function, jit_compile=True), tf.zeros(shape)))
+        return count_macs(lower(tf.function(function, jit_compile=True), tf.zeros(shape)))
 
     for unroll in (False, True):
         layer = keras.layers.LSTM(64, unroll=unroll)
@@ -161,7 +161,7 @@ def test_a_grouped_convolution_has_the_same_count_in_its_gradient() -> None:
         return tape.gradient(result, kernel, upstream)
 
     inputs = tf.zeros((2, 6, 6, 8)), tf.zeros((3, 3, 4, 10)), tf.zeros((2, 6, 6, 10))
-    backwards = lowered(tf.function(gradient, jit_compile=True), *inputs)
+    backwards = lower(tf.function(gradient, jit_compile=True), *inputs)
     assert any(each.batch_group_count > 1 for each in backwards.instructions.values())
     assert count_macs(backwards).total == 2 * 6 * 6 * 10 * 3 * 3 * 4
 

@@ -114,7 +114,7 @@ CPU_0, GPU_0 = "/job:localhost/device:CPU:0", "/job:localhost/device:GPU:0"
 def test_an_integer_in_host_memory_is_no_proof_of_a_wrong_device(
     outputs: list[tuple[str, bool]], wrong: bool, elsewhere: list[str]
 ) -> None:
-    problems, found_elsewhere = modes.misplaced(outputs, device="/device:GPU:0")
+    problems, found_elsewhere = modes.find_misplaced(outputs, device="/device:GPU:0")
     assert (bool(problems), found_elsewhere) == (wrong, elsewhere)
 
 
@@ -125,9 +125,9 @@ from xla_sweeps.backends.tensorflow import models
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 with tf.device("/device:CPU:0"):
     tensor = tf.constant([1, 2], tf.int32)
-moved = models.placed(tensor, "/device:CPU:1")
+moved = models.place_tensor(tensor, "/device:CPU:1")
 print(moved.backing_device, moved.dtype.name, moved.numpy().tolist())
-print(models.placed(moved, "/device:CPU:1") is moved)
+print(models.place_tensor(moved, "/device:CPU:1") is moved)
 """
 
 

@@ -208,6 +208,6 @@ def test_a_shipped_model_that_ignores_its_weights_is_refused_with_the_reason(
 
     model, batch = decorated_models.Decorated(), np.ones((SIZE, 16), "float32")
     model(batch)
-    words = shipping.asked(model, batch, None, results_dir=tmp_path)
+    words = shipping.options_for(model, batch, None, results_dir=tmp_path)
     with pytest.raises(XlaSweepsError, match=r"Decorated\.call is a function that was traced"):
         shipped.load(Path(words["path"]).parent)

@@ -102,7 +102,7 @@ def test_a_heartbeat_tells_when_nothing_was_told_for_ten_seconds() -> None:
     heart = Heartbeat(lambda: told.append(now[0]), clock=lambda: now[0])
     for now[0], left in ((9.0, 1.0), (10.0, 10.0), (12.0, 8.0)):
         assert heart.left_s() == left
-    heart.told()
+    heart.note_line()
     for now[0] in (20.0, 22.0, 40.0):
         heart.left_s()
     assert told == [10.0, 22.0, 40.0]

@@ -9,7 +9,7 @@ import pytest
 from explanations import KNOWN
 
 from xla_sweeps.analysis.roofline import roofline
-from xla_sweeps.report.terminal.explained_lines import NOT_AVAILABLE, WIDTH, scaled
+from xla_sweeps.report.terminal.explained_lines import NOT_AVAILABLE, WIDTH, scale
 from xla_sweeps.report.terminal.explanation import explanation_text, ops_text, verdict
 from xla_sweeps.schema.explanation import (
     Break,
@@ -102,7 +102,7 @@ def test_a_difference_too_small_for_a_few_calls_is_not_said_to_be_one(
 
 
 def test_what_is_not_known_is_not_available_and_never_none() -> None:
-    explanation = Explanation(model="net", device="").completed("it died of SIGABRT")
+    explanation = Explanation(model="net", device="").complete("it died of SIGABRT")
     text = " ".join(explanation_text(explanation).split())
     assert text.count("not available: it died of SIGABRT") == 8 + len(TrapName)
     assert "✓" not in text
@@ -175,10 +175,10 @@ def test_programs_of_each_call_have_their_seconds() -> None:
 
 def test_a_process_that_dies_before_them_says_that_they_are_not_available() -> None:
     awaited = Explanation(model="net", device="CPU", captures=None, compilations=None)
-    text = words_of(awaited.completed("SIGABRT"))
+    text = words_of(awaited.complete("SIGABRT"))
     assert "what is captured as graphs: not available: SIGABRT" in text
     assert "what each call compiles: not available: SIGABRT" in text
-    assert "captured as graphs" not in words_of(KNOWN.completed("SIGABRT"))
+    assert "captured as graphs" not in words_of(KNOWN.complete("SIGABRT"))
 
 
 def test_one_sentence_says_how_close_graph_mode_is_and_what_xla_can_gain() -> None:
@@ -220,4 +220,4 @@ def test_a_bound_that_is_not_known_is_not_available_and_never_zero() -> None:
     [(0, "0 "), (999, "999 "), (8.366e9, "8.37 G"), (1.5e12, "1.5 T"), (97_300_000, "97.3 M")],
 )
 def test_numbers_have_three_digits_and_a_decimal_prefix(number: float, written: str) -> None:
-    assert scaled(number) == written
+    assert scale(number) == written

@@ -16,7 +16,7 @@ def test_a_name_in_the_progress_cannot_control_the_terminal(
 ) -> None:
     with SweepProgress("evil\x1b]0;x\x07", ["cpu"], ui="plain") as board:
         board.running("cpu", "model=\x1b[31m\u202eevil", tmp_path / "log")
-        board.ended("cpu", "m", "ok", "\x1b[2J")
+        board.show_end("cpu", "m", "ok", "\x1b[2J")
     assert not re.search("[\x1b\x07\u202e]", capsys.readouterr().err)
 
 
@@ -43,7 +43,7 @@ def test_a_finished_line_has_the_speedup_before_the_command(
 ) -> None:
     with SweepProgress("mine", ["cpu"], ui="plain") as board:
         board.running("cpu", "model=resnet50", tmp_path / "log")
-        board.ended("cpu", "model=resnet50", "ok", "", "1.25× (1.24–1.27)")
+        board.show_end("cpu", "model=resnet50", "ok", "", "1.25× (1.24–1.27)")
     line = capsys.readouterr().err.splitlines()[1]
     assert re.fullmatch(r".* end +cpu  ok  1\.25× \(1\.24–1\.27\)  0\.\d s  model=resnet50", line)
 
@@ -59,7 +59,7 @@ def test_the_block_fits_80_columns_and_keeps_device_speedup_and_counts(
         board.progress(0, 6, {"missing": 6}, left_s=None)
         assert "0/6 trials" in shown(board, capsys)
         board.running("cpu:0", long, log)
-        board.ended("cpu:0", long, "contaminated", "", "1.25× (1.24–1.27)")
+        board.show_end("cpu:0", long, "contaminated", "", "1.25× (1.24–1.27)")
         board.running("cpu:0", long, log)
         board.progress(0, 6, {"missing": 1, "contaminated": 5}, left_s=(217.0, 433.0), busy=BUSY)
         text = shown(board, capsys)

@@ -34,7 +34,7 @@ from xla_sweeps.report.wandb.tracker import (
 )
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.store.claim import locked
+from xla_sweeps.store.claim import lock_file
 
 
 def sorted_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -156,7 +156,7 @@ def test_push_gives_up_on_a_server_that_refuses_the_key_or_does_not_answer(
 
 def test_two_pushes_at_once_do_not_race(tmp_path: Path) -> None:
     trials = [(header(tmp_path), [FIRST], SUMMARY)]
-    with locked(tmp_path / "push.lock"):
+    with lock_file(tmp_path / "push.lock"):
         report = push(trials, log=tmp_path / "push.log")
     why = f"another push of {tmp_path} is running; wait for it, then push again"
     assert (report.sent, report.failed) == (0, (why,))

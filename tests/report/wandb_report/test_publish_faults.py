@@ -12,7 +12,7 @@ from wandb_server import API_KEY, WandbServer
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.wandb_report import publish
-from xla_sweeps.store.claim import locked
+from xla_sweeps.store.claim import lock_file
 
 NOTHING = "neither the summary run nor the report was written"
 
@@ -86,7 +86,7 @@ def test_two_reports_at_once_do_not_race(server: WandbServer, tmp_path: Path) ->
     measure(tmp_path / "r", "a")
     folder = tmp_path / "r" / "wandb"
     folder.mkdir(exist_ok=True)
-    with locked(folder / "report.lock"):
+    with lock_file(folder / "report.lock"):
         assert refusal(tmp_path / "r").startswith(f"another report of {folder} is running")
     assert server.backend.operations == []
 

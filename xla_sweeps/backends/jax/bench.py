@@ -54,7 +54,7 @@ class JaxBench(KerasBench[JaxExecutable]):
         if executable.traced is not None:
             self.count_macs(tell, executable)
 
-    def counted(self, executable: JaxExecutable | None) -> MacCount:
+    def macs_in(self, executable: JaxExecutable | None) -> MacCount:
         """Multiply-accumulates of a sample: in what the mode traced, or in a new trace."""
         jaxpr = (
             executable.traced.jaxpr

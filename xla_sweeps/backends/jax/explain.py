@@ -16,7 +16,7 @@ from xla_sweeps.backends.jax.macs import inside
 from xla_sweeps.backends.jax.modes import JaxExecutable
 from xla_sweeps.backends.keras.explain import traps
 from xla_sweeps.backends.keras.explain.events import Event, Work
-from xla_sweeps.backends.keras.explain.explainer import explain_by, resized
+from xla_sweeps.backends.keras.explain.explainer import explain_by, resize_batch
 from xla_sweeps.backends.keras.explain.layers import title
 from xla_sweeps.backends.keras.explain.lines import line_of
 from xla_sweeps.backends.keras.explain.program import work_by_name
@@ -25,14 +25,14 @@ from xla_sweeps.backends.keras.explain.traps import (
     Finding,
     Looks,
     find_open_sizes,
-    found,
     looks,
     none,
+    trap_found,
     unknown,
 )
 from xla_sweeps.backends.keras.explain.under_xla import XlaExplainer
 from xla_sweeps.backends.keras.hlo import Module
-from xla_sweeps.backends.keras.xplane import recorded
+from xla_sweeps.backends.keras.xplane import record_profile
 from xla_sweeps.schema.explanation import Compilation, Place, State, TrapName
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
@@ -80,12 +80,12 @@ class JaxExplainer(XlaExplainer):
     def lower(self) -> list[Module]:
         """The program, which is the same for all batches."""
         lowered = self.compiled.traced.lower().compiler_ir("hlo")
-        return [Module.parsed(lowered.as_serialized_hlo_module_proto())]
+        return [Module.parse(lowered.as_serialized_hlo_module_proto())]
 
     def optimize(self, *, calls: int) -> Module:
         """The program, which the executable has."""
         (optimized,) = self.compiled.compiled.runtime_executable().hlo_modules()
-        return Module.parsed(optimized.as_serialized_hlo_module_proto())
+        return Module.parse(optimized.as_serialized_hlo_module_proto())
 
     def count_compilations(self) -> None:
         """Call the model op by op and under `jax.jit` in a process that has compiled nothing."""
@@ -95,7 +95,7 @@ class JaxExplainer(XlaExplainer):
         calls += [("jax.jit, first call", jitted, first), ("jax.jit, other values", jitted, second)]
         if self.batch is None:
             less = self.bench.trial.batch_size - 1 or 2
-            fewer = resized(first, less)
+            fewer = resize_batch(first, less)
             calls += [(f"model(x), a batch of {less}", eager, fewer)]
             calls += [(f"jax.jit, a batch of {less}", jitted, fewer)]
         with self.or_missing("compilations"):
@@ -118,7 +118,7 @@ class JaxExplainer(XlaExplainer):
         """Events of calls op by op, each operation a program of its own, and of `jax.jit`."""
         options = jax.profiler.ProfileOptions()
         options.python_tracer_level = 0  # without Python's calls
-        with recorded(partial(jax.profiler.trace, profiler_options=options)) as space:
+        with record_profile(partial(jax.profiler.trace, profiler_options=options)) as space:
             call_each(self.ran, jax.profiler.TraceAnnotation)
         events, ops = list(space.events()), dict[str, Work]()
         for name, content in space.programs({event.program for event in events}).items():
@@ -147,7 +147,7 @@ class JaxExplainer(XlaExplainer):
 def find_programs_per_value(model: JaxExplainer) -> Finding:
     """Find out if other values of equal shape compile another program."""
     if others := model.programs("jax.jit, other values"):
-        return found(f"{others} programs were compiled for other values", "fix the shapes")
+        return trap_found(f"{others} programs were compiled for other values", "fix the shapes")
     return none("the program is the same for other values")
 
 
@@ -157,7 +157,7 @@ def find_programs_per_shape(model: JaxExplainer) -> Finding:
     finding = find_open_sizes(model)
     if finding.state is State.POSSIBLE and model.programs("jax.jit, a batch of"):
         what = "XLA compiled again for another batch size, as for the last batch of a data set"
-        return found(what, finding.fix)
+        return trap_found(what, finding.fix)
     return finding
 
 
@@ -165,7 +165,7 @@ def find_programs_per_shape(model: JaxExplainer) -> Finding:
 def find_compiled_operations(model: JaxExplainer) -> Finding:
     """Find out if a call op by op compiles."""
     if ops := model.programs("model(x), first call"):
-        return found(
+        return trap_found(
             f"JAX compiles each operation with XLA: {ops} programs in the first call of model(x)",
             "call the model under jax.jit, which compiles one program",
         )

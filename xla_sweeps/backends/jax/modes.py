@@ -81,10 +81,10 @@ class JaxExecutable(Executable):
                 return call(batch)
 
         state = ([variable.value for variable in variables],)
-        return cls.jitted(forward, mode, inputs, state, **more)
+        return cls.jit(forward, mode, inputs, state, **more)
 
     @classmethod
-    def jitted(
+    def jit(
         cls,
         function: Callable[..., Any],
         mode: Mode,
@@ -127,7 +127,7 @@ class JaxExecutable(Executable):
         return True
 
     @contextmanager
-    def observed(self) -> Iterator[None]:
+    def observe_first_call(self) -> Iterator[None]:
         """Count the programs that are compiled in the first call."""
         with compilations() as compiled:
             yield
@@ -170,7 +170,7 @@ class JaxExecutable(Executable):
         with compilations() as again:
             self.step()
             self.synchronize()
-        arrays, named = self.placed()
+        arrays, named = self.evidence_of_place()
         places = sorted({str(place) for array in arrays for place in array.devices()})
         elsewhere = [place for place in places if place != device]
         evidence, problems = self.compiling()
@@ -180,7 +180,7 @@ class JaxExecutable(Executable):
         found = {"recompilations": len(again), "device": places, "elsewhere": elsewhere}
         return {**evidence, **found}, problems
 
-    def placed(self) -> tuple[Sequence[Any], str]:
+    def evidence_of_place(self) -> tuple[Sequence[Any], str]:
         """Arrays that tell where the last call ran, and their name in a sentence."""
         return jax.tree.leaves(self.last), "output is"
 
@@ -210,7 +210,7 @@ def _errors_of_jax() -> Iterator[None]:
         keras.config.enable_traceback_filtering()
 
 
-def _narrowed(output: Any) -> Any:
+def _narrow(output: Any) -> Any:
     is_floating = hasattr(output, "dtype") and jnp.issubdtype(output.dtype, np.floating)
     return output.astype(np.float32) if is_floating else output
 
@@ -224,7 +224,7 @@ def _in_float64() -> Iterator[None]:
 
 ENGINE = Engine(
     executables=JaxExecutable,
-    narrow=partial(jax.tree.map, _narrowed),
+    narrow=partial(jax.tree.map, _narrow),
     in_float64=_in_float64,
     whole=jax.jit,
 )

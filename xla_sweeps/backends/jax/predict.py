@@ -11,7 +11,7 @@ from typing import Any
 
 from xla_sweeps.backends.jax.bench import JaxBench
 from xla_sweeps.backends.jax.modes import JaxExecutable
-from xla_sweeps.backends.keras.predict import Calls, PredictingOnly, compiled_step, lowered
+from xla_sweeps.backends.keras.predict import Calls, PredictingOnly, compiled_step, why_lowered
 from xla_sweeps.schema.modes import Execution, Mode
 
 
@@ -27,7 +27,7 @@ class PredictExecutable(Calls, JaxExecutable):
         jitted = compiled_step(self.made, "_cache_size")
         return int(jitted._cache_size()) if jitted else 0  # private, tried on JAX 0.10.2
 
-    def placed(self) -> tuple[Sequence[Any], str]:
+    def evidence_of_place(self) -> tuple[Sequence[Any], str]:
         """The weights: outputs in NumPy tell no place."""
         return [variable.value for variable in self.model.variables], "weights are"
 
@@ -37,7 +37,7 @@ class PredictExecutable(Calls, JaxExecutable):
         evidence = {"jit_compile_asked": asked, "jit_compile": bool(self.model.jit_compile)}
         if asked and not jitted:
             kept = evidence["jit_compile"]
-            return evidence, ["jax.jit compiled no program" if kept else lowered(self.model)]
+            return evidence, ["jax.jit compiled no program" if kept else why_lowered(self.model)]
         wrong = jitted and not asked
         return evidence, ["Keras uses jax.jit although jit_compile=False"] if wrong else []
 

@@ -88,9 +88,9 @@ class Trainer(training.Trainer):
         batches, first = self.batches, self.first
         if mode.execution is Execution.EAGER:
             return TrainExecutable(mode=mode, run=self.step, inputs=batches, first=first, now=first)
-        return TrainExecutable.jitted(self.step, mode, batches, (first,), first=first, now=first)
+        return TrainExecutable.jit(self.step, mode, batches, (first,), first=first, now=first)
 
-    def started(self, rate: float | None = None) -> State:
+    def start_state(self, rate: float | None = None) -> State:
         """The first state, with a learning rate of its own where one is given."""
         trainable, others, optimizer = self.first
         if rate is None:

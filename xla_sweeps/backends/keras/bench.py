@@ -20,7 +20,7 @@ from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
 from xla_sweeps.backends.keras.sources import OWN, LoadedModel
-from xla_sweeps.backends.keras.sources.inputs import draw, is_floating, widened
+from xla_sweeps.backends.keras.sources.inputs import draw, is_floating, widen
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.measurement import INPUTS, Agreement, Failure, Flag, Flagged, Phase
 from xla_sweeps.schema.modes import Mode, mode_of
@@ -95,10 +95,10 @@ class KerasBench(ABC, Generic[E]):
         """Bind the model to a mode, as its scenario calls it; graph modes are traced here."""
 
     @abstractmethod
-    def counted(self, executable: E | None) -> MacCount:
+    def macs_in(self, executable: E | None) -> MacCount:
         """Multiply-accumulates of a sample: in what a mode made, or without one in the model."""
 
-    def drawn(self, rng: np.random.Generator) -> list[Any]:
+    def draw_batches(self, rng: np.random.Generator) -> list[Any]:
         """Batches as the model takes them."""
         count = INPUT_BATCHES + self.trial.batches - 1
         return [draw(self.built.inputs, self.trial.batch_size, rng) for _ in range(count)]
@@ -116,7 +116,7 @@ class KerasBench(ABC, Generic[E]):
         """Call a model, and keep what that changes."""
         loaded.forward(batch)
 
-    def called(self, batch: Any) -> Any:
+    def call_model(self, batch: Any) -> Any:
         """What the model returns in an eager call."""
         return self.built.call(batch)
 
@@ -133,7 +133,7 @@ class KerasBench(ABC, Generic[E]):
 
     def eagerly(self, batch: Any) -> list[np.ndarray]:
         """Outputs of an eager call of a batch: one float64 array per head."""
-        return self.engine.executables.read(self.called(batch))
+        return self.engine.executables.read(self.call_model(batch))
 
     def bind(self, mode: str) -> E:
         """The model in the mode of this label."""
@@ -158,7 +158,7 @@ class KerasBench(ABC, Generic[E]):
         """
         with cls.engine.in_float64():
             twin = building.float64_twin(spec, built)
-            outputs = cls.engine.whole(twin.call)(keras.tree.map_structure(widened, few))
+            outputs = cls.engine.whole(twin.call)(keras.tree.map_structure(widen, few))
             heads = cls.engine.executables.heads_of(outputs)
         if any(is_floating(head) and head.dtype != np.float64 for head in heads):
             raise XlaSweepsError("the model sets its own dtypes, so it cannot be built in float64")
@@ -196,7 +196,7 @@ class KerasBench(ABC, Generic[E]):
         first = self.eager_outputs(self.inputs[:1])
         self.eager = self.eager_outputs(self.inputs[: self.trial.batches])
         later = self.inputs[self.trial.batches :]
-        self.later = [self.engine.executables.heads_of(self.called(batch)) for batch in later]
+        self.later = [self.engine.executables.heads_of(self.call_model(batch)) for batch in later]
         again = [head[: len(once)] for once, head in zip(first, self.eager, strict=True)]
         self.deterministic = agreement.deterministic(first, again)
 
@@ -275,7 +275,7 @@ class KerasBench(ABC, Generic[E]):
         tell(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
         begun = time.perf_counter()
         try:
-            count = self.counted(executable)
+            count = self.macs_in(executable)
             self.facts = replace(
                 self.facts,
                 macs=count.total,
@@ -372,7 +372,7 @@ def waits(
     }
 
 
-def nudged(batch: Any) -> Any:
+def nudge_batch(batch: Any) -> Any:
     """A batch changed by about as little as rounding changes it."""
     return keras.tree.map_structure(
         lambda tensor: tensor * (1 + NUDGE) if is_floating(tensor) else tensor, batch
@@ -395,7 +395,7 @@ def build(job: ReplicateJob, kind: type[B], *, device: str) -> B:
     bench = kind(
         trial=trial, device=device, built=built, facts=facts_of(trial, built), modes=job.modes
     )
-    bench.place(bench.drawn(rng))
+    bench.place(bench.draw_batches(rng))
     if spec.weights == "random" and not job.adopts:
         bench.calibrate(rng)
     bench.begin()

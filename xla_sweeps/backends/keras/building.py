@@ -173,7 +173,7 @@ def keras_library_of(model: Any) -> Any:
     return applications.library_named("tf_keras" if legacy else "keras")
 
 
-def wrapped(model: Any, call: Callable[[Any], Any]) -> Any:
+def wrap_model(model: Any, call: Callable[[Any], Any]) -> Any:
     """A model with the layers of another, so that what it compiles is its own."""
     library = keras_library_of(model)
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from xla_sweeps.backends.keras.sources.inputs import mixed
+from xla_sweeps.backends.keras.sources.inputs import mix_inputs
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Mode
 
@@ -78,7 +78,7 @@ class Executable(ABC):
 
     def renew(self) -> bool:
         """Replace the inputs by new ones, and wait until they are on the device."""
-        self.inputs = mixed(self.inputs, put=self.put)
+        self.inputs = mix_inputs(self.inputs, put=self.put)
         self.synchronize()
         return True
 
@@ -89,7 +89,7 @@ class Executable(ABC):
 
     def first_call_s(self) -> float:
         """Seconds of the first call with a synchronization; raises whatever the engine raises."""
-        with self.observed():
+        with self.observe_first_call():
             return self.timed_s(self.first_step)
 
     def first_step(self) -> None:
@@ -97,7 +97,7 @@ class Executable(ABC):
         self.step()
 
     @contextmanager
-    def observed(self) -> Iterator[Any]:
+    def observe_first_call(self) -> Iterator[Any]:
         """Note what a first call shows."""
         yield
 

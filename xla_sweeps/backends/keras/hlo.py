@@ -42,7 +42,7 @@ class Module:
         self._stacks = content.stack_frame_index
 
     @classmethod
-    def parsed(cls, content: bytes) -> Module:
+    def parse(cls, content: bytes) -> Module:
         """The module of a serialized `HloModuleProto`."""
         return cls(ModuleMessage.FromString(content))
 
@@ -54,7 +54,7 @@ class Module:
         """The instructions that this one reads, in order."""
         return [self.instructions[number] for number in instruction.operand_ids]
 
-    def called(self, instruction: Any) -> list[Any]:
+    def computations_of(self, instruction: Any) -> list[Any]:
         """The computations that an instruction calls; of a loop its body and its condition."""
         return [self._computations[number] for number in instruction.called_computation_ids]
 
@@ -88,7 +88,9 @@ class Module:
         while todo:
             for instruction in self.live(todo.pop()):
                 if instruction.opcode in _BODIES:
-                    bodies = [body for body in self.called(instruction) if body.id not in seen]
+                    bodies = [
+                        body for body in self.computations_of(instruction) if body.id not in seen
+                    ]
                     seen.update(body.id for body in bodies)
                     todo += bodies
                 elif instruction.opcode not in NO_WORK:
@@ -111,7 +113,7 @@ class Module:
                 return _constant(instruction.literal)
             values = list(map(value, instruction.operand_ids))
             if instruction.opcode == "call":
-                return self.result(self.called(instruction)[0], values)
+                return self.result(self.computations_of(instruction)[0], values)
             return _result(instruction, values)
 
         return lambda instruction: value(instruction.id)
@@ -127,7 +129,7 @@ class Module:
             The number of steps, None where it cannot be known; and the tuple, with None for what
             changes.
         """
-        body, condition = self.called(loop)
+        body, condition = self.computations_of(loop)
         same = state
         for steps in range(STEPS_LIMIT + 1):
             goes_on = self.result(condition, [state])

@@ -34,7 +34,7 @@ def drawn_by_numpy() -> Iterator[None]:
 def _drawing(draw: Callable[..., np.ndarray], by_engine: Callable[..., Any]) -> Callable[..., Any]:
     """A function of Keras that draws: with NumPy, unless its seed has a state in the engine."""
 
-    def drawn(
+    def draw_by_seed(
         shape: Sequence[int], *args: Any, seed: Any = None, dtype: Any = None, **more: Any
     ) -> Any:
         if not isinstance(seed, int):
@@ -42,7 +42,7 @@ def _drawing(draw: Callable[..., np.ndarray], by_engine: Callable[..., Any]) -> 
         values = draw(np.random.default_rng(seed % 2**64), tuple(shape), *args, **more)
         return values.astype(keras.backend.standardize_dtype(dtype))
 
-    return drawn
+    return draw_by_seed
 
 
 def _uniform(
@@ -57,13 +57,13 @@ def _normal(
     return rng.standard_normal(shape, np.float32) * np.float32(stddev) + np.float32(mean)
 
 
-def _truncated(
+def _draw_truncated(
     rng: np.random.Generator, shape: tuple[int, ...], mean: float = 0.0, stddev: float = 1.0
 ) -> np.ndarray:
-    drawn = rng.standard_normal(shape, np.float32)
-    while (beyond := np.abs(drawn) > _BOUND).any():
-        drawn[beyond] = rng.standard_normal(np.count_nonzero(beyond), np.float32)
-    return drawn * np.float32(stddev) + np.float32(mean)
+    draw_by_seed = rng.standard_normal(shape, np.float32)
+    while (beyond := np.abs(draw_by_seed) > _BOUND).any():
+        draw_by_seed[beyond] = rng.standard_normal(np.count_nonzero(beyond), np.float32)
+    return draw_by_seed * np.float32(stddev) + np.float32(mean)
 
 
-_DRAWS = {"uniform": _uniform, "normal": _normal, "truncated_normal": _truncated}
+_DRAWS = {"uniform": _uniform, "normal": _normal, "truncated_normal": _draw_truncated}

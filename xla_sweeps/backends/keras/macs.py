@@ -45,7 +45,7 @@ def _of_computation(
 
 
 def _of_called(module: Module, instruction: Any, given: Sequence[Value]) -> MacCount:
-    called, count = module.called(instruction), MacCount()
+    called, count = module.computations_of(instruction), MacCount()
     if instruction.opcode == "call":
         return _of_computation(module, called[0], given)
     if instruction.opcode == "while":

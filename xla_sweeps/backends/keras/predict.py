@@ -60,10 +60,10 @@ class Predicting(KerasBench[E]):
     def samples(self) -> Any:
         """All inputs in NumPy, one array for each of the model's."""
 
-        def joined(*parts: Any) -> np.ndarray:
+        def join(*parts: Any) -> np.ndarray:
             return np.concatenate(list(map(keras.ops.convert_to_numpy, parts)))
 
-        return keras.tree.map_structure(joined, *self.inputs)
+        return keras.tree.map_structure(join, *self.inputs)
 
     def host_batches(self, *, batches: int) -> list[Any]:
         """The inputs in NumPy, `batches` of them in each array; they share their memory."""
@@ -100,7 +100,7 @@ class PredictingOnly(Predicting[E]):
         return list(map(self.built.loaded.pack, self.host_batches(batches=self.trial.batches)))
 
 
-def lowered(model: Any, otherwise: str = "") -> str:
+def why_lowered(model: Any, otherwise: str = "") -> str:
     """Reason why Keras lowered jit_compile=True to False, by its layers if they explain it."""
     named = building.layers_without_xla(building.all_layers(model))
     more = f" and {len(named) - 3} more layers" if len(named) > 3 else ""

@@ -16,7 +16,7 @@ from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import E, KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine
-from xla_sweeps.backends.keras.sources.inputs import is_floating, widened
+from xla_sweeps.backends.keras.sources.inputs import is_floating, widen
 from xla_sweeps.backends.keras.weights import name_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.backend import Backend
@@ -81,7 +81,7 @@ class Trainer(ABC):
         self.optimizer.build(self.trainable)
         rng = np.random.default_rng(trial.seed)
         drawn = (rng.integers(0, self.shape[-1], self.shape[:-1]) for _ in inputs)
-        labels = labels or [self.placed(each, head) for each in drawn]
+        labels = labels or [self.place_labels(each, head) for each in drawn]
         self.batches = list(zip(inputs, labels, strict=True))
         self._reference: FirstSteps | None = None
 
@@ -94,7 +94,7 @@ class Trainer(ABC):
         """One training step on (images, labels), op by op; see `Run`."""
 
     @abstractmethod
-    def started(self, rate: float | None = None) -> Any:
+    def start_state(self, rate: float | None = None) -> Any:
         """The first state, with a learning rate of its own where one is given."""
 
     def advance(self, run: Run, state: Any, batch: Any) -> tuple[Any, Any]:
@@ -112,7 +112,7 @@ class Trainer(ABC):
     def reseed(self) -> None:  # noqa: B027
         """Let random layers draw other numbers, where the engine `silences` them."""
 
-    def placed(self, labels: np.ndarray, head: Any) -> Any:
+    def place_labels(self, labels: np.ndarray, head: Any) -> Any:
         """Labels where the scores of their samples are."""
         return keras.ops.convert_to_tensor(labels, "int32")
 
@@ -140,7 +140,7 @@ class Trainer(ABC):
             self._eager = self._first_steps(self.step)
             again = self._first_steps(self.step, steps=0, reseeded=True)
             moved = [
-                self._first_steps(self.step, nudged(few, self.precision, rng), steps=steps)
+                self._first_steps(self.step, nudge_batches(few, self.precision, rng), steps=steps)
                 for steps in (learning.STEPS, 0)
             ]
         self._spread = learning.spread_of(self._eager, moved)
@@ -165,17 +165,17 @@ class Trainer(ABC):
     ) -> FirstSteps:
         """Run the first step with a learning rate that shows the gradients, then `steps` more."""
         batches = batches or self.batches
-        state = self.started(CHECKING_RATE)
+        state = self.start_state(CHECKING_RATE)
         before = self.values(state)
         if reseeded:
             self.reseed()
         loss, state = self.advance(run, state, batches[0])
         updates = [new - old for new, old in zip(self.values(state), before, strict=True)]
-        state, curve = self.started(), []
+        state, curve = self.start_state(), []
         for position in range(steps):
             value, state = self.advance(run, state, batches[position % len(batches)])
             curve.append(loss_in(value))
-        self.started()
+        self.start_state()
         return FirstSteps(loss=loss_in(loss), updates=tuple(updates), curve=tuple(curve))
 
     def compare(self, steps: FirstSteps) -> Agreement:
@@ -199,10 +199,10 @@ class Trainer(ABC):
             raise XlaSweepsError("the model has dropout or the like, which differs in float64")
         images, labels = self.batches[0]
         alone = replace(trial, precision=Precision.FLOAT32)
-        self.started()  # the twin takes the weights as they are
+        self.start_state()  # the twin takes the weights as they are
         with self.engine.in_float64():
             twin = building.float64_twin(trial.model, built)
-            given = [keras.tree.map_structure(widened, each) for each in (images, labels)]
+            given = [keras.tree.map_structure(widen, each) for each in (images, labels)]
             wide = type(self)(twin, alone, given[:1], labels=given[1:])
             with wide.silent():
                 self._reference = wide._first_steps(self.engine.whole(wide.step), steps=0)
@@ -243,7 +243,7 @@ class Training(KerasBench[E]):
     def comparison(self, executable: E, position: int = 0) -> Callable[[], Agreement]:
         """Run the first steps of a mode; returns what compares them with eager's."""
         if not self.deterministic:  # what follows would be compared with random numbers
-            return partial(refused, "two eager runs of the first step on equal inputs differ")
+            return partial(refusal, "two eager runs of the first step on equal inputs differ")
         steps = self.trainer.first_steps(executable, partial(self.make, executable.mode))
         return self.comparing(executable, steps)
 
@@ -274,16 +274,18 @@ class Training(KerasBench[E]):
         )
 
 
-def nudged(batches: Sequence[Any], precision: Precision, rng: np.random.Generator) -> list[Any]:
+def nudge_batches(
+    batches: Sequence[Any], precision: Precision, rng: np.random.Generator
+) -> list[Any]:
     """The batches, each input changed by about as much as rounding changes it."""
 
-    def moved(tensor: Any) -> Any:
+    def move(tensor: Any) -> Any:
         if not is_floating(tensor):
             return tensor
         signs = rng.choice((-1.0, 1.0), tuple(tensor.shape)) * learning.NUDGE[precision]
         return tensor * keras.ops.cast(1 + signs, keras.backend.standardize_dtype(tensor.dtype))
 
-    return [(keras.tree.map_structure(moved, images), labels) for images, labels in batches]
+    return [(keras.tree.map_structure(move, images), labels) for images, labels in batches]
 
 
 def trained_model(built: BuiltModel, trial: Trial) -> Any:
@@ -362,6 +364,6 @@ def loss_in(returned: Any) -> float:
     return float(np.ravel(keras.ops.convert_to_numpy(returned))[0])
 
 
-def refused(reason: str) -> Agreement:
+def refusal(reason: str) -> Agreement:
     """The comparison with first steps that cannot be compared."""
     return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason, refused=True)

@@ -95,7 +95,7 @@ class Space:
 
 
 @contextmanager
-def recorded(profiler: Callable[[str], AbstractContextManager[object]]) -> Iterator[Space]:
+def record_profile(profiler: Callable[[str], AbstractContextManager[object]]) -> Iterator[Space]:
     """Run a profiler that writes into a folder; the `Space` is filled at the end."""
     space = Space()
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:

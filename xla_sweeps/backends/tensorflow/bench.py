@@ -18,7 +18,7 @@ from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION, KerasBench,
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.macs import count_macs
 from xla_sweeps.backends.tensorflow import memory, models, modes
-from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint, lowered
+from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint, lower
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import Flag, Flagged
 from xla_sweeps.schema.modes import Execution, Mode, mode_of
@@ -54,7 +54,7 @@ class Bench(KerasBench[modes.ModeExecutable]):
     def place(self, batches: Sequence[Any]) -> None:
         """Place what `drawn` returned on the device, as `inputs`."""
         self.inputs = tf.nest.map_structure(
-            lambda tensor: models.placed(tensor, self.device), batches
+            lambda tensor: models.place_tensor(tensor, self.device), batches
         )
 
     def synchronization(self) -> Mapping[str, Any]:
@@ -66,7 +66,7 @@ class Bench(KerasBench[modes.ModeExecutable]):
         self.sync_by_reading = sync["by_reading"]
         return sync
 
-    def called(self, batch: Any) -> Any:
+    def call_model(self, batch: Any) -> Any:
         """What the model returns in an eager call."""
         modes.activate(Execution.EAGER)
         return self.built.call(batch)
@@ -101,11 +101,11 @@ class Bench(KerasBench[modes.ModeExecutable]):
         if traced and execution is Execution.XLA:
             self.count_macs(tell, executable)
 
-    def counted(self, executable: modes.ModeExecutable | None) -> MacCount:
+    def macs_in(self, executable: modes.ModeExecutable | None) -> MacCount:
         """Multiply-accumulates of a sample: in the XLA mode's HLO, or in the model's."""
         if executable is None:
             return models.macs(self.built, self.device)
-        module = lowered(executable.function, executable.inputs[0])
+        module = lower(executable.function, executable.inputs[0])
         return count_macs(module).of_each(self.trial.batch_size)
 
     def reset_steady_memory(self) -> None:
@@ -133,7 +133,7 @@ class Bench(KerasBench[modes.ModeExecutable]):
         except Exception:  # the mode is measured all the same
             traceback.print_exc()
             return None
-        return traced + memory.bytes_of(self.kept())
+        return traced + memory.bytes_of(self.kept_on_device())
 
     def note_kept(self) -> None:
         """Note what the allocator does not count of `kept`, before any mode is built.
@@ -142,9 +142,9 @@ class Bench(KerasBench[modes.ModeExecutable]):
         counts as the free piece that it was given.
         """
         counted = memory.counted_bytes(self.device, "current")
-        self.not_counted_bytes = memory.bytes_of(self.kept()) - (counted or 0)
+        self.not_counted_bytes = memory.bytes_of(self.kept_on_device()) - (counted or 0)
 
-    def kept(self) -> list[Any]:
+    def kept_on_device(self) -> list[Any]:
         """Variables and tensors that stay on the device between calls, whatever the mode."""
         return [*self.built.loaded.variables, *tf.nest.flatten(list(self.inputs))]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from xla_sweeps.schema.backend import Backend, KnownFailure, flag_names
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import Execution, mode_of
-from xla_sweeps.schema.trial import Trial, typed
+from xla_sweeps.schema.trial import Trial, as_typed
 from xla_sweeps.system.process import python_command
 
 CPU_CLUSTERING_FLAG = "tf_xla_cpu_global_jit"
@@ -27,7 +27,7 @@ def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
     """Flags and switches, which TensorFlow reads when it loads."""
     runtime = trial.runtime
     flags = {
-        variable: [f"--{flag}={typed(value)}" for flag, value in getattr(runtime, name).items()]
+        variable: [f"--{flag}={as_typed(value)}" for flag, value in getattr(runtime, name).items()]
         for name, variable in _FLAGS.items()
     }
     clusters = any(mode_of(label).execution is Execution.AUTOCLUSTER for label in trial.modes)
@@ -49,11 +49,11 @@ def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _fixed(message: str) -> Callable[[re.Match[str]], tuple[str, str]]:
+def _say(message: str) -> Callable[[re.Match[str]], tuple[str, str]]:
     return lambda match: (message, "")
 
 
-def _unsupported(match: re.Match[str]) -> tuple[str, str]:
+def _unsupported_operations(match: re.Match[str]) -> tuple[str, str]:
     """All operations that the text names, and the first node, whose name has the layer's."""
     named = re.findall(r"No registered '(\w+)' OpKernel", match.string)
     ops = list(dict.fromkeys([match["op"], *named]))
@@ -69,7 +69,7 @@ _FAILURES = (
     KnownFailure(
         re.compile(r"unsupported operations.*? on (?P<device>XLA_\w+): (?P<op>\w+) \(", re.S),
         Status.UNSUPPORTED_OP,
-        _unsupported,
+        _unsupported_operations,
         "replace the operation, or move it out of jit_compile; auto-clustering (jit=auto) skips it",
     ),
     KnownFailure(
@@ -88,13 +88,13 @@ _FAILURES = (
     KnownFailure(
         re.compile(r"Input and output shapes of loop body do not match"),
         Status.DYNAMIC_SHAPE,
-        _fixed("XLA cannot compile a while loop that changes the shape of its variables"),
+        _say("XLA cannot compile a while loop that changes the shape of its variables"),
         "pad the loop's variables to a fixed shape",
     ),
     KnownFailure(
         re.compile(r"failed to lift variable creations out of this tf.function", re.I),
         Status.TRACE_ERROR,
-        _fixed("the model creates variables inside its call, so it cannot be compiled"),
+        _say("the model creates variables inside its call, so it cannot be compiled"),
         "create all variables when the model is built",
     ),
 )

@@ -59,7 +59,7 @@ def _vit(
     return layers.Dense(CLASSES, name="head")(backbone(x)[:, 0])
 
 
-def _distilled(images: Any, *, width: int, depth: int) -> list[Any]:
+def _distilled_deit(images: Any, *, width: int, depth: int) -> list[Any]:
     """DeiT with a distillation token and a head for each of the two tokens.
 
     arXiv:2012.12877, figure 2.
@@ -182,13 +182,13 @@ _ARCHITECTURES: Mapping[str, Callable[[Any], Any]] = {
     "vit_r26_s32": partial(_vit, **_SMALL, resnet=(2, 2, 2, 2)),
     "vit_r50_l32": partial(_vit, **_LARGE, resnet=(3, 4, 6, 3)),
     "deit_tiny_patch16_224": partial(_vit, **_TINY),
-    "deit_tiny_distilled_patch16_224": partial(_distilled, **_TINY),
+    "deit_tiny_distilled_patch16_224": partial(_distilled_deit, **_TINY),
     "deit_small_patch16_224": partial(_vit, **_SMALL),
-    "deit_small_distilled_patch16_224": partial(_distilled, **_SMALL),
+    "deit_small_distilled_patch16_224": partial(_distilled_deit, **_SMALL),
     "deit_base_patch16_224": partial(_vit, **_BASE),
-    "deit_base_distilled_patch16_224": partial(_distilled, **_BASE),
+    "deit_base_distilled_patch16_224": partial(_distilled_deit, **_BASE),
     "deit_base_patch16_384": partial(_vit, **_BASE),
-    "deit_base_distilled_patch16_384": partial(_distilled, **_BASE),
+    "deit_base_distilled_patch16_384": partial(_distilled_deit, **_BASE),
     "swin_tiny_patch4_window7_224": partial(_swin, width=96, depths=(2, 2, 6, 2)),
     "swin_small_patch4_window7_224": partial(_swin, width=96, depths=(2, 2, 18, 2)),
     "swin_base_patch4_window7_224": partial(_swin, width=128, depths=(2, 2, 18, 2)),

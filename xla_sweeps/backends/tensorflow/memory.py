@@ -51,7 +51,7 @@ def traced_bytes(calls: Callable[[], None], *, at_most_s: float) -> int:
     Raises:
         OSError, AttributeError: this TensorFlow cannot be told to note allocations.
     """
-    with profiler.recorded(at_most_s=at_most_s) as space, _noted():
+    with profiler.record_profile(at_most_s=at_most_s) as space, _noting_allocations():
         calls()
     return most_at_once(space.events())
 
@@ -81,7 +81,7 @@ def bytes_of(tensors: Iterable[Any]) -> int:
 
 
 @contextlib.contextmanager
-def _noted() -> Iterator[None]:
+def _noting_allocations() -> Iterator[None]:
     """Let the CPU's allocator tell the profiler what it hands out.
 
     Its own count stays 0: it needs an allocator that tells the size of what is freed. Uses private

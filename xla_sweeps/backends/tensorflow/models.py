@@ -10,7 +10,7 @@ from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.building import BuiltModel, Step
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.macs import count_macs
-from xla_sweeps.backends.tensorflow.operations import lowered
+from xla_sweeps.backends.tensorflow.operations import lower
 from xla_sweeps.schema.trial import ModelSpec
 
 
@@ -30,14 +30,14 @@ def build(
 
 def narrow(outputs: Any) -> Any:
     """Outputs, the floating ones in float32."""
-    return tf.nest.map_structure(_narrowed, outputs)
+    return tf.nest.map_structure(_narrow_one, outputs)
 
 
-def _narrowed(output: Any) -> Any:
+def _narrow_one(output: Any) -> Any:
     return tf.cast(output, tf.float32) if output.dtype.is_floating else output
 
 
-def placed(tensor: Any, device: str) -> Any:
+def place_tensor(tensor: Any, device: str) -> Any:
     """The tensor in the memory of a device, by its short name or its full one.
 
     TensorFlow's own operations may leave int32 in host memory, from where each call would copy it.
@@ -56,5 +56,5 @@ def macs(built: BuiltModel, device: str = "/device:CPU:0") -> MacCount:
 
     with tf.device(device):
         function = tf.function(forward, jit_compile=True, autograph=False)
-        count = count_macs(lowered(function, *signature))
+        count = count_macs(lower(function, *signature))
     return count.of_each(batch)

@@ -97,10 +97,10 @@ class ModeExecutable(Executable):
 
     def put(self, values: np.ndarray, like: Any) -> Any:
         """Values as a tensor of the type and in the memory of another one."""
-        return models.placed(tf.constant(values, like.dtype), like.device)
+        return models.place_tensor(tf.constant(values, like.dtype), like.device)
 
     @contextmanager
-    def observed(self) -> Iterator[list[Any]]:
+    def observe_first_call(self) -> Iterator[list[Any]]:
         """Note what runs in a first call; yields its graphs, which are there at the end.
 
         The operations of the graph are counted into `operations`, and the XLA clusters that
@@ -134,7 +134,7 @@ class ModeExecutable(Executable):
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence of place and compilation of the last call, and what contradicts the mode."""
         outputs = tf.nest.flatten(self.last)
-        problems, elsewhere = misplaced(
+        problems, elsewhere = find_misplaced(
             [(output.device, output.dtype.is_floating) for output in outputs], device=device
         )
         evidence: dict[str, Any] = {
@@ -198,7 +198,9 @@ def collected_graphs() -> Iterator[list[Any]]:
         collector.disable_graph_collection()
 
 
-def misplaced(outputs: Sequence[tuple[str, bool]], *, device: str) -> tuple[list[str], list[str]]:
+def find_misplaced(
+    outputs: Sequence[tuple[str, bool]], *, device: str
+) -> tuple[list[str], list[str]]:
     """Find outputs that show that the model ran elsewhere.
 
     TensorFlow keeps int32 in host memory, and has some operations for the CPU only. So this is

@@ -93,7 +93,7 @@ def _counts(attribute: str) -> bool:
     return attribute == _SHAPES or not (attribute.startswith("_") or attribute in _IGNORED)
 
 
-def lowered(function: Any, *inputs: Any) -> Module:
+def lower(function: Any, *inputs: Any) -> Module:
     """The program that a `tf.function` is for XLA before its optimizer.
 
     Its messages are TensorFlow's: they have every field, so that two programs can be compared.

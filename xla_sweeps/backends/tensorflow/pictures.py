@@ -115,8 +115,8 @@ class Feed:
         options = tf.data.Options()
         options.deterministic = False
 
-        def taken(data: Any, label: Any) -> tuple[Any, Any]:
-            image = _augmented(data, given.shape[0], all_jpeg=pictures.all_jpeg)
+        def take(data: Any, label: Any) -> tuple[Any, Any]:
+            image = _augment(data, given.shape[0], all_jpeg=pictures.all_jpeg)
             scaled = given.low + image * ((given.high - given.low) / 255)
             return tf.cast(scaled, given.dtype), tf.cast(label, tf.int32)
 
@@ -126,7 +126,7 @@ class Feed:
             return (
                 encoded.with_options(options)
                 .shuffle(SHUFFLED, seed=self._trial.seed)
-                .map(taken, num_parallel_calls=tf.data.AUTOTUNE)
+                .map(take, num_parallel_calls=tf.data.AUTOTUNE)
                 .batch(self._trial.batch_size, drop_remainder=drop_remainder)
                 .prefetch(tf.data.AUTOTUNE)
             )
@@ -150,7 +150,7 @@ def _from_records(pictures: Pictures, *, encoded: bool = True) -> Any:
     if not encoded:
         features.pop(names[0])
 
-    def parsed(record: Any) -> Any:
+    def parse(record: Any) -> Any:
         values = tf.io.parse_single_example(record, features)
         return (values[names[0]], values[names[1]]) if encoded else values[names[1]]
 
@@ -160,7 +160,7 @@ def _from_records(pictures: Pictures, *, encoded: bool = True) -> Any:
         cycle_length=min(READ_AT_ONCE, len(pictures.files)),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
-    return records.map(parsed, num_parallel_calls=tf.data.AUTOTUNE)
+    return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def _names(file: str) -> tuple[str, str]:
@@ -179,12 +179,12 @@ def _names(file: str) -> tuple[str, str]:
     )
 
 
-def _augmented(data: Any, side: int, *, all_jpeg: bool) -> Any:
+def _augment(data: Any, side: int, *, all_jpeg: bool) -> Any:
     """A random part of a picture, flipped or not, as float32 (side, side, 3).
 
     Only JPEGs can be cropped while they are decoded. Of an animation the first frame counts.
     """
-    whole = None if all_jpeg else _decoded(data)
+    whole = None if all_jpeg else _decode(data)
     box = tf.image.sample_distorted_bounding_box(
         tf.image.extract_jpeg_shape(data) if whole is None else tf.shape(whole),
         bounding_boxes=tf.zeros([1, 0, 4]),
@@ -203,7 +203,7 @@ def _augmented(data: Any, side: int, *, all_jpeg: bool) -> Any:
     return tf.ensure_shape(picture, [side, side, 3])
 
 
-def _decoded(data: Any) -> Any:
+def _decode(data: Any) -> Any:
     picture = tf.io.decode_image(data, channels=3, expand_animations=False)
     return tf.ensure_shape(picture, [None, None, 3])
 
@@ -219,7 +219,7 @@ def _undecodable(pictures: Pictures) -> str:
                 if names is not None:
                     feature = {names[0]: tf.io.FixedLenFeature([], tf.string)}
                     record = tf.io.parse_single_example(record, feature)[names[0]]
-                _decoded(record)
+                _decode(record)
             except tf.errors.InvalidArgumentError:
                 return file if in_folder else f"{file}, record {number:,}"
     return ""

@@ -12,7 +12,7 @@ from xla_sweeps.backends.keras import xplane
 
 
 @contextlib.contextmanager
-def recorded(*, at_most_s: float = threading.TIMEOUT_MAX) -> Iterator[xplane.Space]:
+def record_profile(*, at_most_s: float = threading.TIMEOUT_MAX) -> Iterator[xplane.Space]:
     """Run the profiler for at most so long; the `Space` is filled at the end."""
 
     @contextlib.contextmanager
@@ -26,7 +26,7 @@ def recorded(*, at_most_s: float = threading.TIMEOUT_MAX) -> Iterator[xplane.Spa
             early.cancel()
             _stop()
 
-    with xplane.recorded(profiler) as space:
+    with xplane.record_profile(profiler) as space:
         yield space
 
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import devices, memory
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable
-from xla_sweeps.doctor.check_result import Checked, impossible, judged
+from xla_sweeps.doctor.check_result import Checked, check_of, impossible
 from xla_sweeps.doctor.toolchain import PROGRAMS, Compiled
 from xla_sweeps.schema.measurement import INPUTS
 from xla_sweeps.schema.modes import Mode
@@ -111,10 +111,10 @@ def _speed(sizes: Sizes, peak: float) -> Iterator[Checked]:
         yield impossible(f"{name}: speed", figure, "at most the peak, which is unknown")
     else:
         limit = f"at most {peak / 1e12:.3g} TFLOP/s"
-        yield judged(f"{name}: speed", figure, limit, ok=flops <= peak)
+        yield check_of(f"{name}: speed", figure, limit, ok=flops <= peak)
     offset = statistics.median(seconds[calls] / call_s - calls for calls in CALLS)
     name, expected = f"{name}: time at 0 calls", f"0 ± {LARGEST_OFFSET:g} calls"
-    yield judged(name, f"{offset:.2f} calls", expected, ok=abs(offset) <= LARGEST_OFFSET)
+    yield check_of(name, f"{offset:.2f} calls", expected, ok=abs(offset) <= LARGEST_OFFSET)
 
 
 def _memory(sizes: Sizes, device: str) -> Checked:
@@ -139,7 +139,7 @@ def _memory(sizes: Sizes, device: str) -> Checked:
         rise = (memory.counted_bytes(device, "peak") or 0) - before
         del kept
     ok = abs(rise - sizes.planted_bytes) <= 0.01 * sizes.planted_bytes
-    return judged(
+    return check_of(
         f"memory of a tensor of {mib} MiB", f"{rise / 2**20:.1f} MiB", f"{mib} ± 1 %", ok=ok
     )
 
@@ -163,7 +163,7 @@ def _plant_errors(sizes: Sizes, *, gpu: bool) -> Iterator[Checked]:
                 )
             )
         caught, passed = not told[0].ok, told[1].ok
-        yield judged(
+        yield check_of(
             f"an output error of {PLANT:g} in {mode}",
             f"{'caught' if caught else 'missed'}; without it {told[1].rmse_rel:.0e}, "
             f"{'passed' if passed else 'refused'}",
@@ -176,17 +176,17 @@ def _small_model(width: int) -> tuple[Callable[[Any], Any], list[Any]]:
     """A model of dense layers, and as many inputs as a trial has."""
     rng = np.random.default_rng(1)
 
-    def drawn(columns: int) -> Any:
+    def draw_matrix(columns: int) -> Any:
         return tf.constant(rng.standard_normal((width, columns)) / math.sqrt(width), tf.float32)
 
-    layers, last = [drawn(width) for _ in range(4)], drawn(10)
+    layers, last = [draw_matrix(width) for _ in range(4)], draw_matrix(10)
 
     def call(batch: Any) -> Any:
         for layer in layers:
             batch = tf.nn.relu(tf.linalg.matmul(batch, layer))
         return tf.linalg.matmul(batch, last)
 
-    return call, [drawn(width) for _ in range(INPUTS)]
+    return call, [draw_matrix(width) for _ in range(INPUTS)]
 
 
 def _block_s(executable: ModeExecutable, calls: int) -> float:

@@ -33,9 +33,9 @@ class State:
         """Keep the values that the variables have now."""
         self._variables = [raw(variable) for variable in variables]
         self.saved = [tf.identity(variable) for variable in self._variables]
-        self._assign = tf.function(self._assigned, autograph=False, jit_compile=False)
+        self._assign = tf.function(self._restore_all, autograph=False, jit_compile=False)
 
-    def _assigned(self) -> None:
+    def _restore_all(self) -> None:
         for variable, saved in zip(self._variables, self.saved, strict=True):
             variable.assign(saved)
 
@@ -74,7 +74,7 @@ class Trainer(training.Trainer):
         self._settle_loss_scale()
         self._random_losses: list[float] = []  # of eager execution, with dropout
 
-    def kept(self) -> list[Any]:
+    def kept_on_device(self) -> list[Any]:
         """Values that it keeps on the device besides the model's variables and the inputs."""
         labels = [drawn for _, drawn in self.batches]
         return [*_variables(self.optimizer), *self.state.saved, *labels]
@@ -83,9 +83,9 @@ class Trainer(training.Trainer):
         """Copies of the values that `changed` have now."""
         return [np.array(raw(variable).numpy()) for variable in self.changed]
 
-    def placed(self, labels: np.ndarray, head: Any) -> Any:
+    def place_labels(self, labels: np.ndarray, head: Any) -> Any:
         """Labels where the scores of their samples are."""
-        return models.placed(tf.constant(labels, tf.int32), head.device)
+        return models.place_tensor(tf.constant(labels, tf.int32), head.device)
 
     def loss(self, outputs: Any, labels: Any) -> Any:
         """The mean cross-entropy of a forward pass, and the model's own losses."""
@@ -121,7 +121,7 @@ class Trainer(training.Trainer):
         self.state.restore()
         return modes.ModeExecutable.bind(self.step, mode, self.batches, restore=self.state.restore)
 
-    def started(self, rate: float | None = None) -> None:
+    def start_state(self, rate: float | None = None) -> None:
         """Restore the first state, with a learning rate of its own where one is given."""
         self.state.restore()
         if rate is not None:

@@ -33,7 +33,7 @@ class TorchBench(KerasBench[TorchExecutable]):
             return TRIVIAL_SYNCHRONIZATION
         return waits(self.busy([Mode.TORCH_EAGER]), wait="torch.cuda.synchronize")
 
-    def called(self, batch: Any) -> Any:
+    def call_model(self, batch: Any) -> Any:
         """What the model returns in an eager call."""
         with torch.inference_mode():
             return self.built.call(batch)
@@ -48,7 +48,7 @@ class TorchBench(KerasBench[TorchExecutable]):
         model = self.built.loaded.keras_model
         return TorchExecutable.bind(self.built.call, mode, self.inputs, model=model)
 
-    def counted(self, executable: TorchExecutable | None) -> MacCount:
+    def macs_in(self, executable: TorchExecutable | None) -> MacCount:
         """Multiply-accumulates of a sample: of products and convolutions in an eager call."""
         del executable
         with torch.no_grad(), FlopCounterMode(display=False) as counter:

@@ -20,7 +20,7 @@ from torch.profiler import record_function
 from xla_sweeps.backends.keras.explain import roofline
 from xla_sweeps.backends.keras.explain.events import Event
 from xla_sweeps.backends.keras.explain.events import Work as OperationWork
-from xla_sweeps.backends.keras.explain.explainer import Explainer, explain_by, resized
+from xla_sweeps.backends.keras.explain.explainer import Explainer, explain_by, resize_batch
 from xla_sweeps.backends.keras.explain.layers import calls_within
 from xla_sweeps.backends.keras.explain.lines import innermost_line, line_of
 from xla_sweeps.backends.keras.explain.trace import call_each
@@ -136,7 +136,7 @@ class TorchExplainer(Explainer):
         calls = {"the same batch": batch}
         if self.batch is None:
             sizes = [size - 1 or 2, size + 2]
-            calls |= {f"a batch of {size}": resized(batch, size) for size in sizes}
+            calls |= {f"a batch of {size}": resize_batch(batch, size) for size in sizes}
         way, reasons = Mode.TORCH_COMPILE.switch, list[Any]()
 
         def collect(graph: Any, _: Any) -> Any:

@@ -35,7 +35,7 @@ class _Forward(torch.nn.Module):  # type: ignore[misc]
         return self.call(batch)
 
 
-def _captured() -> dict[str, Any]:
+def _capture() -> dict[str, Any]:
     """Graphs and calls that torch has captured in this process, graph breaks, and seconds."""
     spent_s = calculate_time_spent()
     compile_s = spent_s.get("backend_compile", 0.0)
@@ -58,7 +58,7 @@ class TorchExecutable(Executable):
     ) -> Self:
         """Bind a model to a mode; `torch.export` traces here, and that is timed."""
         if mode.execution is Execution.COMPILED:
-            return cls(mode=mode, run=_inferring(compiled(call)), inputs=inputs)
+            return cls(mode=mode, run=_inferring(compile_call(call)), inputs=inputs)
         if mode.execution is not Execution.EXPORTED:
             return cls(mode=mode, run=_inferring(call), inputs=inputs)
         started = time.perf_counter()
@@ -78,22 +78,22 @@ class TorchExecutable(Executable):
         keras.tree.flatten(self.last)[-1].reshape(-1)[0].item()
 
     @contextmanager
-    def observed(self) -> Iterator[None]:
+    def observe_first_call(self) -> Iterator[None]:
         """Count what is captured in the first call."""
-        before = _captured()
+        before = _capture()
         yield
-        self.figures = {name: count - before[name] for name, count in _captured().items()}
+        self.figures = {name: count - before[name] for name, count in _capture().items()}
 
     def traces(self) -> int:
         """Graphs that torch has captured so far; 0 for eager execution."""
-        return 0 if self.mode.execution is Execution.EAGER else _captured()["graphs"]
+        return 0 if self.mode.execution is Execution.EAGER else _capture()["graphs"]
 
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence of another call, and of the graphs that the first one captured."""
-        before = _captured()["graphs"]
+        before = _capture()["graphs"]
         self.step()
         self.synchronize()
-        again = _captured()["graphs"] - before
+        again = _capture()["graphs"] - before
         places = self.places()
         elsewhere = sorted({str(place) for place in places if place.type != device})
         problems = [f"a tensor is on {place}, not on {device}" for place in elsewhere]
@@ -115,7 +115,7 @@ class TorchExecutable(Executable):
         return [head.device for head in keras.tree.flatten(self.last)]
 
 
-def compiled(function: Any) -> Any:
+def compile_call(function: Any) -> Any:
     """`torch.compile` of a copy: what PyTorch compiled of a function's code it would not again."""
     own = FunctionType(
         function.__code__.replace(),
@@ -135,14 +135,14 @@ def _inferring(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return run
 
 
-def _narrowed(output: Any) -> Any:
+def _narrow(output: Any) -> Any:
     is_floating = isinstance(output, torch.Tensor) and output.is_floating_point()
     return output.float() if is_floating else output
 
 
 ENGINE = Engine(
     executables=TorchExecutable,
-    narrow=partial(keras.tree.map_structure, _narrowed),
+    narrow=partial(keras.tree.map_structure, _narrow),
     in_float64=partial(keras.device, "cpu"),
     whole=lambda function: function,
 )

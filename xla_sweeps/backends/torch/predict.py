@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from xla_sweeps.backends.keras.predict import Calls, PredictingOnly, lowered
+from xla_sweeps.backends.keras.predict import Calls, PredictingOnly, why_lowered
 from xla_sweeps.backends.torch.bench import TorchBench
-from xla_sweeps.backends.torch.modes import TorchExecutable, compiled
+from xla_sweeps.backends.torch.modes import TorchExecutable, compile_call
 from xla_sweeps.schema.modes import Execution, Mode
 
 
@@ -28,7 +28,7 @@ class PredictExecutable(Calls, TorchExecutable):
         evidence, problems = super().proof(device)
         asked, given = self.mode.execution is Execution.COMPILED, bool(self.model.jit_compile)
         if asked and not given:
-            problems = [lowered(self.model)]
+            problems = [why_lowered(self.model)]
         return {**evidence, "jit_compile_asked": asked, "jit_compile": given}, problems
 
 
@@ -40,5 +40,5 @@ class PredictBench(PredictingOnly[TorchExecutable], TorchBench):
         """An executable of the model's calls."""
         inputs, made = self.packed_batches(), model.predict_function
         if step := getattr(made, "_torchdynamo_orig_callable", None):
-            made = compiled(step)
+            made = compile_call(step)
         return PredictExecutable(mode=mode, run=run, inputs=inputs, model=model, made=made)

@@ -16,7 +16,7 @@ from xla_sweeps.backends.keras import training
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.torch.bench import TorchBench
 from xla_sweeps.backends.torch.declaration import BACKEND
-from xla_sweeps.backends.torch.modes import ENGINE, TorchExecutable, compiled
+from xla_sweeps.backends.torch.modes import ENGINE, TorchExecutable, compile_call
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.schema.trial import Trial
@@ -63,13 +63,13 @@ class Trainer(training.Trainer):
 
     def bind(self, mode: Mode) -> TrainExecutable:
         """Bind a step to a mode; each block starts from the same state."""
-        self.started()
+        self.start_state()
         run = self.step
         if mode.execution is Execution.COMPILED:
-            run = partial(self._step, compiled(self.forward))
-        return TrainExecutable(mode=mode, run=run, inputs=self.batches, start=self.started)
+            run = partial(self._step, compile_call(self.forward))
+        return TrainExecutable(mode=mode, run=run, inputs=self.batches, start=self.start_state)
 
-    def started(self, rate: float | None = None) -> None:
+    def start_state(self, rate: float | None = None) -> None:
         """Restore the first state, random numbers too; with a learning rate of its own if given."""
         torch.manual_seed(self._seed)
         with torch.no_grad():
@@ -90,5 +90,5 @@ class TrainBench(training.Training[TorchExecutable], TorchBench):
         drawing = self.trainer.random_layers
         if drawing and executable.mode.execution is not Execution.EAGER:
             named = f"torch.compile draws other random numbers than eager in {drawing[0][0].name}"
-            return partial(training.refused, named)
+            return partial(training.refusal, named)
         return super().comparison(executable, position)

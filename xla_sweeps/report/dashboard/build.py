@@ -35,7 +35,7 @@ from xla_sweeps.report.dashboard.derived import (
     with_derived,
 )
 from xla_sweeps.report.dashboard.page import render
-from xla_sweeps.report.labels import listed, short_device
+from xla_sweeps.report.labels import join_words, short_device
 from xla_sweeps.report.wandb.tracker import run_urls
 from xla_sweeps.schema.column import PAGE
 from xla_sweeps.schema.columns import MEASURED
@@ -44,7 +44,7 @@ from xla_sweeps.schema.row import COLUMNS
 from xla_sweeps.store import planned
 from xla_sweeps.store.filter import matching, no_match, parse_filter
 from xla_sweeps.store.rows import load
-from xla_sweeps.store.table import joined, rows_of
+from xla_sweeps.store.table import join_tables, rows_of
 from xla_sweeps.version import __version__
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def write_page(
         label: load(folder, published=published and not place, advance=advance)
         for place, (folder, label) in enumerate(labels.items())
     }
-    table = joined(_label_rows(rows.table, label) for label, rows in loaded.items())
+    table = join_tables(_label_rows(rows.table, label) for label, rows in loaded.items())
     table = matching(table, chosen)
     if not table.num_rows:
         raise StoreError(_nothing(results_dirs, where))
@@ -132,7 +132,7 @@ def write_page(
         )
     problems = tuple(problem for rows in loaded.values() for problem in rows.problems)
     trials = sum(rows.trials for rows in loaded.values())
-    missing = [planned.unmeasured(folder) for folder in results_dirs]
+    missing = [planned.count_unmeasured(folder) for folder in results_dirs]
     name = title or " · ".join(loaded)
     shown = set(table["trial_id"].unique().to_pylist())
     runs = {
@@ -232,7 +232,7 @@ def answer(table: pyarrow.Table) -> str:
     folders.update(columns["results"][place] for place in places)
     busy = advice.busy_words(columns["status"][place] for place in places)
     others = [each for each in by_count(columns["scenario"]) if each != whole.scenario]
-    also = f"Also measured, each by itself: {listed(others)}." if others and places else ""
+    also = f"Also measured, each by itself: {join_words(others)}." if others and places else ""
     return " ".join(filter(None, (text, busy, advice.folders_words(folders), also)))
 
 

@@ -16,7 +16,7 @@ from xla_sweeps.schema.column import Part
 from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.modes import by_count, is_aa_pair, is_mode
 from xla_sweeps.schema.row import COLUMNS, QUESTION
-from xla_sweeps.store.table import priced
+from xla_sweeps.store.table import add_price
 
 if TYPE_CHECKING:
     import pyarrow
@@ -67,7 +67,7 @@ def with_derived(table: pyarrow.Table) -> pyarrow.Table:
     is_open = np.array(table["verdict"].to_pylist()) == str(Verdict.AMBIGUOUS)
     unknown = np.isnan(speedup) | np.isnan(extra) | is_open
     needed = np.where(unknown, np.nan, np.where(np.isnan(calls), np.inf, calls * samples))
-    table = priced(table, 1.0).append_column("break_even_images", pyarrow.array(needed))
+    table = add_price(table, 1.0).append_column("break_even_images", pyarrow.array(needed))
     asked = [name for name in _TOLD_APART_BY if name in QUESTION]
     for column, by in (("suffix", _TOLD_APART_BY), ("suffix_asked", asked)):
         values = {name: table[name].to_pylist() for name in (*_NAMED_BY, *by)}

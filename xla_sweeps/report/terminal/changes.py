@@ -32,7 +32,7 @@ def show_difference(difference: Difference) -> None:
     console.print()
     for line in changes.breaks(difference):
         say(displayable(line), "magenta" if line.startswith("✕") else "green")
-    shown = changes.listed(difference)
+    shown = changes.shown_changes(difference)
     for group in scenario_groups(by_scenario(shown, key=lambda change: change.scenario)):
         _print_changes(group)
     for line in changes.remarks(difference):

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from xla_sweeps.errors import BUG_CODE, StoreError, XlaSweepsError
 from xla_sweeps.report.figures import duration
-from xla_sweeps.system.text import displayable, redacted
+from xla_sweeps.system.text import displayable, redact
 
 _Group = TypeVar("_Group")
 
@@ -122,14 +122,14 @@ class Heartbeat:
         if self._thread.is_alive():
             self._thread.join()
 
-    def told(self) -> None:
+    def note_line(self) -> None:
         """Something was told just now."""
         self._told = self._clock()
 
     def left_s(self) -> float:
         """Seconds until it is time for a line; tells it if it is time now."""
         if self._clock() >= self._told + self._every_s:
-            self.told()
+            self.note_line()
             self._tell()
         return self._told + self._every_s - self._clock()
 
@@ -189,7 +189,7 @@ def complain(error: Exception, *, results_dir: Path | None = None) -> int:
         error = StoreError(f"{error.strerror}: set TMPDIR to a writable folder, or see `ulimit -f`")
     if not isinstance(error, XlaSweepsError):
         return _report_bug(error, results_dir)
-    line = displayable(redacted(str(error)))
+    line = displayable(redact(str(error)))
     if len(line) > LINE_CHARACTERS:
         line = f"{line[: LINE_CHARACTERS // 2]} … {line[-LINE_CHARACTERS // 2 :]}"
     say(f"xla-sweeps: {line}", "red", console=progress_console())
@@ -198,8 +198,8 @@ def complain(error: Exception, *, results_dir: Path | None = None) -> int:
 
 def _report_bug(error: Exception, results_dir: Path | None) -> int:
     """Print an error of our own as one line, with the file that holds its traceback."""
-    text = redacted("".join(traceback.format_exception(error)))
-    line = displayable(redacted(f"{type(error).__name__}: {error}"))[:BUG_LINE_CHARACTERS]
+    text = redact("".join(traceback.format_exception(error)))
+    line = displayable(redact(f"{type(error).__name__}: {error}"))[:BUG_LINE_CHARACTERS]
     logs = results_dir / "logs" if results_dir else None
     place = "its traceback could not be written"
     for folder in [logs, None] if logs and not logs.is_symlink() else [None]:
@@ -218,7 +218,7 @@ def warn(*messages: str, console: Console | None = None) -> None:
     """Print each warning as one line on standard error, or on that console."""
     console = console or progress_console()
     for message in messages:
-        say(f"warning: {displayable(redacted(message))}", "yellow", console=console)
+        say(f"warning: {displayable(redact(message))}", "yellow", console=console)
 
 
 def say(text: str, style: str = "", *, console: Console | None = None) -> None:

@@ -19,24 +19,24 @@ _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 def finding(text: str, places: Iterable[Place] = (), advice: str = "") -> Iterator[str]:
     """A finding, and below it where it is and what to do."""
-    yield from wrapped(text, 2)
+    yield from wrap(text, 2)
     distinct = list(dict.fromkeys(filter(None, map(_in_words, places))))
     for place in distinct[:PLACES]:
-        yield from wrapped(place, 6)
+        yield from wrap(place, 6)
     if len(distinct) > PLACES:
-        yield from wrapped(f"and {len(distinct) - PLACES} more places", 6)
+        yield from wrap(f"and {len(distinct) - PLACES} more places", 6)
     if advice:
-        yield from wrapped(f"-> {advice}", 6)
+        yield from wrap(f"-> {advice}", 6)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Figures to the right, and what they are of behind them, cut where the line ends."""
-    for row in aligned((head, *rows), names=len(head) - 1):
+    for row in align((head, *rows), names=len(head) - 1):
         indented = f"    {row}"
         yield indented if len(indented) <= WIDTH else f"{indented[: WIDTH - 1]}…"
 
 
-def aligned(rows: Sequence[Sequence[str]], *, names: int) -> list[str]:
+def align(rows: Sequence[Sequence[str]], *, names: int) -> list[str]:
     """Lines in columns: that of the names to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
@@ -48,7 +48,7 @@ def aligned(rows: Sequence[Sequence[str]], *, names: int) -> list[str]:
     ]
 
 
-def wrapped(text: str, indent: int = 0) -> list[str]:
+def wrap(text: str, indent: int = 0) -> list[str]:
     """A text in lines of at most 80 columns, the later ones indented further."""
     return textwrap.wrap(
         text,
@@ -59,7 +59,7 @@ def wrapped(text: str, indent: int = 0) -> list[str]:
     )
 
 
-def scaled(number: float) -> str:
+def scale(number: float) -> str:
     """Three digits with a decimal prefix, to be followed by a unit: `8.37 G`."""
     for scale, prefix in _SCALES:
         if number >= scale:
@@ -82,7 +82,7 @@ def _in_words(place: Place) -> str:
     return ", ".join(filter(None, where)) or (f"at {place.node}" if place.node else "")
 
 
-def listed(names: Iterable[str]) -> str:
+def list_names(names: Iterable[str]) -> str:
     """The first few names, and how many more there are."""
     every = list(names)
     rest = len(every) - PLACES

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from xla_sweeps.report.terminal.explained_lines import bare, finding, percent, table
 from xla_sweeps.schema.explanation import Explanation, Kernel, Kind, ModeTime, Time
 from xla_sweeps.schema.modes import Execution, Role, mode_of
-from xla_sweeps.system.text import counted
+from xla_sweeps.system.text import count_noun
 
 TRACE_SLOWS = 1.5
 """Factor by which a trace may slow a call before what it says is doubtful."""
@@ -57,7 +57,7 @@ def _trace(explanation: Explanation, time: Time) -> Iterator[str]:
     one, two = (f"{mode.calls} ({_name_of(mode)})" for mode in time.modes)
     number = f"{one} and {two} traced calls"
     if len({mode.calls for mode in time.modes}) == 1:
-        number = f"{counted(time.modes[0].calls, 'traced call')} of each mode"
+        number = f"{count_noun(time.modes[0].calls, 'traced call')} of each mode"
     yield from finding(f"the fastest of {number}, ms; tracing makes them slower")
     achieved = explanation.roofline.modes if explanation.roofline else ()
     calls: dict[Role, float] = {mode_of(each.mode).role: each.call_s for each in achieved}

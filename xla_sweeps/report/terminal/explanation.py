@@ -8,12 +8,12 @@ from xla_sweeps.report.terminal.explained_lines import (
     NOT_AVAILABLE,
     bare,
     finding,
-    listed,
+    list_names,
     percent,
-    scaled,
+    scale,
     seconds,
     table,
-    wrapped,
+    wrap,
 )
 from xla_sweeps.report.terminal.explained_time import time_text
 from xla_sweeps.report.terminal.trial_progress import STAGES
@@ -26,7 +26,7 @@ from xla_sweeps.schema.explanation import (
     Support,
 )
 from xla_sweeps.schema.modes import baseline_of, headline_pairs, mode_of
-from xla_sweeps.system.text import counted, displayable
+from xla_sweeps.system.text import count_noun, displayable
 
 SEEN = 1.1
 """The smallest factor between two modes that the few calls of `explain` show."""
@@ -53,12 +53,10 @@ def explanation_text(explanation: Explanation) -> str:
     facts = [*explanation.inputs, explanation.device, explanation.framework]
     if explanation.operations is not None:
         facts.append(f"{explanation.operations:,} operations traced")
-    lines = [explanation.model, *wrapped(" · ".join(filter(None, facts)), 0)]
-    lines += wrapped(result(explanation))
+    lines = [explanation.model, *wrap(" · ".join(filter(None, facts)), 0)]
+    lines += wrap(result(explanation))
     if explanation.others:
-        lines += wrapped(
-            f"~ contaminated: {explanation.others}. Explain it again on a quiet machine."
-        )
+        lines += wrap(f"~ contaminated: {explanation.others}. Explain it again on a quiet machine.")
     unknown = list[str]()
     for title, parts in _SECTIONS.items():
         written, known = list[str](), False
@@ -87,14 +85,14 @@ def ops_text(ops: OpList, chosen: Sequence[Support]) -> str:
             what = ", ".join(support.devices) or "no kernel of XLA"
             lines += ["", f"{support.op}: {what}"]
             for name, types in support.types.items():
-                lines += wrapped(f"{name}: {', '.join(types)}", 4)
-            lines += [] if support.devices else wrapped(f"-> {support.advice}", 4)
+                lines += wrap(f"{name}: {', '.join(types)}", 4)
+            lines += [] if support.devices else wrap(f"-> {support.advice}", 4)
         return "\n".join(lines) + "\n"
     for devices in dict.fromkeys(support.devices for support in chosen if support.devices):
         names = [support.op for support in chosen if support.devices == devices]
-        lines += ["", *wrapped(f"{len(names)} compile on {' and '.join(devices)}:", 0)]
-        lines += wrapped(" ".join(names), 2)
-    lines += ["", f"{len(others)} do not compile:", *wrapped(" ".join(others), 2)]
+        lines += ["", *wrap(f"{len(names)} compile on {' and '.join(devices)}:", 0)]
+        lines += wrap(" ".join(names), 2)
+    lines += ["", f"{len(others)} do not compile:", *wrap(" ".join(others), 2)]
     return "\n".join(lines) + "\n"
 
 
@@ -135,7 +133,7 @@ def _clustering(explanation: Explanation) -> Iterator[str]:
     clustering = explanation.clustering
     outside = sorted({place.op for place in clustering.places})
     yield from finding(
-        f"{counted(clustering.clusters, 'cluster')}, about {percent(clustering.share)} of "
+        f"{count_noun(clustering.clusters, 'cluster')}, about {percent(clustering.share)} of "
         f"{clustering.operations:,} operations"
     )
     if outside:
@@ -164,11 +162,13 @@ def _captures(explanation: Explanation) -> Iterator[str]:
         breaks = sum(each.times for each in capture.breaks)
         whole = capture.graphs == 1 and not breaks
         yield from finding(
-            f"{'✓' if whole else '!'} {capture.way}: {counted(capture.graphs, 'graph')} with "
-            f"{counted(capture.calls, 'operation')}, {counted(breaks, 'break')}"
+            f"{'✓' if whole else '!'} {capture.way}: {count_noun(capture.graphs, 'graph')} with "
+            f"{count_noun(capture.calls, 'operation')}, {count_noun(breaks, 'break')}"
         )
         for each in capture.breaks:
-            yield from finding(f"! {counted(each.times, 'break')}: {each.reason}", _at(each.line))
+            yield from finding(
+                f"! {count_noun(each.times, 'break')}: {each.reason}", _at(each.line)
+            )
         for name in capture.gave_up:
             yield from finding(
                 f"! {name} reached the limit of {capture.limit} recompilations: it runs uncompiled"
@@ -238,10 +238,10 @@ def _roofline(explanation: Explanation) -> Iterator[str]:
         yield from finding("~ other load slowed the peaks too, so this bound is no bound:")
     yield from finding(verdict(roofline))
     yield from finding(
-        f"a call: {'at least ' if work.macs_at_least else ''}{scaled(work.macs).rstrip()} "
-        f"multiply-accumulates; at least {scaled(work.total_bytes)}B moved: "
-        f"{scaled(work.weight_bytes)}B weights, {scaled(work.input_bytes)}B inputs, "
-        f"{scaled(work.output_bytes)}B outputs"
+        f"a call: {'at least ' if work.macs_at_least else ''}{scale(work.macs).rstrip()} "
+        f"multiply-accumulates; at least {scale(work.total_bytes)}B moved: "
+        f"{scale(work.weight_bytes)}B weights, {scale(work.input_bytes)}B inputs, "
+        f"{scale(work.output_bytes)}B outputs"
     )
     if roofline.compute_s is not None:
         yield from finding(
@@ -256,8 +256,8 @@ def _roofline(explanation: Explanation) -> Iterator[str]:
             (
                 seconds(achieved.call_s),
                 NOT_AVAILABLE if achieved.share is None else percent(achieved.share),
-                f"{scaled(achieved.flop_per_s)}FLOP/s",
-                f"{scaled(achieved.bytes_per_s)}B/s",
+                f"{scale(achieved.flop_per_s)}FLOP/s",
+                f"{scale(achieved.bytes_per_s)}B/s",
                 achieved.mode,
             )
             for achieved in roofline.modes
@@ -267,8 +267,8 @@ def _roofline(explanation: Explanation) -> Iterator[str]:
     one_core = [peak.one_core_per_s for peak in roofline.peaks]
     rows = [
         (
-            scaled(peak.per_s) + peak.unit,
-            NOT_AVAILABLE if one_s is None else scaled(one_s) + peak.unit,
+            scale(peak.per_s) + peak.unit,
+            NOT_AVAILABLE if one_s is None else scale(one_s) + peak.unit,
             f"{peak.name} ({peak.size})",
         )
         for peak, one_s in zip(roofline.peaks, one_core, strict=True)
@@ -314,7 +314,7 @@ def _program(explanation: Explanation) -> Iterator[str]:
                     _megabytes(fusion.read_bytes),
                     _megabytes(fusion.written_bytes),
                     f"{fusion.operations:,}",
-                    listed(map(bare, fusion.layers)) or str(fusion.kind),
+                    list_names(map(bare, fusion.layers)) or str(fusion.kind),
                 )
                 for fusion in program.largest
             ],

@@ -65,7 +65,7 @@ class LiveBlock:
     def line(self, event: str, text: str) -> None:
         """Print an event as a line with the time, where progress is plain."""
         if self._mode == "plain":
-            self._heart.told()
+            self._heart.note_line()
             stamp = time.strftime("%H:%M:%S")
             console.say(f"{stamp} {event:<8} {text}".rstrip(), console=self._console)
 

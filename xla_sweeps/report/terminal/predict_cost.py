@@ -14,9 +14,9 @@ from xla_sweeps.analysis.predict_cost import (
     totals_of,
 )
 from xla_sweeps.analysis.stats import Interval
-from xla_sweeps.report.terminal.explained_lines import aligned, wrapped
+from xla_sweeps.report.terminal.explained_lines import align, wrap
 from xla_sweeps.schema.modes import Entry, mode_of
-from xla_sweeps.system.text import counted
+from xla_sweeps.system.text import count_noun
 
 TOO_LITTLE = "too little to tell"
 """Instead of a figure whose interval contains 0."""
@@ -36,19 +36,19 @@ def cost_text(
     for cost in costs:
         shape = f"{cost.batches} × {cost.batch_size:,}"
         table.append((shape, cost.label, _ms(cost.seconds), _ms(cost.overhead)))
-    lines = [title, "", *aligned(table, names=1)]
+    lines = [title, "", *align(table, names=1)]
     said = [
         "More than a tf.function: predict and predict_on_batch against the one with the same "
         "jit_compile, all else against jit_compile=False, both from NumPy to NumPy.",
         *answers(sizes, costs, labels),
     ]
-    lines += ["", *itertools.chain.from_iterable(map(wrapped, said))]
+    lines += ["", *itertools.chain.from_iterable(map(wrap, said))]
     if samples is not None:
         totals = totals_of(sizes, labels, samples)
-        whole = counted(samples, unit)
+        whole = count_noun(samples, unit)
         rows = [("mode", "calls", f"ms for {whole}")]
         rows += [(total.label, _calls(total), _ms(total.seconds)) for total in totals]
-        lines += ["", *aligned(rows, names=0), "", *wrapped(_fastest(totals, whole))]
+        lines += ["", *align(rows, names=0), "", *wrap(_fastest(totals, whole))]
     return "\n".join(lines) + "\n"
 
 
@@ -85,7 +85,7 @@ def _fastest(totals: Sequence[Total], whole: str) -> str:
 
 def _calls(total: Total) -> str:
     """`8 calls of 4 × 32`."""
-    return f"{counted(total.calls, 'call')} of {total.batches:,} × {total.batch_size:,}"
+    return f"{count_noun(total.calls, 'call')} of {total.batches:,} × {total.batch_size:,}"
 
 
 def _against(sizes: Sequence[Size], costs: Sequence[Cost], ways: tuple[str, str]) -> Iterator[str]:

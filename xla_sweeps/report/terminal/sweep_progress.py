@@ -18,7 +18,7 @@ from rich.text import Text
 from xla_sweeps.report.figures import duration
 from xla_sweeps.report.terminal.live_block import LiveBlock, bar, eta, heading
 from xla_sweeps.system.files import tail
-from xla_sweeps.system.text import counted, displayable
+from xla_sweeps.system.text import count_noun, displayable
 
 LAST = 5
 TAIL_BYTES = 2048
@@ -58,7 +58,7 @@ class SweepProgress:
         self._jobs[slot] = (trial_name(displayable(what)), log, time.monotonic())
         self._block.line("start", f"{slot}  {displayable(what)}  log={log}")
 
-    def ended(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
+    def show_end(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
         """A job ended with an outcome and its speedup; the least important words come last."""
         job = self._jobs.get(slot)
         took = duration(time.monotonic() - job[2]) if job else ""
@@ -85,7 +85,7 @@ class SweepProgress:
         self._left_at = time.monotonic()
         self._counts = {word: count for word, count in counts.items() if word != "missing"}
         self._block.line(
-            "sweep", f"{done}/{counted(total, 'trial')}  {words_of(self._counts)}{self._eta()}"
+            "sweep", f"{done}/{count_noun(total, 'trial')}  {words_of(self._counts)}{self._eta()}"
         )
         if busy != self._busy:
             self._block.line("busy", displayable(busy) or "no longer")
@@ -116,7 +116,7 @@ class SweepProgress:
         head = heading(self._title, duration(time.monotonic() - self._started))
         rows: list[RenderableType] = [head]
         if self._total:
-            count = f"{self._done}/{counted(self._total, 'trial')}{self._eta()}"
+            count = f"{self._done}/{count_noun(self._total, 'trial')}{self._eta()}"
             rows.append(bar(self._done, self._total, count, width=24))
             rows.append(Text(words_of(self._counts), style="dim"))
         if self._busy:

@@ -33,7 +33,7 @@ from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import by_scenario, is_aa_pair
 from xla_sweeps.schema.row import ComparisonRow
-from xla_sweeps.system.text import counted, displayable
+from xla_sweeps.system.text import count_noun, displayable
 from xla_sweeps.trial.monitor import WAIT_LIMIT_S
 
 FAILURES_SHOWN = 8
@@ -71,13 +71,13 @@ def show_plan(
         print(shlex.join(["python", "-m", "xla_sweeps", *words]))
     count = len(left) if search is None else search
     duplicates = f" ({repeated:,} duplicates ignored)" if repeated else ""
-    missing = counted(sum(replicates for _, replicates in left), "replicate")
+    missing = count_noun(sum(replicates for _, replicates in left), "replicate")
     text = (
-        f"{name}: {counted(len(trials), 'trial')}{duplicates}; {len(trials) - count:,} done, "
+        f"{name}: {count_noun(len(trials), 'trial')}{duplicates}; {len(trials) - count:,} done, "
         f"{count:,} to measure ({missing})"
     )
     if search is not None:
-        text = f"{name}: {counted(search, 'trial')}, proposed one by one from earlier results"
+        text = f"{name}: {count_noun(search, 'trial')}, proposed one by one from earlier results"
     console = progress_console()
     say(text, console=console)
     if not count:
@@ -94,7 +94,7 @@ def show_plan(
     if twins:
         say(f"A/A trials among them, which test the verdicts: {twins:,}", "dim", console=console)
     if twice:
-        text = f"measured twice, to learn how processes differ: {counted(twice, 'trial')}"
+        text = f"measured twice, to learn how processes differ: {count_noun(twice, 'trial')}"
         say(f"{text} (effort.duplicates=0 for none)", "dim", console=console)
     wait = (
         f"contaminated and open trials first wait for a quiet machine, at most {WAIT_LIMIT_S:g} s"
@@ -127,7 +127,7 @@ def show_sweep(
         again: the command that resumes it.
         kept: whether contaminated trials are not measured again.
     """
-    say(f"{displayable(name)}: {counted(planned, 'trial')}: {words_of(counts)}", "bold")
+    say(f"{displayable(name)}: {count_noun(planned, 'trial')}: {words_of(counts)}", "bold")
     show_headlines(rows, results_dir)
     for group in scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
         _show_sums(group, planned)
@@ -169,7 +169,7 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
         speedups = [row.speedup.value or math.nan for row in group]
         if not any(row.speedup.verdict.is_clear for row in group):
             say(
-                f"{pair}: not known yet, none of {counted(len(group), 'trial')} is clear: more "
+                f"{pair}: not known yet, none of {count_noun(len(group), 'trial')} is clear: more "
                 "replicates (effort.replicates=3) or a quieter machine settle them"
             )
             continue
@@ -178,7 +178,7 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
         between = f"; {words}" if words else ""
         say(
             f"{pair}: geometric mean speedup {mean:.3f}× over {len(group)} of "
-            f"{counted(planned, 'planned trial')}, {counted(models, 'model')}{between}",
+            f"{count_noun(planned, 'planned trial')}, {count_noun(models, 'model')}{between}",
         )
     if (aa_test := trust(rows)) is not None:
         say(trust_words(aa_test), "bold red" if aa_test.untrusted else "dim")

@@ -162,7 +162,7 @@ def show_tables(tables: Sequence[study.Table]) -> None:
     """Show answers to the study's questions, each with its finding and how to read it."""
     several = len({table.scenario for table in tables}) > 1
     for table in tables:
-        lines, note = study.limited(table)
+        lines, note = study.limit_lines(table)
         suffix = f", scenario={table.scenario}" if several else ""
         say(displayable(f"{table.title}{suffix}"), "bold")
         paragraph(table.finding)

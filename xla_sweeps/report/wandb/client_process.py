@@ -82,7 +82,7 @@ class Session:
             problem = one_line(error).rstrip(".")
         # Disabled, so that it starts no service.
         client = wandb.setup(wandb.Settings(mode="disabled"))
-        url = shown(client.settings.base_url)
+        url = redact_text(client.settings.base_url)
         return {"logged_in": logged_in, "problem": problem, "url": url}
 
     def open(self, *, online: bool, header: dict[str, Any]) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class Session:
         run.summary.update({**summary, **point})
         _write_logs(run, logs)
         path = f"{run.entity}/{run.project}/{run.id}"
-        url = shown(run.url or "") if self.online else ""
+        url = redact_text(run.url or "") if self.online else ""
         answer = {
             "place": url or str(Path(run.dir).parent),
             "url": url,
@@ -163,7 +163,7 @@ class Session:
         if not self.online:
             return {**answer, "complete": not self.warnings}
         wanted = {(row["replicate"], row["round"]) for row in rows}
-        ask = partial(confirmed, path, wanted, summary.get(REPLICATES_KEY), deadline)
+        ask = partial(is_confirmed, path, wanted, summary.get(REPLICATES_KEY), deadline)
         complete = wanted <= self.logged and in_time(ask, deadline)
         if not complete:
             self.warnings.append(f"W&B: the server did not confirm the run; {REPAIR}")
@@ -181,7 +181,7 @@ class Session:
         self.log(rows=content["rows"])
         return self.finish(deadline=deadline, **content)
 
-    def failed(self, error: Exception) -> dict[str, Any]:
+    def answer_of_failure(self, error: Exception) -> dict[str, Any]:
         """The answer to an order that raised an error."""
         self.warnings.append(f"W&B: {one_line(error)}")
         return {"complete": False, "reachable": is_reachable(error), "warnings": self.warnings}
@@ -215,12 +215,12 @@ class Session:
         telemetry = TELEMETRY if header["telemetry"] else ()
         for name in (*ROUND_KEYS, *telemetry, *(f"{label}/*" for label in header["modes"])):
             self.run.define_metric(name, step_metric="round", summary="none")
-        self.run.pin_config_keys(pinned(header["scalars"]))
+        self.run.pin_config_keys(keys_to_pin(header["scalars"]))
         # A swept key is locked and keeps the sweep's value, with a warning in the log.
         self.run.config.update(header["scalars"], allow_val_change=True)
 
 
-def pinned(scalars: dict[str, Any]) -> list[str]:
+def keys_to_pin(scalars: dict[str, Any]) -> list[str]:
     """Config keys that W&B shows above the notes: those that Markdown shows as they are.
 
     A text may hold no link, picture or HTML.
@@ -296,7 +296,7 @@ def history_of(run: Any) -> tuple[list[Place], int]:
     return rows, getattr(run, "historyLineCount", None) or 0
 
 
-def confirmed(path: str, wanted: set[Place], replicates: Any, deadline: float) -> bool:
+def is_confirmed(path: str, wanted: set[Place], replicates: Any, deadline: float) -> bool:
     """True once the server has the run with these rows and this summary; False at the deadline."""
     api = None
     while time.monotonic() < deadline:
@@ -322,10 +322,10 @@ def in_time(ask: Callable[[], bool], deadline: float) -> bool:
 
 def one_line(error: BaseException) -> str:
     """An error's message, shortened, on one line and without secrets."""
-    return shown(" ".join(str(error).split()) or type(error).__name__)[:240]
+    return redact_text(" ".join(str(error).split()) or type(error).__name__)[:240]
 
 
-def shown(text: str) -> str:
+def redact_text(text: str) -> str:
     """A text from the client without API key or credentials in a URL."""
     key = os.environ.get("WANDB_API_KEY")
     text = text.replace(key, "***") if key else text
@@ -364,9 +364,9 @@ class Conversation:
                 if self.connecting and order["order"] == "log":
                     self.tell(order["number"], queued=True)
         self.orders.put(None)
-        self._orphaned()
+        self._end_orphan()
 
-    def _orphaned(self) -> None:
+    def _end_orphan(self) -> None:
         """Kill everything shortly after the parent's end; the run can be closed until then."""
         time.sleep(ORPHAN_GRACE_S)
         kill_marked(os.environ.get(MARK, ""), spare=[os.getpid()])
@@ -388,7 +388,7 @@ def follow(conversation: Conversation, target: Any) -> None:
             answer = getattr(target, name)(**order)
         except Exception as error:  # the client may raise anything
             traceback.print_exc()
-            answer = target.failed(error)
+            answer = target.answer_of_failure(error)
         conversation.connecting = conversation.connecting and name != "open"
         conversation.tell(number, **answer)
     target.close()

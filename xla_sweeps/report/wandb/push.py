@@ -24,8 +24,8 @@ from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
-from xla_sweeps.store.claim import locked
-from xla_sweeps.store.store import guarded
+from xla_sweeps.store.claim import lock_file
+from xla_sweeps.store.store import try_trial
 from xla_sweeps.system import files
 from xla_sweeps.trial.tracking import RunHeader, run_header
 
@@ -55,12 +55,12 @@ def push(
     files.folder_in(log.parent.parent, log.parent.name)
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(log.with_suffix(".lock")))
+            stack.enter_context(lock_file(log.with_suffix(".lock")))
         except BlockingIOError:
             why = f"another push of {log.parent} is running; wait for it, then push again"
             return PushReport(sent=0, already=0, failed=(why,))
         plan = [
-            (header, summary, _unpublished(header, records, force=force))
+            (header, summary, _unpublished_runs(header, records, force=force))
             for header, records, summary in trials
         ]
         waiting = [trial for trial in plan if trial[2]]
@@ -104,7 +104,7 @@ def _push_trial(
     return "", True
 
 
-def _unpublished(
+def _unpublished_runs(
     header: RunHeader, records: Sequence[Record], *, force: bool
 ) -> dict[str, list[Record]]:
     """The runs to upload, each with all its records; a record belongs to the run noted for it."""
@@ -138,7 +138,7 @@ def headers_of(
     headers, problems = dict[str, RunHeader](), list[str]()
     for trial, group in records.items():
         place = results_dir / "records" / trial
-        header, unusable = guarded(place, partial(_header_of, results_dir, group[0]))
+        header, unusable = try_trial(place, partial(_header_of, results_dir, group[0]))
         problems += unusable
         if header is not None:
             owner = entity or header.entity

@@ -113,7 +113,7 @@ def grids(section: Mapping[str, Any], summary_run: str) -> list[Grid]:
         ends = {"highest": SPEEDUP, "lowest": f"-{SPEEDUP}"}
         titles = {f"The {BAR_RUNS} {end}": order for end, order in ends.items()}
         return [
-            (title, compared, order, [_ranked(SPEEDUP, f"{title} speedups, log2")])
+            (title, compared, order, [_ranking(SPEEDUP, f"{title} speedups, log2")])
             for title, order in titles.items()
         ]
     here = " and ".join([compared, *at(setting)])
@@ -130,7 +130,7 @@ def grids(section: Mapping[str, Any], summary_run: str) -> list[Grid]:
             return [("Trials", here, SPEEDUP, [bars])]
         case "fastest":
             return [
-                (title, here, name, [_ranked(name, f"{title}, the best {BAR_RUNS}, {where}")])
+                (title, here, name, [_ranking(name, f"{title}, the best {BAR_RUNS}, {where}")])
                 for name, title in PODIUMS.items()
             ]
         case "flops":
@@ -208,7 +208,7 @@ def _grid(
     return wr.PanelGrid(runsets=[runs], panels=panels)
 
 
-def _ranked(metric: str, title: str) -> wr.BarPlot:
+def _ranking(metric: str, title: str) -> wr.BarPlot:
     """A bar for each run, in the run set's order."""
     runs = {"max_runs_to_show": BAR_RUNS, "layout": _layout(WIDE)}
     return wr.BarPlot(metrics=[metric], title=title, **runs)

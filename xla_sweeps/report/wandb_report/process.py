@@ -16,7 +16,7 @@ from typing import Any
 import wandb
 import wandb_workspaces.reports.v2 as wr
 
-from xla_sweeps.report.wandb.client_process import client_settings, one_line, serve, shown
+from xla_sweeps.report.wandb.client_process import client_settings, one_line, redact_text, serve
 from xla_sweeps.report.wandb_report import layout
 
 CONNECT_S = 15
@@ -72,7 +72,11 @@ class Reporter:
         ) as run:
             digest, dataset = _fill(run, plan, table, [Path(path) for path in attachments])
             unlinked = _link(run, dataset, registry) if registry else ""
-            place, name, url = f"{run.entity}/{run.project}", str(run.id), shown(run.url or "")
+            place, name, url = (
+                f"{run.entity}/{run.project}",
+                str(run.id),
+                redact_text(run.url or ""),
+            )
         until = time.monotonic() + confirm_s
         while not (confirmed := _is_there(place, name, digest)) and time.monotonic() < until:
             time.sleep(CONFIRM_PAUSE_S)
@@ -95,9 +99,9 @@ class Reporter:
         there = wr.Report.from_url(made.url)
         if (there.description, len(there.blocks)) != (made.description, len(made.blocks)):
             raise RuntimeError("the server returned a different report")
-        return {"url": shown(made.url), "updated": oldest is not None}
+        return {"url": redact_text(made.url), "updated": oldest is not None}
 
-    def failed(self, error: Exception) -> dict[str, Any]:
+    def answer_of_failure(self, error: Exception) -> dict[str, Any]:
         """The answer to an order that raised an error."""
         return {"error": one_line(error)}
 

@@ -30,7 +30,7 @@ from xla_sweeps.schema.column import WANDB
 from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, columns_of
-from xla_sweeps.store.claim import locked
+from xla_sweeps.store.claim import lock_file
 from xla_sweeps.store.rows import Rows
 from xla_sweeps.store.store import folder_below
 from xla_sweeps.system.files import read_regular, replace_whole
@@ -107,7 +107,7 @@ def publish(
     upload_s = STEP_S + sum(path.stat().st_size for path in attachments) / BYTES_A_SECOND
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(locked(log.with_suffix(".lock")))
+            stack.enter_context(lock_file(log.with_suffix(".lock")))
         except BlockingIOError:
             why = f"another report of {log.parent} is running; wait for it, then rerun"
             raise ReportError(why) from None

@@ -21,7 +21,7 @@ from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import Scenario, by_scenario, headline_of, mode_of
 from xla_sweeps.schema.row import ComparisonRow, value_of
-from xla_sweeps.system.text import counted
+from xla_sweeps.system.text import count_noun
 
 DEVICES = 4
 
@@ -164,7 +164,7 @@ def sections(
             {"key": key, "question": f"{QUESTIONS[key]}{suffix}", "text": text, **shared}
             for key, text in texts.items()
         ]
-    texts = {"changed": _changed(difference)} if difference else {}
+    texts = {"changed": _changes_text(difference)} if difference else {}
     made += [
         {"key": key, "question": QUESTIONS[key], "text": text, "scenario": "", "setting": None}
         for key, text in {**texts, "everything": _everything(facts)}.items()
@@ -177,7 +177,7 @@ def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
     measured = [row for row in rows if row.provenance.origin == MEASURED]
     days = sorted({row.provenance.measured_at[:10] for row in measured} - {""})
     unfinished = sum(row.status in UNFINISHED for row in measured)
-    left = f"{counted(unfinished, 'comparison')} that did not finish" if unfinished else ""
+    left = f"{count_noun(unfinished, 'comparison')} that did not finish" if unfinished else ""
     described = {
         "software": _distinct(row.provenance.software for row in measured),
         "driver": _distinct(row.provenance.driver for row in measured),
@@ -256,13 +256,13 @@ def _findings(rows: Sequence[ComparisonRow]) -> str:
     return f"{''.join(told)}{TABLES}" if found else "Nothing was compared yet."
 
 
-def _changed(difference: Difference) -> str:
+def _changes_text(difference: Difference) -> str:
     """The lines of `compare`."""
     a, b = escape(difference.title_a), escape(difference.title_b)
     parts = [f"**{b} (B) against {a} (A)**: {changes.RATIOS}."]
     parts += [f"**{escape(line)}**" for line in changes.summary(difference)]
     parts += map(escape, changes.breaks(difference))
-    groups = by_scenario(changes.listed(difference), key=lambda change: change.scenario)
+    groups = by_scenario(changes.shown_changes(difference), key=lambda change: change.scenario)
     for scenario, group in groups.items():
         parts += [f"scenario={escape(scenario)}"] * (len(groups) > 1)
         parts.append("\n".join(table(changes.COLUMNS, changes.cells(group))))

@@ -155,7 +155,7 @@ class Screen(Protocol):
     def running(self, slot: str, what: str, log: Path) -> None:
         """A job runs on a slot."""
 
-    def ended(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
+    def show_end(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
         """A job ended, how, and with which speedup."""
 
     def progress(

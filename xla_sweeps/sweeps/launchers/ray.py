@@ -172,7 +172,7 @@ class RayLauncher(Launcher):
             ended = Ended(how=how, detail=f"{kind}: {first}")
         _, key = self._jobs.pop(future)
         with contextlib.suppress(Exception):
-            self._notes.ended.remote(key)
+            self._notes.note_end.remote(key)
         future.set_result(ended)
 
 
@@ -183,13 +183,13 @@ class _Notes:
         self._slots: dict[str, str] = {}
         self._stopped: set[str] = set()
 
-    def started(self, key: str, slot: str) -> None:
+    def note_start(self, key: str, slot: str) -> None:
         self._slots[key] = slot
 
     def slots(self) -> dict[str, str]:
         return self._slots
 
-    def ended(self, key: str) -> None:
+    def note_end(self, key: str) -> None:
         self._slots.pop(key, None)
 
     def stop(self, key: str) -> None:
@@ -226,7 +226,7 @@ def run_job(job: Job, command: Sequence[str], key: str, notes: Any) -> Ended:
 
     node = f"{socket.gethostname()}:{ray.get_runtime_context().get_node_id()[:6]}"
     with contextlib.suppress(Exception):
-        ray.get(notes.started.remote(key, node), timeout=10)
+        ray.get(notes.note_start.remote(key, node), timeout=10)
     with tempfile.TemporaryDirectory(prefix="xla_sweeps-") as folder:
         results = Path(folder) / "results"
         arguments = (*_elsewhere(job.arguments), f"results_dir={results}")

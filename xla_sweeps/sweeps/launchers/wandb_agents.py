@@ -213,7 +213,7 @@ def _wait(agents: Sequence[_Agent], screen: Screen, stop: StopSignals) -> int:
             outcome = "gave up" if _GAVE_UP in text else outcome
             failed = outcome != "finished"
             detail = f"{last_line_of(text)}  log={agent.log}" if failed else ""
-            screen.ended(agent.slot.name, "wandb agent", outcome, detail)
+            screen.show_end(agent.slot.name, "wandb agent", outcome, detail)
             if failed and not stop.number:
                 screen.warn(f"the agent on {agent.slot.name} {outcome}: {detail}")
                 code = 1

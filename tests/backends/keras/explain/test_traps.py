@@ -28,13 +28,13 @@ def test_a_trap_is_a_name_and_a_function_in_at_most_three_files() -> None:
 
 
 def test_what_a_look_raises_is_why_its_trap_is_not_known() -> None:
-    from xla_sweeps.backends.keras.explain.traps import Finding, Looks, found, look_for, looks
+    from xla_sweeps.backends.keras.explain.traps import Finding, Looks, look_for, looks, trap_found
 
     table: Looks = {}
 
     @looks(table, TrapName.OTHER_SHAPE, after=Phase.VERIFY)
     def find(model: str) -> Finding:
-        return found(model, "fix it")
+        return trap_found(model, "fix it")
 
     @looks(table, TrapName.OTHER_VALUES, after=Phase.VERIFY)
     def fail(model: str) -> Finding:

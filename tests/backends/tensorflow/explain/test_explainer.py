@@ -207,7 +207,7 @@ def test_an_operation_in_a_saved_model_is_found_where_no_line_is_known(tmp_path:
     assert explanation.refusals is not None
     (refusal,) = explanation.refusals
     assert refusal.op == "MaxPoolWithArgmax"
-    assert refusal.devices == refusals.registered() == ("XLA_CPU_JIT", "XLA_GPU_JIT")
+    assert refusal.devices == refusals.registered_devices() == ("XLA_CPU_JIT", "XLA_GPU_JIT")
     assert refusal.places[0].node.endswith("/MaxPoolWithArgmax")
     assert explanation.graph_operations is not None
     assert {"hlo_operations", "program", "time"} <= set(explanation.missing)

@@ -11,7 +11,7 @@ from hlo_modules import constant, convolution, dot, element, module, op, paramet
 
 from xla_sweeps.backends.keras.explain.events import Event, Work
 from xla_sweeps.backends.keras.explain.program import program_of, work_by_name
-from xla_sweeps.backends.keras.explain.trace import Call, lost, mode_time, shared, time_of
+from xla_sweeps.backends.keras.explain.trace import Call, losses_of, mode_time, share_time, time_of
 from xla_sweeps.schema.explanation import Kind
 from xla_sweeps.schema.modes import Mode
 
@@ -156,7 +156,7 @@ def call(*operations: tuple[str, float, float], end_s: float = 20.0) -> Call:
 
 
 def test_operations_that_run_at_once_share_the_time() -> None:
-    seconds = shared([Event("a", 0.0, 4.0), Event("b", 2.0, 6.0), Event("a", 3.0, 4.0)])
+    seconds = share_time([Event("a", 0.0, 4.0), Event("b", 2.0, 6.0), Event("a", 3.0, 4.0)])
     assert seconds == pytest.approx({"a": 2 + 1 / 2 + 2 / 3, "b": 1 / 2 + 1 / 3 + 2})
     assert seconds.total() == pytest.approx(6.0)
 
@@ -182,7 +182,7 @@ def test_lost_time_is_told_by_layer_and_a_fusion_is_shared_among_its_layers() ->
     compiled = call(("conv", 0, 3), ("deep", 3, 10), ("fusion", 10, 14))
     lost_by_layer = {
         layer_time.layer: (layer_time.kind, layer_time.graph_s, layer_time.xla_s)
-        for layer_time in lost(graph, compiled)
+        for layer_time in losses_of(graph, compiled)
     }
     assert lost_by_layer == {
         "deep (DepthwiseConv2D)": (Kind.DEPTHWISE, 1, 7),

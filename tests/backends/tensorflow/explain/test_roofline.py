@@ -32,7 +32,7 @@ def test_the_bound_counts_weights_inputs_and_outputs_once_under_the_peaks_of_thi
     model = keras.Model(image, keras.layers.Dense(5)(keras.layers.GlobalMaxPool2D()(features)))
     explainer = explaining(lambda batch: model(batch, training=False), [BATCH] * 2)
     explainer.explain(trace=False)
-    explainer.bound()
+    explainer.bound_calls()
     bounds = explainer.explanation.roofline
     assert bounds is not None
     work = bounds.work

@@ -85,14 +85,16 @@ class Explainer(ABC):
         """The places in the model that an error is about."""
         return ()
 
-    def bound(self) -> None:
+    def bound_calls(self) -> None:
         """Time what ran against the least time that the device could take."""
         if "roofline" in self.explanation.missing:
             return
         self.begin(Phase.MEASURE)
         with self.or_missing("roofline"):
             work, on_cpu, tf32 = self.least_work(), self.on_cpu, self.tf32
-            bound = roofline.measured(work, self.ran, bind=self.bind, on_cpu=on_cpu, tf32=tf32)
+            bound = roofline.measure_roofline(
+                work, self.ran, bind=self.bind, on_cpu=on_cpu, tf32=tf32
+            )
             self.note(roofline=bound)
 
     def break_down(self) -> None:
@@ -134,7 +136,7 @@ class Explainer(ABC):
 
     def end(self, why: str) -> None:
         """Give this reason for whatever is not available."""
-        self.explanation = self.explanation.completed(why)
+        self.explanation = self.explanation.complete(why)
         self.note()
 
     @contextmanager
@@ -162,16 +164,16 @@ def explain_by(
             tell(protocol.Stage(phase=Phase.BUILD, detail=trial.model.name))
             explaining = explainer(framework.build(replace(request.job, trial=trial)), tell)
             explaining.explain(trace=request.trace)
-            explaining.bound()
+            explaining.bound_calls()
             explaining.end(f"not looked for on {explaining.backend.title}")
 
     return explain
 
 
-def resized(batch: Any, size: int) -> Any:
+def resize_batch(batch: Any, size: int) -> Any:
     """Resize a batch to `size` samples, by repeating its own."""
 
-    def taken(tensor: Any) -> Any:
+    def take_rows(tensor: Any) -> Any:
         return keras.ops.take(tensor, [row % len(tensor) for row in range(size)], axis=0)
 
-    return keras.tree.map_structure(taken, batch)
+    return keras.tree.map_structure(take_rows, batch)

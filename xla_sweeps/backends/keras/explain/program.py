@@ -108,7 +108,7 @@ def _parts(module: Module, instruction: Any) -> Iterator[Any]:
     if instruction.opcode != "fusion":
         yield instruction
         return
-    for computation in module.called(instruction):
+    for computation in module.computations_of(instruction):
         for inner in computation.instructions:
             if inner.opcode not in NO_WORK:
                 yield from _parts(module, inner)
@@ -139,7 +139,9 @@ def _find_slices(module: Module, instruction: Any) -> dict[int, int]:
     if instruction.opcode in _SLICES:
         return {0: size_bytes(instruction.shape)}
     sizes: dict[int, int] = {}
-    for computation in module.called(instruction) if instruction.opcode == "fusion" else ():
+    for computation in (
+        module.computations_of(instruction) if instruction.opcode == "fusion" else ()
+    ):
         for inner in computation.instructions:
             if inner.opcode != "parameter":
                 continue

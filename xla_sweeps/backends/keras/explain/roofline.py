@@ -50,7 +50,7 @@ Bind = Callable[[Callable[[Any], Any], Any], Sequence[timing.Executable]]
 """Binds a call on an argument to the modes that may be the fastest for a single operation."""
 
 
-def measured(
+def measure_roofline(
     work: Work,
     executables: Mapping[Mode, timing.Executable],
     *,

@@ -68,7 +68,7 @@ def time_of(
     layered = all(any(_by_layer(call)) for call in calls)
     return Time(
         modes=tuple(map(mode_time, calls)),
-        lost=lost(*calls) if layered else (),
+        lost=losses_of(*calls) if layered else (),
         plain=plain,
         layered=layered,
     )
@@ -117,7 +117,7 @@ def _operations(events: Sequence[Event], work: Mapping[str, Work]) -> Iterator[E
             yield replace(event, name=name, facts=facts)
 
 
-def shared(events: Sequence[Event]) -> Counter[str]:
+def share_time(events: Sequence[Event]) -> Counter[str]:
     """Seconds by name; where several run at once, each gets an equal part of that time."""
     edges = sorted(
         [(event.start_s, 1, event.name) for event in events]
@@ -139,7 +139,7 @@ def shared(events: Sequence[Event]) -> Counter[str]:
 
 def mode_time(call: Call) -> ModeTime:
     """Break down the time of one call."""
-    seconds = shared(call.operations)
+    seconds = share_time(call.operations)
     by_kind: defaultdict[Kind, float] = defaultdict(float)
     for name, spent_s in seconds.items():
         by_kind[call.work.get(name, UNKNOWN).kind] += spent_s
@@ -156,7 +156,7 @@ def mode_time(call: Call) -> ModeTime:
     )
 
 
-def lost(graph: Call, compiled: Call) -> tuple[LayerTime, ...]:
+def losses_of(graph: Call, compiled: Call) -> tuple[LayerTime, ...]:
     """The layers that XLA loses most time in, the worst first."""
     one, two = _by_layer(graph), _by_layer(compiled)
     losses = [
@@ -175,7 +175,7 @@ def lost(graph: Call, compiled: Call) -> tuple[LayerTime, ...]:
 
 def _by_layer(call: Call) -> defaultdict[str, Counter[Kind]]:
     seconds: defaultdict[str, Counter[Kind]] = defaultdict(Counter)
-    for name, spent_s in shared(call.operations).items():
+    for name, spent_s in share_time(call.operations).items():
         work = call.work.get(name, UNKNOWN)
         for layer, share in work.layers.items():
             seconds[layer][work.kind] += spent_s * share  # type: ignore[assignment]

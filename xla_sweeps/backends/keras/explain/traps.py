@@ -31,14 +31,14 @@ class Finding(NamedTuple):
     places: Sequence[Place] = ()
 
 
-def found(what: str, fix: str, places: Sequence[Place] = ()) -> Finding:
+def trap_found(what: str, fix: str, places: Sequence[Place] = ()) -> Finding:
     """A trap that the model has."""
     return Finding(State.FOUND, what, fix, places)
 
 
 def found_at(places: Sequence[Place], what: str, fix: str) -> Finding:
     """A trap that the model has if it has such places."""
-    return found(what, fix, places) if places else none()
+    return trap_found(what, fix, places) if places else none()
 
 
 def none(what: str = "") -> Finding:
@@ -110,7 +110,7 @@ def find_open_sizes(model: Any) -> Finding:
     )
     if free:
         what = f"XLA compiles again for each new size of {', '.join(free)}"
-        return found(what, "give the inputs a fixed size, or pad to a few sizes")
+        return trap_found(what, "give the inputs a fixed size, or pad to a few sizes")
     if model.batch is not None:
         return none(f"the batch size is always {model.batch}")
     return Finding(
@@ -130,7 +130,7 @@ def find_other_shapes(model: Any) -> Finding:
     different = [f"{list(two)} instead of {list(one)}" for one, two in pairs if one != two]
     if not different:
         return none()
-    return found(
+    return trap_found(
         f"XLA returns an output of shape {', '.join(different)}",
         "give loops and tf.TensorArray a fixed size; return a mask instead of fewer elements",
         model.resizing(),
@@ -163,7 +163,7 @@ def find_other_values(model: Any) -> Finding:
     moved = None if isinstance(nudged, Exception) else _compare(model, nudged, plain)
     if moved is None or (not moved.ok and moved.rmse_rel is not None):
         return unknown("the model amplifies rounding: without XLA it moves as much")
-    return found(
+    return trap_found(
         f"XLA computes something else: {result.reason}",
         "keep numbers within the range of their type before a cast, and finite",
         model.narrowing(),
@@ -178,7 +178,7 @@ def find_unread_weights(model: Any) -> Finding:
     if not agreement.deterministic(model.plain, model.again):
         return unknown("two runs differ")
     names = model.bench.unread_names(list(model.ran.values())[-1])
-    return found(weights.describe(names), weights.FIX) if names else none()
+    return trap_found(weights.describe(names), weights.FIX) if names else none()
 
 
 @looks(LOOKS, TrapName.JIT_COMPILE_IGNORED, after=Phase.MEASURE)
@@ -193,7 +193,7 @@ def find_ignored_jit_compile(model: Any) -> Finding:
     if keras_model.jit_compile:
         return none("Keras keeps jit_compile=True")
     without = building.layers_without_xla(model.layers)
-    return found(
+    return trap_found(
         "compile(jit_compile=True) becomes False: a layer has supports_jit=False, so fit, evaluate "
         "and predict run without XLA",
         "replace the layer, or compile the call of the model yourself",

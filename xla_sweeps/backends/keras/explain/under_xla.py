@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from xla_sweeps.backends.keras.bench import nudged
+from xla_sweeps.backends.keras.bench import nudge_batch
 from xla_sweeps.backends.keras.explain import program
 from xla_sweeps.backends.keras.explain.explainer import Explainer
 from xla_sweeps.backends.keras.explain.trace import CALLS
@@ -105,7 +105,7 @@ class XlaExplainer(Explainer):
 
     def run_nudged(self) -> Ran:
         """Outputs without XLA on inputs changed by rounding."""
-        moved = [nudged(self.bench.inputs[0])]
+        moved = [nudge_batch(self.bench.inputs[0])]
         return _outputs_of(replace(self.baseline, inputs=moved).outputs)
 
     def least_work(self) -> Work:

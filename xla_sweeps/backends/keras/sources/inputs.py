@@ -25,7 +25,9 @@ def from_specs(
         XlaSweepsError: a size is free and not given.
     """
     names = list(specs) if len(specs) > 1 else [""]
-    whole = ",".join(_written(name, spec) for name, spec in zip(names, specs.values(), strict=True))
+    whole = ",".join(
+        _spec_text(name, spec) for name, spec in zip(names, specs.values(), strict=True)
+    )
     fix = f"give every input, with your sizes: 'input_spec=[{whole}]'"
     return tuple(
         _from_spec(name, spec, resolution=resolution, where=f"{where}: the input {shown}", fix=fix)
@@ -33,7 +35,7 @@ def from_specs(
     )
 
 
-def _written(name: str, spec: Any) -> str:
+def _spec_text(name: str, spec: Any) -> str:
     """An input as an entry of `input_spec`; a size that is free is filled in."""
     sizes = _sizes(spec) or [224, 224, 3]
     common = 224 if len(sizes) == _IMAGE_SIZES else 128
@@ -83,7 +85,7 @@ def bind(batch: Any, structure: Any) -> Any:
     return keras.tree.pack_sequence_as(structure, tensors)
 
 
-def drawn(given: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray:
+def draw_samples(given: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray:
     """So many samples of an input, in float32 or int64."""
     shape = (count, *given.shape)
     if "float" in given.dtype:
@@ -94,13 +96,13 @@ def drawn(given: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray:
 def draw(inputs: Sequence[InputSpec], count: int, rng: np.random.Generator) -> Any:
     """A batch of `count` random samples: a tensor, or a tuple if the model has several inputs."""
     tensors = tuple(
-        keras.ops.cast(keras.ops.convert_to_tensor(drawn(given, count, rng)), given.dtype)
+        keras.ops.cast(keras.ops.convert_to_tensor(draw_samples(given, count, rng)), given.dtype)
         for given in inputs
     )
     return tensors[0] if len(tensors) == 1 else tensors
 
 
-def mixed(
+def mix_inputs(
     inputs: Sequence[Any], *, put: Callable[[np.ndarray, Any], Any] = lambda values, like: values
 ) -> list[Any]:
     """New inputs, each with values of one batch and of the one after it, chosen by chance."""
@@ -119,7 +121,7 @@ def is_floating(tensor: Any) -> bool:
     return "float" in keras.backend.standardize_dtype(tensor.dtype)
 
 
-def widened(tensor: Any) -> Any:
+def widen(tensor: Any) -> Any:
     """The same on the present device, in float64 where it is floating."""
     values = keras.ops.convert_to_numpy(tensor)
     return keras.ops.convert_to_tensor(values.astype(np.float64) if is_floating(tensor) else values)

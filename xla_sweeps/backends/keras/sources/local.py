@@ -49,7 +49,7 @@ _MISSING_CLASS = re.compile(r"Could not locate (?:class|function) '(?P<name>[^']
 
 
 def _load_keras(path: str, module: str | None) -> Any:
-    own = vars(_imported(module, f"import={module}")) if module else {}
+    own = vars(_import_named(module, f"import={module}")) if module else {}
     custom = {name: value for name, value in own.items() if callable(value) and name[0] != "_"}
     try:
         return keras.models.load_model(path, custom_objects=custom, compile=False, safe_mode=False)
@@ -62,7 +62,7 @@ def _load_keras(path: str, module: str | None) -> Any:
         ) from error
 
 
-def _imported(name: str, where: str) -> Any:
+def _import_named(name: str, where: str) -> Any:
     try:
         return _import(name)
     except Exception as error:
@@ -74,7 +74,7 @@ def _imported(name: str, where: str) -> Any:
 def _call_function(path: str, spec: ModelSpec) -> Any:
     """Import the module and call the function, with the resolution if it takes one."""
     module_name, _, function_name = path.rpartition(":")
-    module = _imported(module_name, f"path={path}")
+    module = _import_named(module_name, f"path={path}")
     function = getattr(module, function_name, None)
     if function is None:
         raise XlaSweepsError(f"path={path}: {module_name} has no '{function_name}'")

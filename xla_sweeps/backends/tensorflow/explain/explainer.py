@@ -27,7 +27,7 @@ from xla_sweeps.backends.tensorflow.explain.graph import (
 from xla_sweeps.backends.tensorflow.explain.nodes import graph_work
 from xla_sweeps.backends.tensorflow.explain.traps import LOOKS, clustering_of, narrows
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable, activate
-from xla_sweeps.backends.tensorflow.operations import computing, lowered
+from xla_sweeps.backends.tensorflow.operations import computing, lower
 from xla_sweeps.backends.tensorflow.scenarios import TensorFlow
 from xla_sweeps.schema.explanation import Place
 from xla_sweeps.schema.modes import Execution, Mode
@@ -50,7 +50,7 @@ class TensorFlowExplainer(XlaExplainer):
             tell,
             version=tf.__version__,
             device=refusals.DEVICES["gpu" if "GPU" in bench.device else "cpu"],
-            registered=refusals.registered(),
+            registered=refusals.registered_devices(),
         )
         self.ops, self.graphs = list[TracedOp](), list[Any]()
 
@@ -66,7 +66,7 @@ class TensorFlowExplainer(XlaExplainer):
         """Lower the model for two batches."""
         self.compiled = self.bench.bind(Mode.XLA)
         inputs, function = self.bench.inputs[:2], self.compiled.function
-        self._lowered = [lowered(function, batch) for batch in inputs]
+        self._lowered = [lower(function, batch) for batch in inputs]
 
     def lower(self) -> Sequence[Module]:
         """The programs of two batches."""
@@ -74,7 +74,7 @@ class TensorFlowExplainer(XlaExplainer):
 
     def run_first(self) -> list[Any]:
         """Outputs of the first call in graph mode, which shows the graph that runs."""
-        with self.baseline.observed() as self.graphs:
+        with self.baseline.observe_first_call() as self.graphs:
             self.baseline.timed_s(self.baseline.step)
         with self.or_missing("graph_operations"):
             self.note(graph_operations=computing(self.graphs))
@@ -83,7 +83,7 @@ class TensorFlowExplainer(XlaExplainer):
     def optimize(self, *, calls: int) -> Module:
         """The program that ran, from the profiler."""
         ran = {mode: self.ran[mode] for mode in self.modes if mode in self.ran}
-        with profiler.recorded() as self._space:
+        with profiler.record_profile() as self._space:
             call_each(ran, tf.profiler.experimental.Trace, calls=calls)
         return Module(self._space.program(self.compiled.concrete.name.decode().strip("_")))
 
@@ -102,7 +102,7 @@ class TensorFlowExplainer(XlaExplainer):
         """Run the model with auto-clustering, and note what its clusters hold."""
         with self.or_missing("clustering"):
             executable = self.bench.bind(Mode.AUTOCLUSTER)
-            with executable.observed() as graphs:
+            with executable.observe_first_call() as graphs:
                 executable.timed_s(executable.step)
             self.ran[Mode.AUTOCLUSTER] = executable
             self.note(clustering=clustering_of(self.ops, graphs))

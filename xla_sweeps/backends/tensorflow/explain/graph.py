@@ -71,7 +71,7 @@ def traced_ops(concrete: Any, layers: Layers) -> list[TracedOp]:
     seen: set[str] = set()
 
     def visit(definition: Any, graph: Any, name: str, caller: Place) -> None:
-        constants, live = _known(definition), _live(definition)
+        constants, live = _known_nodes(definition), _live(definition)
         for node in definition.node_def:
             if node.name not in live and (caller.op in CALLS or node.op in CALLS):
                 continue
@@ -124,7 +124,7 @@ def _live(definition: Any) -> set[str]:
 _SHAPES = frozenset({"Const", "Shape", "ShapeN", "Size", "Rank", "ReadVariableOp", "VarHandleOp"})
 
 
-def _known(definition: Any) -> set[str]:
+def _known_nodes(definition: Any) -> set[str]:
     """Names of the nodes whose values follow from constants, shapes and variables alone."""
     names: set[str] = set()
     size = -1

@@ -82,7 +82,7 @@ def kernels_of(op: str) -> tuple[Any, ...]:
     return tuple(kernels.get_registered_kernels_for_op(op).kernel)
 
 
-def registered() -> tuple[str, ...]:
+def registered_devices() -> tuple[str, ...]:
     """XLA's devices whose kernels this process lists; it needs no such device."""
     listed = {kernel.device_type for kernel in kernels_of("AddV2")}
     return tuple(device for device in DEVICES.values() if device in listed)
@@ -95,7 +95,9 @@ def refusals(ops: Sequence[TracedOp]) -> tuple[Refusal, ...]:
     for traced in ops:
         if traced.op in functions or traced.op in ("_Arg", "_Retval"):
             continue
-        without = {device: why for device in registered() if (why := _find_refusal(traced, device))}
+        without = {
+            device: why for device in registered_devices() if (why := _find_refusal(traced, device))
+        }
         if without:
             key = traced.op, next(iter(without.values())), tuple(without)
             places.setdefault(key, []).append(traced.place)
@@ -141,7 +143,7 @@ def compiled_ops() -> OpList:
     """Every operation with a kernel, and the devices of XLA that compile it."""
     from tensorflow.python.framework import kernels
 
-    devices = registered()
+    devices = registered_devices()
     by_op: dict[str, dict[str, Any]] = {}
     for kernel in kernels.get_all_registered_kernels().kernel:
         if not kernel.op.startswith("_"):

@@ -16,10 +16,10 @@ from xla_sweeps.backends.keras.explain.traps import (
     Finding,
     Looks,
     find_ignored_jit_compile,
-    found,
     found_at,
     looks,
     none,
+    trap_found,
     unknown,
 )
 from xla_sweeps.backends.tensorflow.explain.graph import TracedOp, called_functions, named_in
@@ -90,7 +90,7 @@ def find_programs_per_value(model: Any) -> Finding:
     changed = [each for content, each in first.items() if content not in second]
     names = dict.fromkeys(each.metadata.op_name for each in changed)
     by_name = {str(traced.definition.name): traced.place for traced in model.ops}
-    return found(
+    return trap_found(
         "XLA compiles again for each new value: a shape or a size follows from the input's values",
         "make that size a constant, pad to a fixed size, or pass it as a Python number",
         [by_name[each] for each in names if each in by_name],
@@ -103,7 +103,7 @@ def find_dropped_checks(model: Any) -> Finding:
     what, where = _find_vanished_error(model)
     fix, checks = "check the inputs before the compiled call", model.places(*CHECKS)
     if what and not any(place.op in INDICES for place in where):
-        return found(what, fix, [*where, *checks])
+        return trap_found(what, fix, [*where, *checks])
     return found_at(checks, "assertions and checks of numbers do not run under XLA", fix)
 
 
@@ -113,7 +113,7 @@ def find_clamped_indices(model: Any) -> Finding:
     fix = "check the indices before the compiled call, or tf.clip_by_value to say what is meant"
     what, where = _find_vanished_error(model)
     if seen := [place for place in where if place.op in INDICES]:
-        return found(what, fix, seen)
+        return trap_found(what, fix, seen)
     places = [
         traced.place
         for traced in model.ops
@@ -139,7 +139,7 @@ def find_little_clustered(model: Any) -> Finding:
         return unknown(model.explanation.missing["clustering"])
     if clustering.share >= FEW:
         return none()
-    return found(
+    return trap_found(
         "auto-clustering leaves most operations as they are",
         "use jit_compile=True; a cluster needs several neighbours that XLA compiles",
         clustering.places,
@@ -151,7 +151,7 @@ def find_no_jit_compile(model: Any) -> Finding:
     """Find out if `compile(jit_compile=True)` has no effect without an error."""
     if tf.config.functions_run_eagerly():
         what = "tf.config.run_functions_eagerly is on: no tf.function is compiled"
-        return found(what, "remove tf.config.run_functions_eagerly(True)")
+        return trap_found(what, "remove tf.config.run_functions_eagerly(True)")
     return find_ignored_jit_compile(model)
 
 

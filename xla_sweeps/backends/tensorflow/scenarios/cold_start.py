@@ -127,11 +127,13 @@ def adopt(job: ReplicateJob, device: str) -> ColdStartBench:
     """What a process that is timed needs before its first call."""
     folder, trial = Path(job.shared), job.trial
     with np.load(folder / INPUT) as arrays:
-        tensors = tuple(models.placed(tf.constant(array), device) for array in arrays.values())
+        tensors = tuple(
+            models.place_tensor(tf.constant(array), device) for array in arrays.values()
+        )
     return ColdStartBench(
         trial=trial,
         device=device,
-        built=_built(job),
+        built=_build_model(job),
         facts=ModelFacts.of(trial.model),
         modes=job.modes,
         inputs=[tensors[0] if len(tensors) == 1 else tensors],
@@ -140,7 +142,7 @@ def adopt(job: ReplicateJob, device: str) -> ColdStartBench:
     )
 
 
-def _built(job: ReplicateJob) -> BuiltModel:
+def _build_model(job: ReplicateJob) -> BuiltModel:
     """The model, whose weights are loaded next; nothing where a SavedModel has it."""
     trial, spec = job.trial, job.trial.model
     if mode_of(job.modes[0]).entry is not Entry.SAVED:

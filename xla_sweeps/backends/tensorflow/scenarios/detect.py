@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_sweeps.backends.keras.bench import nudged
+from xla_sweeps.backends.keras.bench import nudge_batch
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.errors import ConfigError
@@ -45,7 +45,7 @@ class DetectBench(Bench):
     def compare(self, outputs: list[np.ndarray], position: int = 0) -> Agreement:
         """Compare boxes with those of eager, as far as rounding leaves them alone."""
         if position not in self.nudged:
-            moved = nudged(self.inputs[position])
+            moved = nudge_batch(self.inputs[position])
             self.nudged[position] = self.eager_outputs([moved])
         return agreement.compare_detections(
             outputs,

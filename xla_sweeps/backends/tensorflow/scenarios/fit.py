@@ -19,7 +19,7 @@ import tensorflow as tf
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.backends.tensorflow.scenarios.keras_jit import KerasExecutable
-from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench, compiled
+from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench, compile_model
 from xla_sweeps.backends.tensorflow.training import Trainer
 from xla_sweeps.schema.modes import Entry, Mode
 
@@ -53,7 +53,7 @@ class Epoch(modes.ModeExecutable):
 
     def first_call_s(self) -> float:
         """Seconds of the first epoch; its step on the last batch is timed too."""
-        with self.observed():
+        with self.observe_first_call():
             seconds = self.timed_s(self.run_full)
             if self.last_batch is not None:
                 self.last_batch_s = self.timed_s(self.step_on_last)
@@ -110,11 +110,11 @@ class Fit(Fed, KerasExecutable, Epoch):
 
     def run_full(self) -> None:
         """Fit the batches of full size."""
-        self.last = fitted(self.model, self.dataset.take(self.times))
+        self.last = fit(self.model, self.dataset.take(self.times))
 
     def step(self) -> None:
         """Fit an epoch."""
-        self.last = fitted(self.model, self.dataset)
+        self.last = fit(self.model, self.dataset)
 
 
 @dataclass
@@ -164,7 +164,7 @@ class FitBench(TrainBench):
     def _fit(self, mode: Mode, last: Any, times: int) -> KerasExecutable:
         trainer = self.trainer
         steps = self.trial.steps_per_execution
-        model = compiled(trainer, mode, steps_per_execution=steps)
+        model = compile_model(trainer, mode, steps_per_execution=steps)
         common: dict[str, Any] = {
             "mode": mode,
             "inputs": trainer.batches,
@@ -182,7 +182,7 @@ class FitBench(TrainBench):
                 **common,
             )
         return Fit(
-            run=lambda batch: fitted(model, _alone(trainer, batch)),
+            run=lambda batch: fit(model, _alone(trainer, batch)),
             dataset=dataset_of(trainer, self.trial.batches),
             feed=trainer.feed,
             last_batch=last,
@@ -202,7 +202,7 @@ def dataset_of(trainer: Trainer, batches: int) -> tf.data.Dataset:
         return tf.data.Dataset.from_tensor_slices(stacked).prefetch(tf.data.AUTOTUNE)
 
 
-def fitted(model: Any, dataset: tf.data.Dataset) -> Any:
+def fit(model: Any, dataset: tf.data.Dataset) -> Any:
     """The loss of an epoch: the mean of those of its steps, as Keras reports it."""
     return model.fit(dataset, epochs=1, shuffle=False, verbose=0).history["loss"]
 

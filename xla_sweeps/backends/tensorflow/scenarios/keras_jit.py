@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.backends.keras.predict import compiled_step, lowered
+from xla_sweeps.backends.keras.predict import compiled_step, why_lowered
 from xla_sweeps.backends.keras.training import raw
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.operations import compiled_inside, jit_compile
@@ -64,12 +64,12 @@ class KerasExecutable(modes.ModeExecutable):
     def _jit_proof(self) -> tuple[dict[str, Any], list[str]]:
         asked = JIT_COMPILE.get(self.mode.execution, "uncompiled")
         in_force = bool(self.model.jit_compile)
-        compiled = sum(map(_compiled, concrete_functions(self.function)))
+        compiled = sum(map(_compile, concrete_functions(self.function)))
         problems = []
         if self.model.run_eagerly or tf.config.functions_run_eagerly():
             problems.append("the model runs eagerly, so nothing runs as a graph")
         if asked is True and not in_force:
-            problems.append(lowered(self.model, _NEVER))
+            problems.append(why_lowered(self.model, _NEVER))
         if asked is False and in_force:
             problems.append("Keras uses XLA although jit_compile=False")
         if in_force and not compiled:
@@ -90,6 +90,6 @@ def concrete_functions(function: Any) -> list[Any]:
     return list(function._list_all_concrete_functions())
 
 
-def _compiled(concrete: Any) -> int:
+def _compile(concrete: Any) -> int:
     """Number of functions that XLA compiles in a traced one, itself included."""
     return bool(jit_compile(concrete.function_def)) + len(compiled_inside(concrete))

@@ -18,7 +18,7 @@ import tensorflow as tf
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import INPUT_BATCHES
 from xla_sweeps.backends.keras.predict import Predicting
-from xla_sweeps.backends.keras.sources.inputs import mixed
+from xla_sweeps.backends.keras.sources.inputs import mix_inputs
 from xla_sweeps.backends.tensorflow import devices, modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
@@ -49,7 +49,7 @@ class Repeated(modes.ModeExecutable):
 
     def renew(self) -> bool:
         """Replace the inputs of `run` by new ones."""
-        self.given = mixed(self.given, put=self.put)
+        self.given = mix_inputs(self.given, put=self.put)
         return True
 
     def put(self, values: np.ndarray, like: Any) -> Any:
@@ -59,13 +59,13 @@ class Repeated(modes.ModeExecutable):
     def outputs(self, position: int = 0) -> list[np.ndarray]:
         """Outputs of the call on the inputs from `position` on: one float64 array per head."""
         self.prepare()
-        return self._joined([self.run(batch) for batch in self._of_call(position)])
+        return self._join([self.run(batch) for batch in self._of_call(position)])
 
     def last_outputs(self) -> list[np.ndarray]:
         """Outputs of the last call, of all its batches: one float64 array per head."""
-        return self._joined(self.last)
+        return self._join(self.last)
 
-    def _joined(self, calls: Sequence[Any]) -> list[np.ndarray]:
+    def _join(self, calls: Sequence[Any]) -> list[np.ndarray]:
         return [np.concatenate(parts) for parts in zip(*map(self.read, calls), strict=True)]
 
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
@@ -134,7 +134,7 @@ class PredictBench(Predicting[modes.ModeExecutable], Bench):
         return executable
 
     def _keras_calls(self, mode: Mode) -> KerasCalls:
-        model = building.wrapped(self.built.loaded.keras_model, self.built.call)
+        model = building.wrap_model(self.built.loaded.keras_model, self.built.call)
         batches, size = self.trial.batches, self.trial.batch_size
         if mode.execution is not Execution.UNCOMPILED:
             model.compile(

@@ -38,12 +38,12 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
     feed: Feed | None = None
     labels: Sequence[Any] = ()
 
-    def drawn(self, rng: np.random.Generator) -> list[Any]:
+    def draw_batches(self, rng: np.random.Generator) -> list[Any]:
         """Batches of pictures with their labels, or of values that are drawn."""
         if self.trial.training and self.trial.training.data:
             self.feed = Feed(self.trial, self.built.inputs)
             return self.feed.first(INPUT_BATCHES)
-        return super().drawn(rng)
+        return super().draw_batches(rng)
 
     def place(self, batches: Sequence[Any]) -> None:
         """Place the batches on the device, their labels as `labels`."""
@@ -61,7 +61,7 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
         """Bind training to a mode; Keras's modes are traced in their first call."""
         if mode.entry is not Entry.TRAIN_ON_BATCH:
             return super().make(mode)
-        model = compiled(self.trainer, mode)
+        model = compile_model(self.trainer, mode)
         return keras_jit.KerasExecutable(
             mode=mode,
             run=lambda batch: model.train_on_batch(*batch),
@@ -104,9 +104,9 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
         """True if a mode draws random numbers while training, and could draw others than eager."""
         return bool(self.trainer.random_layers) and mode is not Mode.EAGER
 
-    def kept(self) -> list[Any]:
+    def kept_variables(self) -> list[Any]:
         """Also the optimizer's variables, the labels, and the state that each block starts from."""
-        return [*super().kept(), *self.trainer.kept()]
+        return [*super().kept_on_device(), *self.trainer.kept_on_device()]
 
     def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
         """Reason why calls in a row are no training: a loss that is not finite; else ""."""
@@ -115,13 +115,13 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
         return super().runs_away(executable, calls)
 
 
-def compiled(trainer: Trainer, mode: Mode, *, steps_per_execution: int = 1) -> Any:
+def compile_model(trainer: Trainer, mode: Mode, *, steps_per_execution: int = 1) -> Any:
     """A Keras model with the trainer's layers, optimizer and loss, compiled as a mode asks.
 
     tf_keras has no `jit_compile="auto"`: None leaves the choice to it.
     """
     asked = keras_jit.JIT_COMPILE[mode.execution]
-    model = building.wrapped(trainer.model, lambda batch: trainer.forward(batch, training=True))
+    model = building.wrap_model(trainer.model, lambda batch: trainer.forward(batch, training=True))
     model.compile(
         optimizer=trainer.optimizer,
         loss=trainer.library.losses.SparseCategoricalCrossentropy(
