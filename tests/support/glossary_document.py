@@ -19,7 +19,7 @@ from xla_sweeps.schema.modes import Mode
 def markdown() -> str:
     """A table of each, its words in the order of the program."""
     meanings = _status_meanings()
-    tables = {
+    tables: dict[str, dict[str, str]] = {
         "mode": {mode: _mode_words(mode) for mode in Mode},
         "status": {status: meanings[status] for status in Status},
         "flag": {flag: _capitalize(FLAG_TEXTS[flag]) for flag in Flag},
