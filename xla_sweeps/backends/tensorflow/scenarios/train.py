@@ -104,7 +104,7 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
         """True if a mode draws random numbers while training, and could draw others than eager."""
         return bool(self.trainer.random_layers) and mode is not Mode.EAGER
 
-    def kept_variables(self) -> list[Any]:
+    def kept_on_device(self) -> list[Any]:
         """Also the optimizer's variables, the labels, and the state that each block starts from."""
         return [*super().kept_on_device(), *self.trainer.kept_on_device()]
 
