@@ -78,13 +78,13 @@ SHIP = (
     + """
 folders = {}
 for name, (model, inputs) in CASES.items():
-    words = shipping.asked(model, inputs, None, results_dir=Path("results"))
-    again = shipping.asked(model, inputs, None, results_dir=Path("results"))
+    words = shipping.options_for(model, inputs, None, results_dir=Path("results"))
+    again = shipping.options_for(model, inputs, None, results_dir=Path("results"))
     assert again == words, name
     folders[name] = words["path"]
 twin = functional(layers.Dense(3))
 twin.set_weights(CASES["functional"][0].get_weights())
-same = shipping.asked(twin, None, None, results_dir=Path("results"))["path"]
+same = shipping.options_for(twin, None, None, results_dir=Path("results"))["path"]
 assert same == folders["functional"], "another name of the session"
 def held(value):
     return lambda: value
@@ -111,7 +111,7 @@ PAIRS = {
 }
 for name, maker in PAIRS.items():
     two, three, again = (
-        shipping.asked(maker(n), None, None, results_dir=Path("results"))["path"]
+        shipping.options_for(maker(n), None, None, results_dir=Path("results"))["path"]
         for n in (2, 3, 2)
     )
     assert two != three, name
@@ -120,11 +120,11 @@ from tensorflow.python.eager import context
 from xla_sweeps.api.kernel import gpus_held
 assert context.context_safe()._initialized and gpus_held() == []
 try:
-    shipping.asked(Sized(2), batch, None, results_dir=Path("results"))
+    shipping.options_for(Sized(2), batch, None, results_dir=Path("results"))
 except ConfigError as error:
     print(error, file=sys.stderr)
 try:
-    shipping.asked(twin, batch[:, :3], None, results_dir=Path("results"))
+    shipping.options_for(twin, batch[:, :3], None, results_dir=Path("results"))
 except ConfigError as error:
     print(error, file=sys.stderr)
 print(json.dumps(folders))

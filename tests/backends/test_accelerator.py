@@ -40,6 +40,7 @@ MODES = {
         if mode.backend == backend and "compile" not in str(mode)
     )
     for scenario, facts in SCENARIOS.items()
+    if scenario is not Scenario.COLD_START  # its processes would be many
     for backend in PLACES
 }
 
@@ -52,8 +53,15 @@ NEEDS = {
     )
 }
 
+DAILY = (*((backend, Scenario.CALL) for backend in PLACES), ("tensorflow", Scenario.TRAIN_STEP))
+"""What differs most; the rest goes the same ways."""
+
 CASES = [
-    pytest.param(*key, mode, marks=NEEDS.get(key[0], ()))
+    pytest.param(
+        *key,
+        mode,
+        marks=(*NEEDS.get(key[0], ()), *(() if key in DAILY else (pytest.mark.exhaustive,))),
+    )
     for key, modes in MODES.items()
     for mode in modes
 ]

@@ -81,7 +81,7 @@ def test_an_encoding_without_our_signs_and_a_width_that_is_no_number_change_only
 ) -> None:
     done = shell(f"{TRIAL} {ARGUMENTS}", tmp_path, **environ)
     assert done.returncode == 0
-    assert done.stderr.count("\n") == 9
+    assert done.stderr.count("\n") == 11
     assert "is ambiguous: 1.00" in done.stdout
     if "PYTHONIOENCODING" in environ:
         assert "(open: 95 % 0.937-1.067, 1 replicate)" in done.stdout

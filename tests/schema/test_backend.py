@@ -38,8 +38,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
     },
     "options, and the keys under which W&B gives two versions back": {
         "schema/options.py": frozenset({"tf_xla_flags", "tf_xla_flags.NAME=VALUE", "keras=N"})
-        | {"tensorflow", "keras_version", "keras_cv", "keras_hub"},
-        "schema/overrides.py": OPTIONS,
+        | {"tensorflow", "keras", "keras_version", "keras_cv", "keras_hub"},
         "config/runtime.py": frozenset({"tf_xla_flags"}),
         "schema/trial.py": OPTIONS,
         **dict.fromkeys(
@@ -76,7 +75,6 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
     "documents: what explain writes, and records of earlier versions": {
         "schema/explanation.py": frozenset({"tensorflow"}),
         "report/terminal/explanation.py": frozenset({"tensorflow"}),
-        "schema/upgrade.py": OPTIONS | {"tf_keras", "tensorflow_hub"},
     },
 }
 """Words that modules may have in code, by the reason."""

@@ -22,8 +22,8 @@ def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> 
         [
             sys.executable,
             "-c",
-            "import sys; from pathlib import Path; from xla_sweeps.store.claim import claimed\n"
-            f"with claimed(Path({str(tmp_path)!r}), 'abc'):\n print('held', flush=True); "
+            "import sys; from pathlib import Path; from xla_sweeps.store.claim import claim_trial\n"
+            f"with claim_trial(Path({str(tmp_path)!r}), 'abc'):\n print('held', flush=True); "
             "sys.stdin.read()",
         ],
         stdin=subprocess.PIPE,

@@ -35,6 +35,7 @@ from xla_sweeps.schema.trial import (
     TrackerSettings,
     Training,
     Trial,
+    request_id,
 )
 
 EFFORT = Effort(
@@ -263,8 +264,9 @@ def make_record(
     fields |= changes
     config = fields.pop("config", CONFIG)
     made = {} if "trial" in fields else asked(config, model=fields["model"], modes=fields["modes"])
-    words = {"words": words_of(fields.get("trial") or made["trial"])}
-    return Record(**words | made | fields)
+    trial = fields.get("trial") or made["trial"]
+    request = {"words": words_of(trial), "request_id": request_id(trial)}
+    return Record(**request | made | fields)
 
 
 def words_of(trial: Trial) -> tuple[str, ...]:

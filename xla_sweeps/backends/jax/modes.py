@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Self
 
 import jax
@@ -26,8 +26,9 @@ _compilations: list[float] = []
 """Seconds of each program that XLA compiled in this process."""
 
 
+@cache
 def listen() -> None:
-    """Note each compilation from now on."""
+    """Note each compilation from now on, once, however often it is asked for."""
 
     def note(event: str, duration_s: float, **_: Any) -> None:
         if event == _COMPILED:
