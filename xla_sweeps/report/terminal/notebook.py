@@ -59,7 +59,9 @@ def _html(*parts: RenderableType) -> str:
 
 def _record(*parts: RenderableType) -> Console:
     file = io.StringIO()
-    console = Console(file=file, width=UNBOUNDED, record=True, force_terminal=True, force_jupyter=False, **PLAIN)
+    console = Console(
+        file=file, width=UNBOUNDED, record=True, force_terminal=True, force_jupyter=False, **PLAIN
+    )
     for part in parts:
         console.print(part, width=None if isinstance(part, Table) else PLAIN_WIDTH)
     return console
