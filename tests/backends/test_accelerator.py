@@ -32,7 +32,7 @@ WORDS = {
     Scenario.FIT: ("batches=2",),
 }
 
-MODES = {
+MODES: dict[tuple[str, Scenario], tuple[str, ...]] = {
     (backend, scenario): tuple(
         str(mode)
         for mode in facts.modes
