@@ -97,9 +97,10 @@ def _implied_modes(
     modes = implied_modes(scenario, word, backend)
     if not modes:
         able = [name for name, facts in SCENARIOS.items() if implied_modes(name, word, backend)]
+        reason = f" ({lacks[scenario]})" if scenario in lacks else ""
         raise ConfigError(
             f"backend={backend}: {title} does not measure scenario={scenario}; it has "
-            f"{', '.join(able)} ({lacks[scenario]})"
+            f"{', '.join(able)}{reason}"
         )
     if backend != DEFAULT_BACKEND and "jit" in explicit and word != "true":
         raise ConfigError(

@@ -10,7 +10,6 @@ from xla_sweeps.schema.trial import Precision
 BESIDE_TENSORFLOW: Mapping[str, str] = {
     Scenario.DETECT: "the detectors decode their boxes in TensorFlow",
     Scenario.FIT: "its input pipeline is TensorFlow's tf.data",
-    Scenario.COLD_START: "its processes load what TensorFlow exported",
     Precision.MIXED_FLOAT16: "its loss scaling is not supported",
 }
 """Of JAX and PyTorch: scenarios, and precisions of a training. TensorFlow lacks none of them."""
