@@ -98,7 +98,8 @@ def record_death(settings: Settings, identifier: str, store: Store, detail: str)
     )
     result = ReplicateResult(status=Status.CRASHED, failure=failure)
     record = make_record(settings, identifier, 0, result, environment.environment())
-    return store.save(replace(record, started_at=now(), finished_at=now()))[0]
+    at = now()
+    return store.save(replace(record, started_at=at, finished_at=at))[0]
 
 
 def save(
@@ -144,7 +145,7 @@ def take_in(store: Store, *, warn: Callable[[str], None]) -> None:
 
 def now() -> str:
     """The time, UTC, for a record."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 def _facts_of(device: Device) -> dict[str, Any]:
