@@ -93,14 +93,13 @@ def _implied_modes(
     backend = values.choice(document, "backend")
     backend = DEFAULT_BACKEND if backend == AUTO else backend
     word = _jit_word(document["jit"])
-    title, lacks = backend_named(backend).title, backend_named(backend).lacks
+    title = backend_named(backend).title
     modes = implied_modes(scenario, word, backend)
     if not modes:
         able = [name for name, facts in SCENARIOS.items() if implied_modes(name, word, backend)]
-        reason = f" ({lacks[scenario]})" if scenario in lacks else ""
         raise ConfigError(
             f"backend={backend}: {title} does not measure scenario={scenario}; it has "
-            f"{', '.join(able)}{reason}"
+            f"{', '.join(able)} ({SCENARIOS[scenario].why_lacking})"
         )
     if backend != DEFAULT_BACKEND and "jit" in explicit and word != "true":
         raise ConfigError(

@@ -62,7 +62,7 @@ class Backend:
         failures: errors that it is known for; the first that matches is reported.
         wrapper: beginning of a first line that says nothing of an error, or "".
         libraries: those that build models that it runs; all where it names none.
-        lacks: scenarios and precisions of a training that it cannot do, with the reason.
+        lacks: precisions in which it cannot train, with the reason.
         extra: the extra of this package that installs it, named as its module; "" of the core.
     """
 

@@ -268,6 +268,7 @@ class ScenarioFacts:
         write: what a Keras user writes, and where, with `jit_compile={switch}` in it.
         named_by: the ways of calling that tell the scenario by their name.
         is_epoch: whether a call is an epoch, with its own input.
+        why_lacking: reason why a backend has no mode of it; "" where each has some.
         contender: the class of what takes turns in rounds (`trial.contender`).
     """
 
@@ -281,6 +282,7 @@ class ScenarioFacts:
     trains: bool = False
     takes_batches: bool = False
     is_epoch: bool = False
+    why_lacking: str = ""
     contender: str = "xla_sweeps.trial.contender:WorkerMode"
 
 
@@ -312,6 +314,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
         _FORWARD,
         meaning="a detector's forward pass, decoding and non-max suppression",
         write="tf.function(jit_compile={switch}) on the function that calls and decodes",
+        why_lacking="the detectors decode their boxes in TensorFlow",
     ),
     Scenario.PREDICT: ScenarioFacts(
         meaning="Keras's predict, and what people call instead",
@@ -358,6 +361,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
         trains=True,
         takes_batches=True,
         is_epoch=True,
+        why_lacking="its input pipeline is TensorFlow's tf.data",
     ),
     Scenario.COLD_START: ScenarioFacts(
         meaning="from the start of a process to its first answer",
@@ -366,6 +370,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
         jit=_jit(true=_M.XLA, false=_M.GRAPH, null=_M.DEFAULT, auto=_M.DEFAULT),
         call="start",
         write="tf.function(model, jit_compile={switch}), in a process that is started to answer",
+        why_lacking="its processes load what TensorFlow exported",
         contender="xla_sweeps.trial.cold_start:ColdStart",
     ),
 }

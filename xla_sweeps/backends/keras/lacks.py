@@ -1,15 +1,12 @@
-"""What an engine cannot do, with the reason; the errors that refuse it say so."""
+"""Precisions in which an engine cannot train, with the reason; of scenarios: `SCENARIOS`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import Precision
 
 BESIDE_TENSORFLOW: Mapping[str, str] = {
-    Scenario.DETECT: "the detectors decode their boxes in TensorFlow",
-    Scenario.FIT: "its input pipeline is TensorFlow's tf.data",
     Precision.MIXED_FLOAT16: "its loss scaling is not supported",
 }
-"""Of JAX and PyTorch: scenarios, and precisions of a training. TensorFlow lacks none of them."""
+"""Of JAX and PyTorch; TensorFlow lacks none."""
