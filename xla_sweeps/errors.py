@@ -63,6 +63,15 @@ class DeviceError(XlaSweepsError):
     """The requested device is absent or lacks a requested feature."""
 
 
+REMOVED = {
+    ("option", "known_records"): "leave it out; a sweep reads its records itself",
+    ("option", "source.name"): "write source=NAME",
+    ("option", "scenario.name"): "write scenario=NAME",
+    ("column", "process"): "every replicate is measured by a process of its own",
+}
+"""Words of earlier builds by their kind, and what to use instead."""
+
+
 def how_to_install(extra: str) -> str:
     """The commands that install what an extra of this package (`keras-cv`) stands for."""
     return f"pip install {EXTRAS[extra]}, or pip install '.[{extra}]' in a checkout"
@@ -81,6 +90,8 @@ def unknown_name(
         lister: the command that lists them.
     """
     names, given = list(allowed), " ".join(str(given).split())[:200]
+    if instead := REMOVED.get((kind, given)):
+        return ConfigError(f"{kind} '{given}' was removed: {instead}")
     folded = {name.lower(): name for name in names}
     near = difflib.get_close_matches(given.lower(), list(folded), n=3, cutoff=0.5)
     near.sort(key=lambda name: sorted(name) != sorted(given.lower()))  # swapped letters first

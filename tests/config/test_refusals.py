@@ -8,6 +8,9 @@ from composed import cases, complaint
 from xla_sweeps.system import environment
 
 REFUSED = """
+source.name=hub -> option 'source.name' was removed: write source=NAME
+scenario.name=call -> option 'scenario.name' was removed: write scenario=NAME
+known_records=3 -> option 'known_records' was removed: leave it out
 path=net.keras -> path=net.keras: applies only to a model of your own; add model=local
 model=local source=keras_cv path=x
   -> source=keras_cv: model=local is your own model; leave source out

@@ -147,6 +147,7 @@ def test_and_binds_closer_than_or_and_not_closest(batch: int) -> None:
             "batch=4 and resoluton=3",
             "where, character 13: unknown column 'resoluton'; did you mean 'resolution'?",
         ),
+        ("process=fresh", "where, character 1: column 'process' was removed: every replicate is"),
         ("zzz=1", "where, character 1: unknown column 'zzz'"),
         ("resolution=big", "where, character 12: resolution_px is a number, not 'big'"),
         ("resolution='224'", "where, character 13: resolution_px is a number, not '224'"),

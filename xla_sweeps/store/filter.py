@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis.cost import COST_COLUMNS
-from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.errors import REMOVED, ConfigError, unknown_name
 from xla_sweeps.schema.columns import RESULT, Verdict
 from xla_sweeps.schema.measurement import Flagged, Status
 from xla_sweeps.schema.modes import Scenario
@@ -238,6 +238,8 @@ def _column(named: _Token) -> str:
     """The name of a column, which may be given by an alias."""
     given = named.text.lower()
     allowed = {name.lower(): name for name in (*_KINDS, *ALIASES)}
+    if instead := REMOVED.get(("column", given)):
+        _complain(named, f"column '{given}' was removed: {instead}")
     if given not in allowed:
         near = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
         meant = next((allowed[name] for name in near), "")
