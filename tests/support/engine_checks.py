@@ -136,16 +136,16 @@ class Desk:
 
     def outcomes(self) -> dict[str, Any]:
         """Prepare all modes, then warm up and time those that are usable, as the parent asks."""
-        known: dict[str, ModeOutcome] = {}
-        usable = [mode for mode in self.trial.modes if self._prepare(mode, known)]
+        outcomes: dict[str, ModeOutcome] = {}
+        usable = [mode for mode in self.trial.modes if self._prepare(mode, outcomes)]
         for mode in usable:
-            known[mode] = self.answer(protocol.WarmUp(mode=mode)).outcome
+            outcomes[mode] = self.answer(protocol.WarmUp(mode=mode)).outcome
         for mode in usable:
             block = self.answer(protocol.TimeBlock(mode=mode, calls=2, settle=True)).block
             assert block.calls == 2 < block.elapsed_ns
-        return {mode: msgspec.to_builtins(outcome) for mode, outcome in known.items()}
+        return {mode: msgspec.to_builtins(outcome) for mode, outcome in outcomes.items()}
 
-    def _prepare(self, mode: str, known: dict[str, ModeOutcome]) -> bool:
+    def _prepare(self, mode: str, outcomes: dict[str, ModeOutcome]) -> bool:
         """Whether a mode is ready to be measured; its outcome, also where it is not."""
         try:
             ready = self.answer(protocol.Prepare(mode=mode))
@@ -153,9 +153,9 @@ class Desk:
             stages = [each.phase for each in self.heard if isinstance(each, protocol.Stage)]
             kind, text, backend = type(error).__name__, error_text(error), backend_named(ENGINE)
             status, failure = diagnose_exception(stages[-1], kind, text, backend=backend)
-            known[mode] = ModeOutcome(status=status, failure=failure)
+            outcomes[mode] = ModeOutcome(status=status, failure=failure)
             return False
-        known[mode] = ready.outcome
+        outcomes[mode] = ready.outcome
         return bool(ready.usable)
 
     def measured(self) -> Any:

@@ -179,8 +179,8 @@ def plan_of(request: Request, *, self_checks: bool = True) -> Plan:
         check_parameters(sweep, options.file)
     runs = load_runs(store)
     warn(*runs.problems)
-    known = [sweep for sweep in sweeps if sweep.method != "bayes"]
-    trials = (values for sweep in known for values in search.expand(sweep, seed=options.seed))
+    listable = [sweep for sweep in sweeps if sweep.method != "bayes"]
+    trials = (values for sweep in listable for values in search.expand(sweep, seed=options.seed))
     lines, where = request.sweep.lines, str(options.file)
     tasks = composed = compose_all(composer, trials, lines=lines, where=where)
     if self_checks:
@@ -189,7 +189,7 @@ def plan_of(request: Request, *, self_checks: bool = True) -> Plan:
     assign_records(tasks, runs, software=composer.software, retry=options.retry)
     if options.rerun is not None:
         want_again(tasks, runs, store.results_dir, *options.rerun, warn=warn)
-    repeated = sum(sweep.trials for sweep in known) - len(composed)
+    repeated = sum(sweep.trials for sweep in listable) - len(composed)
     return Plan(tasks=tasks, repeated=repeated, costs=costs_of(runs))
 
 

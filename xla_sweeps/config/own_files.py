@@ -183,7 +183,7 @@ def function_hint(path: Path, where: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What a module's source says.
+    """Facts that a module's source says.
 
     Attributes:
         functions: public functions and classes, in their order.

@@ -215,7 +215,7 @@ def contradictions(
 
 
 def _of_the_model(document: Mapping[str, Any], trial: Trial) -> Iterator[str]:
-    """What a scenario, a precision or pictures require of a model."""
+    """Requirements of a scenario, a precision or pictures on a model."""
     spec, scenario, trains = trial.model, trial.scenario, SCENARIOS[trial.scenario].trains
     kind, place = spec.recipe.get("kind"), f"{spec.name} from source={spec.source}"
     is_saved = spec.source == "hub" or kind == "saved_model"
@@ -262,7 +262,7 @@ def _of_the_model(document: Mapping[str, Any], trial: Trial) -> Iterator[str]:
 def _of_the_modes(
     document: Mapping[str, Any], explicit: Collection[str], trial: Trial
 ) -> Iterator[str]:
-    """What modes require of each other and of other options."""
+    """Requirements of modes on each other and on other options."""
     modes, scenario = list(map(mode_of, trial.modes)), trial.scenario
     listed = f"modes=[{','.join(trial.modes)}]"
     backend = values.choice(document, "backend")
@@ -308,7 +308,7 @@ def _of_the_modes(
 def _of_the_batches(
     document: Mapping[str, Any], explicit: Collection[str], trial: Trial
 ) -> Iterator[str]:
-    """What batches and the options of training require of a scenario."""
+    """Requirements of batches and the options of training on a scenario."""
     scenario, facts = trial.scenario, SCENARIOS[trial.scenario]
     batches, steps = trial.batches, trial.steps_per_execution
     for key in KEYS:

@@ -33,7 +33,7 @@ Lines = list[tuple[str, ...]]
 
 
 class Question(NamedTuple):
-    """What a table is called, needs and holds.
+    """A table: its name, what it needs and holds.
 
     Attributes:
         needs: in the same setting and clean, before it says anything.

@@ -68,7 +68,7 @@ class Status(StrEnum):
     INTERRUPTED = "interrupted"
     """Stopped by a signal; measured again."""
     SKIPPED = "skipped"
-    """Not measured, because a mode that it needs failed."""
+    """Skipped, because a mode that it needs failed."""
 
 
 UNFINISHED = (Status.INTERRUPTED, Status.INFRA)

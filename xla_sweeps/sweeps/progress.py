@@ -178,8 +178,8 @@ def figure_of(new: Sequence[Record]) -> str:
     if speedup is not None and speedup.verdict is not Verdict.NONE:
         if speedup.value is None:
             return ""
-        known = speedup.low is not None and speedup.high is not None
-        interval = f" ({speedup.low:.2f}–{speedup.high:.2f})" if known else ""
+        has_interval = speedup.low is not None and speedup.high is not None
+        interval = f" ({speedup.low:.2f}–{speedup.high:.2f})" if has_interval else ""
         return f"{speedup.value:.2f}×{interval}"
     throughput = summary.modes[0].columns.throughput_samples_per_s if summary.modes else None
     return "" if throughput is None else f"{throughput:.4g}/s"

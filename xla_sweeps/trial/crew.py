@@ -286,7 +286,7 @@ class Crew:
             self.warm.pop(label, None)
 
     def interruption(self) -> WorkerLost:
-        """What is raised where a stop was requested."""
+        """Exception for a stop that was requested."""
         failure = Failure(phase=Phase.MEASURE, kind="interrupted", message="interrupted")
         return WorkerLost(self.job.modes, status=Status.INTERRUPTED, failure=failure)
 

@@ -206,7 +206,7 @@ def differences(
 def _describe_side(side: Side, model: ModelFacts | None) -> dict[str, str]:
     """Everything that may differ, as texts."""
     facts = side.facts
-    known = {
+    facts = {
         "Python": facts["python"],
         **facts["packages"],
         "xla_sweeps": facts["git"],
@@ -215,9 +215,9 @@ def _describe_side(side: Side, model: ModelFacts | None) -> dict[str, str]:
         "options": " ".join(side.own),
     }
     if model:
-        known |= {
+        facts |= {
             "parameters": f"{model.params:,}" if model.params is not None else "",
             "multiply-accumulates": f"{model.macs:,}" if model.macs is not None else "",
             "operations": f"{model.graph_operations or ''}",
         }
-    return {name: str(value) for name, value in known.items() if value}
+    return {name: str(value) for name, value in facts.items() if value}

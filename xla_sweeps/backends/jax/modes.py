@@ -178,8 +178,8 @@ class JaxExecutable(Executable):
         problems = [f"{named} on {place}, not on {device}" for place in elsewhere] + problems
         if again:
             problems.append(f"{len(again)} programs were compiled in the second call")
-        found = {"recompilations": len(again), "device": places, "elsewhere": elsewhere}
-        return {**evidence, **found}, problems
+        proofs = {"recompilations": len(again), "device": places, "elsewhere": elsewhere}
+        return {**evidence, **proofs}, problems
 
     def evidence_of_place(self) -> tuple[Sequence[Any], str]:
         """Arrays that tell where the last call ran, and their name in a sentence."""

@@ -117,11 +117,11 @@ class KerasBench(ABC, Generic[E]):
         loaded.forward(batch)
 
     def call_model(self, batch: Any) -> Any:
-        """What the model returns in an eager call."""
+        """Outputs of the model in an eager call."""
         return self.built.call(batch)
 
     def busy(self, modes: Iterable[Mode]) -> dict[str, Any]:
-        """Of each mode an executable that keeps the device busy, not the host; it was called."""
+        """Executables, one a mode, that keep the device busy, not the host; it was called."""
         side = busy_side(self.trial)
         matrix = keras.ops.full((side, side), 1 / side)  # its square is itself
         executables = {}

@@ -39,7 +39,7 @@ class Executable(ABC):
     """Lists the heads of what a call returned."""
 
     takes_numpy = True
-    """Whether a call may return NumPy arrays."""
+    """True if a call may return NumPy arrays."""
 
     @classmethod
     @abstractmethod
@@ -162,7 +162,7 @@ class Executable(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """What the benches and trainers of an engine need of it.
+    """Functions of an engine that its benches and trainers need.
 
     Attributes:
         executables: read what a model returns.

@@ -53,7 +53,7 @@ class Trainer(ABC):
     engine: ClassVar[Engine]
 
     silences = False
-    """Whether modes are compared with their random layers off; else random numbers are equal."""
+    """True if modes are compared with random layers off; else random numbers are equal."""
 
     def __init__(
         self, built: BuiltModel, trial: Trial, inputs: Sequence[Any], labels: Sequence[Any] = ()
@@ -106,7 +106,7 @@ class Trainer(ABC):
         return [np.array(keras.ops.convert_to_numpy(raw(each))) for each in self.changed]
 
     def silent(self) -> AbstractContextManager[None]:
-        """Within it, random layers draw nothing, where the engine `silences` them."""
+        """Context in which random layers draw nothing, where the engine `silences` them."""
         return nullcontext()
 
     def reseed(self) -> None:  # noqa: B027
@@ -248,7 +248,7 @@ class Training(KerasBench[E]):
         return self.comparing(executable, steps)
 
     def comparing(self, executable: E, steps: FirstSteps) -> Callable[[], Agreement]:
-        """What compares a mode's first steps with eager's, or with float64."""
+        """Comparison of a mode's first steps with eager's, or with float64."""
         return partial(self.trainer.compare, steps)
 
     def count_macs(self, tell: Tell, executable: E | None = None) -> None:

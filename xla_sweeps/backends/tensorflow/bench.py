@@ -67,7 +67,7 @@ class Bench(KerasBench[modes.ModeExecutable]):
         return sync
 
     def call_model(self, batch: Any) -> Any:
-        """What the model returns in an eager call."""
+        """Outputs of the model in an eager call."""
         modes.activate(Execution.EAGER)
         return self.built.call(batch)
 

@@ -34,7 +34,7 @@ class TorchBench(KerasBench[TorchExecutable]):
         return waits(self.busy([Mode.TORCH_EAGER]), wait="torch.cuda.synchronize")
 
     def call_model(self, batch: Any) -> Any:
-        """What the model returns in an eager call."""
+        """Outputs of the model in an eager call."""
         with torch.inference_mode():
             return self.built.call(batch)
 

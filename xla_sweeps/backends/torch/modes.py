@@ -107,8 +107,8 @@ class TorchExecutable(Executable):
             )
         if again:
             problems.append(f"{again} graphs were compiled in the second call")
-        found = {"device": sorted(set(map(str, places))), "elsewhere": elsewhere}
-        return {"recompilations": again, **found}, problems
+        evidence = {"device": sorted(set(map(str, places))), "elsewhere": elsewhere}
+        return {"recompilations": again, **evidence}, problems
 
     def places(self) -> list[Any]:
         """Devices of the last call's outputs."""

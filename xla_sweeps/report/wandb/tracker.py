@@ -169,7 +169,7 @@ def folder_id(results_dir: Path) -> str:
 
 
 class Noted(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is noted of a run: its replicates, those that the server confirmed, and its address."""
+    """Notes of a run: its replicates, those that the server confirmed, and its address."""
 
     replicates: list[int] = []
     confirmed: list[int] = []

@@ -100,7 +100,7 @@ A key with a minus orders them from the least.
 
 
 def grids(section: Mapping[str, Any], summary_run: str) -> list[Grid]:
-    """What is below a section's text, of one scenario's runs."""
+    """Panels below a section's text, of one scenario's runs."""
     key, setting, scenario = section["key"], section["setting"] or {}, section["scenario"]
     if key == "everything":
         table = wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_layout(WIDE))

@@ -244,16 +244,16 @@ def _families(rows: Sequence[ComparisonRow]) -> str:
 
 def _findings(rows: Sequence[ComparisonRow]) -> str:
     """The fastest models, and what the study's other tables find."""
-    found = study.of_rows(rows)
+    tables = study.of_rows(rows)
     named = [
         f"{place}, {device}: {model} ({rate} images/s)"
-        for one in found
+        for one in tables
         if one.key == "fastest"
         for place, device, model, rate, *_ in one.lines[:FASTEST]
     ]
-    told = [f"**{one.title}.** {escape(one.finding, FINDING)}\n\n" for one in found]
+    told = [f"**{one.title}.** {escape(one.finding, FINDING)}\n\n" for one in tables]
     told.insert(1, "\n".join([*items(named), "\n"]))
-    return f"{''.join(told)}{TABLES}" if found else "Nothing was compared yet."
+    return f"{''.join(told)}{TABLES}" if tables else "Nothing was compared yet."
 
 
 def _changes_text(difference: Difference) -> str:

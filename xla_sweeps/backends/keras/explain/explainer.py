@@ -50,7 +50,7 @@ class Explainer(ABC):
         self.on_cpu = "CPU" in bench.device.upper()
         self.layers = [] if loaded.keras_model is None else building.all_layers(loaded.keras_model)
         self.ran = dict[Mode, Any]()
-        known = {"device": bench.device.upper(), "missing": self.lacks, **parts}
+        parts_given = {"device": bench.device.upper(), "missing": self.lacks, **parts}
         self.explanation = Explanation(
             model=trial.model.name,
             framework=f"{self.backend.title} {version}",
@@ -58,7 +58,7 @@ class Explainer(ABC):
                 f"{each.name}{[trial.batch_size, *each.shape]} {each.dtype}"
                 for each in bench.built.inputs
             ),
-            **known,
+            **parts_given,
         )
 
     @abstractmethod

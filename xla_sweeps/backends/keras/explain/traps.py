@@ -23,7 +23,7 @@ Ran = list[Any] | Exception
 
 
 class Finding(NamedTuple):
-    """What was found of a trap: of the model, and what to do."""
+    """A trap as it was found in a model, and what to do."""
 
     state: State
     what: str = ""

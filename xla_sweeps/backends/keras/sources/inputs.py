@@ -86,7 +86,7 @@ def bind(batch: Any, structure: Any) -> Any:
 
 
 def draw_samples(given: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray:
-    """So many samples of an input, in float32 or int64."""
+    """Samples of an input, `count` of them, in float32 or int64."""
     shape = (count, *given.shape)
     if "float" in given.dtype:
         return rng.uniform(given.low, given.high, shape).astype(np.float32)

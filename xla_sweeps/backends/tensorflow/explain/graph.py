@@ -76,8 +76,8 @@ def traced_ops(concrete: Any, layers: Layers) -> list[TracedOp]:
             if node.name not in live and (caller.op in CALLS or node.op in CALLS):
                 continue
             place = _place(node, graph, caller, layers)
-            known = tuple(source(value) in constants for value in _data(node))
-            ops.append(TracedOp(definition=node, function=name, place=place, known=known))
+            constant = tuple(source(value) in constants for value in _data(node))
+            ops.append(TracedOp(definition=node, function=name, place=place, known=constant))
             for called in called_functions(node):
                 if called in library and called not in seen:
                     seen.add(called)

@@ -38,7 +38,7 @@ class FirstAnswer(modes.ModeExecutable):
     """A mode whose call ends when its outputs are in NumPy, as an answer is."""
 
     restored: Any = None
-    """What was loaded; it owns the variables."""
+    """The loaded SavedModel; it owns the variables."""
 
     def first_call_s(self) -> float:
         """Seconds of the first call; nothing is collected meanwhile."""
@@ -60,7 +60,7 @@ class ColdStartBench(Bench):
     folder: Path = field(default_factory=Path)
 
     starts_up = True
-    """What a process pays once is part of what is measured."""
+    """Costs that a process pays once are part of what is measured."""
     compared_inputs = 1
 
     def make(self, mode: Mode) -> modes.ModeExecutable:
@@ -124,7 +124,7 @@ def build(job: ReplicateJob, device: str) -> ColdStartBench:
 
 
 def adopt(job: ReplicateJob, device: str) -> ColdStartBench:
-    """What a process that is timed needs before its first call."""
+    """Prepare a process that is timed for its first call."""
     folder, trial = Path(job.shared), job.trial
     with np.load(folder / INPUT) as arrays:
         tensors = tuple(

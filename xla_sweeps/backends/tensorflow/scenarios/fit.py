@@ -75,7 +75,7 @@ class Epoch(modes.ModeExecutable):
 
 @dataclass
 class Fed(modes.ModeExecutable):
-    """What reads a dataset, whose pictures may be damaged."""
+    """Read a dataset, whose pictures may be damaged."""
 
     dataset: Any = None
     feed: Feed | None = None

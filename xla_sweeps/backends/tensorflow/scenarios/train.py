@@ -88,7 +88,7 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
     def comparing(
         self, executable: modes.ModeExecutable, steps: FirstSteps
     ) -> Callable[[], Agreement]:
-        """What compares a mode's first steps, and the random numbers that it draws."""
+        """Comparison of a mode's first steps, and of the random numbers that it draws."""
         random_reason = cache(partial(self.trainer.random_reason, executable, steps))
 
         def compare() -> Agreement:
