@@ -111,8 +111,12 @@ def test_a_compiled_mode_is_told_from_an_eager_one(engine: str) -> None:
         mode: bool(outcome["effective"].get(keys[engine])) for mode, outcome in modes.items()
     }
     if engine == "jax":  # its eager operations are programs as well
-        assert modes["jax_xla"]["effective"]["compilations"] == 1
         assert modes["jax_xla"]["steady_memory_bytes"] > 0
+        for check in ("measured_call", "measured_training"):
+            proofs = [each["effective"] for each in told(engine, check)["modes"].values()]
+            assert proofs[1]["compilations"] == 1
+            assert proofs[1]["compile_s"] > 0 < proofs[1]["lower_s"]
+            assert [proof["recompilations"] for proof in proofs] == [0, 0]
     else:
         expected = {mode: not is_eager(mode) and mode != "graph" for mode in modes}
         assert compiled == expected
