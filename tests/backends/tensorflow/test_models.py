@@ -20,6 +20,7 @@ from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
 from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.operations import compiled_inside
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.modes import Mode
@@ -183,6 +184,19 @@ def test_a_model_has_the_parameters_that_were_published(name: str, source: str) 
         assert params == EXCEPTIONS[name, source]
     if source == "applications" and name in EXACT:
         assert params == EXACT[name]
+
+
+def test_every_model_from_every_source_is_built_nightly_if_not_always() -> None:
+    (cases,) = (
+        mark.args[1]
+        for mark in test_a_model_has_the_parameters_that_were_published.pytestmark  # type: ignore[attr-defined]
+        if mark.name == "parametrize"
+    )
+    marks = {case.values: {mark.name for mark in case.marks} for case in cases}
+    assert set(marks) == {
+        (name, source) for name, entry in ENTRIES.items() for source in entry.sources
+    }
+    assert all("exhaustive" in names or not names for names in marks.values())
 
 
 @pytest.mark.parametrize(
@@ -382,3 +396,15 @@ def test_a_constructor_that_the_library_lacks_is_refused_in_one_line() -> None:
             precision=Precision.FLOAT32,
             seed=0,
         )
+
+
+def test_grouped_convolutions_of_keras_3_use_xla_in_every_graph() -> None:
+    counts = {}
+    for name in ("convnext_tiny", "mobilenet_v1"):
+        built = build(name, 32)
+        traced = tf.function(built.call, jit_compile=False, autograph=False).get_concrete_function(
+            tf.TensorSpec((1, 32, 32, 3), tf.float32)
+        )
+        counts[name] = len(compiled_inside(traced))
+    assert counts["convnext_tiny"] >= 18
+    assert counts["mobilenet_v1"] == 0

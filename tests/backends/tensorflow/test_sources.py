@@ -26,6 +26,7 @@ from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.explain.graph import traced_ops
 from xla_sweeps.backends.tensorflow.explain.traps import random_places
+from xla_sweeps.backends.tensorflow.operations import compiled_inside
 from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
 from xla_sweeps.backends.tensorflow.sources import saved_model
 from xla_sweeps.config import catalog, local_model
@@ -596,3 +597,15 @@ def test_an_error_of_free_sizes_holds_the_whole_input_spec_ready_to_paste() -> N
         "'input_spec=[{name:tokens,shape:[128],dtype:int32},"
         "{name:features,shape:[7],dtype:float32}]'"
     )
+
+
+def test_xla_inside_a_saved_model_is_detected(tmp_path: Path) -> None:
+    class Jitted(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec((None, 4))], jit_compile=True)
+        def __call__(self, x: Any) -> Any:
+            return x + 1
+
+    tf.saved_model.save(Jitted(), str(tmp_path / "m"))
+    built = build(own(str(tmp_path / "m")))
+    traced = tf.function(built.call).get_concrete_function(tf.TensorSpec((2, 4)))
+    assert compiled_inside(traced)

@@ -69,6 +69,10 @@ def test_lost_uploads_are_reported_and_repaired_by_the_same_command(
         "is of none or of several; choose a team with --entity"
     )
     server.pages.organizations = ["acme"]
+    server.fail_with(403, when=lambda path, body: "linkArtifact" in body)
+    assert report(tmp_path / "r", registry="benchmarks") == 1
+    assert capsys.readouterr().err.count("not linked to the registry benchmarks: ") == 1
+    server.heal()
     assert report(tmp_path / "r", registry="benchmarks") == 0
     assert len(server.pages.links) == 1
     assert len(server.pages.views) == 1
