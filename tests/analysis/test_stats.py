@@ -141,11 +141,14 @@ def test_windows_are_stationary_when_neither_median_nor_trend_moves(
     assert stats.stationary(first, second) is expected
 
 
-def test_the_interval_of_a_trend_is_that_of_scipy_where_its_normal_approximation_is_good() -> None:
-    values = np.exp(np.random.default_rng(1).normal(0, 0.05, 20)) + 0.01 * np.arange(20)
+@pytest.mark.parametrize("count", [20, 50, 51, 200])
+def test_the_interval_of_a_trend_is_that_of_scipy_where_its_normal_approximation_is_good(
+    count: int,
+) -> None:
+    values = np.exp(np.random.default_rng(1).normal(0, 0.05, count)) + 0.01 * np.arange(count)
     expected = scipy.stats.theilslopes(values, alpha=0.95)
     interval = stats.trend_interval(list(values))
-    scale = 20 / np.median(values)
+    scale = count / np.median(values)
     assert (interval.estimate, interval.low, interval.high) == pytest.approx(
         (scale * expected.slope, scale * expected.low_slope, scale * expected.high_slope), rel=0.05
     )

@@ -42,7 +42,7 @@ def constant():
 build = fresh
 """
 
-CALIBRATED = "its batch normalization was set from one batch"
+CALIBRATED = "calibrated"
 
 CONSTANT = "cannot be verified, so no speedup is given: eager's output is constant"
 

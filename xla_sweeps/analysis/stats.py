@@ -216,7 +216,7 @@ def _signed_rank_quantile(count: int, tail: float) -> int:
     """The largest k with P(W < k) <= tail, W the signed-rank statistic of `count` values."""
     if count > _EXACT_UP_TO:
         mean, variance = count * (count + 1) / 4, count * (count + 1) * (2 * count + 1) / 24
-        return max(0, math.floor(mean + float(special().ndtri(tail)) * math.sqrt(variance) + 0.5))
+        return _normal_quantile(mean, variance, tail)
     ways = [1] + [0] * (count * (count + 1) // 2)
     for rank in range(1, count + 1):
         for total in range(len(ways) - 1, rank - 1, -1):
@@ -227,12 +227,20 @@ def _signed_rank_quantile(count: int, tail: float) -> int:
 @functools.cache
 def _kendall_quantile(count: int, tail: float) -> int:
     """The largest k with P(Q < k) <= tail, Q the number of inversions of `count` values."""
+    if count > _EXACT_UP_TO:
+        mean, variance = count * (count - 1) / 4, count * (count - 1) * (2 * count + 5) / 72
+        return _normal_quantile(mean, variance, tail)
     ways = [1]
     for size in range(2, count + 1):
         ways = [
             sum(ways[max(0, total - size + 1) : total + 1]) for total in range(len(ways) + size - 1)
         ]
     return _quantile(ways, tail * math.factorial(count))
+
+
+def _normal_quantile(mean: float, variance: float, tail: float) -> int:
+    """The largest k with P(X < k) <= tail, X a normally distributed count."""
+    return max(0, math.floor(mean + float(special().ndtri(tail)) * math.sqrt(variance) + 0.5))
 
 
 def _quantile(ways: Sequence[int], allowed: float) -> int:

@@ -68,7 +68,7 @@ class Status(StrEnum):
     INTERRUPTED = "interrupted"
     """Stopped by a signal; measured again."""
     SKIPPED = "skipped"
-    """Skipped, because a mode that it needs failed."""
+    """Not measured, because a mode that it needs failed."""
 
 
 UNFINISHED = (Status.INTERRUPTED, Status.INFRA)
