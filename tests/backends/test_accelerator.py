@@ -53,7 +53,11 @@ NEEDS = {
     )
 }
 
-DAILY = (*((backend, Scenario.CALL) for backend in PLACES), ("tensorflow", Scenario.TRAIN_STEP))
+DAILY = (
+    ("tensorflow", Scenario.CALL),
+    ("tensorflow", Scenario.TRAIN_STEP),
+    ("jax", Scenario.CALL),
+)
 """What differs most; the rest goes the same ways."""
 
 CASES = [
@@ -97,7 +101,13 @@ def test_a_mode_computes_on_the_accelerator_what_eager_computes(
 
 
 @pytest.mark.parametrize(
-    "backend", [pytest.param(name, marks=NEEDS.get(name, ())) for name in PLACES]
+    "backend",
+    [
+        name
+        if name != "torch"
+        else pytest.param(name, marks=(*NEEDS[name], pytest.mark.exhaustive))
+        for name in PLACES
+    ],
 )
 def test_waiting_is_tested_in_each_mode_that_queues(backend: str) -> None:
     sync = result_of(backend, Scenario.CALL).sync
@@ -111,6 +121,7 @@ def test_waiting_is_tested_in_each_mode_that_queues(backend: str) -> None:
 
 
 @NEEDS["torch"][0]
+@pytest.mark.exhaustive
 def test_workers_of_three_backends_test_their_own_modes(tmp_path: Path) -> None:
     modes = ("graph", "jax_xla", "torch_eager")
     result, log = measured(trial_of(tmp_path, modes=modes), tmp_path)
@@ -120,7 +131,7 @@ def test_workers_of_three_backends_test_their_own_modes(tmp_path: Path) -> None:
     assert [list(result.sync[part]) for part in parts] == [[mode] for mode in modes]
 
 
-@pytest.mark.parametrize("mode", ["xla", "jax_xla"])
+@pytest.mark.parametrize("mode", ["xla", pytest.param("jax_xla", marks=pytest.mark.exhaustive)])
 def test_a_model_that_needs_too_much_memory_runs_out_of_it(mode: str, tmp_path: Path) -> None:
     trial = trial_of(tmp_path, modes=(mode,), code=GREEDY)
     result, _ = measured(trial, tmp_path)

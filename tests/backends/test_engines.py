@@ -32,6 +32,20 @@ EACH = pytest.mark.parametrize(
     "engine", ["tensorflow", "jax", pytest.param("torch", marks=TORCH)], ids=str
 )
 
+NIGHTLY_ON_TORCH = pytest.mark.parametrize(
+    "engine",
+    ["tensorflow", "jax", pytest.param("torch", marks=(TORCH, pytest.mark.exhaustive))],
+    ids=str,
+)
+"""What PyTorch takes long to capture, and does by the base that all engines share."""
+
+SLOW_ON_TORCH = (
+    "measured_training",
+    "training_with_dropout",
+    "a_model_that_decides_by_values",
+    "lowered",
+)
+
 OTHERS = pytest.mark.parametrize("engine", ["jax", pytest.param("torch", marks=TORCH)], ids=str)
 
 MACS = 6 * 6 * 27 * 4 + 4 * 5
@@ -48,8 +62,8 @@ def python(engine: str) -> str:
 
 
 @cache
-def all_told(engine: str) -> dict[str, Any]:
-    """What each check of `engine_checks.py` showed on an engine."""
+def all_told(engine: str, *checks: str) -> dict[str, Any]:
+    """What checks of `engine_checks.py` showed on an engine, by default all."""
     given = {
         **os.environ,
         **backend_named(engine).variables,
@@ -58,7 +72,7 @@ def all_told(engine: str) -> dict[str, Any]:
         "PYTHONPATH": f"{ROOT}:{SUPPORT}",
     }
     ended = subprocess.run(
-        [python(engine), str(SUPPORT / "engine_checks.py"), engine],
+        [python(engine), str(SUPPORT / "engine_checks.py"), engine, *checks],
         capture_output=True,
         text=True,
         timeout=580,
@@ -71,7 +85,9 @@ def all_told(engine: str) -> dict[str, Any]:
 
 
 def told(engine: str, check: str) -> Any:
-    shown = all_told(engine)[check]
+    slow = engine == "torch" and check in SLOW_ON_TORCH
+    words = SLOW_ON_TORCH if slow else ("-", *SLOW_ON_TORCH) if engine == "torch" else ()
+    shown = all_told(engine, *words)[check]
     assert not isinstance(shown, dict) or "error" not in shown, shown["error"]
     return shown
 
@@ -84,8 +100,25 @@ def is_eager(mode: str) -> bool:
     return mode.endswith("eager")
 
 
-@EACH
-@pytest.mark.parametrize("check", ["measured_call", "measured_training", "measured_predict"])
+@pytest.mark.parametrize(
+    ("check", "engine"),
+    [
+        pytest.param(
+            check,
+            engine,
+            marks=(
+                *((TORCH,) if engine == "torch" else ()),
+                *(
+                    (pytest.mark.exhaustive,)
+                    if check in SLOW_ON_TORCH and engine == "torch"
+                    else ()
+                ),
+            ),
+        )
+        for check in ("measured_call", "measured_training", "measured_predict")
+        for engine in ("tensorflow", "jax", "torch")
+    ],
+)
 def test_every_mode_is_proved_and_computes_what_eager_and_float64_do(
     check: str, engine: str
 ) -> None:
@@ -133,7 +166,7 @@ def test_outputs_equal_those_of_tensorflow(engine: str) -> None:
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4 * np.abs(theirs).max())
 
 
-@EACH
+@NIGHTLY_ON_TORCH
 def test_a_training_with_dropout_is_verified_where_random_numbers_can_be_told(engine: str) -> None:
     eager, *others = told(engine, "training_with_dropout")["modes"].values()
     assert eager["status"] == "ok"
@@ -182,7 +215,7 @@ def test_a_model_that_returns_no_tensors_is_told_so(engine: str) -> None:
     }
 
 
-@EACH
+@NIGHTLY_ON_TORCH
 def test_a_model_that_decides_by_values_runs_eagerly_only(engine: str) -> None:
     modes = told(engine, "a_model_that_decides_by_values")
     ran = {mode for mode, outcome in modes.items() if outcome["status"] == "ok"}
@@ -192,7 +225,7 @@ def test_a_model_that_decides_by_values_runs_eagerly_only(engine: str) -> None:
         assert "decides by computed values" in modes["jax_xla"]["failure"]["message"]
 
 
-@EACH
+@NIGHTLY_ON_TORCH
 def test_what_keras_lowers_is_named(engine: str) -> None:
     modes = told(engine, "lowered")["modes"]
     refused = [each for each in modes.values() if each["status"] == "mode_not_effective"]

@@ -52,6 +52,7 @@ def test_the_stored_notebook_shows_what_it_gives() -> None:
 
 @pytest.mark.tf
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_notebook_runs_from_the_start(tmp_path: Path) -> None:
     notebook = json.loads(NOTEBOOK.read_text("utf-8"))
     for cell in notebook["cells"]:

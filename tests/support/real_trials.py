@@ -29,7 +29,7 @@ SHORT = [
     "effort.latency_cap_s=0.5",
 ]
 
-SMALL = ["model=mobilenet_v1", "resolution=32", "batch_size=2", *SHORT]
+SMALL = ["model=mnist_mlp", "batch_size=2", *SHORT]
 
 
 PROGRAM = ("-m", "xla_sweeps")

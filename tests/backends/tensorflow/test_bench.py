@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from catalog_models import of_catalog
 from desk import Heard, desk_of, prepare_modes, set_up
 from factories import TRIAL
 
@@ -18,22 +19,12 @@ from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
 from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Trial
+from xla_sweeps.schema.trial import ReplicateJob, Trial
 from xla_sweeps.trial import protocol
 
 pytestmark = pytest.mark.tf
 
-SMALL = replace(
-    TRIAL,
-    model=replace(
-        TRIAL.model,
-        name="mobilenet_v1",
-        recipe={"constructor": "MobileNet", "arguments": {"alpha": 0.25}},
-        inputs=(InputSpec(shape=(32, 32, 3)),),
-        resolution_px=32,
-    ),
-    batch_size=2,
-)
+SMALL = replace(TRIAL, model=of_catalog("mnist_mlp", "examples", 8), batch_size=2)
 
 PUBLISH = replace(SMALL, effort=replace(SMALL.effort, always_reference=True))
 
@@ -107,7 +98,7 @@ def warmed(asked: ReplicateJob, bench: Bench) -> dict[str, ModeOutcome]:
 
 def planted(bench: Bench, position: int, factor: float) -> Bench:
     """The bench, whose XLA mode multiplies its output for one of the inputs."""
-    mark = float(bench.inputs[position][0, 0, 0, 0])
+    mark = float(bench.inputs[position][0, 0])
     right = bench.built.call
 
     class Wrong(Bench):
@@ -115,9 +106,7 @@ def planted(bench: Bench, position: int, factor: float) -> Bench:
             if mode is not Mode.XLA:
                 return super().make(mode)
             return modes.ModeExecutable.bind(
-                lambda batch: (
-                    right(batch) * tf.where(tf.equal(batch[0, 0, 0, 0], mark), factor, 1.0)
-                ),
+                lambda batch: right(batch) * tf.where(tf.equal(batch[0, 0], mark), factor, 1.0),
                 mode,
                 self.inputs,
             )
@@ -187,7 +176,7 @@ def keeping_three(call: Callable[[Any], Any], bench: Bench) -> Callable[[Any], A
         return result
 
     def kept(given: Any) -> Any:
-        same = tf.reduce_all(tf.equal(keys, given[None]), axis=[1, 2, 3, 4])
+        same = tf.reduce_all(tf.equal(keys, given[None]), axis=[1, 2])
         return tf.cond(
             tf.reduce_any(same),
             lambda: tf.gather(answers, tf.argmax(tf.cast(same, tf.int32))),

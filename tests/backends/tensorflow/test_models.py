@@ -81,22 +81,18 @@ SMALLEST = _smallest()
 EXHAUSTIVE = (pytest.mark.slow, pytest.mark.exhaustive)
 
 EACH_LIBRARY = {
-    ("mobilenet_v1", "applications"),
-    ("convnext_tiny", "applications"),
+    ("mobilenet_v2", "applications"),
     ("resnet18_backbone", "keras_cv"),
-    ("yolo_v8_xs_backbone", "keras_cv"),
     ("resnet18", "keras_hub"),
-    ("deit_tiny_distilled_patch16_224", "keras_hub"),
+    ("deit_tiny_patch16_224", "hub"),
 }
 """Models that are always built; the rest of the catalog is `exhaustive`."""
 
 EACH_KIND = {
     ("mobilenet_v1", "applications"),
-    ("yolo_v8_xs_backbone", "keras_cv"),
-    ("resnet18", "keras_hub"),
     ("deit_tiny_distilled_patch16_224", "keras_hub"),
 }
-"""Models whose modes are always compared: convolutions, one by one and not, and attention."""
+"""Models whose modes are always compared: convolutions and attention."""
 
 GMACS = {
     "resnet50": 3.86,
@@ -158,7 +154,7 @@ def _forget_models() -> None:
 
 @pytest.mark.parametrize(
     ("name", "source"),
-    _cases(BUILDS, EACH_LIBRARY | {("resnet50", "applications"), ("regnetx_002", "applications")}),
+    _cases(BUILDS, EACH_LIBRARY),
 )
 def test_a_model_has_the_parameters_that_were_published(name: str, source: str) -> None:
     published = ENTRIES[name].published_in(source)
@@ -201,10 +197,7 @@ def test_every_model_from_every_source_is_built_nightly_if_not_always() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        name if name in ("mobilenet_v1", "convnext_tiny") else pytest.param(name, marks=EXHAUSTIVE)
-        for name in GMACS
-    ],
+    [name if name == "mobilenet_v1" else pytest.param(name, marks=EXHAUSTIVE) for name in GMACS],
 )
 def test_multiply_accumulates_are_within_three_percent_of_the_published(name: str) -> None:
     count = models.macs(build(name))
@@ -244,16 +237,18 @@ def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(
 
 
 def test_multiply_accumulates_are_those_of_the_resolution_that_is_used() -> None:
-    counts = {size: models.macs(build("mobilenet_v1", size)).total for size in (64, 128)}
-    assert 3.8 < counts[128] / counts[64] < 4.0
+    counts = {size: models.macs(build("mobilenet_v1", size)).total for size in (32, 128)}
+    assert 14 < counts[128] / counts[32] < 16
 
 
 @pytest.mark.parametrize(
     "name",
     [
         "mobilenet_v3_small",
-        "regnetx_002",
-        *(pytest.param(name, marks=EXHAUSTIVE) for name in ("efficientnetb0", "nasnet_mobile")),
+        *(
+            pytest.param(name, marks=EXHAUSTIVE)
+            for name in ("regnetx_002", "efficientnetb0", "nasnet_mobile")
+        ),
     ],
 )
 def test_calibration_gives_untrained_logits_that_mean_something(name: str) -> None:
@@ -268,16 +263,27 @@ def test_calibration_gives_untrained_logits_that_mean_something(name: str) -> No
     assert logits.std(axis=0).mean() > 0.01
 
 
-@pytest.mark.parametrize("source", ["applications", "keras_cv"])
-def test_calibration_reaches_batch_normalization_inside_other_layers(source: str) -> None:
-    built = build("efficientnetv2b0", 96, source=source)
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("resnet18", "keras_cv"),
+        *(
+            pytest.param("efficientnetv2b0", source, marks=EXHAUSTIVE)
+            for source in ("applications", "keras_cv")
+        ),
+    ],
+)
+def test_calibration_reaches_batch_normalization_inside_other_layers(
+    name: str, source: str
+) -> None:
+    built = build(name, 96, source=source)
     building.calibrate(built, images(built))
     variances = [
         variable
         for variable in built.loaded.keras_model.variables
         if variable.path.endswith("moving_variance")
     ]
-    assert len(variances) > 40
+    assert len(variances) >= 20
     assert [variable.path for variable in variances if np.all(np.asarray(variable) == 1)] == []
 
 

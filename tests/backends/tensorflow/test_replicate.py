@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from catalog_models import of_catalog
 from conducting import Notes, QuietMachine
 from factories import EFFORT, TRIAL
 from paths import ROOT
@@ -19,7 +20,7 @@ from scripted import scripted
 from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.measurement import Load, Phase, Status
 from xla_sweeps.schema.modes import Scenario
-from xla_sweeps.schema.trial import Copies, InputSpec, ReplicateJob
+from xla_sweeps.schema.trial import Copies, ReplicateJob
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.trial import conductor
 from xla_sweeps.trial.gpu import GpuWatch
@@ -39,19 +40,9 @@ SHORT = replace(
     latency_cap_s=0.5,
 )
 
-SMALL = replace(
-    TRIAL,
-    model=replace(
-        TRIAL.model,
-        name="mobilenet_v1",
-        recipe={"constructor": "MobileNet"},
-        inputs=(InputSpec(shape=(32, 32, 3)),),
-        resolution_px=32,
-    ),
-    batch_size=2,
-    effort=SHORT,
-)
+SMALL = replace(TRIAL, model=of_catalog("mnist_mlp", "examples", 28), batch_size=2, effort=SHORT)
 
+WEIGHT_BYTES = 4 * 535_818
 
 LOAD = Load(foreign_cores=0.1, steal_share=0.0, pressure_share=0.2)
 
@@ -143,7 +134,7 @@ def test_the_memory_of_a_mode_does_not_depend_on_the_order_of_the_modes(
     for mode in one:
         needed = one[mode].steady_memory_bytes
         assert needed is not None
-        assert needed > 4 * 4_253_864  # the weights
+        assert needed > WEIGHT_BYTES
         assert other[mode].steady_memory_bytes == pytest.approx(needed, rel=0.005)
 
 

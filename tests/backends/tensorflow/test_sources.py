@@ -89,6 +89,7 @@ def test_a_detector_returns_its_heads_or_the_boxes_after_suppression() -> None:
     assert (counts > 10).all(), "nothing is thrown away before suppression"
 
 
+@pytest.mark.exhaustive
 def test_suppression_keeps_no_two_boxes_of_a_class_that_overlap() -> None:
     built = build(of_catalog("yolo_v8_xs", "keras_cv", 96), step=DetectBench.step)
     building.calibrate(built, draw(built.inputs, 4, np.random.default_rng(1)))
@@ -121,6 +122,7 @@ def test_the_example_of_fusion_sums_each_sample_in_both_precisions() -> None:
     assert built.params == models.macs(built).total == 0
 
 
+@pytest.mark.exhaustive
 def test_the_models_of_the_public_questions_about_predict_stay_finite_in_both_kerases() -> None:
     for name, params in (
         ("tiny_dense", 13),
@@ -138,27 +140,44 @@ def test_the_models_of_the_public_questions_about_predict_stay_finite_in_both_ke
         assert np.ptp(answers) > 1e-3
 
 
-@pytest.mark.parametrize("library", ["keras", "tf_keras"])
-@pytest.mark.parametrize("precision", [Precision.MIXED_BFLOAT16, Precision.MIXED_FLOAT16])
-def test_examples_made_of_layers_compute_in_the_asked_precision(
-    precision: Precision, library: str
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("tiny_dense", "mnist_mlp", "seq_conv"),
+        pytest.param("seq_conv_lstm", marks=pytest.mark.exhaustive),
+    ],
+)
+@pytest.mark.parametrize(
+    ("precision", "library"),
+    [
+        (Precision.MIXED_BFLOAT16, "tf_keras"),
+        *(
+            pytest.param(precision, library, marks=pytest.mark.exhaustive)
+            for precision, library in (
+                (Precision.MIXED_BFLOAT16, "keras"),
+                (Precision.MIXED_FLOAT16, "keras"),
+                (Precision.MIXED_FLOAT16, "tf_keras"),
+            )
+        ),
+    ],
+)
+def test_an_example_made_of_layers_computes_in_the_asked_precision(
+    precision: Precision, library: str, name: str
 ) -> None:
     half_precision.require(precision)
     half = str(precision).removeprefix("mixed_")
-    sizes = {"tiny_dense": None, "mnist_mlp": 8, "seq_conv": 8, "seq_conv_lstm": 8}
-    for name, size in sizes.items():
-        spec = of_catalog(name, "examples", size)
-        spec = replace(spec, recipe={**spec.recipe, "library": library})
-        built = models.build(spec, precision=precision, seed=0)
-        first = built.loaded.keras_model.layers[1]
-        assert (first.compute_dtype, first.variable_dtype) == (half, "float32")
-        batch = draw(built.inputs, 2, np.random.default_rng(0))
-        outputs_of_call = built.call(batch)
-        assert outputs_of_call.dtype == tf.float32
-        assert np.ptp(outputs_of_call.numpy()) > 1e-5  # else nothing could be verified
-        (reference,) = Bench.float64_outputs(spec, built, batch)
-        error = np.abs(outputs_of_call.numpy() - reference).max() / np.abs(reference).max()
-        assert 0 < error < agreement.TOLERANCE[precision]
+    spec = of_catalog(name, "examples", None if name == "tiny_dense" else 8)
+    spec = replace(spec, recipe={**spec.recipe, "library": library})
+    built = models.build(spec, precision=precision, seed=0)
+    first = built.loaded.keras_model.layers[1]
+    assert (first.compute_dtype, first.variable_dtype) == (half, "float32")
+    batch = draw(built.inputs, 2, np.random.default_rng(0))
+    outputs_of_call = built.call(batch)
+    assert outputs_of_call.dtype == tf.float32
+    assert np.ptp(outputs_of_call.numpy()) > 1e-5  # else nothing could be verified
+    (reference,) = Bench.float64_outputs(spec, built, batch)
+    error = np.abs(outputs_of_call.numpy() - reference).max() / np.abs(reference).max()
+    assert 0 < error < agreement.TOLERANCE[precision]
 
 
 def test_an_example_that_is_not_there_is_refused() -> None:
@@ -181,7 +200,16 @@ def test_a_constructor_that_the_installed_version_lacks_is_refused_in_one_line()
         build(replace(spec, recipe={**spec.recipe, "constructor": "ResNet9000"}))
 
 
-@pytest.mark.parametrize("library", ["keras_cv", "keras_hub", "tensorflow_hub"])
+@pytest.mark.parametrize(
+    "library",
+    [
+        "keras_hub",
+        *(
+            pytest.param(name, marks=pytest.mark.exhaustive)
+            for name in ("keras_cv", "tensorflow_hub")
+        ),
+    ],
+)
 def test_a_broken_library_disables_only_its_own_source(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,15 +374,9 @@ def test_a_folder_works_as_a_handle(tmp_path: Path) -> None:
     assert np.allclose(build(of_hub(str(tmp_path / "m"))).call(tf.ones((2, 8, 8, 3))), 3.0)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    "name",
-    [
-        "mixer_b32",
-        pytest.param("deit_tiny_distilled_patch16_224", marks=pytest.mark.exhaustive),
-        pytest.param("vit_r26_s32", marks=pytest.mark.exhaustive),
-        pytest.param("swin_s3_tiny_224", marks=pytest.mark.exhaustive),
-    ],
+    "name", ["deit_tiny_distilled_patch16_224", "mixer_b32", "vit_r26_s32", "swin_s3_tiny_224"]
 )
 def test_an_architecture_of_each_family_computes_the_same_in_eager_graph_and_xla(name: str) -> None:
     model = hub_architectures.build(name)
@@ -521,14 +543,22 @@ def test_a_layer_that_was_called_with_training_stays_as_it_was_written() -> None
     assert not trains_always(plain.loaded.keras_model)
 
 
-@pytest.mark.parametrize("in_file", [False, True])
+FORMS = (
+    "augmented",
+    "augmented_by_a_sequential",
+    "augmented_in_sequentials",
+    "augmented_by_a_pipeline",
+)
+
+
 @pytest.mark.parametrize(
-    "form",
+    ("form", "in_file"),
     [
-        "augmented",
-        "augmented_by_a_sequential",
-        "augmented_in_sequentials",
-        "augmented_by_a_pipeline",
+        (form, in_file)
+        if (form, in_file) in ((FORMS[2], False), (FORMS[3], True))
+        else pytest.param(form, in_file, marks=pytest.mark.exhaustive)
+        for form in FORMS
+        for in_file in (False, True)
     ],
 )
 def test_layers_that_augment_do_nothing_in_inference(

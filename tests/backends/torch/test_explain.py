@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -44,11 +45,10 @@ def broken():
 """
 
 
-@pytest.fixture(scope="module")
-def explanations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("torch")
+def explain(model: str, folder: Path) -> Any:
+    """The explanation of one of the models."""
     try:
-        return explain_each("torch", folder, MODELS, "build", "broken")
+        return explain_each("torch", folder, MODELS, model)[model]
     except subprocess.CalledProcessError:
         pytest.skip("the package indexes have no CPU build of PyTorch for this Python")
 
@@ -60,8 +60,8 @@ def text_of(explanation: Any) -> str:
     return " ".join(text.split())
 
 
-def test_breaks_have_their_reasons_and_the_users_lines(explanations: dict[str, Any]) -> None:
-    explanation = explanations["broken"]
+def test_breaks_have_their_reasons_and_the_users_lines(tmp_path: Path) -> None:
+    explanation = explain("broken", tmp_path)
     compiled, exported = explanation["captures"]
     assert compiled["graphs"] > 1
     lines = {each["reason"].partition(" call")[0]: each["line"] for each in compiled["breaks"]}
@@ -77,8 +77,9 @@ def test_breaks_have_their_reasons_and_the_users_lines(explanations: dict[str, A
     assert [mode["mode"] for mode in explanation["roofline"]["modes"]] == ["torch_eager"]
 
 
-def test_a_whole_model_is_one_graph_and_timed_in_both_ways(explanations: dict[str, Any]) -> None:
-    explanation = explanations["build"]
+@pytest.mark.exhaustive
+def test_a_whole_model_is_one_graph_and_timed_in_both_ways(tmp_path: Path) -> None:
+    explanation = explain("build", tmp_path)
     compiled, exported = explanation["captures"]
     assert exported["graphs"] == 1
     assert exported["calls"] > 3

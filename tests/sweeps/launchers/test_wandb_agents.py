@@ -195,7 +195,7 @@ def joined(kind: str, server: WandbServer, folder: Path, *words: str) -> str:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("command", ["results_dir=their"]),
+        pytest.param("command", ["results_dir=their"], marks=pytest.mark.exhaustive),
         pytest.param("command", [], marks=pytest.mark.exhaustive),
         pytest.param("agents", [], marks=pytest.mark.exhaustive),
         ("slurm_agents.sbatch", []),
@@ -216,13 +216,8 @@ def test_every_place_that_a_person_gives_is_the_trials_too(
     assert re.search(r"(?m)^ *tiny ", out), out
 
 
-@pytest.mark.parametrize(
-    ("words", "kept"),
-    [
-        (["results_dir=their"], "their"),
-        pytest.param([], "results", marks=pytest.mark.exhaustive),
-    ],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("words", "kept"), [(["results_dir=their"], "their"), ([], "results")])
 def test_agents_without_a_folder_use_that_of_the_sweep(
     server: WandbServer, tmp_path: Path, words: list[str], kept: str
 ) -> None:
