@@ -91,11 +91,7 @@ def explain_command(arguments: Sequence[str]) -> int:
 
 
 def show_ops(pattern: str, *, form: str, output: Path | None) -> int:
-    """List the operations that TensorFlow compiles.
-
-    Raises:
-        ConfigError: no operation matches.
-    """
+    """List the operations that TensorFlow compiles."""
     from xla_sweeps.report.terminal.explanation import ops_text
     from xla_sweeps.trial import explaining
 

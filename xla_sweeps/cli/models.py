@@ -73,11 +73,7 @@ def show(names: Sequence[str]) -> int:
 
 
 def make(names: Sequence[str]) -> int:
-    """Build the missing replicas, each in a process of its own; one that fails stops no other.
-
-    Raises:
-        ConfigError: no such model, or a library that builds replicas is not installed.
-    """
+    """Build the missing replicas, each in a process of its own; one that fails stops no other."""
     chosen = _folders_of(names)
     missing = [module for module in _NEEDED if not environment.is_installed(module)]
     if missing:

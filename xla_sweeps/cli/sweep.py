@@ -168,11 +168,7 @@ def _load_definition(options: Options) -> Sweep:
 
 
 def plan_of(request: Request, *, self_checks: bool = True) -> Plan:
-    """Compose the trials and match them with the records; `self_checks` are twins and duplicates.
-
-    Raises:
-        XlaSweepsError: the definition or the request is wrong.
-    """
+    """Compose the trials and match them with records; `self_checks` are twins and duplicates."""
     options, store, composer = request.options, request.store, request.composer
     sweeps = (request.sweep, *request.more)
     for sweep in sweeps:
@@ -340,11 +336,7 @@ def _launch_agents(options: Options) -> int:
 
 
 def _trial_overrides(options: Options) -> tuple[str, ...]:
-    """The command line's overrides without the device, which chooses the local launcher's slots.
-
-    Raises:
-        ConfigError: one would have no effect.
-    """
+    """The command line's overrides without the device, which chooses the local launcher's slots."""
     if options.device and not options.kind.on_devices:
         launcher = f"device={options.device} with --launcher {options.launcher}"
         raise ConfigError(f"{launcher}: {DEVICE_RULE}")

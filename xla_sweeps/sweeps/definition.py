@@ -142,11 +142,7 @@ class Sweep:
 def parse_sweep(
     document: Any, *, where: str, lines: Mapping[tuple[str, ...], int] | None = None
 ) -> Sweep:
-    """Check the content of a file; its name and the lines of its keys are for errors.
-
-    Raises:
-        ConfigError: one line with file, line and fix.
-    """
+    """Check the content of a file; a `ConfigError` is one line with file, line and fix."""
     line_of = lines or {}
 
     def at(*path: str) -> str:
@@ -352,10 +348,6 @@ def _metric(given: Any, *, required: bool, at: Locate) -> Metric | None:
 
 
 def load_sweep(path: Path) -> Sweep:
-    """Read and check a definition; the file's size is checked before it is parsed.
-
-    Raises:
-        ConfigError: one line with file, line and fix.
-    """
+    """Read and check a definition; the file's size is checked before it is parsed."""
     document, lines = read_values(read_yaml(path), where=str(path))
     return parse_sweep(document, where=str(path), lines=lines)

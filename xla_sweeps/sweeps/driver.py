@@ -41,9 +41,7 @@ class Driver:
     """Run tasks until none wants a replicate.
 
     Args:
-        launcher: runs the jobs.
-        store: keeps the records.
-        screen: shows progress.
+        launcher, store, screen: run the jobs, keep the records and show progress.
         extra: overrides that every job gets besides its own (`tracker.group=…`).
         logs: folder for the jobs' output.
         backlog: keeps the tasks; default: one without anchors and further tasks.
@@ -137,9 +135,8 @@ class Driver:
         self._asked = True
         self._launcher.stop(now=False)
         if self._stop.number:
-            self._screen.warn(
-                "stopping: running trials are being saved; press Ctrl-C again to kill them"
-            )
+            text = "stopping: running trials are being saved; press Ctrl-C again to kill them"
+            self._screen.warn(text)
 
     def _submit_ready(self) -> None:
         """Give every idle slot the first task that may run on it."""

@@ -109,11 +109,9 @@ QUICK = "quick"
 
 
 def _twin_words(task: Task) -> list[str]:
-    """The overrides of a trial's A/A twin: the same trial with graph mode against itself.
-
-    Above effort quick, twice the replicates make two A/A pairs of it: of copies in the same
-    processes, and of a copy in every second process against the other copy in the others.
-    """
+    """The overrides of a trial's A/A twin: the same trial with graph mode against itself."""
+    # Above effort quick, twice the replicates make two A/A pairs of it: of copies in the same
+    # processes, and of a copy in every second process against the other copy in the others.
     replaced = {"jit", "modes", "tracker.tags"}
     several = []
     if task.effort != QUICK:

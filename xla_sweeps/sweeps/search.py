@@ -86,20 +86,12 @@ def _random(sweep: Sweep, source: random.Random) -> Iterator[Values]:
 class Search:
     """Propose trials by Optuna's TPE sampler, and report their results to it.
 
-    Args:
-        sweep: with method bayes and a metric.
-        composer: of its trials.
-        store: the records; a trial that has them is not measured again.
-        seed: with the same results the sampler proposes the same trials, so that a sweep can be
-            resumed.
-        measured: a trial's results by the names that `metric` may have, from its records.
+    A trial that has records is not measured again. With the same seed and results the sampler
+    proposes the same trials, so that a sweep can be resumed.
 
     Attributes:
         total: the most trials that it proposes.
         tasks: the trials that it proposed, each once.
-
-    Raises:
-        ConfigError: Optuna is not installed, or lacks the distribution of a parameter.
     """
 
     def __init__(
@@ -114,9 +106,7 @@ class Search:
         try:
             import optuna
         except ImportError:
-            raise ConfigError(
-                f"method bayes needs Optuna; install it: {how_to_install('bayes')}"
-            ) from None
+            raise ConfigError(f"method bayes needs Optuna: {how_to_install('bayes')}") from None
         assert sweep.metric  # which a definition of method bayes has
         self._metric = sweep.metric
         self._composer, self._store, self._measured = composer, store, measured

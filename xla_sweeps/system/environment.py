@@ -271,11 +271,7 @@ def is_installed(module: str) -> bool:
 
 
 def cache_dir() -> Path:
-    """Folder of the cache: $XLA_SWEEPS_CACHE, else one below the user's cache folder.
-
-    Raises:
-        ConfigError: the user has no home folder, as in some containers.
-    """
+    """Folder of the cache: $XLA_SWEEPS_CACHE, else one below the user's cache folder."""
     try:
         if own := os.environ.get("XLA_SWEEPS_CACHE"):
             return Path(own).expanduser()

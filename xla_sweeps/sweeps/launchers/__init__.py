@@ -134,11 +134,7 @@ class Launcher(Protocol):
 
 @cache
 def launchers() -> Mapping[str, type[Launcher]]:
-    """The launchers by name: ours, and those that installed packages add as entry points.
-
-    Raises:
-        ConfigError: one cannot be loaded.
-    """
+    """The launchers by name: ours, and those that installed packages add as entry points."""
     places = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)} | BUILT_IN
     loaded = {}
     for name, place in sorted(places.items()):

@@ -38,12 +38,8 @@ class Slot:
 def slots_for(asked: str | None, *, present: Sequence[Device] | None = None) -> list[Slot]:
     """The slots of `--devices`: `gpu:0,gpu:1`, `cpu`, or `cpu:0,cpu:1` to split the cores in two.
 
-    Args:
-        asked: None is every GPU, or the CPU where there is none.
-        present: the devices that exist; default: this machine's.
-
-    Raises:
-        DeviceError: one is absent, or asked for twice, or there are more parts than cores.
+    None is every GPU, or the CPU where there is none, of the devices that are `present` (default:
+    this machine's).
     """
     existing = list(devices() if present is None else present)
     problems = gpu_problems() if present is None else ()

@@ -101,9 +101,6 @@ def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
 
     The values of the command line become constant parameters. The definition as it was sent is kept
     below the results folder.
-
-    Raises:
-        XlaSweepsError: the definition has a command of its own, or the server refused.
     """
     document = _definition(path, values)
     folder = folder_below(results_dir.resolve(), "logs", "sweeps")
@@ -232,11 +229,7 @@ def _shim(folder: Path) -> Path:
 
 
 def command_of(path: Path) -> list[str]:
-    """The command that agents run on every machine: ours, and values that a file may set.
-
-    Raises:
-        ConfigError: the definition has another one.
-    """
+    """The command that agents run on every machine: ours, and values that a file may set."""
     given = yaml.safe_load(path.read_text(encoding="utf-8")).get("command") or COMMAND
     words = list(map(str, given)) if isinstance(given, list) else [str(given)]
     program = [word for word in _PROGRAM if word != "-P" or word in words]
@@ -251,13 +244,9 @@ def command_of(path: Path) -> list[str]:
 
 
 def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The file's content with the overrides as constant parameters.
-
-    What a server may not set goes into the command, which the agents run as it is. No scheduler is
-    sent: agents would wait for the process of one.
-    """
+    """The file's content with the overrides as parameters, or in the command if need be."""
     document: dict[str, Any] = dict(yaml.safe_load(path.read_text(encoding="utf-8")))
-    document.pop("scheduler", None)
+    document.pop("scheduler", None)  # agents would wait for its process
     sweep = load_sweep(path)
     given = {key: {"value": value} for key, value in values.items() if may_set(key, value)}
     words = overrides({key: value for key, value in values.items() if key not in given})
