@@ -88,14 +88,7 @@ def judge_of(
 ) -> Judge:
     """A judge as the driver makes it, of an empty store by default."""
     collector = Collector(store or Store(Path("nowhere")), Notes().warn)
-    return Judge(
-        backlog or Backlog(),
-        launcher,
-        warn=Notes().warn,
-        is_clear=collector.is_clear,
-        record_death=None,
-        rematch=None,
-    )
+    return Judge(backlog or Backlog(), launcher, collector)
 
 
 def counted(results: Path) -> dict[str, Counter[str]]:

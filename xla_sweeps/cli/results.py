@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +15,7 @@ from xla_sweeps.cli.arguments import (
     command_parser,
     read_trials,
 )
-from xla_sweeps.config.values import path_of
+from xla_sweeps.config.values import path_of, quantity_in
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import study
 from xla_sweeps.report.export import csv_text, write_json, write_parquet, write_text
@@ -64,7 +62,7 @@ def results_command(arguments: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--price-per-hour",
-        type=_price,
+        type=quantity_in({"": 1}, "a price above 0, such as 2.5"),
         metavar="PRICE",
         help="what the machine costs an hour, in any currency: adds the price of a million samples",
     )
@@ -118,16 +116,6 @@ def _export(table: pyarrow.Table, form: str, output: Path | None) -> None:
         write_json(table.to_pylist(), output)
     else:
         write_text(csv_text(table.to_pylist(), table.column_names), output)
-
-
-def _price(text: str) -> float:
-    try:
-        price = float(text)
-    except ValueError:
-        price = math.nan
-    if not 0 < price < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a price above 0, such as 2.5, got {text!r}")
-    return price
 
 
 def import_command(arguments: Sequence[str]) -> int:

@@ -156,17 +156,11 @@ class Composer:
         slot = self._slots[0] if self._slots else _ELSEWHERE
         on_cpu = slot.device.kind == "cpu"
         again = repeating(words, config_dir=str(self._config_dir or ""), on_cpu=on_cpu)
-        (settings,) = self._on_slots(self._document(words), words, [slot])
-        return replace(settings, words=again)
+        return replace(self._on_slot(slot, self._document(words), words), words=again)
 
-    def _on_slots(
-        self, document: Mapping[str, Any], words: Sequence[str], slots: Sequence[Slot]
-    ) -> list[Settings]:
+    def _on_slot(self, slot: Slot, document: Mapping[str, Any], words: Sequence[str]) -> Settings:
         explicit = keys_of(words)
-        return [
-            settings_of(document, explicit=explicit, environ=self._environ, device=slot.device)
-            for slot in slots
-        ]
+        return settings_of(document, explicit=explicit, environ=self._environ, device=slot.device)
 
     def of_words(self, words: Sequence[str]) -> Task:
         """One trial of overrides alone, checked; errors as of `settings_of`."""
@@ -175,12 +169,14 @@ class Composer:
         check_accelerator_name(document["accelerator"])
         accelerator = None if document["accelerator"] is None else str(document["accelerator"])
         slots = self._matching(accelerator)
-        several = self._on_slots(document, words, slots)
-        settings, ids = several[0], dict[str, None]()
-        for one, slot in zip(several, slots, strict=True):
-            if self._slots is not None:
-                ids[identify(one, self._facts, cores=slot.core_count)] = None
-        trial_ids = tuple(ids)
+        several = {slot: self._on_slot(slot, document, words) for slot in slots}
+        trial_ids: tuple[str, ...] = ()
+        if self._slots is not None:
+            identified = (
+                identify(one, self._facts, cores=slot.core_count) for slot, one in several.items()
+            )
+            trial_ids = tuple(dict.fromkeys(identified))
+        settings = several[slots[0]]
         trial, request = settings.trial, request_id(settings.trial)
         return Task(
             words=(*self._place, *(word for word in words if not word.startswith("ui="))),
@@ -203,10 +199,9 @@ class Composer:
         """The slots with that accelerator; one that stands for all where they are not known."""
         if self._slots is None:
             return [_ELSEWHERE]
+        wanted = accelerator or ""
         matching = [
-            slot
-            for slot in self._slots
-            if accelerator is None or devices.is_accelerator(slot.device.name, accelerator)
+            slot for slot in self._slots if devices.is_accelerator(slot.device.name, wanted)
         ]
         if not matching:
             names = ", ".join(dict.fromkeys(slot.device.name for slot in self._slots))

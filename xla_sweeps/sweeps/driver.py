@@ -67,12 +67,7 @@ class Driver:
         self._backlog = backlog or Backlog()
         self._collector = Collector(store, screen.warn)
         self._judge = Judge(
-            self._backlog,
-            launcher,
-            warn=screen.warn,
-            is_clear=self._collector.is_clear,
-            record_death=record_death,
-            rematch=rematch,
+            self._backlog, launcher, self._collector, record_death=record_death, rematch=rematch
         )
         self._progress = Progress(screen, launcher, self._backlog, self._judge, costs or {})
         self._extra, self._logs = tuple(extra), logs
