@@ -38,9 +38,7 @@ def agents_command(arguments: Sequence[str]) -> int:
     )
     options = parser.parse_args(arguments)
     if not wandb_agents.PATH_PATTERN.fullmatch(options.sweep):
-        raise ConfigError(
-            f"agents {options.sweep}: expected ENTITY/PROJECT/ID, as `wandb sweep` prints it"
-        )
+        raise ConfigError(f"agents {options.sweep}: expected ENTITY/PROJECT/ID of a sweep")
     require_login()
     slots = slots_for(options.devices)
     results_dir = options.results_dir or Path(RESULTS)

@@ -49,26 +49,26 @@ def add_results_dir(parser: argparse.ArgumentParser, name: str = "dir") -> None:
     )
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add the file of the answer."""
-    parser.add_argument(
-        "-o", "--output", type=path_of, help="file to write to (default: standard output)"
-    )
+def add_output(parser: argparse.ArgumentParser, *forms: str) -> None:
+    """Add the answer's form, if it has several (the first by default), and its file."""
+    if forms:
+        parser.add_argument(
+            "--format", choices=forms, default=forms[0], help=f"(default: {forms[0]})"
+        )
+    where = "where to write it (default: standard output)"
+    parser.add_argument("-o", "--output", metavar="FILE", type=path_of, help=where)
 
 
 def add_config_dir(parser: argparse.ArgumentParser) -> None:
     """Add the user's own configuration."""
-    parser.add_argument(
-        "--config-dir", type=folder_of, help="a folder of your own models and efforts"
-    )
+    own = "a folder of your own models and efforts"
+    parser.add_argument("--config-dir", metavar="DIR", type=folder_of, help=own)
 
 
 def add_project(parser: argparse.ArgumentParser) -> None:
     """Add the place on W&B."""
     parser.add_argument("--project", help="W&B project (default: as recorded)")
-    parser.add_argument(
-        "--entity", help="W&B user or team (default: as recorded, else your default)"
-    )
+    parser.add_argument("--entity", help="W&B user or team (default: as recorded, else yours)")
 
 
 def add_published(parser: argparse.ArgumentParser) -> None:
@@ -93,8 +93,7 @@ def add_accept_contaminated(parser: argparse.ArgumentParser) -> None:
 def add_model(parser: argparse.ArgumentParser, *, overrides: str) -> None:
     """Add the model of a question (with help on its overrides), and the answer's form and place."""
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=overrides)
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
-    add_output(parser)
+    add_output(parser, "text", "json")
     add_config_dir(parser)
 
 
@@ -104,9 +103,7 @@ def require_model(command: str, overrides: Sequence[str]) -> None:
         if "=" not in word:
             raise ConfigError(f"{command}: '{word}': expected KEY=VALUE, as in model={word}")
     if not any(word.lstrip("+").startswith("model=") for word in overrides):
-        raise ConfigError(
-            f"{command}: name a model, as in `xla-sweeps {command} model=mobilenet_v2`"
-        )
+        raise ConfigError(f"{command}: name a model: xla-sweeps {command} model=mobilenet_v2")
 
 
 def read_trials(

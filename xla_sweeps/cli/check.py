@@ -30,9 +30,7 @@ ALIKE_SHOWN = 20
 
 def check_command(arguments: Sequence[str]) -> int:
     """Validate a results folder."""
-    parser = command_parser(
-        "check", "Changes nothing. Exit code 1 if there is a problem; a note is none."
-    )
+    parser = command_parser("check", "Changes nothing. Exit code 1 if there is a problem.")
     add_results_dir(parser)
     options = parser.parse_args(arguments)
     if not (options.dir / "records").exists():

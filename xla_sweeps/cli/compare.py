@@ -39,19 +39,12 @@ def compare_command(arguments: Sequence[str]) -> int:
         action="store_true",
         help="judge contaminated results like others (default: they are ambiguous)",
     )
-    parser.add_argument(
-        "--format", choices=("table", "csv", "json"), default="table", help="(default: table)"
-    )
-    add_output(parser)
-    parser.add_argument(
-        "--where", metavar="EXPR", help="only these trials, as in `results --where`"
-    )
+    add_output(parser, "table", "csv", "json")
+    filtered = "only these trials, as in `results --where`"
+    parser.add_argument("--where", metavar="EXPR", help=filtered)
     for side in ("a", "b"):
-        parser.add_argument(
-            f"--where-{side}",
-            metavar="EXPR",
-            help=f"filter of {side.upper()} only, besides --where",
-        )
+        filtered = f"filter of {side.upper()} only, besides --where"
+        parser.add_argument(f"--where-{side}", metavar="EXPR", help=filtered)
     options = parser.parse_args(arguments)
     conditions = conditions_of(options.fail_on, changes.FAIL_ON)
     difference = between(
@@ -71,9 +64,8 @@ def compare_command(arguments: Sequence[str]) -> int:
         show_difference(difference)
     met = changes.failures(difference, conditions)
     unjudged = changes.lines_unjudged(difference, conditions)
-    show_failures(
-        [*met, *filter(None, [changes.line_on_ignored(difference, conditions)]), *unjudged],
-    )
+    ignored = changes.line_on_ignored(difference, conditions)
+    show_failures([*met, *filter(None, [ignored]), *unjudged])
     return 1 if met else LEFT_CODE if unjudged else 0
 
 

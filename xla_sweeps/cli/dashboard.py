@@ -14,6 +14,7 @@ from typing import Any
 from xla_sweeps.analysis import changes
 from xla_sweeps.cli import compare
 from xla_sweeps.cli.arguments import (
+    add_output,
     add_project,
     add_published,
     add_results_dir,
@@ -47,11 +48,8 @@ def dashboard_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--where", metavar="EXPR", help="only these rows: 'family=ConvNeXt and resolution=224'"
     )
-    parser.add_argument(
-        "--compare",
-        action="store_true",
-        help="add a section on what changed from the first folder to the second",
-    )
+    changed = "add a section on what changed from the first folder to the second"
+    parser.add_argument("--compare", action="store_true", help=changed)
     parser.add_argument("--title", help="the page's title (default: the folders' names)")
     add_published(parser)
     parser.add_argument("--open", action="store_true", help="open it in the browser")
@@ -136,18 +134,9 @@ def _report_options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     add_results_dir(parser)
     add_project(parser)
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="print the report's JSON; needs no account and no network",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=path_of,
-        metavar="FILE",
-        help="file for the JSON of --dry-run (default: standard output)",
-    )
+    dry = "print the report's JSON; needs no account and no network"
+    parser.add_argument("--dry-run", action="store_true", help=dry)
+    add_output(parser)
     add_published(parser)
     parser.add_argument(
         "--against",
@@ -163,9 +152,7 @@ def _report_options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     options = parser.parse_args(arguments)
     if options.output is not None and not options.dry_run:
-        raise ConfigError(
-            "report: -o is for the JSON of --dry-run; without it the report goes to W&B"
-        )
+        raise ConfigError("report: -o is for the JSON of --dry-run; else it goes to W&B")
     if options.registry and options.dry_run:
         raise ConfigError("report: --registry links what is sent to W&B; --dry-run sends nothing")
     return options

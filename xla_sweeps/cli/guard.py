@@ -112,9 +112,8 @@ def _parser() -> argparse.ArgumentParser:
         "Exit code 0 if no condition of --fail-on is met, 1 if one is, 2 if the request cannot be "
         "carried out, 3 if a mode could not be judged.",
     )
-    parser.add_argument(
-        "overrides", nargs="*", metavar="KEY=VALUE", help="options of a trial, of both sides"
-    )
+    both = "options of a trial, of both sides"
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=both)
     for name in ("before", "after"):
         parser.add_argument(
             f"--{name}",
@@ -145,9 +144,6 @@ def _parser() -> argparse.ArgumentParser:
         help="the smallest change that matters: within it the sides are equivalent (default: 5%%)",
     )
     add_fail_on(parser, FAIL_ON)
-    parser.add_argument(
-        "--format", choices=("text", "md", "json"), default="text", help="(default: text)"
-    )
-    add_output(parser)
+    add_output(parser, "text", "md", "json")
     add_config_dir(parser)
     return parser

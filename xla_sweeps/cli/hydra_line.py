@@ -58,20 +58,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     asked.config_dir = None if asked.config_dir is None else folder_of(asked.config_dir)
     if asked.hydra_help and asked.overrides:
         raise ConfigError(f"--hydra-help: remove {' '.join(asked.overrides)}")
-    if asked.shell_completion and not any(map(_is_completion, asked.overrides)):
-        raise ConfigError(
-            "--shell-completion: expected install=SHELL, uninstall=SHELL or query=SHELL"
-        )
+    if asked.shell_completion and not any(w.startswith(_COMPLETIONS) for w in asked.overrides):
+        raise ConfigError(f"--shell-completion: expected {' or '.join(_COMPLETIONS)} and a shell")
     chosen = [f"--{name.replace('_', '-')}" for name in _EXCLUSIVE if getattr(asked, name)]
     if len(chosen) > 1 or (asked.resolve and not asked.cfg):
         raise ConfigError(
             f"{' and '.join(chosen) or '--resolve'}: give one of them; --resolve goes with --cfg"
         )
     return asked
-
-
-def _is_completion(word: str) -> bool:
-    return word.startswith(_COMPLETIONS)
 
 
 def shows(asked: argparse.Namespace) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -14,12 +15,7 @@ import msgspec
 
 from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.analysis.predict_cost import sizes_of
-from xla_sweeps.cli.arguments import (
-    add_model,
-    command_parser,
-    read_trials,
-    require_model,
-)
+from xla_sweeps.cli.arguments import add_model, command_parser, read_trials, require_model
 from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
@@ -119,9 +115,8 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
         ),
     ):
         written = ",".join(map(str, values))
-        parser.add_argument(
-            f"--{name}", metavar="N,N", default=written, help=f"{text} (default: {written})"
-        )
+        text += f" (default: {written})"
+        parser.add_argument(f"--{name}", metavar="N,N", default=written, help=text)
     parser.add_argument(
         "--samples",
         type=integer_from(1, to=MAX_SAMPLES),
@@ -143,11 +138,9 @@ def _vary(sweep: Sweep, **numbers: Sequence[int]) -> Sweep:
 
 def _numbers(text: str, option: str, *, least: int) -> list[int]:
     words = [word for word in text.split(",") if word]
-    good = all(
-        word.isascii() and word.isdecimal() and 1 <= int(word) <= MAX_BATCH for word in words
-    )
-    numbers = sorted({int(word) for word in words}) if good else []
-    if not good or len(numbers) < least:
+    good = all(re.fullmatch("[0-9]{1,9}", word) for word in words)
+    numbers = sorted({int(word) for word in words}) if good else [0]
+    if len(numbers) < least or not all(1 <= number <= MAX_BATCH for number in numbers):
         wanted = f"at least {least} different numbers" if least else "numbers"
         raise ConfigError(f"{option} {text}: expected {wanted} from 1, as in 1,8,32,128")
     return numbers

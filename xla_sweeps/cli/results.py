@@ -36,16 +36,9 @@ def results_command(arguments: Sequence[str]) -> int:
     """Show the comparison rows of a results folder: the headline ones, or every baseline."""
     parser = command_parser("results", "One row per trial, candidate and baseline.")
     add_results_dir(parser)
-    parser.add_argument(
-        "--format",
-        choices=("table", "csv", "json", "parquet"),
-        default="table",
-        help="(default: table); parquet needs -o",
-    )
-    add_output(parser)
-    parser.add_argument(
-        "--all", action="store_true", help="every baseline, not only the headline comparison"
-    )
+    add_output(parser, "table", "csv", "json", "parquet")
+    every = "every baseline, not only the headline comparison"
+    parser.add_argument("--all", action="store_true", help=every)
     parser.add_argument(
         "--where",
         metavar="EXPR",
@@ -81,11 +74,8 @@ def results_command(arguments: Sequence[str]) -> int:
         rows = load(options.dir, advance=advance, published=options.with_published)
     warn(*rows.problems)
     require(options.dir, rows)
-    table = (
-        rows.table
-        if options.all or options.show != "rows"
-        else rows.table.filter(rows.table["headline"])
-    )
+    every_row = options.all or options.show != "rows"
+    table = rows.table if every_row else rows.table.filter(rows.table["headline"])
     table = results_alone(table, options.where)
     table = matching(table if price is None else add_price(table, price), chosen)
     if chosen is not None and not table.num_rows:
@@ -94,9 +84,8 @@ def results_command(arguments: Sequence[str]) -> int:
         shown = [each for each in study.of_table(table) if each.key == options.show]
         show_tables(shown)
         if not shown:
-            print(
-                f"nothing to show: it takes {study.QUESTIONS[options.show].needs}", file=sys.stderr
-            )
+            needed = study.QUESTIONS[options.show].needs
+            print(f"nothing to show: it takes {needed}", file=sys.stderr)
     elif form == "table" and output is None:
         if table.num_rows:
             rows_shown = rows_of(table.slice(0, ROWS_SHOWN))

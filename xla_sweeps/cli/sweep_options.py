@@ -94,20 +94,12 @@ def _add_trials(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose the trials."""
     add = parser.add_argument
     add("file", type=_definition, help="the definition: a file, or a name that --list shows")
-    add(
-        "overrides", nargs="*", default=(), help="key=value for every trial; they win over the file"
-    )
-    add(
-        "--dry-run",
-        action="store_true",
-        help="print the commands and how many there are; run nothing",
-    )
-    add(
-        "--max-trials",
-        type=int,
-        default=MAX_TRIALS,
-        help=f"the most trials to accept (default: {MAX_TRIALS})",
-    )
+    every = "key=value for every trial, in place of the file's"
+    add("overrides", nargs="*", default=(), help=every)
+    dry = "print the commands and how many there are; run nothing"
+    add("--dry-run", action="store_true", help=dry)
+    most = f"the most trials to accept (default: {MAX_TRIALS})"
+    add("--max-trials", type=int, default=MAX_TRIALS, help=most)
     add("--list", action="store_true", help="list the definitions that come with the package")
     add_config_dir(parser)
     add("--seed", type=int, default=0, help="seed of a random or bayes search (default: 0)")

@@ -207,9 +207,8 @@ def unknown_model(given: str) -> ConfigError:
     hint = f" Did you mean '{words[near[0]]}'?" if near else ""
     if own := own_model_hint(given):
         hint = f" {own}."
-    return ConfigError(
-        f"unknown model '{given}'.{hint} `xla-sweeps models` lists all {len(load_catalog())}."
-    )
+    count = len(load_catalog())
+    return ConfigError(f"unknown model '{given}'.{hint} `xla-sweeps models` lists all {count}.")
 
 
 def names() -> dict[str, str]:
@@ -298,11 +297,10 @@ def _check_weights(entry: CatalogEntry, chosen: SourceEntry, source: str, weight
     is_handle = source == "hub" and (weights.startswith("https://") or Path(weights).is_dir())
     if weights in ("random", "imagenet") or is_preset_name or is_handle or Path(weights).is_file():
         return
-    allowed = {
-        "hub": "the path of a SavedModel, or the https:// address of one",
-        "keras_cv": "a preset's name, or the path of a weights file",
-        "keras_hub": "a preset's name, or the path of a weights file",
-    }.get(source, "the path of a weights file")
+    allowed = "a preset's name, or the path" if presets else "the path"
+    allowed += " of a weights file"
+    if source == "hub":
+        allowed = "the path of a SavedModel, or the https:// address of one"
     raise ConfigError(f"weights={weights}: no such file; allowed: random, imagenet, or {allowed}")
 
 
@@ -327,9 +325,7 @@ def _source(name: str, document: Any, *, where: str) -> SourceEntry:
     if name not in SOURCES:
         raise unknown_name(f"source in {where.rpartition('.')[0]}", name, SOURCES)
     if not isinstance(document, Mapping):
-        raise ConfigError(
-            f"{where}: give {'a handle' if name == 'hub' else 'constructor and arguments'}"
-        )
+        raise ConfigError(f"{where}: give a handle, or constructor and arguments")
     own = {"library": SOURCES[name].libraries[0]}
     recipe = {}
     for key, value in document.items():
@@ -352,9 +348,7 @@ def _check_recipe(document: Mapping[str, Any], *, where: str) -> None:
     """A constructor's public name and its keyword arguments, and so on down."""
     constructor = str(document.get("constructor", ""))
     if not constructor.isidentifier() or constructor.startswith("_"):
-        raise ConfigError(
-            f"{where}.constructor={constructor}: expected the name of a public constructor"
-        )
+        raise ConfigError(f"{where}.constructor={constructor}: expected the name of a public one")
     arguments = document.get("arguments") or {}
     if not isinstance(arguments, Mapping):
         raise ConfigError(f"{where}.arguments={arguments}: expected keyword arguments")

@@ -250,10 +250,7 @@ def _check_reach(override: Override) -> None:
 
 
 def _forget_resolvers() -> None:
-    """Remove every resolver but the allowed ones, whatever text may name it.
-
-    Uses a private attribute of OmegaConf, tried on 2.3.1: it lists no resolvers.
-    """
+    """Remove every resolver but the allowed ones; OmegaConf 2.3.1 lists them only in private."""
     for name in set(BaseContainer._resolvers) - ALLOWED_RESOLVERS:
         OmegaConf.clear_resolver(name)
 
@@ -280,9 +277,8 @@ def _check_text(text: str, *, where: str) -> None:
     check_safe(text, where=where)
     for resolver in _RESOLVER.findall(text):
         if resolver not in ALLOWED_RESOLVERS:
-            raise ConfigError(
-                f"resolver ${{{resolver}:…}} in {where} is not allowed: write the value itself"
-            )
+            named = f"resolver ${{{resolver}:…}} in {where}"
+            raise ConfigError(f"{named} is not allowed: write the value itself")
 
 
 def unknown_choice(group: str, choice: str) -> ConfigError:

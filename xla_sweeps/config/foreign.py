@@ -182,9 +182,8 @@ def read_yaml(path: Path) -> str:
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_YAML_DEPTH:
-                raise ConfigError(
-                    f"{path}:{line_of(event)}: nested deeper than {MAX_YAML_DEPTH} levels"
-                )
+                where = f"{path}:{line_of(event)}"
+                raise ConfigError(f"{where}: nested deeper than {MAX_YAML_DEPTH} levels")
         return text
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
@@ -247,9 +246,8 @@ def _check_configuration(path: Path) -> None:
                 if re.match(r"(override\s+)?/?hydra\b", str(key.value)):
                     raise _hydra(f"{path}:{line_of(key)}")
                 if key.value in flag_options():
-                    check_flags(
-                        _value(inner, str(path)), where=f"{path}:{line_of(key)}: {key.value}"
-                    )
+                    place = f"{path}:{line_of(key)}: {key.value}"
+                    check_flags(_value(inner, str(path)), where=place)
         elif isinstance(node, yaml.ScalarNode):
             check_text(node.value, where=f"{path}:{line_of(node)}", free=True)
 
@@ -292,9 +290,8 @@ def _hydra(where: str) -> ConfigError:
 def _value(node: yaml.Node, where: str) -> Any:
     kind = node.tag.removeprefix("tag:yaml.org,2002:")
     if kind not in _KINDS[type(node)]:
-        raise ConfigError(
-            f"{where}:{line_of(node)}: the tag {node.tag} is not allowed; write the plain value"
-        )
+        tagged = f"{where}:{line_of(node)}: the tag {node.tag}"
+        raise ConfigError(f"{tagged} is not allowed; write the plain value")
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, where)
     if isinstance(node, yaml.SequenceNode):
@@ -302,9 +299,8 @@ def _value(node: yaml.Node, where: str) -> Any:
     try:
         return _CONSTRUCTOR.construct_object(node) if kind in _CONVERTED else node.value
     except (ValueError, KeyError) as error:
-        raise ConfigError(
-            f"{where}:{line_of(node)}: '{node.value[:40]}' cannot be read as {kind}"
-        ) from error
+        text = f"{where}:{line_of(node)}: '{node.value[:40]}'"
+        raise ConfigError(f"{text} cannot be read as {kind}") from error
 
 
 def _mapping(node: yaml.MappingNode, where: str) -> dict[str, Any]:

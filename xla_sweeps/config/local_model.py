@@ -87,12 +87,7 @@ def declared_shapes(spec: ModelSpec) -> list[list[int]] | None:
 
 
 def _recipe(path: str, module: str | None) -> dict[str, Any]:
-    """Kind, path and fingerprint of the model, whose code is there as far as reading tells.
-
-    Args:
-        path: of the model, as it was given.
-        module: with the custom layers of a Keras file, or None.
-    """
+    """Kind, path and fingerprint of the model; `module` has the custom layers of a Keras file."""
     place, where = Path(path).expanduser(), f"path={path}"
     if place.is_file() and place.suffix in MODEL_SUFFIXES:
         check_model_file(place, where)
@@ -140,15 +135,11 @@ def _source_file(module: str, where: str) -> Path:
         return file
     inner = Path(*module.split("."))
     for folder in (".", *sys.path):
-        for candidate in (
-            Path(folder, inner).with_suffix(".py"),
-            Path(folder, inner, "__init__.py"),
-        ):
+        file, package = Path(folder, inner).with_suffix(".py"), Path(folder, inner, "__init__.py")
+        for candidate in (file, package):
             if candidate.is_file():
                 return candidate
-    raise ConfigError(
-        f"{where}: no module '{module}' in the current folder or among the installed packages"
-    )
+    raise ConfigError(f"{where}: no module '{module}' in the current folder or installed")
 
 
 def _fingerprint(files: Iterable[Path], *, below: Path | None = None) -> str:
@@ -179,23 +170,18 @@ def _inputs(given: Any) -> tuple[InputSpec, ...]:
             f"input_spec={given}: give one mapping for each input, as in "
             "input_spec=[{shape:[224,224,3]}]"
         )
-    inputs = tuple(
-        _input(entry, where=f"input_spec[{index}]") for index, entry in enumerate(entries)
-    )
+    inputs = tuple(_input(one, where=f"input_spec[{place}]") for place, one in enumerate(entries))
     names = [spec.name for spec in inputs]
     if len(inputs) > 1 and any(names) and (not all(names) or len(set(names)) < len(names)):
-        raise ConfigError(
-            f"input_spec: name every input, each differently, or none; given: {names}"
-        )
+        raise ConfigError(f"input_spec: name every input, each differently, or none: {names}")
     return inputs
 
 
 def _input(entry: Any, *, where: str) -> InputSpec:
     keys = ("shape", "dtype", "low", "high", "name")
     if not isinstance(entry, Mapping) or "shape" not in entry:
-        raise ConfigError(
-            f"{where}={entry}: give a shape without the batch, as in {{shape:[224,224,3]}}"
-        )
+        example = "{shape:[224,224,3]}"
+        raise ConfigError(f"{where}={entry}: give a shape without the batch, as in {example}")
     for key in entry:
         if key not in keys:
             raise unknown_name(f"key of {where}", str(key), keys)
@@ -204,9 +190,7 @@ def _input(entry: Any, *, where: str) -> InputSpec:
     given["shape"] = shape if isinstance(shape, list) else [shape]
     made = values.convert(given, InputSpec, where=where)
     if any(size < 1 for size in made.shape):
-        raise ConfigError(
-            f"{where}.shape={shape}: expected integers of at least 1, without the batch"
-        )
+        raise ConfigError(f"{where}.shape={shape}: expected integers of at least 1")
     if made.dtype not in DTYPES:
         raise unknown_name(f"dtype in {where}", made.dtype, DTYPES, listed=len(DTYPES))
     for key, value in (("low", made.low), ("high", made.high)):

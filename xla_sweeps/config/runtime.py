@@ -102,9 +102,7 @@ def check_flags(flags: Any, *, where: str) -> None:
         raise ConfigError(f"{where}={flags}: write NAME: VALUE below it")
     for name, value in flags.items():
         if NAMES_FILES.search(str(name)):
-            raise ConfigError(
-                f"{where}.{name}={value}: a trial's flags name no files; leave it out"
-            )
+            raise ConfigError(f"{where}.{name}={value}: a trial's flags name no files; remove it")
         if value is not None and not is_harmless(str(name), value):
             raise ConfigError(
                 f"{where}.{name}={value}: only your own command line may set this flag, as it may "
@@ -133,7 +131,7 @@ def _flags(option: str, given: Any, environ: Mapping[str, str], backend: Backend
         if not _NAME.fullmatch(name):
             raise ConfigError(f"{key}={value}: expected a flag's name: small letters, digits and _")
         if NAMES_FILES.search(name):
-            raise ConfigError(f"{key}={value}: a trial's flags name no files; leave it out")
+            raise ConfigError(f"{key}={value}: a trial's flags name no files; remove it")
         if name in flag_names(environ.get(variable, "")):
             raise ConfigError(f"{key}={value}: {variable} sets it too; unset it there")
         flags[name] = _typed_value(option, name, value, backend)

@@ -102,19 +102,16 @@ def _implied_modes(
             f"{', '.join(able)} ({SCENARIOS[scenario].why_lacking})"
         )
     if backend != DEFAULT_BACKEND and "jit" in explicit and word != "true":
-        raise ConfigError(
-            f"jit={word}: {title} has the modes {', '.join(modes)} only; leave jit out"
-        )
+        has = f"{title} has the modes {', '.join(modes)} only"
+        raise ConfigError(f"jit={word}: {has}; leave jit out")
     return modes
 
 
 def _refuse_mode(name: str, scenario: Scenario) -> NoReturn:
     """Say which scenario has the mode, or which modes this one has."""
     if elsewhere := [other for other, has in SCENARIOS.items() if name in map(str, has.modes)]:
-        raise ConfigError(
-            f"modes: {name} is no mode of scenario={scenario}; it belongs to "
-            f"scenario={elsewhere[0]}"
-        )
+        mine = f"it belongs to scenario={elsewhere[0]}"
+        raise ConfigError(f"modes: {name} is no mode of scenario={scenario}; {mine}")
     raise unknown_name("execution mode", name, list(map(str, SCENARIOS[scenario].modes)))
 
 
@@ -155,9 +152,7 @@ def _data(
         )
     path = values.path_of(given).absolute()
     if not path.exists() and difflib.get_close_matches(given, [SYNTHETIC]):
-        raise ConfigError(
-            f"data={given}: there is no such file or folder; did you mean data={SYNTHETIC}?"
-        )
+        raise ConfigError(f"data={given}: there is no such file; did you mean data={SYNTHETIC}?")
     files = pictures.find(str(path), shown=given)
     drop = values.boolean(document, "drop_remainder")
     size = values.integer(document, "batch_size", at_least=1)
@@ -166,9 +161,8 @@ def _data(
             f"batch_size={size}: data={given} has {files.count:,} pictures; use batch_size="
             f"{files.count} or less"
         )
-    return Data(
-        path=str(path), pictures=files.count, fingerprint=files.fingerprint, drop_remainder=drop
-    )
+    count, digest = files.count, files.fingerprint
+    return Data(path=str(path), pictures=count, fingerprint=digest, drop_remainder=drop)
 
 
 def remarks_of(document: Mapping[str, Any], trial: Trial) -> list[str]:
@@ -238,19 +232,16 @@ def _of_the_model(document: Mapping[str, Any], trial: Trial) -> Iterator[str]:
         detectors = [entry.name for entry in entries if entry.task == "detection"]
         yield f"scenario=detect: {spec.name} is not a detector; detectors: {', '.join(detectors)}"
     if trains and is_saved:
-        yield (
-            f"scenario={scenario}: {place} is a SavedModel, a graph without training; use a Keras "
-            "model"
-        )
+        why = "is a SavedModel, a graph without training; use a Keras model"
+        yield f"scenario={scenario}: {place} {why}"
     if trains and spec.task not in _TASKS:
         yield (
             f"scenario={scenario}: {spec.name} is for the task {spec.task}, which has no loss "
             f"here; those that have one: {', '.join(_TASKS[:-1])}"
         )
     if scenario is Scenario.PREDICT and is_saved:
-        yield (
-            f"scenario=predict: {place} is no Keras model, so it has no predict; use scenario=call"
-        )
+        why = "is no Keras model, so it has no predict; use scenario=call"
+        yield f"scenario=predict: {place} {why}"
     if trial.data:  # as far as the inputs are known before the model is built
         shapes = [each.shape for each in spec.inputs] or local_model.declared_shapes(spec)
         if spec.source == "examples":  # none of them takes a picture
