@@ -12,18 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.config import values
-from xla_sweeps.config.own_files import (
-    MODEL_SUFFIXES,
-    check_custom_layers,
-    check_function,
-    check_model_file,
-    check_sizes,
-    config_of,
-    declared_sizes,
-    function_hint,
-    own_model_hint,
-)
+from xla_sweeps.config import own_files, values
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
@@ -60,7 +49,9 @@ def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
     resolution = values.optional(values.integer, document, "resolution", at_least=1)
     inputs = _inputs(document["input_spec"])
     if recipe["kind"] == "keras" and not inputs:
-        check_sizes(config_of(Path(recipe["path"]), f"path={path}"), resolution, f"path={path}")
+        own_files.check_sizes(
+            own_files.config_of(Path(recipe["path"]), f"path={path}"), resolution, f"path={path}"
+        )
     entry = document["model"]
     variant = str(entry.get("variant") or _variant(recipe))
     return ModelSpec(
@@ -83,16 +74,18 @@ def declared_shapes(spec: ModelSpec) -> list[list[int]] | None:
     if spec.recipe.get("kind") != "keras":
         return None
     path = spec.recipe["path"]
-    return declared_sizes(config_of(Path(path), f"path={path}"), spec.resolution_px)
+    return own_files.declared_sizes(
+        own_files.config_of(Path(path), f"path={path}"), spec.resolution_px
+    )
 
 
 def _recipe(path: str, module: str | None) -> dict[str, Any]:
     """Kind, path and fingerprint of the model; `module` has the custom layers of a Keras file."""
     place, where = Path(path).expanduser(), f"path={path}"
-    if place.is_file() and place.suffix in MODEL_SUFFIXES:
-        check_model_file(place, where)
+    if place.is_file() and place.suffix in own_files.MODEL_SUFFIXES:
+        own_files.check_model_file(place, where)
         source = _source_file(module, f"import={module}") if module else None
-        check_custom_layers(config_of(place, where), source, where, _is_module)
+        own_files.check_custom_layers(own_files.config_of(place, where), source, where, _is_module)
         files = [place, source] if source else [place]
         recipe = {"kind": "keras", "path": str(place), "fingerprint": _fingerprint(files)}
         return {**recipe, "import": module} if module else recipe
@@ -108,12 +101,15 @@ def _recipe(path: str, module: str | None) -> dict[str, Any]:
         return {"kind": "saved_model", "path": str(place), "fingerprint": fingerprint}
     if function := _FUNCTION.fullmatch(path):
         source, name = _source_file(function["module"], where), function["function"]
-        check_function(source, name, where)
+        own_files.check_function(source, name, where)
         return {"kind": "function", "path": path, "fingerprint": f"{_fingerprint([source])}:{name}"}
     if place.is_file() and place.suffix == ".py":
-        raise ConfigError(f"{where}: {function_hint(place, where)}")
+        raise ConfigError(f"{where}: {own_files.function_hint(place, where)}")
     if place.is_file():
-        unread = own_model_hint(path) or f"a model file ends in {', '.join(MODEL_SUFFIXES)}"
+        unread = (
+            own_files.own_model_hint(path)
+            or f"a model file ends in {', '.join(own_files.MODEL_SUFFIXES)}"
+        )
         raise ConfigError(f"{where}: {unread}; {_ALLOWED}")
     raise ConfigError(f"{where}: no such file, folder or module:function; {_ALLOWED}")
 

@@ -298,9 +298,9 @@ def _effort(document: Mapping[str, Any]) -> Effort:
             level[field.name] = values.integer(given, key, at_least=least, at_most=most)
         elif field.type == "float":
             level[field.name] = values.number(given, key, at_most=MAX_SECONDS)
-    least, most = (f"effort.{key}={level[key]}" for key in ("rounds_min", "rounds_max"))
     if level["rounds_max"] < level["rounds_min"]:
-        raise ConfigError(f"{most} is below {least}")
+        low, high = (f"effort.{key}={level[key]}" for key in ("rounds_min", "rounds_max"))
+        raise ConfigError(f"{high} is below {low}")
     return Effort(name=name, **level)
 
 
