@@ -41,7 +41,7 @@ def test_open_shows_the_page_in_the_browser_or_says_that_there_is_none(
     browser.write_text(f'#!/bin/sh\necho "$1" > {shown}\nexit {exit_code}\n')
     browser.chmod(0o755)
     alone = {"BROWSER": str(browser), "PATH": str(tmp_path), "DISPLAY": "", "WAYLAND_DISPLAY": ""}
-    done = command("dashboard", "--open", cwd=tmp_path, **alone)
+    done = fresh_command("dashboard", "--open", cwd=tmp_path, **alone)
     assert (done.returncode, "opens offline" in done.stdout) == (0, True)
     assert shown.read_text().strip() == (tmp_path / "results" / "dashboard.html").as_uri()
     assert ("open the file yourself" in done.stderr) == bool(exit_code)

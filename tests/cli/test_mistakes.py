@@ -50,7 +50,7 @@ timeouts.build=1e300 -> timeouts.build=1e+300: must be at most 10,000,000
 '~timeouts' -> ~timeouts: it cannot be removed; set it: timeouts.STAGE=S
 '~effort' -> ~effort: it cannot be removed
 '~tracker' -> ~tracker: it cannot be removed; set it: tracker=NAME
---shell-completion -> --shell-completion: expected install=SHELL, uninstall=SHELL
+--shell-completion -> --shell-completion: give install=SHELL, uninstall=SHELL
 hlep -> unknown command 'hlep'. Did you mean 'help'?
 resnet50 -> unknown command 'resnet50'. Did you mean 'model=resnet50'? `xla-sweeps
 my.keras -> unknown command 'my.keras'. A model of your own: model=local path=my.keras
@@ -93,7 +93,7 @@ model=null -> unknown model 'null'.
 hydra.run.dir=loop -> 'loop': Too many levels of symbolic links
 -m hydra.sweep.dir=f seed=1,2 -> 'f': expected a folder
 --hydra-help seed=1 -> --hydra-help: remove seed=1
---shell-completion seed=1 -> --shell-completion: expected install=SHELL
+--shell-completion seed=1 -> --shell-completion: give install=SHELL
 tracker.group=a,b
   -> 'tracker.group=a,b' gives several values: add -m to run each of them. Quote what is a text: 'tr
 tracker=wandb -> tracker=wandb: W&B needs an API key
@@ -132,8 +132,6 @@ predict-cost scenario=call -> predict-cost: scenario=call: remove it; the scenar
 predict-cost --batch-sizes 8 -> --batch-sizes 8: expected at least 2 different numbers from 1
 predict-cost --batch-sizes 1,x,8 -> --batch-sizes 1,x,8: expected at least 2 different numbers
 predict-cost --batches 0 -> --batches 0: expected numbers from 1
-predict-cost model=vit_b16 source=hub --dry-run
-  -> sweeps/predict_cost.yaml: scenario=predict: vit_b16 from source=hub is no Keras model, so it ha
 predict-cost --samples 0 -> predict-cost: argument --samples: expected an integer from 1 to 1,000,00
 predict-cost --samples 1e3 -> predict-cost: argument --samples: expected an integer from 1 to
 predict-cost --samples '' -> predict-cost: argument --samples: expected an integer from 1 to
@@ -170,7 +168,6 @@ sweep s.yaml --max-trials 0 -> s.yaml: 1 trials are more than --max-trials=0; ra
 sweep s.yaml hydra.sweep.dir=d -> hydra.sweep.dir=d: only -m reads it; a sweep takes hydra.run.dir=D
 sweep s.yaml hydra/launcher=basic -> hydra/launcher=basic: only -m reads it
 sweep s.yaml +hydra.launcher.n_jobs=2 -> +hydra.launcher.n_jobs=2: only -m reads it
-sweep s.yaml results_dir=/proc/nope -> results_dir=/proc/nope cannot be written
 sweep s.yaml --retry compile_eror -> unknown status 'compile_eror'. Did you mean 'compile_error'
 """
 

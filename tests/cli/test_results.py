@@ -131,12 +131,6 @@ def test_a_formula_in_a_name_is_escaped_in_a_csv(tmp_path: Path) -> None:
     assert line["family"] == f"'{hostile}"
 
 
-def test_push_without_a_key_is_refused_in_one_line(results: Path) -> None:
-    done = command("push", cwd=results)
-    assert done.returncode == 2
-    assert done.stderr.startswith("xla-sweeps: tracker=wandb: W&B needs an API key")
-
-
 @pytest.mark.parametrize("where", [None, "model=nosuch", "speedup>1"])
 def test_parquet_has_the_same_types_for_all_rows_some_and_none(
     where: str | None, results: Path

@@ -150,22 +150,6 @@ def test_a_trial_whose_process_dies_is_recorded_each_time_and_given_up_after_the
     assert Counter(str(record.status) for record in records(tmp_path)) == {"crashed": 2, "ok": 1}
 
 
-@pytest.mark.exhaustive  # daily: the quick sweep's pair and duplicates, and the driver's anchors
-def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(
-    tmp_path: Path,
-) -> None:
-    definition(tmp_path, effort={"value": "standard"})
-    done = sweep(tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert tags(tmp_path) == {"trial": 6, "aa": 6, "anchor": 6}
-    started = re.findall(r"start    cpu  (\S+)", done.stderr)
-    assert len(started) == 18
-    assert [place for place, what in enumerate(started) if what == "anchor"] == [
-        *(0, 1, 2),
-        *(15, 16, 17),
-    ]
-
-
 def test_a_quick_sweep_plans_an_aa_pair_and_every_fourth_trial_twice(tmp_path: Path) -> None:
     definition(tmp_path, batch_size={"values": [1, 2, 3, 4]}, **{"effort.duplicates": {"value": 4}})
     none = sweep(tmp_path, "--dry-run", "effort.duplicates=0")
@@ -248,17 +232,6 @@ def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_n
     assert "\ntiming takes at most 4 min 06 s in all" in sweep(tmp_path, "--dry-run").stderr
     twice = sweep(tmp_path, "--dry-run", "effort.duplicates=4").stderr
     assert "\ntiming takes at most 5 min 07 s in all" in twice, "one of four"
-
-
-def test_a_metric_that_no_run_has_is_reported_in_one_line(tmp_path: Path) -> None:
-    definition(
-        tmp_path,
-        top={"method": "bayes", "run_cap": 2, "metric": {"name": "spedup", "goal": "maximize"}},
-    )
-    done = sweep(tmp_path)
-    assert done.returncode == 2
-    assert "metric spedup: " in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_several_devices_are_tested_for_interference_before_they_are_used(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-from commands import forked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -29,12 +27,6 @@ def test_an_enormous_sweep_is_counted_and_not_expanded(method: str) -> None:
     sweep = parse_sweep({"method": method, "run_cap": 3, "parameters": axes}, where="s.yaml")
     assert sweep.combinations == 10**54
     assert len({repr(values) for values in expand(sweep)}) == 3
-
-
-def test_a_random_number_that_no_float_can_hold_is_drawn_as_the_largest() -> None:
-    drawn = {"mem": {"distribution": "log_normal", "mu": 10**6}}
-    sweep = parse_sweep({"method": "random", "run_cap": 1, "parameters": drawn}, where="s.yaml")
-    assert next(expand(sweep))["mem"] > 1e300
 
 
 GRID: dict[str, Any] = {
@@ -253,29 +245,3 @@ def test_any_file_is_a_sweep_or_refused_in_one_line(tmp_path: Path, text: str) -
         load_sweep(path)
     except XlaSweepsError as error:
         assert str(path) in str(error)  # noqa: PT017
-
-
-PAYLOADS = [
-    {"_target_": {"value": "os.system"}},
-    {"effort": {"value": {"_target_": "pathlib.Path.write_text"}}},
-    {"model": {"value": "${oc.env:WANDB_API_KEY}"}},
-    {"results_dir": {"value": "${oc.env:HOME}"}},
-    {"weights": {"value": "${oc.env:WANDB_API_KEY}"}},
-    {"model": {"value": "../../../etc/passwd"}},
-    {"source": {"value": "/etc/passwd"}},
-    {"hydra.launcher._target_": {"value": "os.system"}},
-    {"tracker": {"parameters": {"_target_": {"value": "os.system"}}}},
-]
-
-
-@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: json.dumps(payload)[:50])
-def test_a_hostile_definition_is_refused_before_any_of_it_is_resolved(
-    payload: dict[str, Any], tmp_path: Path
-) -> None:
-    (tmp_path / "s.yaml").write_text(json.dumps({"method": "grid", "parameters": payload}))
-    environ = {**os.environ, "WANDB_API_KEY": "canary-5ec7e7"}
-    done = forked("sweep", "sweep", "s.yaml", "--dry-run", cwd=tmp_path, environment=environ)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "canary" not in done.stdout + done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.yaml"]

@@ -59,7 +59,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if asked.hydra_help and asked.overrides:
         raise ConfigError(f"--hydra-help: remove {' '.join(asked.overrides)}")
     if asked.shell_completion and not any(w.startswith(_COMPLETIONS) for w in asked.overrides):
-        raise ConfigError(f"--shell-completion: expected {' or '.join(_COMPLETIONS)} and a shell")
+        raise ConfigError("--shell-completion: give install=SHELL, uninstall=SHELL or query=SHELL")
     chosen = [f"--{name.replace('_', '-')}" for name in _EXCLUSIVE if getattr(asked, name)]
     if len(chosen) > 1 or (asked.resolve and not asked.cfg):
         raise ConfigError(

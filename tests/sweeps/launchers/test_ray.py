@@ -8,15 +8,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import driving
 import pytest
-from driving import Notes, counted
+from driving import Notes, counted, wait_for
 from quick_sweep import QUICK, quick_launch, task
 
 from xla_sweeps.errors import XlaSweepsError
@@ -66,13 +65,6 @@ class Waiting(Notes):
     def running(self, slot: str, what: str, log: Path) -> None:
         if what.startswith("id=u"):
             super().running(slot, what, log)
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def drive(
