@@ -149,7 +149,7 @@ compare A -> compare: the following arguments are required: B
 compare A B --fail-on slow -> unknown condition of --fail-on 'slow'. Did you mean 'slower'? Allowed:
 dashboard --titel x -> dashboard: unrecognized arguments: --titel
 dashboard one --compare -> dashboard: --compare needs two results folders, got 1
-dashboard nowhere -> nowhere holds no records
+dashboard nowhere -> nowhere holds no comparison to show; measure first
 make-data pics --images 0 -> make-data: argument --images: expected an integer from 1 to 10,000,000,
 doctor --device gpu:7 -> device=gpu:7: this machine has
 hub-replicas vit_b61 -> unknown model of source=hub 'vit_b61'. Did you mean 'vit_b16'?

@@ -115,24 +115,32 @@ def test_the_identity_of_a_trial_of_one_backend_is_as_in_earlier_versions() -> N
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "value"),
     [
-        *("CUBLAS_WORKSPACE_CONFIG", "CUDA_LAUNCH_BLOCKING", "CUDNN_LOGINFO_DBG", "LD_PRELOAD"),
-        *("DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "KMP_BLOCKTIME", "OMP_PROC_BIND"),
-        *("MALLOC_ARENA_MAX", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_GPU_THREAD_MODE"),
-        *("TF_CUDNN_USE_AUTOTUNE", "TF_DETERMINISTIC_OPS"),
+        *((name, "1") for name in ("CUBLAS_WORKSPACE_CONFIG", "CUDA_LAUNCH_BLOCKING")),
+        *((name, "1") for name in ("CUDNN_LOGINFO_DBG", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA")),
+        *((name, "1") for name in ("KMP_BLOCKTIME", "OMP_PROC_BIND", "MALLOC_ARENA_MAX")),
+        *((name, "1") for name in ("MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LD_PRELOAD")),
+        *((name, "1") for name in ("TF_GPU_THREAD_MODE", "TF_CUDNN_USE_AUTOTUNE")),
+        ("TF_DETERMINISTIC_OPS", "1"),
+        ("KMP_AFFINITY", "granularity=fine,explicit,proclist=[0-31,64-95]"),
+        ("LD_PRELOAD", "/nix/store/0c3yhqfdl1m9f0a4x7y9p1b2c3d4e5f6-gperftools/libtcmalloc.so"),
+        ("LD_PRELOAD", "/cache/0123456789abcdef0123456789abcdef/libjemalloc.so.2"),
+        ("NCCL_PAT_ENABLE", "0"),
+        ("OMP_PLACES", "{0:4},{4:4},{8:4},{12:4}"),
+        ("XLA_FLAGS", "--xla_force_host_platform_device_count=8 --xla_cpu_use_thunk_runtime=1"),
     ],
 )
 def test_a_variable_that_changes_speed_reaches_the_trial_is_recorded_and_identifies_it(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone(monkeypatch)
     before = environment.environment()
     assert before["flags"] == {}
-    monkeypatch.setenv(name, "1")
+    monkeypatch.setenv(name, value)
     facts = environment.environment()
-    assert facts["flags"] == {name: "1"}
-    assert child_environment(os.environ, device=CPU, backend=TENSORFLOW)[name] == "1"
+    assert facts["flags"] == {name: value}
+    assert child_environment(os.environ, device=CPU, backend=TENSORFLOW)[name] == value
     assert identity(CPU, facts, TENSORFLOW) != identity(CPU, before, TENSORFLOW)
     assert environment_id(CPU, facts, TENSORFLOW) != environment_id(CPU, before, TENSORFLOW)
 
@@ -195,37 +203,16 @@ def test_what_looks_like_a_secret_by_name_or_value_reaches_neither_trial_nor_rec
     assert dropped_flags(os.environ) == ([name] if named else [])
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("KMP_AFFINITY", "granularity=fine,explicit,proclist=[0-31,64-95]"),
-        ("LD_PRELOAD", "/nix/store/0c3yhqfdl1m9f0a4x7y9p1b2c3d4e5f6-gperftools/libtcmalloc.so"),
-        ("LD_PRELOAD", "/cache/0123456789abcdef0123456789abcdef/libjemalloc.so.2"),
-        ("NCCL_PAT_ENABLE", "0"),
-        ("OMP_PLACES", "{0:4},{4:4},{8:4},{12:4}"),
-        ("XLA_FLAGS", "--xla_force_host_platform_device_count=8 --xla_cpu_use_thunk_runtime=1"),
-    ],
-)
-def test_paths_and_flags_are_no_secrets(
-    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+def test_addresses_folders_and_what_the_program_sets_itself_identify_nothing(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    alone(monkeypatch, **{name: value})
-    assert environment.environment()["flags"] == {name: value}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
+    names = (
         *("CUDA_MPS_PIPE_DIRECTORY", "NCCL_COMM_ID", "NVIDIA_DCGM_PORT_9400_TCP_ADDR", "TF_CONFIG"),
         *("TF_JOB_7_SERVICE_HOST", "TORCH_CUDA_ARCH_LIST", "PYTORCH_BUILD_VERSION"),
         *("JAX_PLATFORMS", "XLA_PYTHON_CLIENT_PREALLOCATE", "TF_FORCE_GPU_ALLOW_GROWTH"),
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
-    ],
-)
-def test_addresses_folders_and_what_the_program_sets_itself_identify_nothing(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    alone(monkeypatch, **{name: "10.0.0.7:2222"})
+    )
+    alone(monkeypatch, **dict.fromkeys(names, "10.0.0.7:2222"))
     assert environment.environment()["flags"] == {}
 
 
