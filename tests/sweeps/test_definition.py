@@ -60,7 +60,7 @@ WRONG: list[tuple[Any, str]] = [
     ({**GRID, "method": "bayes", "run_cap": 3}, "metric: expected {name: speedup, goal: maximize}"),
     (
         {**GRID, "metric": {"name": "a", "goal": "maximise"}},
-        "unknown goal 'maximise'. Did you mean",
+        "unknown goal 'maximise'. Did you",
     ),
     ({**GRID, "metric": {"name": "a", "goal": ["minimize"]}}, "unknown goal '['minimize']'"),
     ({"method": "grid"}, "parameters: expected at least one"),
