@@ -112,8 +112,7 @@ class Search:
         self._composer, self._store, self._measured = composer, store, measured
         self._parameters = sweep.parameters
         self._space = {
-            key: _distribution(optuna, key, parameter)
-            for key, parameter in sweep.parameters.items()
+            key: _distribution(optuna, key, one) for key, one in sweep.parameters.items()
         }
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._failed = optuna.trial.TrialState.FAIL
@@ -138,7 +137,7 @@ class Search:
             self._left -= 1
             trial = self._study.ask(self._space)
             task = self._composer.task(
-                {key: self._value(key, value) for key, value in trial.params.items()}
+                {key: self._value(key, trial.params[key]) for key in trial.params}
             )
             asked = self._asked.setdefault(task.key, [])
             asked.append(trial)

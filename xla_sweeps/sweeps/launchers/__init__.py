@@ -41,7 +41,7 @@ MOST_JOBS = 1_000_000
 
 ONE_OR_MORE = integer_from(1, to=MOST_JOBS)
 
-DEVICES = {
+DEVICES: Mapping[str, Any] = {
     "metavar": "D,D",
     "help": "gpu:0,gpu:1, or cpu:0,cpu:1 to split the cores (default: every GPU, else the CPU as "
     "one)",

@@ -106,28 +106,24 @@ def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
     folder = folder_below(results_dir.resolve(), "logs", "sweeps")
     written = folder / f"{file_name(document['name'])}-{os.getpid()}.yaml"
     replace_whole(written, yaml.safe_dump(document, sort_keys=False).encode())
-    chosen = {
-        key: values.get(f"tracker.{key}") or document.get(key) or os.environ.get(variable)
-        for key, variable in (("project", "WANDB_PROJECT"), ("entity", "WANDB_ENTITY"))
-    }
-    chosen["project"] = chosen["project"] or "xla-sweeps"
-    words = [word for key, name in chosen.items() if name for word in (f"--{key}", str(name))]
+    project, entity = (
+        values.get(f"tracker.{key}") or document.get(key) or os.environ.get(f"WANDB_{key.upper()}")
+        for key in ("project", "entity")
+    )
+    words = ["--project", str(project or "xla-sweeps")]
+    words += ["--entity", str(entity)] if entity else []
     command = python_command("wandb", "sweep", *words, str(written))
     try:
         with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as empty:  # see `_start`
-            done = subprocess.run(
-                command, cwd=empty, capture_output=True, text=True, timeout=120, check=False
-            )
+            done = subprocess.run(command, cwd=empty, capture_output=True, text=True, timeout=120)
     except subprocess.TimeoutExpired:
-        raise XlaSweepsError(
-            "the W&B server did not answer within 120 s; nothing was started"
-        ) from None
+        raise XlaSweepsError("the W&B server did not answer within 120 s") from None
     created = _CREATED.search(done.stdout + done.stderr)
     if done.returncode or not created:
         message = last_line_of(done.stderr or done.stdout)
         raise XlaSweepsError(f"the W&B server rejected the sweep: {message or '(no message)'}")
     sweep = created[1].strip()
-    return sweep if sweep.count("/") == 2 else f"{chosen['entity'] or ''}/{sweep}"
+    return sweep if sweep.count("/") == 2 else f"{entity or ''}/{sweep}"
 
 
 def run(
