@@ -98,11 +98,8 @@ class _Array:
             most = min(LARGEST, float(np.finfo(self.values.dtype).max))
             low, high = -_round_up(-low, most), _round_up(high, most)
         high = high if high > low else low + 1
-        spec: dict[str, Any] = {
-            "shape": list(self.values.shape[1:]),
-            "dtype": str(self.values.dtype),
-        }
-        spec |= {"low": low, "high": high}
+        shape, dtype = list(self.values.shape[1:]), str(self.values.dtype)
+        spec = {"shape": shape, "dtype": dtype, "low": low, "high": high}
         return spec | ({"name": self.name} if self.name else {})
 
 
@@ -151,9 +148,8 @@ def _options_by_name(model: str | Path) -> dict[str, Any]:
 
 def _is_keras(model: Any) -> bool:
     """True for an instance of Keras's or tf_keras's Model, without importing them."""
-    return any(
-        base.__name__ == "Model" and "keras" in base.__module__ for base in type(model).__mro__
-    )
+    bases = type(model).__mro__
+    return any(base.__name__ == "Model" and "keras" in base.__module__ for base in bases)
 
 
 def _ship_builder(builder: Callable[[], Any], results_dir: Path) -> dict[str, Any]:
@@ -259,9 +255,8 @@ def _objects(model: Any) -> Iterator[tuple[str, Any]]:
             if not _is_of_library(base):
                 yield base.__name__, base
         for value in list(vars(layer).values()):
-            if inspect.isfunction(value) and not (
-                hasattr(value, "__wrapped__") or _is_of_library(value)
-            ):
+            own = inspect.isfunction(value) and not hasattr(value, "__wrapped__")
+            if own and not _is_of_library(value):
                 lambda_of = type(layer).__name__ == "Lambda"
                 yield (f"Lambda:{layer.name}" if lambda_of else value.__name__), value
 
@@ -271,9 +266,8 @@ def _is_of_library(code: Any) -> bool:
     return (code.__module__ or "").partition(".")[0] in _LIBRARIES
 
 
-_LIBRARIES = (
-    *("keras", "tf_keras", "tensorflow", "builtins", "abc", "typing", "keras_hub", "keras_cv"),
-)
+_LIBRARIES = {"builtins", "abc", "typing", "tensorflow"}
+_LIBRARIES |= {"keras", "tf_keras", "keras_hub", "keras_cv"}
 
 
 def _canonical(config: Any) -> Any:

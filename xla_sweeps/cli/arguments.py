@@ -21,12 +21,7 @@ RESULTS = "results"
 
 
 def command_parser(name: str, details: str = "") -> argparse.ArgumentParser:
-    """A parser that raises its errors as a `ConfigError` of one line.
-
-    Args:
-        name: of the command.
-        details: sentences that follow the command's one line of help.
-    """
+    """A command's parser, whose errors are a `ConfigError`; its help ends with the details."""
 
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> Any:
@@ -52,9 +47,8 @@ def add_results_dir(parser: argparse.ArgumentParser, name: str = "dir") -> None:
 def add_output(parser: argparse.ArgumentParser, *forms: str) -> None:
     """Add the answer's form, if it has several (the first by default), and its file."""
     if forms:
-        parser.add_argument(
-            "--format", choices=forms, default=forms[0], help=f"(default: {forms[0]})"
-        )
+        default = forms[0]
+        parser.add_argument("--format", choices=forms, default=default, help=f"default: {default}")
     where = "where to write it (default: standard output)"
     parser.add_argument("-o", "--output", metavar="FILE", type=path_of, help=where)
 
@@ -109,7 +103,7 @@ def require_model(command: str, overrides: Sequence[str]) -> None:
 def read_trials(
     results_dir: Path, rows: Rows, *, only: Collection[str] | None = None
 ) -> tuple[Mapping[str, Sequence[Record]], Mapping[str, TrialSummary]]:
-    """Records and summaries by trial, as `results.rows.summaries`; warns of unreadable ones."""
+    """Records and summaries by trial, as `rows.summaries`; warns of unreadable ones."""
     from xla_sweeps.report.terminal.console import progress_bar, warn
     from xla_sweeps.store.rows import summaries
 
@@ -133,7 +127,6 @@ def add_fail_on(parser: argparse.ArgumentParser, names: Collection[str], more: s
 def conditions_of(given: Sequence[str], names: Collection[str]) -> list[str]:
     """The conditions in values of `--fail-on`."""
     conditions = [word for text in given for word in text.split(",") if word]
-    for condition in conditions:
-        if condition not in names:
-            raise unknown_name("condition of --fail-on", condition, names)
+    if unknown := [condition for condition in conditions if condition not in names]:
+        raise unknown_name("condition of --fail-on", unknown[0], names)
     return conditions

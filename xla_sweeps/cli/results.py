@@ -145,9 +145,8 @@ def push_command(arguments: Sequence[str]) -> int:
 
     credentials.require_login()
     records, by_trial = read_trials(options.dir, load(options.dir))
-    headers, unusable = push.headers_of(
-        options.dir, records, project=options.project, entity=options.entity
-    )
+    place = {"project": options.project, "entity": options.entity}
+    headers, unusable = push.headers_of(options.dir, records, **place)
     warn(*unusable)
     trials = [(header, records[trial], by_trial[trial]) for trial, header in headers.items()]
     log = options.dir / "wandb" / "push.log"

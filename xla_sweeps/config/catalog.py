@@ -32,7 +32,7 @@ _READS_FILES = ("Tokenizer", "Preprocessor", "Converter")
 _PRESET_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9.]+)+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Source:
     """A place that models come from.
 
@@ -58,16 +58,12 @@ class Source:
 
 
 SOURCES: Mapping[str, Source] = {
-    "applications": Source(libraries=("keras", "tf_keras")),
-    "keras_cv": Source(libraries=("keras_cv",), package="keras-cv", extra="keras-cv", presets=True),
-    "keras_hub": Source(
-        libraries=("keras_hub",), package="keras-hub", extra="keras-hub", presets=True
-    ),
-    "hub": Source(
-        libraries=("tensorflow_hub",), package="tensorflow-hub", extra="hub", dtype_fixed=True
-    ),
-    "examples": Source(libraries=("examples",)),
-    LOCAL: Source(libraries=(LOCAL,)),
+    "applications": Source(("keras", "tf_keras")),
+    "keras_cv": Source(("keras_cv",), package="keras-cv", extra="keras-cv", presets=True),
+    "keras_hub": Source(("keras_hub",), package="keras-hub", extra="keras-hub", presets=True),
+    "hub": Source(("tensorflow_hub",), package="tensorflow-hub", extra="hub", dtype_fixed=True),
+    "examples": Source(("examples",)),
+    LOCAL: Source((LOCAL,)),
 }
 """Every source, as `source=NAME` chooses it."""
 

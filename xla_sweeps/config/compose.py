@@ -97,10 +97,8 @@ def compose_run(
     def run(task: TaskFunction) -> Any:
         with _one_line_errors():
             context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks(whole))
-            job = run_job(
-                task, whole, job_dir_key="hydra.run.dir", job_subdir_key=None, hydra_context=context
-            )
-        return job.return_value
+            place: dict[str, Any] = {"job_dir_key": "hydra.run.dir", "job_subdir_key": None}
+            return run_job(task, whole, hydra_context=context, **place).return_value
 
     return document, run
 

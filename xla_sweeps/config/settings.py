@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,19 +151,17 @@ def _to_trial(
     modes = modes_of(document, explicit, scenario)
     for name in by_backend(modes):
         check_backend(backend_named(name), spec)
-    training = training_of(document, explicit, scenario)
+    training, number = training_of(document, explicit, scenario), partial(values.integer, document)
     trial = Trial(
         copies="apart" if values.choice(document, "copies") == "apart" else "together",
         model=spec,
         modes=modes,
         batches=batches_of(document, explicit, scenario, training.data if training else None),
-        steps_per_execution=values.integer(
-            document, "steps_per_execution", at_least=1, at_most=MAX_BATCHES
-        ),
-        batch_size=values.integer(document, "batch_size", at_least=1, at_most=MAX_BATCH),
+        steps_per_execution=number("steps_per_execution", at_least=1, at_most=MAX_BATCHES),
+        batch_size=number("batch_size", at_least=1, at_most=MAX_BATCH),
         precision=Precision(values.choice(document, "precision")),
         tf32=values.boolean(document, "tf32"),
-        seed=values.integer(document, "seed", at_least=0, at_most=MAX_SEED),
+        seed=number("seed", at_least=0, at_most=MAX_SEED),
         device=device.label,
         scenario=scenario,
         training=training,

@@ -180,9 +180,8 @@ class Judge:
                 self._changes[task.key] += 1
             task.builds[run.trial_id] = {**build, **run.build}
             task.outcomes = [*task.outcomes, run.outcome]
-        task.clear = Status.CONTAMINATED in task.outcomes and any(
-            map(self._collector.is_clear, task.builds)
-        )
+        is_clear = self._collector.is_clear
+        task.clear = Status.CONTAMINATED in task.outcomes and any(map(is_clear, task.builds))
         if not self._backlog.is_anchor(task):
             task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.counted)
 

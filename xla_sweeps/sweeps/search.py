@@ -136,9 +136,8 @@ class Search:
         while self._left > 0:
             self._left -= 1
             trial = self._study.ask(self._space)
-            task = self._composer.task(
-                {key: self._value(key, trial.params[key]) for key in trial.params}
-            )
+            values = {key: self._value(key, value) for key, value in trial.params.items()}
+            task = self._composer.task(values)
             asked = self._asked.setdefault(task.key, [])
             asked.append(trial)
             if len(asked) > 1:
@@ -192,9 +191,8 @@ def _distribution(optuna: Any, key: str, parameter: Parameter) -> Any:
             return kinds.FloatDistribution(parameter.low, parameter.high, step=parameter.q)
         case "q_log_uniform_values" if parameter.q == 1:
             return kinds.IntDistribution(int(parameter.low), int(parameter.high), log=True)
-    raise ConfigError(
-        f"parameters.{key}: method bayes has no {parameter.distribution}; use method: random"
-    )
+    lacking = f"method bayes has no {parameter.distribution}; use method: random"
+    raise ConfigError(f"parameters.{key}: {lacking}")
 
 
 def metric_of(row: Mapping[str, Any], metric: Metric) -> float | None:

@@ -121,9 +121,8 @@ def resolve_device(text: str) -> Device:
         return by_label[wanted]
     names = ", ".join(labels)
     if not re.fullmatch(r"auto|cpu|gpu(:\d+)?", text):
-        raise DeviceError(
-            f"device={text}: allowed are auto, cpu, gpu and gpu:N; this machine has {names}"
-        )
+        allowed = "allowed are auto, cpu, gpu and gpu:N"
+        raise DeviceError(f"device={text}: {allowed}; this machine has {names}")
     if problems:
         raise DeviceError(f"device={text}: {'; '.join(problems)}; allowed here: {names}")
     missing = "no NVIDIA GPU visible to its driver" if labels == ["cpu"] else f"only {names}"
@@ -257,11 +256,9 @@ def disjoint_cores(
         groups.append((pool, [*(member for group in shared for member in group[1]), index]))
     shares: list[list[int]] = [[] for _ in near]
     for pool, members in groups:
+        listed = "cpu{}/topology/thread_siblings_list"
         siblings = {
-            number: min(
-                _numbers_in(sysfs / f"cpu{number}/topology/thread_siblings_list") or {number}
-            )
-            for number in pool
+            number: min(_numbers_in(sysfs / listed.format(number)) or {number}) for number in pool
         }
         whole = len(set(siblings.values())) >= len(members)
         units: dict[int, list[int]] = {}
