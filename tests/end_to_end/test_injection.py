@@ -90,7 +90,7 @@ def refused(place: Path, arguments: list[str], capsys: pytest.CaptureFixture[str
         ({"hydra.launcher._target_": "os.system"}, "_target_ in"),
         ({"tracker": {"_target_": "os.system"}}, "_target_ in"),
         ({"model": "${oc.env:WANDB_API_KEY}"}, "holds a $"),
-        ({"results_dir": "${oc.env:HOME}"}, "holds a $"),
+        ({"results_dir": "${oc.env:HOME}"}, "results_dir names files"),
         ({"weights": "${oc.env:WANDB_API_KEY}"}, "holds a $"),
         ({"model": "../../../etc/passwd"}, "expected a name"),
         ({"source": "/etc/passwd"}, "/etc/passwd"),
@@ -150,7 +150,7 @@ def test_a_sweep_file_sets_values_and_nothing_else(
         )
     )
     error = refused(place, ["sweep", "s.yaml", "--launcher", launcher], capsys)
-    assert error.startswith("xla-sweeps: s.yaml")
+    assert error.startswith(("xla-sweeps: s.yaml", "xla-sweeps: _target_ in s.yaml:"))
     assert reason in error
 
 
