@@ -24,13 +24,10 @@ class Options:
     """The options of `xla-sweeps sweep`.
 
     Attributes:
-        file: the definition.
         overrides: `key=value` for every trial; they win over the definition.
-        config_dir: a further folder of configuration files for every trial.
         launching: the launcher's own options that were given, by name.
         retry: statuses whose records do not count.
         rerun: a column of `results` and the value whose trials get one more replicate.
-        accept_contaminated: whether contaminated replicates count as measured.
     """
 
     file: Path

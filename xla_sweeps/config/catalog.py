@@ -216,13 +216,9 @@ def names() -> dict[str, str]:
 def model_spec(
     document: Mapping[str, Any], *, source: str | None, resolution: int | None, weights: str
 ) -> ModelSpec:
-    """The model that a trial asks for.
+    """The model that a trial asks for, of one catalog entry as plain data, perhaps a user's own.
 
-    Args:
-        document: the composed `model` group: one catalog entry as plain data, perhaps a user's own.
-        source: where to take it from; None for the first source of the entry.
-        resolution: px; None for the native one.
-        weights: `random`, `imagenet`, the name of a preset, or a path.
+    Without a source it is the entry's first; without a resolution (px) the native one.
     """
     entry = _entry(document, where="model")
     if source is not None and source not in entry.sources:

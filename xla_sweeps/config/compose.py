@@ -69,10 +69,6 @@ def compose_run(
 ) -> tuple[dict[str, Any], Callable[[TaskFunction], Any]]:
     """Compose the configuration for these overrides: `model=resnet50`, `+experiment=mine`.
 
-    Args:
-        overrides: as on the command line.
-        config_dir: a further folder of configuration files, as Hydra's `--config-dir`.
-
     Returns:
         The configuration as plain data, and what calls a task with it as Hydra does, which keeps it
         in Hydra's output folder; it raises a `ConfigError` too, where it cannot name that folder.

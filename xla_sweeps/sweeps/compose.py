@@ -52,7 +52,6 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     """One trial of a sweep, with its records.
 
     Attributes:
-        words: its overrides, as a person would type them.
         key: equal for tasks that are the same trial.
         trial_ids: those that it has on the slots of this machine; empty on a cluster.
         outcomes: of its records that count, oldest first; extended while the sweep runs.
@@ -62,9 +61,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         clear: whether its replicates settle it though some are contaminated: then these count.
         wanted: replicates that are still to be measured.
         timed_s: the most seconds that a replicate is timed, by the limits of its effort.
-        duplicates: one in so many trials of one replicate is measured twice; 0 for none.
-        twice: whether it is one of these.
-        silent_s: seconds without a line of output after which its command has hung.
+        duplicates: one in so many trials of one replicate is measured `twice`; 0 for none.
     """
 
     words: tuple[str, ...]
@@ -211,10 +208,7 @@ class Composer:
         return matching
 
     def _document(self, words: Sequence[str]) -> dict[str, Any]:
-        """The configuration of these overrides as plain data, a copy of its own.
-
-        Hydra composes once for each choice of groups; models and plain values are then set.
-        """
+        """The configuration of these overrides as plain data, a copy of its own."""
         by_hydra = any("${" in word or word.startswith("model.") for word in words)
         plain: dict[str, Any] = {}
         rest: list[str] = []

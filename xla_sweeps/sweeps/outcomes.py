@@ -49,9 +49,7 @@ class Outcome:
 
     Attributes:
         counts: trials by `Progress.counts`.
-        signal_number: of the signal that stopped it, or 0.
         broken: why the circuit breaker stopped it, or "".
-        left: tasks that are not done.
         gave_up: why, by key of the tasks that were given up without a record that says it.
     """
 
@@ -73,8 +71,7 @@ class Run:
         known: the task's records when it was submitted.
         started: seconds of the monotonic clock.
         ended: how it ended; LOST, which says nothing, until it has.
-        unsaved: records that were copied back and are not in the store yet.
-        saved: those that are, as stored.
+        unsaved: records that were copied back and are not in the store yet; then `saved`.
     """
 
     task: Task

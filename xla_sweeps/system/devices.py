@@ -33,7 +33,6 @@ class Device:
         memory_bytes: a GPU without memory of its own has the machine's.
         capability: CUDA compute capability, or None.
         pci: address as in /sys, `0000:17:00.0`; or "".
-        settings: of a GPU.
         problem: why nothing can be measured on it, or "".
     """
 
