@@ -94,9 +94,10 @@ def settings_of(
     environ: Mapping[str, str] | None = None,
     device: devices.Device | None = None,
 ) -> Settings:
-    """Validate a configuration, as `compose_config` gives it.
+    """Validate a configuration.
 
     Args:
+        document: as `compose_config` gives it.
         explicit: keys that the user gave, to tell contradictions from defaults.
         environ: for W&B's own variables; default: this process's.
         device: what the trial will run on; default: this machine's device that the document names.
