@@ -34,14 +34,9 @@ def command_parser(name: str, details: str = "") -> argparse.ArgumentParser:
 
 def add_results_dir(parser: argparse.ArgumentParser, name: str = "dir") -> None:
     """Add the results folder, as a word or as an option."""
-    place = {"metavar": "DIR"} if name.startswith("-") else {"nargs": "?"}
-    parser.add_argument(
-        name,
-        type=folder_of,
-        default=RESULTS,
-        help=f"results folder (default: {RESULTS})",
-        **place,  # type: ignore[arg-type]
-    )
+    place: dict[str, Any] = {"metavar": "DIR"} if name.startswith("-") else {"nargs": "?"}
+    text = f"results folder (default: {RESULTS})"
+    parser.add_argument(name, type=folder_of, default=RESULTS, help=text, **place)
 
 
 def add_output(parser: argparse.ArgumentParser, *forms: str) -> None:
@@ -77,11 +72,8 @@ def add_published(parser: argparse.ArgumentParser) -> None:
 
 def add_accept_contaminated(parser: argparse.ArgumentParser) -> None:
     """Add the choice to keep contaminated trials."""
-    parser.add_argument(
-        "--accept-contaminated",
-        action="store_true",
-        help="keep contaminated trials instead of measuring them again",
-    )
+    text = "keep contaminated trials instead of measuring them again"
+    parser.add_argument("--accept-contaminated", action="store_true", help=text)
 
 
 def add_model(parser: argparse.ArgumentParser, *, overrides: str) -> None:
@@ -115,13 +107,8 @@ def read_trials(
 
 def add_fail_on(parser: argparse.ArgumentParser, names: Collection[str], more: str = "") -> None:
     """Add `--fail-on`, whose conditions `conditions_of` checks."""
-    parser.add_argument(
-        "--fail-on",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help=f"{', '.join(names)}: exit with 1 if there is any (repeatable){more}",
-    )
+    text = f"{', '.join(names)}: exit with 1 if there is any (repeatable){more}"
+    parser.add_argument("--fail-on", action="append", default=[], metavar="WHAT", help=text)
 
 
 def conditions_of(given: Sequence[str], names: Collection[str]) -> list[str]:

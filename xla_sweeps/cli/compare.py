@@ -34,11 +34,8 @@ def compare_command(arguments: Sequence[str]) -> int:
     parser.add_argument("a", metavar="A", type=folder_of, help="baseline results")
     parser.add_argument("b", metavar="B", type=folder_of, help="candidate results")
     add_fail_on(parser, changes.FAIL_ON, ", with 3 if nothing could be judged")
-    parser.add_argument(
-        "--accept-contaminated",
-        action="store_true",
-        help="judge contaminated results like others (default: they are ambiguous)",
-    )
+    text = "judge contaminated results like others (default: they are ambiguous)"
+    parser.add_argument("--accept-contaminated", action="store_true", help=text)
     add_output(parser, "table", "csv", "json")
     filtered = "only these trials, as in `results --where`"
     parser.add_argument("--where", metavar="EXPR", help=filtered)

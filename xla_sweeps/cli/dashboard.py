@@ -39,12 +39,8 @@ def dashboard_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "dirs", nargs="*", metavar="DIR", type=folder_of, help="results folders (default: results)"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=path_of,
-        help="file to write (default: dashboard.html in the first folder)",
-    )
+    text = "file to write (default: dashboard.html in the first folder)"
+    parser.add_argument("-o", "--output", type=path_of, help=text)
     parser.add_argument(
         "--where", metavar="EXPR", help="only these rows: 'family=ConvNeXt and resolution=224'"
     )
@@ -138,18 +134,10 @@ def _report_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--dry-run", action="store_true", help=dry)
     add_output(parser)
     add_published(parser)
-    parser.add_argument(
-        "--against",
-        metavar="DIR",
-        type=folder_of,
-        help="add a section on what changed since these baseline results, as `compare` says it",
-    )
-    parser.add_argument(
-        "--registry",
-        metavar="NAME",
-        type=publish.registry_of,
-        help="link the Parquet file's artifact to this W&B registry of your organization",
-    )
+    text = "add a section on what changed since these baseline results, as `compare` says it"
+    parser.add_argument("--against", metavar="DIR", type=folder_of, help=text)
+    text = "link the Parquet file's artifact to this W&B registry of your organization"
+    parser.add_argument("--registry", metavar="NAME", type=publish.registry_of, help=text)
     options = parser.parse_args(arguments)
     if options.output is not None and not options.dry_run:
         raise ConfigError("report: -o is for the JSON of --dry-run; else it goes to W&B")

@@ -39,11 +39,8 @@ def doctor_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--seconds", type=float, default=3.0, help="how long to watch the machine (default: 3)"
     )
-    parser.add_argument(
-        "--device",
-        metavar="NAME",
-        help="also compile a matrix product and a convolution with XLA there: cpu, gpu, gpu:N",
-    )
+    text = "also compile a matrix product and a convolution with XLA there: cpu, gpu, gpu:N"
+    parser.add_argument("--device", metavar="NAME", help=text)
     parser.add_argument(
         "--full",
         action="store_true",

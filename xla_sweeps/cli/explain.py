@@ -28,13 +28,8 @@ def explain_command(arguments: Sequence[str]) -> int:
         "if its process did not finish, so that parts are missing.",
     )
     add_model(parser, overrides="as in a trial: model=resnet50 resolution=224 batch_size=8")
-    parser.add_argument(
-        "--ops",
-        nargs="?",
-        const="*",
-        metavar="PATTERN",
-        help="list the operations that this TensorFlow compiles, or those of a glob: 'Resize*'",
-    )
+    text = "list the operations that this TensorFlow compiles, or those of a glob: 'Resize*'"
+    parser.add_argument("--ops", nargs="?", const="*", metavar="PATTERN", help=text)
     no_trace = "without the section on where the time goes"
     parser.add_argument("--no-trace", action="store_true", help=no_trace)
     options = parser.parse_intermixed_args(list(arguments))

@@ -129,20 +129,10 @@ def _parser() -> argparse.ArgumentParser:
             metavar="KEY=VALUE",
             help="an option of this side alone, such as a flag (repeatable)",
         )
-    parser.add_argument(
-        "--budget",
-        type=_SECONDS,
-        default=1200.0,
-        metavar="TIME",
-        help="time for all pairs, such as 90s, 20min or 1h (default: 20min)",
-    )
-    parser.add_argument(
-        "--detect",
-        type=_SHARE,
-        default=0.05,
-        metavar="PERCENT",
-        help="the smallest change that matters: within it the sides are equivalent (default: 5%%)",
-    )
+    text = "time for all pairs, such as 90s, 20min or 1h (default: 20min)"
+    parser.add_argument("--budget", type=_SECONDS, default=1200.0, metavar="TIME", help=text)
+    text = "the smallest change that matters: within it the sides are equivalent (default: 5%%)"
+    parser.add_argument("--detect", type=_SHARE, default=0.05, metavar="PERCENT", help=text)
     add_fail_on(parser, FAIL_ON)
     add_output(parser, "text", "md", "json")
     add_config_dir(parser)

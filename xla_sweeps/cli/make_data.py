@@ -42,13 +42,8 @@ def make_data_command(arguments: Sequence[str]) -> int:
         help="TFRecord files, or a folder for each class (default: tfrecord)",
     )
     for name, default, number, text in _NUMBERS:
-        parser.add_argument(
-            f"--{name}",
-            type=number,
-            default=default,
-            metavar="N",
-            help=f"{text} (default: {default})",
-        )
+        text = f"{text} (default: {default})"
+        parser.add_argument(f"--{name}", type=number, default=default, metavar="N", help=text)
     options = parser.parse_args(arguments)
     folder = options.folder.absolute()
     if folder.exists() and any(folder.iterdir()):

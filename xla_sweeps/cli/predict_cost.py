@@ -117,12 +117,8 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
         written = ",".join(map(str, values))
         text += f" (default: {written})"
         parser.add_argument(f"--{name}", metavar="N,N", default=written, help=text)
-    parser.add_argument(
-        "--samples",
-        type=integer_from(1, to=MAX_SAMPLES),
-        metavar="N",
-        help="also the cost of each way for this number of samples in all, and the fastest",
-    )
+    text = "also the cost of each way for this number of samples in all, and the fastest"
+    parser.add_argument("--samples", type=integer_from(1, to=MAX_SAMPLES), metavar="N", help=text)
     parser.add_argument("--dry-run", action="store_true", help="print the trials that are missing")
     return parser
 

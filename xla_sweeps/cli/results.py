@@ -115,11 +115,8 @@ def import_command(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("file", type=path_of, help="the CSV file")
     add_results_dir(parser, "--into")
-    parser.add_argument(
-        "--name",
-        metavar="LABEL",
-        help="name of the import (default: the file's name); the same name replaces it",
-    )
+    text = "name of the import (default: the file's name); the same name replaces it"
+    parser.add_argument("--name", metavar="LABEL", help=text)
     options = parser.parse_args(arguments)
     from xla_sweeps.store import imported
 

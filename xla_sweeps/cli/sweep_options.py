@@ -105,20 +105,10 @@ def _add_trials(parser: argparse.ArgumentParser) -> None:
 def _add_again(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose trials to measure again."""
     add = parser.add_argument
-    add(
-        "--retry",
-        action="append",
-        type=_status,
-        default=[],
-        metavar="STATUS",
-        help="measure trials of this status again (repeatable)",
-    )
-    add(
-        "--rerun",
-        type=key_and_value,
-        metavar="COLUMN=VALUE",
-        help="one more replicate for matching rows of `results`, as in verdict=ambiguous",
-    )
+    text = "measure trials of this status again (repeatable)"
+    add("--retry", action="append", type=_status, default=[], metavar="STATUS", help=text)
+    text = "one more replicate for matching rows of `results`, as in verdict=ambiguous"
+    add("--rerun", type=key_and_value, metavar="COLUMN=VALUE", help=text)
     add_accept_contaminated(parser)
 
 
