@@ -128,7 +128,5 @@ def output_below(asked: argparse.Namespace, results_dirs: Iterable[Path]) -> Ite
     try:
         yield
     except OSError as error:
-        raise ConfigError(
-            f"Hydra's output folder cannot be written: {error.strerror}: {error.filename}; choose "
-            "another, as in hydra.run.dir=DIR"
-        ) from error
+        why = f"{error.strerror}: {error.filename}; choose another, as in hydra.run.dir=DIR"
+        raise ConfigError(f"Hydra's output folder cannot be written: {why}") from error

@@ -256,10 +256,8 @@ def _resolution(
     if chosen.fixed_resolution and size != entry.resolution:
         others = [name for name, other in entry.sources.items() if not other.fixed_resolution]
         other = f"; source={others[0]} takes others" if others else ""
-        raise ConfigError(
-            f"resolution={size}: {entry.name} from source={source} runs at {entry.resolution} px "
-            f"only{other}"
-        )
+        why = f"{entry.name} from source={source} runs at {entry.resolution} px only{other}"
+        raise ConfigError(f"resolution={size}: {why}")
     least = max(entry.min_resolution, chosen.min_resolution)
     if size < least:
         where = f" from source={source}" if least > entry.min_resolution else ""
@@ -345,10 +343,8 @@ def _check_recipe(document: Mapping[str, Any], *, where: str) -> None:
     if not isinstance(arguments, Mapping):
         raise ConfigError(f"{where}.arguments={arguments}: expected keyword arguments")
     if "weights" in arguments or not is_name(str(document.get("preset", "none"))):
-        raise ConfigError(
-            f"{where}: only your own command line names files: remove arguments.weights, give the "
-            "preset by its name, and use weights=FILE"
-        )
+        why = "remove arguments.weights, give the preset by its name, and use weights=FILE"
+        raise ConfigError(f"{where}: only your own command line names files: {why}")
     if constructor.endswith(_READS_FILES):
         raise ConfigError(f"{where}.constructor={constructor}: it reads files; leave it out")
     for name, value in arguments.items():

@@ -89,10 +89,8 @@ def check_value(key: str, value: Any, *, where: str) -> None:
     named = option.foreign == "name" and inner in ("", "name")
     is_file = name == "weights" and isinstance(value, str) and os.path.lexists(value[:255])
     if named and isinstance(value, str) and (is_file or not is_name(value)):
-        raise ConfigError(
-            f"{where}: {key}={value}: expected a name; a path or an address goes on your own "
-            f"command line: {option.usage}"
-        )
+        why = f"expected a name; a path or an address goes on your own command line: {option.usage}"
+        raise ConfigError(f"{where}: {key}={value}: {why}")
 
 
 def is_name(text: str) -> bool:

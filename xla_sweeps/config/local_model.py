@@ -162,10 +162,8 @@ def _inputs(given: Any) -> tuple[InputSpec, ...]:
         return ()
     entries = [given] if isinstance(given, Mapping) else given
     if not isinstance(entries, list) or not entries:
-        raise ConfigError(
-            f"input_spec={given}: give one mapping for each input, as in "
-            "input_spec=[{shape:[224,224,3]}]"
-        )
+        why = "give one mapping for each input, as in input_spec=[{shape:[224,224,3]}]"
+        raise ConfigError(f"input_spec={given}: {why}")
     inputs = tuple(_input(one, where=f"input_spec[{place}]") for place, one in enumerate(entries))
     names = [spec.name for spec in inputs]
     if len(inputs) > 1 and any(names) and (not all(names) or len(set(names)) < len(names)):

@@ -243,10 +243,8 @@ def _require_source(spec: ModelSpec) -> None:
     """Refuse a source whose library is not installed, before anything starts."""
     source = catalog.SOURCES[spec.source]
     if source.module and not environment.is_installed(source.module):
-        raise ConfigError(
-            f"source={spec.source}: {source.module} is not installed; install it: "
-            f"{how_to_install(source.extra)}"
-        )
+        why = f"{source.module} is not installed; install it: {how_to_install(source.extra)}"
+        raise ConfigError(f"source={spec.source}: {why}")
 
 
 def check_accelerator_name(given: Any) -> None:
@@ -361,7 +359,5 @@ def _check_project(project: str) -> None:
         other = "W&B's client cannot read a project of that name; choose another"
         raise ConfigError(f"tracker.project=sweeps: {other}")
     if re.search(r"[/\\#?%:]", project) or len(project) > MAX_PROJECT:
-        raise ConfigError(
-            f"tracker.project={project}: W&B takes at most {MAX_PROJECT} characters, none of "
-            "/ \\ # ? % :"
-        )
+        why = f"W&B takes at most {MAX_PROJECT} characters, none of / \\ # ? % :"
+        raise ConfigError(f"tracker.project={project}: {why}")

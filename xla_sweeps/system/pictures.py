@@ -143,10 +143,8 @@ def _records_in(path: Path) -> int:
             length = _HEADER.unpack(header)[0] if len(header) == _HEADER.size else size
             position += _HEADER.size + length + _FOOTER_BYTES
             if position > size:
-                raise ConfigError(
-                    f"data={path}: record {count + 1:,} is cut off or damaged: the file has "
-                    f"{size:,} bytes, and this record would end after {position:,}"
-                )
+                why = f"the file has {size:,} bytes, and this record would end after {position:,}"
+                raise ConfigError(f"data={path}: record {count + 1:,} is cut off or damaged: {why}")
             handle.seek(position)
             count += 1
     return count

@@ -79,10 +79,8 @@ def _slots(
 ) -> list[Slot]:
     cores = disjoint_cores(near)
     if not all(cores):
-        raise DeviceError(
-            f"--devices={','.join(names)}: cannot split {usable_cores()} cores into "
-            f"{len(names)} parts"
-        )
+        why = f"cannot split {usable_cores()} cores into {len(names)} parts"
+        raise DeviceError(f"--devices={','.join(names)}: {why}")
     return [
         Slot(name=name, device=device, cores=own)
         for name, device, own in zip(names, owners, cores, strict=True)
