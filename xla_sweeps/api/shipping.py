@@ -49,11 +49,7 @@ _INSIDE = "make what it holds inside the function"
 def options_for(
     model: Any, inputs: Any, batch_size: int | None, *, results_dir: Path
 ) -> dict[str, Any]:
-    """Options that ask for a model and its inputs.
-
-    Raises:
-        ConfigError: it cannot be shipped; the message says what to do instead.
-    """
+    """Options that ask for a model and its inputs; an error says what to do instead."""
     arrays = _arrays(inputs)
     if isinstance(model, (str, Path)):
         named = _options_by_name(model)
@@ -230,10 +226,7 @@ def _flat(outputs: Any) -> list[Any]:
 
 
 def _configuration_of(value: Any) -> list[Any] | None:
-    """Configuration and weights of a layer, a model, or another object of Keras's own; or None.
-
-    A loss keeps some of its arguments elsewhere.
-    """
+    """Configuration and weights of a layer, a model, or another object of Keras's own; or None."""
     is_layer = hasattr(value, "_flatten_layers")
     kinds = type(value).__mro__[:-1] if is_layer else (type(value),)
     if not hasattr(value, "get_config") or not any(map(_is_of_library, kinds)):
@@ -241,7 +234,7 @@ def _configuration_of(value: Any) -> list[Any] | None:
     with contextlib.suppress(*FOREIGN):
         return [
             _canonical(value.get_config()),
-            [getattr(value, name, None) for name in ("fn", "_fn", "_fn_kwargs")],
+            [getattr(value, name, None) for name in ("fn", "_fn", "_fn_kwargs")],  # of a loss
             value.get_weights() if hasattr(value, "get_weights") else [],
             [one for _, one in _objects(value)] if is_layer else [],
         ]

@@ -30,14 +30,7 @@ _PACKAGES = ("numpy", "wandb", "hydra-core")
 """Packages that count besides those of a backend."""
 
 _LIBRARIES = (
-    "cublas",
-    "cuda-nvcc",
-    "cuda-runtime",
-    "cudnn",
-    "cufft",
-    "cusolver",
-    "cusparse",
-    "nccl",
+    *("cublas", "cuda-nvcc", "cuda-runtime", "cudnn", "cufft", "cusolver", "cusparse", "nccl"),
 )
 """NVIDIA's packages; their names end in the version of CUDA, or in nothing."""
 

@@ -87,11 +87,8 @@ def find(path: str, *, shown: str = "") -> Pictures:
         raise ConfigError(f"data={shown}: is neither a file nor a folder")
     try:
         entries = sorted(root.iterdir()) if root.is_dir() else [root]
-        records = [
-            entry
-            for entry in entries
-            if entry == root or (entry.is_file() and ".tfrecord" in entry.name)
-        ]
+        records = [one for one in entries if one.is_file() and ".tfrecord" in one.name]
+        records = records if root.is_dir() else [root]
         labels, files = [], records
         left_out: list[Path] = []
         if not records:
