@@ -71,10 +71,8 @@ def test_without_tensorflow_another_backend_is_enough(
     assert doctor._next(listed).endswith("model=mobilenet_v2 backend=jax")
     assert {findings[name].level for name in packages} == {"ok"}
     line = findings["tensorflow"]
-    assert (line.level, line.shown) == (
-        "absent",
-        "not installed (optional: pip install tensorflow)",
-    )
+    optional = "not installed (optional: pip install tensorflow)"
+    assert (line.level, line.shown) == ("absent", optional)
     assert not {"tf_keras", "tensorflow-hub", "keras-cv"} & set(findings)
     with pytest.raises(ConfigError, match="--full: needs TensorFlow: pip install tensorflow"):
         doctor.doctor_command(["--full", "--seconds", "0.1"])
@@ -141,14 +139,9 @@ def test_doctor_names_gpus_that_cannot_be_used(tmp_path: Path) -> None:
 def test_doctor_says_what_a_gpu_is_used_for_and_what_its_driver_does_not_tell(
     tmp_path: Path,
 ) -> None:
-    gpu = FakeGpu(
-        processes={5: "python", 6: "nvidia-cuda-mps-server"},
-        lacks={
-            "nvmlDeviceGetViolationStatus",
-            "nvmlDeviceGetCurrentClocksEventReasons",
-            "nvmlDeviceGetCurrentClocksThrottleReasons",
-        },
-    )
+    queries = ("ViolationStatus", "CurrentClocksEventReasons", "CurrentClocksThrottleReasons")
+    lacks = {f"nvmlDeviceGet{query}" for query in queries}
+    gpu = FakeGpu(processes={5: "python", 6: "nvidia-cuda-mps-server"}, lacks=lacks)
     with FakeNvml(gpu).installed():
         warnings = [
             finding.shown for finding in diagnose(tmp_path, seconds=0.1) if finding.level == "warn"

@@ -37,13 +37,8 @@ def measured(tmp_path: Path) -> Path:
             + SAMPLE_S[mode] * size * batches
             for mode in FIXED_S
         }
-        record = make_record(
-            call_s,
-            noise=0.001,
-            seed=size + batches,
-            trial_id=identify(settings, environment.environment()),
-            trial=settings.trial,
-        )
+        facts = {"trial_id": identify(settings, environment.environment()), "trial": settings.trial}
+        record = make_record(call_s, noise=0.001, seed=size + batches, **facts)
         Store(tmp_path).save(record)
     return tmp_path
 

@@ -70,10 +70,8 @@ def test_no_family_loses_a_variant_in_any_source(source: str) -> None:
 
 
 def test_a_file_is_named_as_its_model() -> None:
-    assert {path.stem for path in (catalog.conf_dir() / "model").glob("*.yaml")} == {
-        *ENTRIES,
-        "local",
-    }
+    files = (catalog.conf_dir() / "model").glob("*.yaml")
+    assert {path.stem for path in files} == {*ENTRIES, "local"}
 
 
 def test_aliases_are_unique_and_no_models_name() -> None:

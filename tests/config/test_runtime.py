@@ -104,10 +104,8 @@ def test_values_get_the_types_of_their_flags() -> None:
         "threads.intra=1",
     )
     assert typed.trial.runtime.xla_flags == {
-        "xla_cpu_enable_fast_math": True,
-        "xla_cpu_prefer_vector_width": 512,
-        "xla_gpu_autotune_gemm_rtol": 1.0,
-        "xla_gpu_late_flag": True,
+        **{"xla_cpu_enable_fast_math": True, "xla_cpu_prefer_vector_width": 512},
+        **{"xla_gpu_autotune_gemm_rtol": 1.0, "xla_gpu_late_flag": True},
     }
     assert runtime_text(typed.trial) == (
         "onednn=false tf_xla_flags.tf_xla_max_cluster_size=10 threads.intra=1 "

@@ -63,15 +63,9 @@ def test_a_users_model_has_the_same_name_everywhere(tmp_path: Path) -> None:
     assert checked.trial.model.name == "net"
     assert checked.trial.model.resolution_px is None
     assert settings(*own, "model.variant=MyNet").trial.model.variant == "MyNet"
-    header = run_header(
-        checked.trial,
-        checked.tracker,
-        trial_id="0",
-        device_kind="cpu",
-        device_name="Some CPU",
-        environment={},
-        results_dir=tmp_path,
-    )
+    facts: dict[str, Any] = {"device_kind": "cpu", "device_name": "Some CPU", "environment": {}}
+    facts |= {"trial_id": "0", "results_dir": tmp_path}
+    header = run_header(checked.trial, checked.tracker, **facts)
     assert header.name == "net b4 xla Some CPU"
 
 
@@ -120,12 +114,8 @@ def test_the_default_is_a_quick_trial_of_eager_graph_and_xla() -> None:
     trial = settings().trial
     assert trial.model.name == "mobilenet_v2"
     assert trial.modes == ("eager", "graph", "xla")
-    assert (trial.batch_size, trial.precision, trial.effort.name, trial.device) == (
-        4,
-        "float32",
-        "quick",
-        "cpu",
-    )
+    facts = (trial.batch_size, trial.precision, trial.effort.name, trial.device)
+    assert facts == (4, "float32", "quick", "cpu")
 
 
 @pytest.mark.parametrize(
@@ -196,12 +186,8 @@ def test_a_tracker_that_is_not_wandbs_may_have_a_project_that_wandb_does_not_tak
 
 
 OF_WANDB = {
-    "project": "WANDB_PROJECT",
-    "entity": "WANDB_ENTITY",
-    "group": "WANDB_RUN_GROUP",
-    "run_name": "WANDB_NAME",
-    "notes": "WANDB_NOTES",
-    "job_type": "WANDB_JOB_TYPE",
+    **{"project": "WANDB_PROJECT", "entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP"},
+    **{"run_name": "WANDB_NAME", "notes": "WANDB_NOTES", "job_type": "WANDB_JOB_TYPE"},
 }
 
 

@@ -29,20 +29,15 @@ def test_an_enormous_sweep_is_counted_and_not_expanded(method: str) -> None:
     assert len({repr(values) for values in expand(sweep)}) == 3
 
 
-GRID: dict[str, Any] = {
-    "method": "grid",
-    "parameters": {
-        "model": {"values": ["resnet50", "vgg16"]},
-        "batch_size": {"min": 1, "max": 3},
-        "jit": {"value": None},
-    },
+AXES = {
+    **{"model": {"values": ["resnet50", "vgg16"]}, "batch_size": {"min": 1, "max": 3}},
+    "jit": {"value": None},
 }
 
+GRID: dict[str, Any] = {"method": "grid", "parameters": AXES}
+
 CUSTOM: dict[str, Any] = {
-    **GRID,
-    "method": "custom",
-    "scheduler": {"engine": "optuna"},
-    "run_cap": 3,
+    **{**GRID, "method": "custom", "scheduler": {"engine": "optuna"}, "run_cap": 3},
     "metric": {"name": "speedup", "goal": "maximize"},
 }
 

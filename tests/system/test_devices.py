@@ -141,14 +141,9 @@ def test_a_gpu_is_described_by_its_driver() -> None:
     names = (gpu.label, gpu.name, gpu.uuid, gpu.pci)
     assert names == ("gpu:0", "NVIDIA A100-SXM4-80GB", "GPU-a", "0000:17:00.0")
     assert (gpu.capability, gpu.memory_bytes) == ((8, 0), 80 * 2**30)
-    assert gpu.settings == GpuSettings(
-        power_limit_w=400,
-        power_limit_set_w=400,
-        sm_clock_mhz=1410,
-        memory_clock_mhz=1593,
-        ecc=True,
-        persistence=False,
-    )
+    clocks = {"sm_clock_mhz": 1410, "memory_clock_mhz": 1593}
+    watts = {"power_limit_w": 400, "power_limit_set_w": 400}
+    assert gpu.settings == GpuSettings(**watts, **clocks, ecc=True, persistence=False)
 
 
 LOST = FakeGpu(error=pynvml.NVMLError_GpuIsLost)

@@ -149,13 +149,12 @@ def test_paths_log_levels_and_caches_reach_the_trial_and_identify_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     harmless = {
-        "CUDA_HOME": "/c",
-        "CUDA_VERSION": "12.5",
-        "KERAS_HOME": "/k",
-        "LD_LIBRARY_PATH": "/l",
-        "NVIDIA_REQUIRE_CUDA": "cuda>=12",
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "XLA_SWEEPS_CACHE": "/x",
+        **{"CUDA_HOME": "/c", "CUDA_VERSION": "12.5", "KERAS_HOME": "/k", "LD_LIBRARY_PATH": "/l"},
+        **{
+            "NVIDIA_REQUIRE_CUDA": "cuda>=12",
+            "TF_CPP_MIN_LOG_LEVEL": "2",
+            "XLA_SWEEPS_CACHE": "/x",
+        },
     }
     alone(monkeypatch, **harmless)
     assert environment.environment()["flags"] == {}

@@ -24,14 +24,11 @@ from xla_sweeps.sweeps.launchers.job import End, Job
 from xla_sweeps.sweeps.launchers.ray import RayLauncher, keep_log
 from xla_sweeps.sweeps.outcomes import Outcome
 
-pytestmark = [
-    pytest.mark.filterwarnings(
-        "ignore::pytest.PytestUnraisableExceptionWarning",
-        "ignore::ResourceWarning",
-        "ignore::FutureWarning",
-        "ignore::DeprecationWarning",
-    ),
-]
+kinds = ("pytest.PytestUnraisableExceptionWarning", "ResourceWarning", "FutureWarning")
+
+pytestmark = pytest.mark.filterwarnings(
+    *(f"ignore::{kind}" for kind in (*kinds, "DeprecationWarning"))
+)
 
 
 @pytest.fixture(scope="module")
@@ -84,13 +81,8 @@ def test_a_stop_ends_the_running_trials_and_leaves_no_process(cluster: Any, tmp_
     launcher = RayLauncher(launch)
     assert (launcher.free("A100"), launcher.free("H100"), launcher.free("H100")) == (1000,) * 3
     assert warnings == ["no node of the cluster has an H100 yet; its trials wait"]
-    jobs = [
-        Job(
-            arguments=ray_task(f"t{number}", "sleep", tmp_path).words,
-            log=tmp_path / f"{number}.log",
-        )
-        for number in range(5)
-    ]
+    words = [ray_task(f"t{number}", "sleep", tmp_path).words for number in range(5)]
+    jobs = [Job(arguments=each, log=tmp_path / f"{place}.log") for place, each in enumerate(words)]
     futures = [launcher.submit(job) for job in jobs]
     wait_for(lambda: sum(bool(launcher.slot_of(future)) for future in futures) == 3)
     wait_for(lambda: begun.read_text().split().count("claim.after") == 3)
