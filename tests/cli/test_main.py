@@ -74,14 +74,8 @@ def test_arguments_of_an_agent_in_json_become_overrides() -> None:
         '{"model": "resnet50", "jit": true, "modes": ["graph", "xla"], "resolution": null, '
         '"tracker.group": "a b\'c", "_wandb": {}}'
     )
-    expanded = [
-        "effort=quick",
-        "model=resnet50",
-        "jit=true",
-        "modes=[graph,xla]",
-        "resolution=null",
-    ]
-    assert expand_json(["effort=quick", argument]) == [*expanded, "tracker.group='a b\\'c'"]
+    expanded = ["model=resnet50", "jit=true", "modes=[graph,xla]", "resolution=null"]
+    assert expand_json(["seed=1", argument]) == ["seed=1", *expanded, "tracker.group='a b\\'c'"]
     with pytest.raises(ConfigError, match="is not valid JSON"):
         expand_json(["{model"])
 

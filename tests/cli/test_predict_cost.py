@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from factories import make_record
@@ -37,7 +38,10 @@ def measured(tmp_path: Path) -> Path:
             + SAMPLE_S[mode] * size * batches
             for mode in FIXED_S
         }
-        facts = {"trial_id": identify(settings, environment.environment()), "trial": settings.trial}
+        facts: Any = {
+            "trial_id": identify(settings, environment.environment()),
+            "trial": settings.trial,
+        }
         record = make_record(call_s, noise=0.001, seed=size + batches, **facts)
         Store(tmp_path).save(record)
     return tmp_path
