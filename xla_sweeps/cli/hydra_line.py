@@ -24,14 +24,8 @@ from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.store.store import folder_below
 
 _OPTIONS = {
-    "--multirun": "-m",
-    "--run": "-r",
-    "--cfg": "-c",
-    "--resolve": "--resolve",
-    "--info": "-i",
-    "--config-dir": "-cd",
-    "--hydra-help": "--hydra-help",
-    "--shell-completion": "-sc",
+    **{"--multirun": "-m", "--run": "-r", "--cfg": "-c", "--info": "-i", "--config-dir": "-cd"},
+    **{"--resolve": "--resolve", "--hydra-help": "--hydra-help", "--shell-completion": "-sc"},
 }
 """Options of Hydra that can be used here, and how they may be written in short.
 

@@ -126,8 +126,8 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
 def _vary(sweep: Sweep, **numbers: Sequence[int]) -> Sweep:
     """The definition with other values of these parameters."""
     values = {
-        key: Parameter(distribution="categorical", values=tuple(given))
-        for key, given in numbers.items()
+        key: Parameter(distribution="categorical", values=tuple(one))
+        for key, one in numbers.items()
     }
     return replace(sweep, parameters={**sweep.parameters, **values})
 

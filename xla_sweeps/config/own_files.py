@@ -22,11 +22,8 @@ from xla_sweeps.errors import ConfigError, unknown_name
 MODEL_SUFFIXES = (".keras", ".h5", ".hdf5")
 
 _UNREAD = {
-    ".pt": "PyTorch",
-    ".pth": "PyTorch",
-    ".onnx": "ONNX",
-    ".tflite": "TensorFlow Lite",
-    ".safetensors": "Safetensors",
+    **{".pt": "PyTorch", ".pth": "PyTorch", ".onnx": "ONNX"},
+    **{".tflite": "TensorFlow Lite", ".safetensors": "Safetensors"},
 }
 """Formats of models that are not read, by suffix."""
 

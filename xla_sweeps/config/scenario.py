@@ -206,11 +206,8 @@ def _of_the_model(document: Mapping[str, Any], trial: Trial) -> Iterator[str]:
     kind, place = spec.recipe.get("kind"), f"{spec.name} from source={spec.source}"
     is_saved = spec.source == "hub" or kind == "saved_model"
     sources = dict(document["model"].get("sources") or {})
-    fixed = [
-        name
-        for name, entry in sources.items()
-        if catalog.SOURCES[name].dtype_fixed or entry.get("dtype_fixed")
-    ]
+    own = {name for name, entry in sources.items() if entry.get("dtype_fixed")}
+    fixed = [name for name in sources if name in own or catalog.SOURCES[name].dtype_fixed]
     if trial.precision is not Precision.FLOAT32 and (
         spec.source in fixed or kind in ("saved_model", "keras")
     ):

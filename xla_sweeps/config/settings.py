@@ -62,11 +62,8 @@ MAX_PROJECT = 128
 """Characters of a W&B project's name."""
 
 _WANDB_VARIABLES = {
-    "entity": "WANDB_ENTITY",
-    "group": "WANDB_RUN_GROUP",
-    "run_name": "WANDB_NAME",
-    "notes": "WANDB_NOTES",
-    "job_type": "WANDB_JOB_TYPE",
+    **{"entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP", "run_name": "WANDB_NAME"},
+    **{"notes": "WANDB_NOTES", "job_type": "WANDB_JOB_TYPE"},
 }
 
 

@@ -168,11 +168,10 @@ class Search:
 
     def _records(self, task: Task) -> dict[str, list[Record]]:
         """The records of a task by trial."""
-        records = self._store.load(*task.trial_ids).records
+        records = self._store.load(*task.trial_ids).records.items()
+        own = task.request_id
         return {
-            trial: group
-            for trial, group in records.items()
-            if task.trial_ids or group[0].request_id == task.request_id
+            key: group for key, group in records if task.trial_ids or group[0].request_id == own
         }
 
 
