@@ -121,19 +121,14 @@ def test_doctor_names_the_processes_that_keep_the_machine_busy(
 def test_doctor_names_gpus_that_cannot_be_used(tmp_path: Path) -> None:
     lost, good = FakeGpu(error=pynvml.NVMLError_GpuIsLost), FakeGpu(uuid="GPU-b")
     with FakeNvml(lost, good).installed():
-        findings = [
-            finding for finding in diagnose(tmp_path, seconds=0.1) if "gpu" in finding.subject
-        ]
+        findings = [one for one in diagnose(tmp_path, seconds=0.1) if "gpu" in one.subject]
     assert [(finding.level, finding.subject, finding.shown) for finding in findings] == [
         ("ok", "gpu:1", "NVIDIA A100-SXM4-80GB, 80 GiB, power limit 400 W"),
         ("warn", "gpu", "gpu:0 does not answer (GPU is lost); see nvidia-smi"),
     ]
     with FakeNvml(lost).installed():
-        assert [
-            (finding.level, finding.fix)
-            for finding in diagnose(tmp_path, seconds=0.1)
-            if "gpu" in finding.subject
-        ] == [("bad", "until then: device=cpu")]
+        (found,) = [one for one in diagnose(tmp_path, seconds=0.1) if "gpu" in one.subject]
+    assert (found.level, found.fix) == ("bad", "until then: device=cpu")
 
 
 def test_doctor_says_what_a_gpu_is_used_for_and_what_its_driver_does_not_tell(
@@ -143,9 +138,8 @@ def test_doctor_says_what_a_gpu_is_used_for_and_what_its_driver_does_not_tell(
     lacks = {f"nvmlDeviceGet{query}" for query in queries}
     gpu = FakeGpu(processes={5: "python", 6: "nvidia-cuda-mps-server"}, lacks=lacks)
     with FakeNvml(gpu).installed():
-        warnings = [
-            finding.shown for finding in diagnose(tmp_path, seconds=0.1) if finding.level == "warn"
-        ]
+        found = diagnose(tmp_path, seconds=0.1)
+    warnings = [finding.shown for finding in found if finding.level == "warn"]
     assert "other processes compute on it: 1" in warnings
     assert any("no_gpu_telemetry" in warning for warning in warnings)
 

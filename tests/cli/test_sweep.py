@@ -96,10 +96,8 @@ def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
     assert re.search(r"sweep    2/2 trials  2 ok\n", first.stderr)
     lines = first.stdout.splitlines()
     assert lines[0] == "mine: 2 trials: 2 ok"
-    assert any(
-        line.startswith("xla over graph: not known yet, none of 2 trials is clear: more replicates")
-        for line in lines
-    )
+    unclear = "xla over graph: not known yet, none of 2 trials is clear: more replicates"
+    assert any(line.startswith(unclear) for line in lines)
     assert lines[-1] == "results xla-sweeps results results"
     assert {record.tracker.group for record in records(tmp_path)} == {"mine"}
     again = sweep(tmp_path)
@@ -141,10 +139,9 @@ def test_a_trial_whose_process_dies_is_recorded_each_time_and_given_up_after_the
     assert done.stdout.startswith("mine: 1 trial: 1 crashed\n")
     deaths = records(tmp_path)
     assert [str(record.status) for record in deaths] == ["crashed", "crashed"]
-    assert all(
-        record.failure and "own process died: SIGKILL" in record.failure.message
-        for record in deaths
-    )
+    for record in deaths:
+        assert record.failure
+        assert "own process died: SIGKILL" in record.failure.message
     assert "1 done, 0 to measure" in sweep(tmp_path, "--dry-run").stderr, "crashed is final"
     assert sweep(tmp_path, "--retry", "crashed").returncode == 0
     assert Counter(str(record.status) for record in records(tmp_path)) == {"crashed": 2, "ok": 1}
@@ -214,11 +211,9 @@ def test_rerun_adds_a_replicate_where_results_say_so(tmp_path: Path) -> None:
 def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_none(
     tmp_path: Path,
 ) -> None:
-    definition(
-        tmp_path,
-        batch_size={"min": 1, "max": 64},
-        top={"method": "bayes", "run_cap": 4, "metric": {"name": "speedup", "goal": "maximize"}},
-    )
+    metric = {"name": "speedup", "goal": "maximize"}
+    search = {"method": "bayes", "run_cap": 4, "metric": metric}
+    definition(tmp_path, batch_size={"min": 1, "max": 64}, top=search)
     done = sweep(tmp_path)
     assert done.returncode == 0, done.stderr
     first = len(records(tmp_path))
@@ -275,10 +270,8 @@ def test_ctrl_c_on_a_terminal_saves_prints_how_to_resume_and_exits_with_130(tmp_
     assert "Traceback" not in screen
     assert [str(record.status) for record in records(tmp_path)] == ["interrupted"]
     assert sweep(tmp_path, *words[2:]).returncode == 0
-    assert Counter(str(record.status) for record in records(tmp_path)) == {
-        "interrupted": 1,
-        "ok": 2,
-    }
+    statuses = Counter(str(record.status) for record in records(tmp_path))
+    assert statuses == {"interrupted": 1, "ok": 2}
     assert {record.tracker.group for record in records(tmp_path)} == {"a b"}
 
 

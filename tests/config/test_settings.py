@@ -232,12 +232,8 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_a_users_folder_adds_models(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        (catalog.conf_dir() / "model" / "resnet50.yaml")
-        .read_text()
-        .replace("name: resnet50", "name: mine"),
-    )
+    text = (catalog.conf_dir() / "model" / "resnet50.yaml").read_text()
+    write(tmp_path, text.replace("name: resnet50", "name: mine"))
     composed = compose_config(["model=mine", "device=cpu"], config_dir=tmp_path)
     assert settings_of(composed, environ={}).trial.model.name == "mine"
 

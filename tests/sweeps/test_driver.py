@@ -188,9 +188,8 @@ def test_records_that_others_add_are_counted_once_beside_the_known_ones(
     assign_records(tasks, load_runs(store), software={}, retry=())
     earlier = replace(record("a", "ok", {}), started_at="2025-01-01T00:00:00+00:00")
     store.save(earlier)  # somebody else's, saved after the plan, whenever it was begun
-    Driver(LocalLauncher(quick_launch(1)), store, notes, extra=(), logs=tmp_path / "logs").run(
-        tasks
-    )
+    driver = Driver(LocalLauncher(quick_launch(1)), store, notes, extra=(), logs=tmp_path / "logs")
+    driver.run(tasks)
     assert counted(tmp_path) == {"a": {"contaminated": 1, "ok": 3}}
     assert tasks[0].outcomes == [Status.OK] * 3, (
         "what was weak before the sweep does not count again"
@@ -226,9 +225,7 @@ def test_a_signal_during_a_lock_stops_the_sweep_too(
 def test_a_full_disk_pauses_the_sweep_rather_than_fail_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        outcomes, "SPACE_WAIT_S", 3600.0
-    )  # between warnings; nothing sleeps so long
+    monkeypatch.setattr(outcomes, "SPACE_WAIT_S", 3600.0)  # between warnings; nothing sleeps so
     real, asked = os.statvfs, [0]
 
     class Full:

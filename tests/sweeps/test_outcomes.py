@@ -143,9 +143,8 @@ def test_the_same_sweep_again_only_retries_inconclusive_trials_unless_told_other
     statuses = {"a": "ok", "b": "contaminated", "c": "build_error"}
     again = []
     for retry in ((), (), [Status.BUILD_ERROR]):
-        outcome, notes = drive(
-            in_turn(**statuses), Store(tmp_path), *(f"{trial}=ok" for trial in "abc"), retry=retry
-        )
+        trials = [f"{trial}=ok" for trial in "abc"]
+        outcome, notes = drive(in_turn(**statuses), Store(tmp_path), *trials, retry=retry)
         assert outcome.counts == {"ok": 1, "contaminated": 1, "build_error": 1}
         again.append([name for name, _ in notes.ends])
     assert again == [["a", "b", "c", "b"], ["b", "b"], ["b", "c", "b"]]
@@ -236,12 +235,8 @@ def test_other_jobs_end_while_the_disk_is_full(tmp_path: Path) -> None:
     notes = Notes()
     refused = Ended(how=End.FAILED, slot="n1", detail="no")
     store = FullUntilAnotherEnd(tmp_path, range(0))
-    drive(
-        Cluster(lambda trial, attempt: measured(trial) if trial == "a" else refused),
-        store,
-        *("a=ok", "b=ok"),
-        notes=notes,
-    )
+    cluster = Cluster(lambda trial, attempt: measured(trial) if trial == "a" else refused)
+    drive(cluster, store, "a=ok", "b=ok", notes=notes)
     assert notes.ends == [("b", "refused"), ("a", "ok")]
     assert store.saves == 2
 
@@ -251,23 +246,16 @@ def test_a_trial_that_a_broken_sweep_stops_counts_as_stopped_and_not_as_dead(
 ) -> None:
     monkeypatch.setattr(outcomes, "TOGETHER_S", 0.0)
     lost = Ended(how=End.LOST, detail="gone")
-    outcome, notes = drive(
-        Cluster(lambda trial, attempt: None if trial == "a" else lost),
-        Store(tmp_path),
-        "a=ok",
-        "b=ok",
-    )
+    cluster = Cluster(lambda trial, attempt: None if trial == "a" else lost)
+    outcome, notes = drive(cluster, Store(tmp_path), "a=ok", "b=ok")
     assert "cluster failed 3 times in a row, last error: gone" in outcome.broken
     assert Counter(notes.ends) == {("b", "lost"): 3, ("a", "stopped"): 1}
     assert {task.key for task in outcome.left} == {"a", "b"}
 
 
 def test_a_node_that_dies_with_all_its_trials_does_not_stop_the_sweep(tmp_path: Path) -> None:
-    cluster = Cluster(
-        lambda trial, attempt: (
-            measured(trial) if attempt > 1 else Ended(how=End.LOST, detail="node died")
-        )
-    )
+    lost = Ended(how=End.LOST, detail="node died")
+    cluster = Cluster(lambda trial, attempt: measured(trial) if attempt > 1 else lost)
     outcome, notes = drive(cluster, Store(tmp_path), *(f"{trial}=ok" for trial in "abcde"))
     assert not outcome.broken
     assert outcome.counts == {"ok": 5}
