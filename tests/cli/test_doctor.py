@@ -103,7 +103,7 @@ def test_doctor_ends_with_a_sentence_and_the_next_command(
     lines = capsys.readouterr().out.splitlines()
     (line,) = [line for line in lines if line.split()[1:2] == [absent]]
     assert line.startswith(f"{mark} {absent:<14} not installed")
-    sentence = " ".join(lines[lines.index("") + 1 : -1])
+    sentence = " ".join(" ".join(lines[lines.index("") + 1 : -1]).split())
     assert sentence.startswith("This machine cannot" if code else "You can measure now")
     assert sentence.endswith(". Next:" if not code else "fix what is marked ✕. Next:")
     assert lines[-1] == end
