@@ -26,13 +26,8 @@ from xla_sweeps.store.store import Store
 RECORD = make_record({"graph": 0.2, "xla": 0.1}, noise=0.01)
 
 QUICK: dict[str, Any] = {
-    "resolution": 32,
-    "device": "cpu",
-    "modes": ["fake_xla", "fake_graph"],
-    "progress": "none",
-    "effort.block_s": 0.002,
-    "effort.rounds_max": 10,
-    "effort.warmup_s": 0.05,
+    **{"resolution": 32, "device": "cpu", "modes": ["fake_xla", "fake_graph"], "progress": "none"},
+    **{"effort.block_s": 0.002, "effort.rounds_max": 10, "effort.warmup_s": 0.05},
 }
 
 

@@ -165,21 +165,13 @@ def test_an_odd_value_raises_one_line(place: str, monkeypatch: pytest.MonkeyPatc
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "modes": (lambda: xs.measure(NAME, modes=any_of(3)), "modes: expected a list"),
-    "results_dir": (
-        lambda: xs.measure(NAME, results_dir=any_of(None)),
-        "results_dir: expected a path",
-    ),
     "NUL": (lambda: xs.measure("a\0b"), "null"),
     "key": (lambda: xs.sweep(any_of({3: [1]})), "expected names of options, not 3"),
     "definition": (lambda: xs.sweep(any_of(object())), "definition: expected a path"),
     "cycle": (lambda: xs.sweep({"model": NAME, "batch_size": cycle()}), "definition: "),
     "compare": (lambda: xs.compare("--help", "--help"), "--help"),
     "sweep": (lambda: xs.sweep("--help"), "--help"),
-    "inputs": (
-        lambda: xs.measure(NAME, [np.ones(2, np.longdouble)]),
-        "unknown dtype in inputs 'float128'",
-    ),
-    "progress": (lambda: xs.measure(NAME, progress="bar"), "unknown progress 'bar'. Allowed: auto"),
+    "inputs": (lambda: xs.measure(NAME, [np.ones(2, np.longdouble)]), "unknown dtype in inputs"),
 }
 
 

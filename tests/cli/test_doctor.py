@@ -71,10 +71,8 @@ def test_without_tensorflow_another_backend_is_enough(
     assert doctor._next(listed).endswith("model=mobilenet_v2 backend=jax")
     assert {findings[name].level for name in packages} == {"ok"}
     line = findings["tensorflow"]
-    assert (line.level, line.shown) == (
-        "absent",
-        "not installed (optional: pip install tensorflow)",
-    )
+    optional = "not installed (optional: pip install tensorflow)"
+    assert (line.level, line.shown) == ("absent", optional)
     assert not {"tf_keras", "tensorflow-hub", "keras-cv"} & set(findings)
     with pytest.raises(ConfigError, match="--full: needs TensorFlow: pip install tensorflow"):
         doctor.doctor_command(["--full", "--seconds", "0.1"])
@@ -105,7 +103,7 @@ def test_doctor_ends_with_a_sentence_and_the_next_command(
     lines = capsys.readouterr().out.splitlines()
     (line,) = [line for line in lines if line.split()[1:2] == [absent]]
     assert line.startswith(f"{mark} {absent:<14} not installed")
-    sentence = " ".join(lines[lines.index("") + 1 : -1])
+    sentence = " ".join(" ".join(lines[lines.index("") + 1 : -1]).split())
     assert sentence.startswith("This machine cannot" if code else "You can measure now")
     assert sentence.endswith(". Next:" if not code else "fix what is marked ✕. Next:")
     assert lines[-1] == end
@@ -123,36 +121,25 @@ def test_doctor_names_the_processes_that_keep_the_machine_busy(
 def test_doctor_names_gpus_that_cannot_be_used(tmp_path: Path) -> None:
     lost, good = FakeGpu(error=pynvml.NVMLError_GpuIsLost), FakeGpu(uuid="GPU-b")
     with FakeNvml(lost, good).installed():
-        findings = [
-            finding for finding in diagnose(tmp_path, seconds=0.1) if "gpu" in finding.subject
-        ]
+        findings = [one for one in diagnose(tmp_path, seconds=0.1) if "gpu" in one.subject]
     assert [(finding.level, finding.subject, finding.shown) for finding in findings] == [
         ("ok", "gpu:1", "NVIDIA A100-SXM4-80GB, 80 GiB, power limit 400 W"),
         ("warn", "gpu", "gpu:0 does not answer (GPU is lost); see nvidia-smi"),
     ]
     with FakeNvml(lost).installed():
-        assert [
-            (finding.level, finding.fix)
-            for finding in diagnose(tmp_path, seconds=0.1)
-            if "gpu" in finding.subject
-        ] == [("bad", "until then: device=cpu")]
+        (found,) = [one for one in diagnose(tmp_path, seconds=0.1) if "gpu" in one.subject]
+    assert (found.level, found.fix) == ("bad", "until then: device=cpu")
 
 
 def test_doctor_says_what_a_gpu_is_used_for_and_what_its_driver_does_not_tell(
     tmp_path: Path,
 ) -> None:
-    gpu = FakeGpu(
-        processes={5: "python", 6: "nvidia-cuda-mps-server"},
-        lacks={
-            "nvmlDeviceGetViolationStatus",
-            "nvmlDeviceGetCurrentClocksEventReasons",
-            "nvmlDeviceGetCurrentClocksThrottleReasons",
-        },
-    )
+    queries = ("ViolationStatus", "CurrentClocksEventReasons", "CurrentClocksThrottleReasons")
+    lacks = {f"nvmlDeviceGet{query}" for query in queries}
+    gpu = FakeGpu(processes={5: "python", 6: "nvidia-cuda-mps-server"}, lacks=lacks)
     with FakeNvml(gpu).installed():
-        warnings = [
-            finding.shown for finding in diagnose(tmp_path, seconds=0.1) if finding.level == "warn"
-        ]
+        found = diagnose(tmp_path, seconds=0.1)
+    warnings = [finding.shown for finding in found if finding.level == "warn"]
     assert "other processes compute on it: 1" in warnings
     assert any("no_gpu_telemetry" in warning for warning in warnings)
 
@@ -192,10 +179,3 @@ def test_doctor_says_why_a_device_does_not_compile_and_what_to_do(
         ),
     ]
     assert all("nvvm/libdevice" in finding.fix for finding in findings[-2:])
-
-
-def test_doctor_refuses_a_device_that_is_not_there(tmp_path: Path) -> None:
-    done = command("doctor", "--device", "gpu:7", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "device=gpu:7: this machine has" in done.stderr
-    assert len(done.stderr.splitlines()) == 1

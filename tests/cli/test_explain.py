@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from commands import command, fresh_command
+from commands import fresh_command
 
 from xla_sweeps.cli.explain import explain_command
-from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.explanation import Explanation, OpList, State, Trap, TrapName
 from xla_sweeps.trial import explaining
 
@@ -84,29 +84,6 @@ def test_what_this_tensorflow_compiles_is_listed(
         explain_command(["--ops", "ResizeBicubik"])
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        ([], "explain: name a model, as in `xla-sweeps explain model=mobilenet_v2`"),
-        (["resnet50"], "explain: 'resnet50': expected KEY=VALUE, as in model=resnet50"),
-        (["model=resnet5"], "unknown model 'resnet5'. Did you mean 'resnet50'?"),
-        (["model=resnet50", "resolutoin=96"], "unknown option 'resolutoin'"),
-        (["model=resnet50", "--ops"], "explain --ops: remove model=resnet50"),
-        (["--ops", "--no-trace"], "explain --ops: remove --no-trace"),
-        (["--ops", "-o", "."], "cannot write .: it is a folder"),
-        (["model=resnet50", "--format", "html"], "argument --format: invalid choice: 'html'"),
-        (["model=local", "path=faulty:deadly"], "add trust_code=true if you trust it"),
-        (["model=resnet50,vgg16"], "several values"),
-    ],
-)
-def test_a_mistake_is_one_line(words: list[str], line: str, folder: Path) -> None:
-    done = command("explain", *words, cwd=folder)
-    assert done.returncode == 2
-    assert line in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stdout == ""
-
-
 HOSTILE = "\x1b[2J\x9b2J\u202ekaerb"
 
 
@@ -140,22 +117,3 @@ def test_control_characters_of_a_model_are_escaped_in_json_and_left_out_of_the_t
 def test_no_trace_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     words = ("--no-trace", "-o", str(tmp_path / "known.txt"))
     assert explained(*words, monkeypatch=monkeypatch) == [False]
-
-
-@pytest.mark.parametrize(
-    ("words", "mistake"),
-    [
-        (["-o", "missing/known"], "there is no folder"),
-        (["scenario=train_step"], "explain: scenario=train_step is not explained; remove"),
-        (["scenario=fit"], "explain: scenario=fit is not explained; remove"),
-    ],
-)
-def test_what_cannot_end_well_is_refused_before_anything_is_explained(
-    words: list[str], mistake: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    begun: list[bool] = []
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(explaining, "explain", lambda *_, **__: begun.append(True))
-    with pytest.raises(XlaSweepsError, match=mistake):
-        explain_command(["model=mobilenet_v2", "device=cpu", *words])
-    assert not begun

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pyarrow.parquet
@@ -24,12 +23,10 @@ def test_the_studys_tables_can_be_imported_shown_and_exported_without_a_record(
         "36 figures of 17 models: 36 rows, 0 of them with a speedup over eager; wrote "
         "results/imported/"
     )
-    assert list((tmp_path / "results").iterdir()) == [tmp_path / "results" / "imported"]
     again = command("import", str(SAMPLE), "--name", "published", cwd=tmp_path)
     assert "replaced results/imported/published.csv" in again.stdout
-    assert [path.name for path in (tmp_path / "results" / "imported").iterdir()] == [
-        "published.csv"
-    ]
+    (left,) = (tmp_path / "results").rglob("*.*")
+    assert left == tmp_path / "results" / "imported" / "published.csv"
     table = command("results", cwd=tmp_path)
     assert (table.returncode, table.stderr) == (0, "")
     assert table.stdout.count("○ imported") == 37
@@ -38,10 +35,7 @@ def test_the_studys_tables_can_be_imported_shown_and_exported_without_a_record(
     (regnet,) = [row for row in shown if row["family"] == "RegNetX"]
     assert (regnet["model"], regnet["device"]) == ("regnetx_002", "NVIDIA T4")
     assert "called regnetx_016" in regnet["note"]
-    assert (
-        command("results", "--format", "parquet", "-o", "rows.parquet", cwd=tmp_path).returncode
-        == 0
-    )
+    command("results", "--format", "parquet", "-o", "rows.parquet", cwd=tmp_path)
     assert pyarrow.parquet.read_table(tmp_path / "rows.parquet").to_pylist() == shown
 
 
@@ -53,46 +47,28 @@ def test_imported_and_measured_rows_are_shown_together(tmp_path: Path) -> None:
     assert out.count("○ imported") == 37
 
 
+FIGURE = text(line("vgg16")).encode()
+
+
 @pytest.mark.parametrize(
-    ("content", "arguments", "complaint"),
+    ("content", "words", "complaint"),
     [
-        (None, (), "xla-sweeps: f.csv: No such file or directory"),
-        (
-            b"\xff\xfe\x00m",
-            (),
-            "xla-sweeps: f.csv, line 1: not UTF-8; save it as UTF-8",
-        ),
-        (b"", (), "xla-sweeps: f.csv: expected a header, and a line for each figure below it"),
-        (
-            text(line("vgg16", rate=-1)).encode(),
-            (),
-            "xla-sweeps: f.csv, line 2, column 'throughput (samples/sec)': expected a num",
-        ),
-        (
-            text(line("vgg16")).encode(),
-            ("--name", "../up"),
-            "xla-sweeps: --name ../up: up to 64 letters",
-        ),
-        (b"x" * (16 * 2**20 + 1), (), "xla-sweeps: f.csv: larger than 16 MiB"),
-        (
-            b'"' + b"x" * 200_000,
-            (),
-            "xla-sweeps: f.csv, line 1: not CSV: field larger than field limit",
-        ),
-        (
-            text(line("vgg16")).encode(),
-            ("--into", "/proc/nope"),
-            "xla-sweeps: cannot write /proc/nope/imported/f.csv: No such",
-        ),
+        (None, "", "f.csv: No such file or directory"),
+        (b"\xff\xfe\x00m", "", "f.csv, line 1: not UTF-8; save it as UTF-8"),
+        (b"", "", "f.csv: expected a header, and a line for each figure below it"),
+        (text(line("vgg16", rate=-1)).encode(), "", "f.csv, line 2, column 'throughput (samples"),
+        (FIGURE, "--name ../up", "--name ../up: up to 64 letters"),
+        (b"x" * (16 * 2**20 + 1), "", "f.csv: larger than 16 MiB"),
+        (b'"' + b"x" * 200_000, "", "f.csv, line 1: not CSV: field larger than field limit"),
+        (FIGURE, "--into /proc/nope", "cannot write /proc/nope/imported/f.csv: No such"),
     ],
 )
 def test_an_import_that_fails_is_reported_in_one_line_and_writes_nothing(
-    content: bytes | None, arguments: tuple[str, ...], complaint: str, tmp_path: Path
+    content: bytes | None, words: str, complaint: str, tmp_path: Path
 ) -> None:
     if content is not None:
         (tmp_path / "f.csv").write_bytes(content)
-    done: subprocess.CompletedProcess[str] = command("import", "f.csv", *arguments, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(complaint)
-    assert done.stderr.count("\n") == 1
+    done = command("import", "f.csv", *words.split(), cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"xla-sweeps: {complaint}")
     assert not (tmp_path / "results").exists()

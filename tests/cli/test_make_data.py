@@ -19,9 +19,3 @@ def test_it_makes_what_a_training_finds_and_overwrites_nothing(tmp_path: Path) -
     again = command(*arguments, cwd=tmp_path)
     assert again.returncode == 2
     assert again.stderr == "xla-sweeps: make-data: pics is not empty; name a new folder\n"
-
-
-def test_a_number_out_of_bounds_is_refused(tmp_path: Path) -> None:
-    done = command("make-data", "pics", "--images", "0", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "--images: expected an integer from 1 to 10,000,000, got '0'" in done.stderr

@@ -50,7 +50,7 @@ timeouts.build=1e300 -> timeouts.build=1e+300: must be at most 10,000,000
 '~timeouts' -> ~timeouts: it cannot be removed; set it: timeouts.STAGE=S
 '~effort' -> ~effort: it cannot be removed
 '~tracker' -> ~tracker: it cannot be removed; set it: tracker=NAME
---shell-completion -> --shell-completion: expected install=SHELL, uninstall=SHELL
+--shell-completion -> --shell-completion: give install=SHELL, uninstall=SHELL
 hlep -> unknown command 'hlep'. Did you mean 'help'?
 resnet50 -> unknown command 'resnet50'. Did you mean 'model=resnet50'? `xla-sweeps
 my.keras -> unknown command 'my.keras'. A model of your own: model=local path=my.keras
@@ -93,7 +93,7 @@ model=null -> unknown model 'null'.
 hydra.run.dir=loop -> 'loop': Too many levels of symbolic links
 -m hydra.sweep.dir=f seed=1,2 -> 'f': expected a folder
 --hydra-help seed=1 -> --hydra-help: remove seed=1
---shell-completion seed=1 -> --shell-completion: expected install=SHELL
+--shell-completion seed=1 -> --shell-completion: give install=SHELL
 tracker.group=a,b
   -> 'tracker.group=a,b' gives several values: add -m to run each of them. Quote what is a text: 'tr
 tracker=wandb -> tracker=wandb: W&B needs an API key
@@ -107,6 +107,68 @@ hydra.sweeper._target_=os.system -> _target_ in override
 results_dir=/proc/nope -> results_dir=/proc/nope cannot be written: No such file or directory.
 '{"model": ' -> the argument '{"model": ' is not valid JSON
 --config-dir nowhere model=x -> --config-dir nowhere: no such folder
+explain -> explain: name a model: xla-sweeps explain model=mobilenet_v2
+explain resnet50 -> explain: 'resnet50': expected KEY=VALUE, as in model=resnet50
+explain model=resnet5 -> unknown model 'resnet5'. Did you mean 'resnet50'?
+explain model=resnet50 resolutoin=96 -> unknown option 'resolutoin'
+explain model=resnet50 --ops -> explain --ops: remove model=resnet50
+explain --ops --no-trace -> explain --ops: remove --no-trace
+explain --ops -o . -> cannot write .: it is a folder
+explain model=resnet50 -o missing/known -> cannot write missing/known: there is no folder
+explain model=resnet50 --format html -> explain: argument --format: invalid choice: 'html'
+explain model=local path=own:deadly -> path=own:deadly: no module 'own' in the current folder
+explain model=resnet50,vgg16 -> 'model=resnet50,vgg16' gives several values
+explain model=vgg16 scenario=train_step device=cpu
+  -> explain: scenario=train_step is not explained; remove
+explain model=vgg16 scenario=fit device=cpu -> explain: scenario=fit is not explained; remove
+predict-cost mobilenet_v2 -> predict-cost: 'mobilenet_v2': expected KEY=VALUE, as in model=mob
+predict-cost -> predict-cost: name a model: xla-sweeps predict-cost model=mobilenet_v2
+predict-cost keras=2 -> predict-cost: name a model
+predict-cost batch_size=4 -> predict-cost: batch_size=4: remove it; --batch-sizes chooses the sizes
+predict-cost batches=4 -> predict-cost: batches=4: remove it; --batches chooses the numbers of batch
+predict-cost effort.duplicates=2
+  -> predict-cost: effort.duplicates=2: remove it; effort.replicates chooses how often each size is
+predict-cost scenario=call -> predict-cost: scenario=call: remove it; the scenario is predict
+predict-cost --batch-sizes 8 -> --batch-sizes 8: expected at least 2 different numbers from 1
+predict-cost --batch-sizes 1,x,8 -> --batch-sizes 1,x,8: expected at least 2 different numbers
+predict-cost --batches 0 -> --batches 0: expected numbers from 1
+predict-cost --samples 0 -> predict-cost: argument --samples: expected an integer from 1 to 1,000,00
+predict-cost --samples 1e3 -> predict-cost: argument --samples: expected an integer from 1 to
+predict-cost --samples '' -> predict-cost: argument --samples: expected an integer from 1 to
+guard model=vgg16 --before a --after a --budget 20
+  -> guard: argument --budget: expected a time such as 90s or 20min
+guard model=vgg16 --before a --after a --detect 0% -> guard: argument --detect: expected 0.1% to 100
+guard model=vgg16 --before a --after a --fail-on slow
+  -> unknown condition of --fail-on 'slow'. Did you mean 'slower'?
+guard --before a --after a -> guard: name a model
+results --price-per-hour=0 -> results: argument --price-per-hour: expected a price above 0
+results --price-per-hour=-1 -> results: argument --price-per-hour: expected a price above 0
+results --price-per-hour=nan -> results: argument --price-per-hour: expected a price above 0
+results --price-per-hour=cheap -> results: argument --price-per-hour: expected a price above 0
+compare A -> compare: the following arguments are required: B
+compare A B --fail-on slow -> unknown condition of --fail-on 'slow'. Did you mean 'slower'? Allowed:
+dashboard --titel x -> dashboard: unrecognized arguments: --titel
+dashboard one --compare -> dashboard: --compare needs two results folders, got 1
+dashboard nowhere -> nowhere holds no comparison to show; measure first
+make-data pics --images 0 -> make-data: argument --images: expected an integer from 1 to 10,000,000,
+doctor --device gpu:7 -> device=gpu:7: this machine has
+hub-replicas vit_b61 -> unknown model of source=hub 'vit_b61'. Did you mean 'vit_b16'?
+sweep none.yaml -> none.yaml: no such file
+sweep s.yaml --launcher loca -> sweep: argument --launcher: invalid choice: 'loca'
+sweep s.yaml --devices gpu:9 -> --devices=gpu:9: no device gpu:9; this machine has
+sweep s.yaml --devices cpu,cpu -> --devices=cpu,cpu: name each device once
+sweep s.yaml --rerun verdict -> sweep: argument --rerun: verdict: expected KEY=VALUE
+sweep s.yaml device=cpu --devices cpu -> device=cpu and --devices=cpu: give one of the two
+sweep s.yaml device=cpu --launcher ray
+  -> device=cpu with --launcher ray: the launcher chooses the device: use --devices
+sweep s.yaml --devices cpu --launcher slurm -> --devices is for --launcher local or wandb, not for s
+sweep s.yaml --slurm mem=1 --launcher ray -> --slurm is for --launcher slurm, not for ray
+sweep s.yaml --chunk 4 -> --chunk is for --launcher slurm, not for local
+sweep s.yaml --max-trials 0 -> s.yaml: 1 trials are more than --max-trials=0; raise it if
+sweep s.yaml hydra.sweep.dir=d -> hydra.sweep.dir=d: only -m reads it; a sweep takes hydra.run.dir=D
+sweep s.yaml hydra/launcher=basic -> hydra/launcher=basic: only -m reads it
+sweep s.yaml +hydra.launcher.n_jobs=2 -> +hydra.launcher.n_jobs=2: only -m reads it
+sweep s.yaml --retry compile_eror -> unknown status 'compile_eror'. Did you mean 'compile_error'
 """
 
 TOO_LONG = f"{'x' * 60}…: File name too long"
@@ -184,6 +246,13 @@ def test_the_bare_command_prints_its_usage_and_measures_nothing(
         (f"{SWEEP}  seed: !!python/object/apply:os.system [id]\n", "s.yaml:4: the tag"),
         (f"{SWEEP}  seed: {{min: 0, max: 1000000000}}\n", "s.yaml: 1,000,000,001 trials are more"),
         (f"{SWEEP}  seed: {{min: 0, max: 1.0e+15, q: 1, distribution: q_uniform}}\n", "s.yaml: mo"),
+        ("method: grid\nparameters: [1\nx: 2\n", "s.yaml:3: not valid YAML: "),
+        ("a: &x 1\nb: *x\n", "s.yaml:2: YAML aliases are not allowed"),
+        (SWEEP.replace("_v2", "_v22"), "s.yaml:3: unknown model 'mobilenet_v22'. Did you mean 'm"),
+        (
+            f"{SWEEP}  device: {{values: [cpu]}}\n",
+            "s.yaml:4: the launcher chooses the device: use ",
+        ),
         (f"{SWEEP}parameters: {{}}\n", "s.yaml:4: 'parameters' is already in line 2; keep one"),
         (f"{SWEEP}run_cap: {'9' * 5000}\n", "s.yaml:4: '9999"),
         (

@@ -67,21 +67,14 @@ def test_results_export_the_same_rows_as_json_csv_and_parquet(results: Path) -> 
     rows = json.loads(command("results", "--format", "json", "--all", cwd=results).stdout)
     assert len(rows) == 4
     assert {row["verdict"] for row in rows} == {"faster", "slower"}
-    lines = list(
-        csv.DictReader(
-            io.StringIO(command("results", "--format", "csv", "--all", cwd=results).stdout)
-        )
-    )
+    text = command("results", "--format", "csv", "--all", cwd=results).stdout
+    lines = list(csv.DictReader(io.StringIO(text)))
     assert [line["trial_id"] for line in lines] == [row["trial_id"] for row in rows]
     assert [float(line["speedup"]) for line in lines] == pytest.approx(
         [row["speedup"] for row in rows]
     )
-    assert (
-        command(
-            "results", "--format", "parquet", "--all", "-o", "rows.parquet", cwd=results
-        ).returncode
-        == 0
-    )
+    words = ("--format", "parquet", "--all", "-o", "rows.parquet")
+    assert command("results", *words, cwd=results).returncode == 0
     assert pyarrow.parquet.read_table(results / "rows.parquet").to_pylist() == rows
     refused = command("results", "--format", "parquet", cwd=results)
     assert (refused.returncode, refused.stdout) == (2, "")
@@ -109,13 +102,6 @@ def test_a_price_per_hour_adds_the_price_of_a_million_samples(results: Path) -> 
     assert "cost_per_million needs a price" in refused.stderr
 
 
-@pytest.mark.parametrize("price", ["0", "-1", "nan", "inf", "cheap"])
-def test_a_price_that_is_none_is_refused_in_one_line(price: str, results: Path) -> None:
-    refused = command("results", f"--price-per-hour={price}", cwd=results)
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "expected a price above 0" in refused.stderr
-
-
 def test_a_damaged_record_is_reported_and_the_others_are_shown(results: Path) -> None:
     path = results / "results" / "records" / ("f" * 16) / "0.json"
     path.write_bytes(path.read_bytes()[:100])
@@ -129,19 +115,11 @@ def test_a_damaged_record_is_reported_and_the_others_are_shown(results: Path) ->
 def test_a_formula_in_a_name_is_escaped_in_a_csv(tmp_path: Path) -> None:
     record = make_record()
     hostile = "=HYPERLINK(1)"
-    Store(tmp_path / "results").save(
-        make_record(model=replace(record.model, family=hostile), trial_id="e" * 16)
-    )
-    (line,) = csv.DictReader(
-        io.StringIO(command("results", "--format", "csv", cwd=tmp_path).stdout)
-    )
+    named = make_record(model=replace(record.model, family=hostile), trial_id="e" * 16)
+    Store(tmp_path / "results").save(named)
+    text = command("results", "--format", "csv", cwd=tmp_path).stdout
+    (line,) = csv.DictReader(io.StringIO(text))
     assert line["family"] == f"'{hostile}"
-
-
-def test_push_without_a_key_is_refused_in_one_line(results: Path) -> None:
-    done = command("push", cwd=results)
-    assert done.returncode == 2
-    assert done.stderr.startswith("xla-sweeps: tracker=wandb: W&B needs an API key")
 
 
 @pytest.mark.parametrize("where", [None, "model=nosuch", "speedup>1"])
@@ -153,12 +131,8 @@ def test_parquet_has_the_same_types_for_all_rows_some_and_none(
     assert done.returncode == 0
     table = pyarrow.parquet.read_table(results / "rows.parquet")
     assert table.num_rows == {None: 2, "model=nosuch": 0, "speedup>1": 1}[where]
-    types = {
-        str: pyarrow.string(),
-        bool: pyarrow.bool_(),
-        int: pyarrow.int64(),
-        float: pyarrow.float64(),
-    }
+    types = {str: pyarrow.string(), bool: pyarrow.bool_()}
+    types |= {int: pyarrow.int64(), float: pyarrow.float64()}
     assert {field.name: field.type for field in table.schema} == {
         name: types[column.kind] for name, column in COLUMNS.items()
     }
@@ -168,15 +142,11 @@ def test_parquet_has_the_same_types_for_all_rows_some_and_none(
 def test_a_filter_selects_the_same_rows_in_every_format(results: Path) -> None:
     chosen = ("results", "--all", "--where", "speedup>1 and model ~ res* and resolution=224")
     rows = json.loads(command(*chosen, "--format", "json", cwd=results).stdout)
-    assert [(row["candidate"], row["baseline"]) for row in rows] == [
-        ("graph", "eager"),
-        ("xla", "eager"),
-        ("xla", "graph"),
-    ]
+    pairs = [f"{row['candidate']} {row['baseline']}" for row in rows]
+    assert pairs == ["graph eager", "xla eager", "xla graph"]
     assert {row["statistics_version"] for row in rows} == {STATISTICS_VERSION}
-    lines = list(
-        csv.DictReader(io.StringIO(command(*chosen, "--format", "csv", cwd=results).stdout))
-    )
+    text = command(*chosen, "--format", "csv", cwd=results).stdout
+    lines = list(csv.DictReader(io.StringIO(text)))
     assert [line["baseline"] for line in lines] == ["eager", "eager", "graph"]
     table = command(*chosen, cwd=results).stdout
     assert table.count("▲ faster") == 3
@@ -218,11 +188,8 @@ def test_the_studys_questions_are_answered_with_its_figures_beside_ones_own(
 
 def test_a_filter_that_matches_no_row_says_so_and_gives_none(results: Path) -> None:
     chosen = ("results", "--where", "family=ConvNeXt")
-    for form, content in (
-        ("table", ""),
-        ("json", "[]\n"),
-        ("csv", ",".join(COLUMNS) + "\n"),
-    ):
+    empty = {"table": "", "json": "[]\n", "csv": ",".join(COLUMNS) + "\n"}
+    for form, content in empty.items():
         done = command(*chosen, "--format", form, cwd=results)
         assert (done.returncode, done.stdout) == (0, content)
         assert done.stderr == "no row matches --where 'family=ConvNeXt'\n"

@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,33 +86,6 @@ def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("", "xla-sweeps: s.yaml: no such file\n"),
-        ("method: grid\nparameters: [1\nx: 2\n", ": not valid YAML: "),
-        ("a: &x 1\nb: *x\n", ":2: YAML aliases are not allowed"),
-        (
-            "method: grid\nparameters: {model: {values: [resnet5]}}\n",
-            "s.yaml:2: unknown model 'resnet5'. Did you mean 'resnet50'?",
-        ),
-        (
-            "method: grid\nparameters: {seed: {min: 1, max: 20000}}\n",
-            "20,000 trials are more than --max-trials=10,000",
-        ),
-    ],
-)
-def test_a_wrong_file_is_reported_in_one_line_with_exit_code_2(
-    text: str, line: str, tmp_path: Path
-) -> None:
-    if text:
-        (tmp_path / "s.yaml").write_text(text)
-    done = command("sweep", "s.yaml", cwd=tmp_path)
-    assert done.returncode == 2
-    assert line in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
     tmp_path: Path,
 ) -> None:
@@ -124,10 +96,8 @@ def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
     assert re.search(r"sweep    2/2 trials  2 ok\n", first.stderr)
     lines = first.stdout.splitlines()
     assert lines[0] == "mine: 2 trials: 2 ok"
-    assert any(
-        line.startswith("xla over graph: not known yet, none of 2 trials is clear: more replicates")
-        for line in lines
-    )
+    unclear = "xla over graph: not known yet, none of 2 trials is clear: more replicates"
+    assert any(line.startswith(unclear) for line in lines)
     assert lines[-1] == "results xla-sweeps results results"
     assert {record.tracker.group for record in records(tmp_path)} == {"mine"}
     again = sweep(tmp_path)
@@ -158,11 +128,6 @@ def test_a_failure_is_retried_as_often_as_the_policy_allows_and_counted_by_class
     assert len(records(tmp_path)) == 2
     sweep(tmp_path, "--retry", "compile_error")
     assert len(records(tmp_path)) == 3
-    wrong = sweep(tmp_path, "--retry", "compile_eror")
-    assert (wrong.returncode, wrong.stderr.split("?")[0]) == (
-        2,
-        "xla-sweeps: unknown status 'compile_eror'. Did you mean 'compile_error'",
-    )
 
 
 def test_a_trial_whose_process_dies_is_recorded_each_time_and_given_up_after_the_second(
@@ -174,29 +139,12 @@ def test_a_trial_whose_process_dies_is_recorded_each_time_and_given_up_after_the
     assert done.stdout.startswith("mine: 1 trial: 1 crashed\n")
     deaths = records(tmp_path)
     assert [str(record.status) for record in deaths] == ["crashed", "crashed"]
-    assert all(
-        record.failure and "own process died: SIGKILL" in record.failure.message
-        for record in deaths
-    )
+    for record in deaths:
+        assert record.failure
+        assert "own process died: SIGKILL" in record.failure.message
     assert "1 done, 0 to measure" in sweep(tmp_path, "--dry-run").stderr, "crashed is final"
     assert sweep(tmp_path, "--retry", "crashed").returncode == 0
     assert Counter(str(record.status) for record in records(tmp_path)) == {"crashed": 2, "ok": 1}
-
-
-@pytest.mark.exhaustive  # daily: the quick sweep's pair and duplicates, and the driver's anchors
-def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(
-    tmp_path: Path,
-) -> None:
-    definition(tmp_path, effort={"value": "standard"})
-    done = sweep(tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert tags(tmp_path) == {"trial": 6, "aa": 6, "anchor": 6}
-    started = re.findall(r"start    cpu  (\S+)", done.stderr)
-    assert len(started) == 18
-    assert [place for place, what in enumerate(started) if what == "anchor"] == [
-        *(0, 1, 2),
-        *(15, 16, 17),
-    ]
 
 
 def test_a_quick_sweep_plans_an_aa_pair_and_every_fourth_trial_twice(tmp_path: Path) -> None:
@@ -263,11 +211,9 @@ def test_rerun_adds_a_replicate_where_results_say_so(tmp_path: Path) -> None:
 def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_none(
     tmp_path: Path,
 ) -> None:
-    definition(
-        tmp_path,
-        batch_size={"min": 1, "max": 64},
-        top={"method": "bayes", "run_cap": 4, "metric": {"name": "speedup", "goal": "maximize"}},
-    )
+    metric = {"name": "speedup", "goal": "maximize"}
+    search = {"method": "bayes", "run_cap": 4, "metric": metric}
+    definition(tmp_path, batch_size={"min": 1, "max": 64}, top=search)
     done = sweep(tmp_path)
     assert done.returncode == 0, done.stderr
     first = len(records(tmp_path))
@@ -281,17 +227,6 @@ def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_n
     assert "\ntiming takes at most 4 min 06 s in all" in sweep(tmp_path, "--dry-run").stderr
     twice = sweep(tmp_path, "--dry-run", "effort.duplicates=4").stderr
     assert "\ntiming takes at most 5 min 07 s in all" in twice, "one of four"
-
-
-def test_a_metric_that_no_run_has_is_reported_in_one_line(tmp_path: Path) -> None:
-    definition(
-        tmp_path,
-        top={"method": "bayes", "run_cap": 2, "metric": {"name": "spedup", "goal": "maximize"}},
-    )
-    done = sweep(tmp_path)
-    assert done.returncode == 2
-    assert "metric spedup: " in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_several_devices_are_tested_for_interference_before_they_are_used(tmp_path: Path) -> None:
@@ -322,60 +257,6 @@ def test_an_absent_accelerator_is_refused_and_a_present_one_is_used(
     assert len(records(tmp_path)) == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["--launcher", "loca"], "sweep: argument --launcher: invalid choice: 'loca'"),
-        (["--devices", "gpu:9"], "--devices=gpu:9: no device gpu:9; this machine has "),
-        (["--devices", "cpu,cpu"], "--devices=cpu,cpu: name each device once"),
-        (["--rerun", "verdict"], "--rerun: verdict: expected KEY=VALUE"),
-        (["device=cpu", "--devices", "cpu"], "device=cpu and --devices=cpu: give one of the two"),
-        (
-            ["device=cpu", "--launcher", "ray"],
-            "device=cpu with --launcher ray: the launcher chooses the device: use ",
-        ),
-        (
-            ["--devices", "cpu", "--launcher", "slurm"],
-            "--devices is for --launcher local or wandb, not for slurm",
-        ),
-        (["--slurm", "mem=1", "--launcher", "ray"], "--slurm is for --launcher slurm, not for ray"),
-        (["--chunk", "4"], "--chunk is for --launcher slurm, not for local"),
-        (
-            ["--max-trials", "1"],
-            "mine.yaml: 2 trials are more than --max-trials=1; raise it if that is intended",
-        ),
-        (["hydra.sweep.dir=d"], "hydra.sweep.dir=d: only -m reads it; remove it (a sweep takes "),
-        (["hydra/launcher=basic"], "hydra/launcher=basic: only -m reads it"),
-        (["+hydra.launcher.n_jobs=2"], "+hydra.launcher.n_jobs=2: only -m reads it"),
-        (["results_dir=/proc/nope"], "results_dir=/proc/nope cannot be written"),
-    ],
-)
-def test_a_mistake_is_reported_in_one_line_and_nothing_is_started(
-    arguments: Sequence[str], line: str, tmp_path: Path
-) -> None:
-    definition(tmp_path)
-    done = sweep(tmp_path, *arguments)
-    assert done.returncode == 2
-    assert done.stderr.startswith("xla-sweeps: ")
-    assert line in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert not (tmp_path / "results").exists()
-
-
-@pytest.mark.parametrize("launcher", ["local", "ray"])
-def test_a_device_cannot_be_swept_because_the_launcher_assigns_it(
-    launcher: str, tmp_path: Path
-) -> None:
-    definition(tmp_path, device={"values": ["cpu", "gpu:0"]})
-    done = sweep(tmp_path, "--launcher", launcher)
-    assert (done.returncode, done.stderr) == (
-        2,
-        "xla-sweeps: mine.yaml:1: the launcher chooses the device: use --devices on this machine, "
-        "or accelerator\n",
-    )
-    assert not (tmp_path / "results").exists()
-
-
 def test_ctrl_c_on_a_terminal_saves_prints_how_to_resume_and_exits_with_130(tmp_path: Path) -> None:
     definition(tmp_path)
     code, screen = on_terminal(tmp_path, "seed=3", "tracker.group=a b", worker="wait-at:4")
@@ -389,10 +270,8 @@ def test_ctrl_c_on_a_terminal_saves_prints_how_to_resume_and_exits_with_130(tmp_
     assert "Traceback" not in screen
     assert [str(record.status) for record in records(tmp_path)] == ["interrupted"]
     assert sweep(tmp_path, *words[2:]).returncode == 0
-    assert Counter(str(record.status) for record in records(tmp_path)) == {
-        "interrupted": 1,
-        "ok": 2,
-    }
+    statuses = Counter(str(record.status) for record in records(tmp_path))
+    assert statuses == {"interrupted": 1, "ok": 2}
     assert {record.tracker.group for record in records(tmp_path)} == {"a b"}
 
 
@@ -429,9 +308,6 @@ def test_a_definition_of_the_package_is_run_by_its_name_from_any_folder(tmp_path
     assert max(map(len, in_terminal("sweep", "--list", cwd=tmp_path, columns=80))) <= 80
     done = command("sweep", "smoke", "--dry-run", cwd=tmp_path)
     assert done.stdout.count("python -m xla_sweeps") == 3
-    wrong = command("sweep", "smok", cwd=tmp_path)
-    assert wrong.returncode == 2
-    assert wrong.stderr.startswith("xla-sweeps: unknown sweep 'smok'. Did you mean 'smoke'?")
     (tmp_path / "smoke").mkdir()
     beside = command("sweep", "smoke", "--dry-run", cwd=tmp_path)
     assert beside.returncode == 0, "a folder of that name is no definition"

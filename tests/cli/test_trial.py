@@ -74,15 +74,9 @@ def test_the_config_that_a_run_logged_is_taken_back_without_a_word(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = settings_of(compose_config(TRIAL), explicit=set())
-    logged = run_header(
-        asked.trial,
-        asked.tracker,
-        trial_id="0",
-        device_kind="cpu",
-        device_name=CPU,
-        environment=environment(),
-        results_dir=tmp_path,
-    ).scalars
+    facts: dict[str, Any] = {"device_kind": "cpu", "device_name": CPU, "results_dir": tmp_path}
+    facts |= {"trial_id": "0", "environment": environment()}
+    logged = run_header(asked.trial, asked.tracker, **facts).scalars
     assert set(logged) - set(NAMES) == set(LOGGED)
     words = expand_json([json.dumps({**logged, "_wandb": {}})])
     assert capsys.readouterr().err == ""

@@ -44,6 +44,11 @@ ENTRY: dict[str, Any] = {
 }
 
 
+def of(source: str, **recipe: Any) -> dict[str, Any]:
+    """A recipe of one source."""
+    return {"sources": {source: {"constructor": "Net", **recipe}}}
+
+
 def spec(document: dict[str, Any], **changes: Any) -> Any:
     return catalog.model_spec(
         document, **{"source": None, "resolution": None, "weights": "random", **changes}
@@ -65,10 +70,8 @@ def test_no_family_loses_a_variant_in_any_source(source: str) -> None:
 
 
 def test_a_file_is_named_as_its_model() -> None:
-    assert {path.stem for path in (catalog.conf_dir() / "model").glob("*.yaml")} == {
-        *ENTRIES,
-        "local",
-    }
+    files = (catalog.conf_dir() / "model").glob("*.yaml")
+    assert {path.stem for path in files} == {*ENTRIES, "local"}
 
 
 def test_aliases_are_unique_and_no_models_name() -> None:
@@ -99,9 +102,8 @@ def test_families_that_keras_3_dropped_come_from_tf_keras(family: str) -> None:
 )
 def test_regnet_names_match_their_recipes(name: str, million: float) -> None:
     entry = ENTRIES[name]
-    assert (
-        entry.sources["applications"].recipe["constructor"] == f"RegNet{name[6].upper()}{name[-3:]}"
-    )
+    constructor = entry.sources["applications"].recipe["constructor"]
+    assert constructor == f"RegNet{name[6].upper()}{name[-3:]}"
     assert entry.published is not None
     assert entry.published.params_million == million
 
@@ -110,10 +112,7 @@ def test_regnet_names_match_their_recipes(name: str, million: float) -> None:
     ("pattern", "names"),
     [
         ("vgg", ["vgg11", "vgg13", "vgg16", "vgg16_backbone", "vgg19"]),
-        (
-            "regnety_0[04]*",
-            ["regnety_002", "regnety_004", "regnety_006", "regnety_008", "regnety_040"],
-        ),
+        ("regnety_00[48]", ["regnety_004", "regnety_008"]),
         ("efficient_s_v2", ["efficientnetv2s"]),
         ("XCEPTION", ["xception"]),
         ("nothing", []),
@@ -125,11 +124,7 @@ def test_models_are_found_by_part_glob_family_and_alias(pattern: str, names: lis
 
 @pytest.mark.parametrize(
     ("given", "nearest"),
-    [
-        ("efficientnetv2", "efficientnetv2"),
-        ("efficient_s_v2", "efficientnetv2s"),
-        ("resnet5O", "resnet50"),
-    ],
+    [("efficientnetv2", "efficientnetv2"), ("efficient_s_v2", "efficientnetv2s")],
 )
 def test_an_unknown_model_is_refused_with_the_nearest_names_and_aliases(
     given: str, nearest: str
@@ -141,44 +136,27 @@ def test_an_unknown_model_is_refused_with_the_nearest_names_and_aliases(
 
 def test_a_resolution_below_the_models_minimum_is_refused_in_one_line() -> None:
     document = {**ENTRY, "name": "inception_v3", "min_resolution": 75, "resolution": 299}
-    said = refusal(document, resolution=64)
-    assert (
-        said
-        == "resolution=64: too small for inception_v3, which needs at least 75 px (native: 299)"
-    )
+    small = "resolution=64: too small for inception_v3, which needs at least 75 px (native: 299)"
+    assert refusal(document, resolution=64) == small
     assert spec(document, resolution=75).resolution_px == 75
 
 
 def test_a_source_that_lacks_the_model_is_refused_with_those_that_have_it() -> None:
-    said = refusal(ENTRY, source="keras_cv")
-    assert (
-        said
-        == "source=keras_cv: mine is not available from it. Sources that have it: applications."
-    )
-
-
-def test_weights_must_exist() -> None:
-    with pytest.raises(
-        ConfigError, match=r"weights=/nowhere: no such file; allowed: random, imagenet, or the path"
-    ):
-        spec(ENTRY, weights="/nowhere")
+    lacking = "source=keras_cv: mine is not available from it. Sources that have it: applications."
+    assert refusal(ENTRY, source="keras_cv") == lacking
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"sources": {}}, "sources is empty"),
+        (of("applications", library="torch"), "library=torch: allowed are keras, tf_keras"),
+        (of("applications", constructor="os.system"), "constructor=os.system: expected the name"),
+        (of("applications", constructor="_x"), "constructor=_x: expected the name"),
+        (of("kerascv"), "unknown source in model.sources 'kerascv'. Did you mean 'keras_cv'?"),
         (
-            {"sources": {"applications": {"library": "torch", "constructor": "X"}}},
-            "library=torch: allowed are keras, tf_keras",
-        ),
-        (
-            {"sources": {"applications": {"library": "keras", "constructor": "os.system"}}},
-            "constructor=os.system: expected the name",
-        ),
-        (
-            {"sources": {"applications": {"library": "keras", "constructor": "_x"}}},
-            "constructor=_x: expected the name",
+            of("keras_cv", arguments={"backbone": {"constructor": "os.system", "arguments": {}}}),
+            "model.sources.keras_cv.arguments.backbone.constructor=os.system",
         ),
         ({"resolution": "big"}, "model.resolution: Expected `int`, got `str`"),
         ({"resolution": True}, "model.resolution: Expected `int`, got `bool`"),
@@ -195,20 +173,16 @@ def test_a_malformed_entry_is_reported_with_its_place_and_reason(
 
 def test_a_resolution_that_does_not_divide_is_refused_with_the_nearest_that_do() -> None:
     document = {**ENTRY, "name": "yolo", "resolution": 640, "min_resolution": 32, "divisor": 32}
-    said = refusal(document, resolution=230)
-    assert (
-        said == "resolution=230: yolo needs a multiple of 32 px; nearest: 224 and 256 (native: 640)"
-    )
+    near = "resolution=230: yolo needs a multiple of 32 px; nearest: 224 and 256 (native: 640)"
+    assert refusal(document, resolution=230) == near
     assert spec(document, resolution=224).inputs[0].shape == (224, 224, 3)
 
 
 def test_a_source_may_require_more_pixels_than_the_others() -> None:
     sources = {**ENTRY["sources"], "keras_hub": {"constructor": "Net", "min_resolution": 96}}
     assert spec({**ENTRY, "sources": sources}, resolution=64).resolution_px == 64
-    with pytest.raises(
-        ConfigError, match="too small for mine from source=keras_hub, which needs at least 96 px"
-    ):
-        spec({**ENTRY, "sources": sources}, source="keras_hub", resolution=64)
+    said = refusal({**ENTRY, "sources": sources}, source="keras_hub", resolution=64)
+    assert "too small for mine from source=keras_hub, which needs at least 96 px" in said
 
 
 def test_a_clip_has_frames() -> None:
@@ -237,47 +211,22 @@ def test_figures_of_a_source_win_over_the_entrys() -> None:
 @pytest.mark.parametrize(
     ("source", "weights", "reason"),
     [
-        (
-            "keras_cv",
-            "imagenet",
-            "weights=imagenet: no pretrained preset of mine is known for source=keras_cv",
-        ),
-        (
-            "keras_cv",
-            "no/file.h5",
-            "weights=no/file.h5: no such file; allowed: random, imagenet, or a preset's name",
-        ),
-        (
-            "hub",
-            "nowhere",
-            "weights=nowhere: no such file; allowed: random, imagenet, or the path of a SavedModel",
-        ),
+        ("keras_cv", "imagenet", "no pretrained preset of mine is known for source=keras_cv"),
+        ("keras_cv", "no/file.h5", "no such file; allowed: random, imagenet, or a preset's name"),
+        ("hub", "nowhere", "no such file; allowed: random, imagenet, or the path of a SavedModel"),
+        ("applications", "/nowhere", "no such file; allowed: random, imagenet, or the path of a w"),
     ],
 )
 def test_weights_are_checked_for_their_source(source: str, weights: str, reason: str) -> None:
     entry = {"handle": "https://tfhub.dev/x/1"} if source == "hub" else {"constructor": "Net"}
     said = refusal({**ENTRY, "sources": {source: entry}}, weights=weights)
-    assert said.startswith(reason)
+    assert said.startswith(f"weights={weights}: {reason}")
 
 
 def test_a_presets_name_is_checked_by_the_library_alone() -> None:
     document = {**ENTRY, "sources": {"keras_cv": {"constructor": "Net", "preset": "net_imagenet"}}}
     assert spec(document, weights="imagenet").weights == "imagenet"
     assert spec(document, weights="net_voc").weights == "net_voc"
-
-
-def test_every_part_of_a_nested_recipe_is_checked() -> None:
-    inner = {"constructor": "os.system", "arguments": {}}
-    sources = {"keras_cv": {"constructor": "Net", "arguments": {"backbone": inner}}}
-    said = refusal({**ENTRY, "sources": sources})
-    assert "model.sources.keras_cv.arguments.backbone.constructor=os.system" in said
-
-
-def test_an_unknown_source_is_refused_with_the_nearest_names() -> None:
-    with pytest.raises(
-        ConfigError, match=r"unknown source in model.sources 'kerascv'. Did you mean 'keras_cv'?"
-    ):
-        spec({**ENTRY, "sources": {"kerascv": {"constructor": "Net"}}})
 
 
 def test_tensorflow_hubs_models_have_handles_and_their_own_resolution() -> None:

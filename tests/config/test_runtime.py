@@ -80,10 +80,7 @@ def test_what_tensorflow_would_not_take_is_refused_in_one_line(words: list[str],
         ("onednn=false", {"TF_ENABLE_ONEDNN_OPTS": "0"}),
         ("threads.intra=1", {"TF_NUM_INTRAOP_THREADS": "2"}),
         ("threads.inter=1", {"TF_NUM_INTEROP_THREADS": "2"}),
-        (
-            "xla_flags.xla_cpu_enable_fast_math=true",
-            {"XLA_FLAGS": "--a --xla_cpu_enable_fast_math"},
-        ),
+        ("xla_flags.xla_cpu_max_isa=AVX2", {"XLA_FLAGS": "--a --xla_cpu_max_isa=AVX2"}),
     ],
 )
 def test_what_the_environment_sets_too_is_refused(override: str, environ: dict[str, str]) -> None:
@@ -104,10 +101,8 @@ def test_values_get_the_types_of_their_flags() -> None:
         "threads.intra=1",
     )
     assert typed.trial.runtime.xla_flags == {
-        "xla_cpu_enable_fast_math": True,
-        "xla_cpu_prefer_vector_width": 512,
-        "xla_gpu_autotune_gemm_rtol": 1.0,
-        "xla_gpu_late_flag": True,
+        **{"xla_cpu_enable_fast_math": True, "xla_cpu_prefer_vector_width": 512},
+        **{"xla_gpu_autotune_gemm_rtol": 1.0, "xla_gpu_late_flag": True},
     }
     assert runtime_text(typed.trial) == (
         "onednn=false tf_xla_flags.tf_xla_max_cluster_size=10 threads.intra=1 "

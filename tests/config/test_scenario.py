@@ -146,7 +146,7 @@ scenario=train_step data=pics
 scenario=fit data=pix
   -> data=pix: there is no such file or folder; `xla-sweeps make-data pix` makes a small
 scenario=fit data=sinthetic
-  -> data=sinthetic: there is no such file or folder; did you mean data=synthetic?
+  -> data=sinthetic: there is no such file; did you mean data=synthetic?
 scenario=fit data=empty -> data=empty: holds no picture: expected *.tfrecord files
 scenario=fit data=pics batch_size=11
   -> batch_size=11: data=pics has 10 pictures; use batch_size=10 or less

@@ -25,20 +25,8 @@ from xla_sweeps.trial.tracking import run_header
 
 CATALOG = catalog.load_catalog()
 
-DAILY = ("resnet50", "vit_b16", "vgg16_backbone")
 
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *DAILY,
-        *(
-            pytest.param(name, marks=pytest.mark.exhaustive)
-            for name in CATALOG
-            if name not in DAILY
-        ),
-    ],
-)
+@pytest.mark.parametrize("name", ["resnet50", "vit_b16", "vgg16_backbone"])
 def test_a_model_composes_into_a_trial_from_every_source(name: str) -> None:
     first, *others = CATALOG[name].sources
     for source, given in ((first, []), *((source, [f"source={source}"]) for source in others)):
@@ -75,15 +63,9 @@ def test_a_users_model_has_the_same_name_everywhere(tmp_path: Path) -> None:
     assert checked.trial.model.name == "net"
     assert checked.trial.model.resolution_px is None
     assert settings(*own, "model.variant=MyNet").trial.model.variant == "MyNet"
-    header = run_header(
-        checked.trial,
-        checked.tracker,
-        trial_id="0",
-        device_kind="cpu",
-        device_name="Some CPU",
-        environment={},
-        results_dir=tmp_path,
-    )
+    facts: dict[str, Any] = {"device_kind": "cpu", "device_name": "Some CPU", "environment": {}}
+    facts |= {"trial_id": "0", "results_dir": tmp_path}
+    header = run_header(checked.trial, checked.tracker, **facts)
     assert header.name == "net b4 xla Some CPU"
 
 
@@ -132,12 +114,8 @@ def test_the_default_is_a_quick_trial_of_eager_graph_and_xla() -> None:
     trial = settings().trial
     assert trial.model.name == "mobilenet_v2"
     assert trial.modes == ("eager", "graph", "xla")
-    assert (trial.batch_size, trial.precision, trial.effort.name, trial.device) == (
-        4,
-        "float32",
-        "quick",
-        "cpu",
-    )
+    facts = (trial.batch_size, trial.precision, trial.effort.name, trial.device)
+    assert facts == (4, "float32", "quick", "cpu")
 
 
 @pytest.mark.parametrize(
@@ -208,12 +186,8 @@ def test_a_tracker_that_is_not_wandbs_may_have_a_project_that_wandb_does_not_tak
 
 
 OF_WANDB = {
-    "project": "WANDB_PROJECT",
-    "entity": "WANDB_ENTITY",
-    "group": "WANDB_RUN_GROUP",
-    "run_name": "WANDB_NAME",
-    "notes": "WANDB_NOTES",
-    "job_type": "WANDB_JOB_TYPE",
+    **{"project": "WANDB_PROJECT", "entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP"},
+    **{"run_name": "WANDB_NAME", "notes": "WANDB_NOTES", "job_type": "WANDB_JOB_TYPE"},
 }
 
 
@@ -258,12 +232,8 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_a_users_folder_adds_models(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        (catalog.conf_dir() / "model" / "resnet50.yaml")
-        .read_text()
-        .replace("name: resnet50", "name: mine"),
-    )
+    text = (catalog.conf_dir() / "model" / "resnet50.yaml").read_text()
+    write(tmp_path, text.replace("name: resnet50", "name: mine"))
     composed = compose_config(["model=mine", "device=cpu"], config_dir=tmp_path)
     assert settings_of(composed, environ={}).trial.model.name == "mine"
 

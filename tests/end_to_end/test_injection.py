@@ -85,12 +85,18 @@ def refused(place: Path, arguments: list[str], capsys: pytest.CaptureFixture[str
         ({"accelerator": "a100'$(touch pwned)"}, "holds a $"),
         ({"accelerator": "a100';touch pwned"}, "expected a part of a device's name"),
         ({"accelerator": "***"}, "expected a part of a device's name"),
+        ({"_target_": "os.system"}, "_target_ in"),
+        ({"effort": {"_target_": "pathlib.Path.write_text"}}, "_target_ in"),
+        ({"hydra.launcher._target_": "os.system"}, "_target_ in"),
+        ({"tracker": {"_target_": "os.system"}}, "_target_ in"),
+        ({"model": "${oc.env:WANDB_API_KEY}"}, "holds a $"),
+        ({"results_dir": "${oc.env:HOME}"}, "results_dir names files"),
+        ({"weights": "${oc.env:WANDB_API_KEY}"}, "holds a $"),
+        ({"model": "../../../etc/passwd"}, "expected a name"),
+        ({"source": "/etc/passwd"}, "/etc/passwd"),
         (
-            {
-                "tracker.project": "env",
-                "tracker.entity": "${oc.${tracker.project}:WANDB_API_KEY}",
-            },
-            "holds a $: write the value itself",
+            {"tracker.entity": "${oc.${tracker.project}:WANDB_API_KEY}"},
+            "holds a $: write the value",
         ),
         ({"tracker": {"group": "${oc.env:WANDB_API_KEY}"}}, "holds a $"),
         ({"tracker.tags": ["${oc.env:WANDB_API_KEY}"]}, "holds a $"),
@@ -144,7 +150,7 @@ def test_a_sweep_file_sets_values_and_nothing_else(
         )
     )
     error = refused(place, ["sweep", "s.yaml", "--launcher", launcher], capsys)
-    assert error.startswith("xla-sweeps: s.yaml")
+    assert error.startswith(("xla-sweeps: s.yaml", "xla-sweeps: _target_ in s.yaml:"))
     assert reason in error
 
 

@@ -1,18 +1,13 @@
 """Chaos: drivers of one sweep in one folder, and twice a second something is killed or damaged.
 
-    python tests/support/chaos.py --seconds 600 --seed 1
-    python tests/support/chaos.py --seconds 600 --seed 1 --real --trials 40
-
-The trials are no-ops (`quick_trial.py`), or with `--real` the real command line with W&B's helper
-and a scripted measuring process: then measuring processes and helpers are killed too.
-At the end the sweep is resumed until done; then every trial must be final, everything acknowledged
-present, nothing twice, and no process left. The seed is printed; the same one makes the same
-wishes, though not the same timing.
+The trials are no-ops (`quick_trial.py`), or (`real`) the real command line with W&B's helper and a
+scripted measuring process: then measuring processes and helpers are killed too. At the end the
+sweep is resumed until done; then every trial must be final, everything acknowledged present,
+nothing twice, and no process left. The same seed makes the same wishes, not the same timing.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import random
@@ -152,19 +147,3 @@ def run(
         assert not left_alive, "processes were left"
         assert not problems, problems[:5]
         return report
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--trials", type=int, default=3000)
-    parser.add_argument("--real", action="store_true", help="the real command line")
-    options = parser.parse_args()
-    run(options.seconds, options.seed, trials=options.trials, real=options.real)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,19 +1,14 @@
-"""Several drivers on one sweep at once, with the real command line, round after round.
+"""Several drivers on one sweep at once, with the real command line.
 
-    python tests/support/drivers.py --rounds 20 --drivers 4
-
-Real Hydra, W&B's helper and the end of a trial; only the measuring process is scripted. After each
-round every trial must be measured once, no death recorded, and every driver done (exit code 0).
+Real Hydra, W&B's helper and the end of a trial; only the measuring process is scripted. In the end
+every trial must be measured once, no death recorded, and every driver done (exit code 0).
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -91,35 +86,3 @@ def is_clean(result: dict[str, object]) -> bool:
     counts = ("deaths", "doubled", "lost", "other records", "tracebacks")
     codes = result["codes"]
     return not any(result[name] for name in counts) and isinstance(codes, list) and not any(codes)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--drivers", type=int, default=4)
-    parser.add_argument("--trials", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=2.0, help="that a trial measures")
-    options = parser.parse_args()
-    bad = 0
-    for number in range(options.rounds):
-        with tempfile.TemporaryDirectory(prefix="drivers-") as folder:
-            result = race(
-                Path(folder),
-                drivers=options.drivers,
-                trials=options.trials,
-                seconds=options.seconds,
-            )
-        outputs = result.pop("output")
-        clean = is_clean(result)
-        bad += not clean
-        print(number, json.dumps(result), flush=True)
-        if not clean and isinstance(outputs, list):
-            print(*outputs, sep="\n---\n", flush=True)
-    print(f"{options.rounds} rounds of {options.drivers} drivers, {bad} not clean")
-    return 1 if bad else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,14 +88,7 @@ def judge_of(
 ) -> Judge:
     """A judge as the driver makes it, of an empty store by default."""
     collector = Collector(store or Store(Path("nowhere")), Notes().warn)
-    return Judge(
-        backlog or Backlog(),
-        launcher,
-        warn=Notes().warn,
-        is_clear=collector.is_clear,
-        record_death=None,
-        rematch=None,
-    )
+    return Judge(backlog or Backlog(), launcher, collector)
 
 
 def counted(results: Path) -> dict[str, Counter[str]]:
@@ -139,8 +132,14 @@ def gone(results: Path, within_s: float = 120) -> bool:
     return False
 
 
-def wait_for_records(results: Path, count: int) -> None:
-    deadline = time.monotonic() + 120
-    while sum(1 for _ in (results / "records").glob("*/*.json")) < count:
+def wait_for(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def wait_for_claims(results: Path, *names: str) -> None:
+    """Wait until the trials of these names are measured."""
+    for name in names:
+        wait_for((results / "claims" / f"{name}.lock").exists)

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import fake_sweep
 import psutil
-import scripted
 from paths import SUPPORT
 
 TRIAL = (sys.executable, str(SUPPORT / "fake_trial.py"))
@@ -71,25 +71,9 @@ class Ended:
 
 def warm_up() -> None:
     """Import what the commands import, and have trials measure nothing."""
-    import hydra  # noqa: F401
-    import pyarrow.compute  # noqa: F401
-    import scipy.stats  # noqa: F401
+    import forked_command  # noqa: F401
 
-    import xla_sweeps.cli.check
-    import xla_sweeps.cli.compare
-    import xla_sweeps.cli.dashboard
-    import xla_sweeps.cli.doctor
-    import xla_sweeps.cli.models
-    import xla_sweeps.cli.results
-    import xla_sweeps.cli.sweep
-    import xla_sweeps.cli.trial
-    import xla_sweeps.report.terminal.trial_progress  # noqa: F401
-    from xla_sweeps.sweeps.launchers import LauncherRequest
-
-    scripted.use(scripted.scripted())
-    defaults = LauncherRequest.__init__.__kwdefaults__
-    assert defaults is not None
-    defaults["command"] = TRIAL
+    fake_sweep.use_scripts()
 
 
 def run(case: Case, folder: Path, *, limit_s: float, forked: bool = True) -> Ended:

@@ -3,13 +3,12 @@
 `python tests/support/fuzz_commands.py --cases 1000 --seed 1`: each case is made from the seed and
 its number alone. A problem is a traceback, an error of our own, an exit code that is not
 documented, a mistake that takes more than one line or leaves a file, a case that does not end,
-and whatever is left behind. `--only N` shows one case.
+and whatever is left behind. `--first N --cases 1` shows one case.
 """
 
 from __future__ import annotations
 
 import argparse
-import collections
 import json
 import os
 import random
@@ -19,7 +18,6 @@ import shutil
 import string
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -92,15 +90,7 @@ class Generator:
         if self._rarely(0.1):
             words.insert(0, "-m")
         if self._rarely(0.15):
-            flags = (
-                "--info",
-                "--resolve",
-                "--hydra-help",
-                "-sc",
-                "--config-dir",
-                "-V",
-                "--multirun",
-            )
+            flags = ("--info", "--resolve", "--hydra-help", "-sc", "--config-dir", "-V", "-m")
             words.insert(self._source.randint(0, len(words)), self._source.choice(flags))
         return tuple(words)
 
@@ -348,39 +338,24 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="the number of the first case")
-    parser.add_argument("--only", type=int, help="the number of a case: run it alone, and show it")
     options = parser.parse_args()
-    numbers = range(options.first, options.first + options.cases)
-    if options.only is not None:
-        numbers = range(options.only, options.only + 1)
-    kinds: collections.Counter[str] = collections.Counter()
-    codes: collections.Counter[int] = collections.Counter()
-    started, slowest = time.monotonic(), (0.0, 0)
-    root = Path(tempfile.mkdtemp(prefix="fuzz-commands-"))
-    try:
+    bad = 0
+    with tempfile.TemporaryDirectory(prefix="fuzz-", ignore_cleanup_errors=True) as root:
         warm_up()
-        records, flags = prepared(root / "prepared")
-        for number in numbers:
+        records, flags = prepared(Path(root, "prepared"))
+        for number in range(options.first, options.first + options.cases):
             source = random.Random(f"{options.seed} {number}")
             case = Generator(source, records=records, flags=flags).case()
-            folder = root / str(number)
+            folder = Path(root, str(number))
             ended = run(case, folder, limit_s=LIMIT_S, forked=number % SPAWNED_EVERY != 0)
-            slowest = max(slowest, (ended.seconds, number))
-            codes[ended.code] += 1
             wrong = list(problems(case, ended))
-            kinds.update(re.sub(r"[ :].*", "", text) for text in wrong)
-            if wrong or options.only is not None:
+            bad += bool(wrong)
+            if wrong or options.cases == 1:
                 print(f"case {number}: {'; '.join(wrong) or 'no problem'}", flush=True)
                 print(f"{shown(case, ended)}\n  exit {ended.code}, {ended.seconds:.1f} s")
             shutil.rmtree(folder)
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
-    print(
-        f"{len(numbers):,} cases, seed {options.seed}: {sum(kinds.values())} problems "
-        f"{dict(kinds)}; exit codes {dict(sorted(codes.items()))}; "
-        f"slowest {slowest[0]:.1f} s (case {slowest[1]}); {time.monotonic() - started:.0f} s"
-    )
-    return int(bool(kinds))
+    print(f"{options.cases:,} cases, seed {options.seed}: {bad} with a problem")
+    return int(bool(bad))
 
 
 if __name__ == "__main__":

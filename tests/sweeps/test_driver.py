@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from driving import Notes, counted, drive, gone, start, wait_for_records
+from driving import Notes, counted, drive, gone, start, wait_for, wait_for_claims
 from quick_sweep import quick_launch, task, tasks_of
 from quick_trial import record
 
@@ -119,14 +119,6 @@ def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_d
     )
 
 
-def wait_for_claims(results: Path, names: str) -> None:
-    """Wait until trials of these names are measured."""
-    deadline = time.monotonic() + 120
-    while not all((results / "claims" / f"{name}.lock").exists() for name in names):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize(
     "number",
     [
@@ -142,7 +134,7 @@ def test_a_signal_saves_the_running_trials_and_the_rest_is_measured_on_resume(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     sweep = start(tmp_path, "a=ok", "b=sleep", "c=sleep", "d=ok")
-    wait_for_claims(tmp_path, "bc")
+    wait_for_claims(tmp_path, "b", "c")
     begun = time.monotonic()
     sweep.send_signal(number)
     output, _ = sweep.communicate(timeout=120)
@@ -159,7 +151,7 @@ def test_a_signal_saves_the_running_trials_and_the_rest_is_measured_on_resume(
 
 def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
     sweep = start(tmp_path, "a=hang", "b=hang")
-    wait_for_claims(tmp_path, "ab")
+    wait_for_claims(tmp_path, "a", "b")
     begun = time.monotonic()
     sweep.send_signal(signal.SIGINT)
     assert sweep.stdout is not None
@@ -174,7 +166,7 @@ def test_when_the_driver_is_killed_its_trials_end_and_a_rerun_completes_the_rest
     tmp_path: Path,
 ) -> None:
     sweep = start(tmp_path, "x=sleep", IDS="12")
-    wait_for_records(tmp_path, 3)
+    wait_for(lambda: len(list((tmp_path / "records").glob("*/*.json"))) >= 3)
     sweep.kill()
     sweep.communicate()
     assert gone(tmp_path)
@@ -196,9 +188,8 @@ def test_records_that_others_add_are_counted_once_beside_the_known_ones(
     assign_records(tasks, load_runs(store), software={}, retry=())
     earlier = replace(record("a", "ok", {}), started_at="2025-01-01T00:00:00+00:00")
     store.save(earlier)  # somebody else's, saved after the plan, whenever it was begun
-    Driver(LocalLauncher(quick_launch(1)), store, notes, extra=(), logs=tmp_path / "logs").run(
-        tasks
-    )
+    driver = Driver(LocalLauncher(quick_launch(1)), store, notes, extra=(), logs=tmp_path / "logs")
+    driver.run(tasks)
     assert counted(tmp_path) == {"a": {"contaminated": 1, "ok": 3}}
     assert tasks[0].outcomes == [Status.OK] * 3, (
         "what was weak before the sweep does not count again"
@@ -234,9 +225,7 @@ def test_a_signal_during_a_lock_stops_the_sweep_too(
 def test_a_full_disk_pauses_the_sweep_rather_than_fail_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        outcomes, "SPACE_WAIT_S", 3600.0
-    )  # between warnings; nothing sleeps so long
+    monkeypatch.setattr(outcomes, "SPACE_WAIT_S", 3600.0)  # between warnings; nothing sleeps so
     real, asked = os.statvfs, [0]
 
     class Full:
@@ -263,16 +252,3 @@ def test_several_drivers_share_a_sweep_and_measure_nothing_twice(tmp_path: Path)
         assert json.loads(output.rpartition("counts ")[2]) == {"ok": count}
     assert counted(results) == {f"t{number:06d}": {"ok": 1} for number in range(count)}
     assert len(log.read_text().splitlines()) == count
-
-
-def test_records_of_other_processes_are_read_before_a_trial_is_started(
-    tmp_path: Path,
-) -> None:
-    store, notes = Store(tmp_path), Notes()
-    tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
-    assign_records(tasks, load_runs(store), software={}, retry=())
-    store.save(record("b", "ok", {}))
-    Driver(LocalLauncher(quick_launch(1)), store, notes, extra=(), logs=tmp_path / "logs").run(
-        tasks
-    )
-    assert notes.ends == [("a", "ok")]

@@ -143,33 +143,33 @@ def test_the_same_sweep_again_only_retries_inconclusive_trials_unless_told_other
     statuses = {"a": "ok", "b": "contaminated", "c": "build_error"}
     again = []
     for retry in ((), (), [Status.BUILD_ERROR]):
-        outcome, notes = drive(
-            in_turn(**statuses), Store(tmp_path), *(f"{trial}=ok" for trial in "abc"), retry=retry
-        )
+        trials = [f"{trial}=ok" for trial in "abc"]
+        outcome, notes = drive(in_turn(**statuses), Store(tmp_path), *trials, retry=retry)
         assert outcome.counts == {"ok": 1, "contaminated": 1, "build_error": 1}
         again.append([name for name, _ in notes.ends])
     assert again == [["a", "b", "c", "b"], ["b", "b"], ["b", "c", "b"]]
 
 
-def test_a_model_that_changes_while_a_sweep_runs_is_measured_again(tmp_path: Path) -> None:
+def building(params_of: Callable[[int], int]) -> Cluster:
+    """A cluster whose trials build a model of so many parameters at the n-th attempt."""
+
     def answer(trial: str, attempt: int) -> Ended:
+        assert attempt < 20, "measured for ever"
         made = record(trial, "ok", {})
-        made = replace(made, model=replace(made.model, params=1 if attempt < 3 else 2))
+        made = replace(made, model=replace(made.model, params=params_of(attempt)))
         return Ended(how=End.FINISHED, slot="n0", records=(made.to_json(),))
 
-    cluster = Cluster(answer)
+    return Cluster(answer)
+
+
+def test_a_model_that_changes_while_a_sweep_runs_is_measured_again(tmp_path: Path) -> None:
+    cluster = building(lambda attempt: 1 if attempt < 3 else 2)
     drive(cluster, Store(tmp_path), "a=ok*3")
     assert cluster.attempts == {"a": 5}
 
 
 def test_a_model_that_each_process_builds_otherwise_is_given_up(tmp_path: Path) -> None:
-    def answer(trial: str, attempt: int) -> Ended:
-        assert attempt < 20, "measured for ever"
-        made = record(trial, "ok", {})
-        made = replace(made, model=replace(made.model, params=attempt))
-        return Ended(how=End.FINISHED, slot="n0", records=(made.to_json(),))
-
-    cluster = Cluster(answer)
+    cluster = building(lambda attempt: attempt)
     outcome, _ = drive(cluster, Store(tmp_path), "a=ok*2", "b=ok")
     assert cluster.attempts == {"a": 1 + outcomes.MAX_CHANGES, "b": 1}
     assert list(outcome.gave_up.values()) == [
@@ -204,43 +204,26 @@ def test_records_that_do_not_fit_on_a_full_disk_are_kept_until_they_do(
     assert outcome.counts == {"ok": 2}
     assert counted(tmp_path) == {"a": {"ok": 2}, "b": {"ok": 2}}
     assert cluster.attempts == {"a": 1, "b": 1}
-    assert (
-        [line for line in notes.warnings if "The sweep is paused until then" in line]
-        == notes.warnings
-        != []
-    )
+    assert notes.warnings
+    assert all("The sweep is paused until then" in line for line in notes.warnings)
 
 
+@pytest.mark.parametrize(("failing", "left"), [(range(1, 2), []), (range(1, 99), ["a"])])
 def test_a_record_that_cannot_be_saved_before_a_stop_is_reported_and_measured_again(
-    tmp_path: Path,
+    failing: range, left: list[str], tmp_path: Path
 ) -> None:
-    class Stopped(Full):
-        def save(self, record: Record) -> tuple[Record, Path]:
-            if self.saves == 2:
-                os.kill(os.getpid(), signal.SIGTERM)
-            return super().save(record)
-
-    outcome, notes = drive(
-        Cluster(lambda trial, attempt: measured(trial)), Stopped(tmp_path, range(1, 99)), "a=ok"
-    )
-    assert outcome.signal_number == signal.SIGTERM
-    assert [task.key for task in outcome.left] == ["a"]
-    assert "could not save results from n0; rerun the sweep" in notes.warnings
-
-
-def test_a_record_that_is_saved_at_a_second_try_is_not_lost_by_a_stop(tmp_path: Path) -> None:
     class Stopped(Full):
         def save(self, record: Record) -> tuple[Record, Path]:
             if not self.saves:
                 os.kill(os.getpid(), signal.SIGTERM)
             return super().save(record)
 
-    outcome, notes = drive(
-        Cluster(lambda trial, attempt: measured(trial)), Stopped(tmp_path, range(1, 2)), "a=ok"
-    )
+    store = Stopped(tmp_path, failing)
+    outcome, notes = drive(Cluster(lambda trial, attempt: measured(trial)), store, "a=ok")
     assert outcome.signal_number == signal.SIGTERM
-    assert outcome.counts == {"ok": 1}
-    assert not any("could not save" in line for line in notes.warnings)
+    assert [task.key for task in outcome.left] == left
+    said = "could not save results from n0; rerun the sweep" in notes.warnings
+    assert said == bool(left)
 
 
 def test_other_jobs_end_while_the_disk_is_full(tmp_path: Path) -> None:
@@ -252,12 +235,8 @@ def test_other_jobs_end_while_the_disk_is_full(tmp_path: Path) -> None:
     notes = Notes()
     refused = Ended(how=End.FAILED, slot="n1", detail="no")
     store = FullUntilAnotherEnd(tmp_path, range(0))
-    drive(
-        Cluster(lambda trial, attempt: measured(trial) if trial == "a" else refused),
-        store,
-        *("a=ok", "b=ok"),
-        notes=notes,
-    )
+    cluster = Cluster(lambda trial, attempt: measured(trial) if trial == "a" else refused)
+    drive(cluster, store, "a=ok", "b=ok", notes=notes)
     assert notes.ends == [("b", "refused"), ("a", "ok")]
     assert store.saves == 2
 
@@ -267,23 +246,16 @@ def test_a_trial_that_a_broken_sweep_stops_counts_as_stopped_and_not_as_dead(
 ) -> None:
     monkeypatch.setattr(outcomes, "TOGETHER_S", 0.0)
     lost = Ended(how=End.LOST, detail="gone")
-    outcome, notes = drive(
-        Cluster(lambda trial, attempt: None if trial == "a" else lost),
-        Store(tmp_path),
-        "a=ok",
-        "b=ok",
-    )
+    cluster = Cluster(lambda trial, attempt: None if trial == "a" else lost)
+    outcome, notes = drive(cluster, Store(tmp_path), "a=ok", "b=ok")
     assert "cluster failed 3 times in a row, last error: gone" in outcome.broken
     assert Counter(notes.ends) == {("b", "lost"): 3, ("a", "stopped"): 1}
     assert {task.key for task in outcome.left} == {"a", "b"}
 
 
 def test_a_node_that_dies_with_all_its_trials_does_not_stop_the_sweep(tmp_path: Path) -> None:
-    cluster = Cluster(
-        lambda trial, attempt: (
-            measured(trial) if attempt > 1 else Ended(how=End.LOST, detail="node died")
-        )
-    )
+    lost = Ended(how=End.LOST, detail="node died")
+    cluster = Cluster(lambda trial, attempt: measured(trial) if attempt > 1 else lost)
     outcome, notes = drive(cluster, Store(tmp_path), *(f"{trial}=ok" for trial in "abcde"))
     assert not outcome.broken
     assert outcome.counts == {"ok": 5}

@@ -136,10 +136,6 @@ def test_a_sweep_has_an_aa_trial_and_one_more_for_each_further_32_trials(
     several = ("effort.replicates=6",) if facts else ()
     for place in places:
         first = planned[place - 1].words
-        assert planned[place].words == (
-            *first,
-            "modes=[graph,graph]",
-            *several,
-            "tracker.tags=[aa]",
-        )
+        own = ("modes=[graph,graph]", *several, "tracker.tags=[aa]")
+        assert planned[place].words == (*first, *own)
     assert len(planned) == count + len(places)

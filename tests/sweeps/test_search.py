@@ -16,14 +16,12 @@ from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.sweeps.definition import DISTRIBUTIONS, Metric, parse_sweep
 from xla_sweeps.sweeps.search import expand, metric_of, sample
 
-GRID: dict[str, Any] = {
-    "method": "grid",
-    "parameters": {
-        "model": {"values": ["resnet50", "vgg16"]},
-        "batch_size": {"min": 1, "max": 3},
-        "jit": {"value": None},
-    },
+AXES = {
+    **{"model": {"values": ["resnet50", "vgg16"]}, "batch_size": {"min": 1, "max": 3}},
+    "jit": {"value": None},
 }
+
+GRID: dict[str, Any] = {"method": "grid", "parameters": AXES}
 
 
 def test_a_grid_is_every_combination_in_the_order_of_the_file() -> None:

@@ -55,12 +55,7 @@ _TABLES = ("pandas", "polars")
 def digest_of(content: Any, known: Callable[[Any], Iterable[Any] | None]) -> str:
     """Sixteen hex digits of what an object is made of.
 
-    Args:
-        content: the object.
-        known: what an object is made of where a library keeps more or less in it; None elsewhere.
-
-    Raises:
-        RecursionError: something is nested too deeply.
+    `known` tells what that is where a library keeps more or less in an object; None elsewhere.
     """
     return _Walk(known).digest([tuple(sys.version_info[:2]), content]).hex()[:16]
 

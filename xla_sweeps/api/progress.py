@@ -24,12 +24,7 @@ SHOWN = ("start", "stage", "running", "saved", "end")
 def follower(progress: str | bool) -> Callable[[Mapping[str, Any]], None]:
     """A function that shows events of `ui=json`.
 
-    Args:
-        progress: one of `CHOICES`; `auto` is a line in a notebook, and else stages on a terminal.
-            True is `auto`, and False `none`.
-
-    Raises:
-        ConfigError: it is none of them.
+    `auto` (or True) is a line in a notebook, and else stages on a terminal; `none` is False.
     """
     if isinstance(progress, bool):
         progress = "auto" if progress else "none"
@@ -47,12 +42,7 @@ def follower(progress: str | bool) -> Callable[[Mapping[str, Any]], None]:
 
 
 class Line:
-    """A line of a notebook that is drawn again.
-
-    Args:
-        display: IPython's.
-        clock: seconds that only grow.
-    """
+    """A line of a notebook that is drawn again, by IPython's `display`."""
 
     def __init__(
         self, display: Callable[..., Any], clock: Callable[[], float] = time.monotonic

@@ -49,11 +49,7 @@ _INSIDE = "make what it holds inside the function"
 def options_for(
     model: Any, inputs: Any, batch_size: int | None, *, results_dir: Path
 ) -> dict[str, Any]:
-    """Options that ask for a model and its inputs.
-
-    Raises:
-        ConfigError: it cannot be shipped; the message says what to do instead.
-    """
+    """Options that ask for a model and its inputs; an error says what to do instead."""
     arrays = _arrays(inputs)
     if isinstance(model, (str, Path)):
         named = _options_by_name(model)
@@ -98,11 +94,8 @@ class _Array:
             most = min(LARGEST, float(np.finfo(self.values.dtype).max))
             low, high = -_round_up(-low, most), _round_up(high, most)
         high = high if high > low else low + 1
-        spec: dict[str, Any] = {
-            "shape": list(self.values.shape[1:]),
-            "dtype": str(self.values.dtype),
-        }
-        spec |= {"low": low, "high": high}
+        shape, dtype = list(self.values.shape[1:]), str(self.values.dtype)
+        spec = {"shape": shape, "dtype": dtype, "low": low, "high": high}
         return spec | ({"name": self.name} if self.name else {})
 
 
@@ -151,9 +144,8 @@ def _options_by_name(model: str | Path) -> dict[str, Any]:
 
 def _is_keras(model: Any) -> bool:
     """True for an instance of Keras's or tf_keras's Model, without importing them."""
-    return any(
-        base.__name__ == "Model" and "keras" in base.__module__ for base in type(model).__mro__
-    )
+    bases = type(model).__mro__
+    return any(base.__name__ == "Model" and "keras" in base.__module__ for base in bases)
 
 
 def _ship_builder(builder: Callable[[], Any], results_dir: Path) -> dict[str, Any]:
@@ -234,10 +226,7 @@ def _flat(outputs: Any) -> list[Any]:
 
 
 def _configuration_of(value: Any) -> list[Any] | None:
-    """Configuration and weights of a layer, a model, or another object of Keras's own; or None.
-
-    A loss keeps some of its arguments elsewhere.
-    """
+    """Configuration and weights of a layer, a model, or another object of Keras's own; or None."""
     is_layer = hasattr(value, "_flatten_layers")
     kinds = type(value).__mro__[:-1] if is_layer else (type(value),)
     if not hasattr(value, "get_config") or not any(map(_is_of_library, kinds)):
@@ -245,7 +234,7 @@ def _configuration_of(value: Any) -> list[Any] | None:
     with contextlib.suppress(*FOREIGN):
         return [
             _canonical(value.get_config()),
-            [getattr(value, name, None) for name in ("fn", "_fn", "_fn_kwargs")],
+            [getattr(value, name, None) for name in ("fn", "_fn", "_fn_kwargs")],  # of a loss
             value.get_weights() if hasattr(value, "get_weights") else [],
             [one for _, one in _objects(value)] if is_layer else [],
         ]
@@ -259,9 +248,8 @@ def _objects(model: Any) -> Iterator[tuple[str, Any]]:
             if not _is_of_library(base):
                 yield base.__name__, base
         for value in list(vars(layer).values()):
-            if inspect.isfunction(value) and not (
-                hasattr(value, "__wrapped__") or _is_of_library(value)
-            ):
+            own = inspect.isfunction(value) and not hasattr(value, "__wrapped__")
+            if own and not _is_of_library(value):
                 lambda_of = type(layer).__name__ == "Lambda"
                 yield (f"Lambda:{layer.name}" if lambda_of else value.__name__), value
 
@@ -271,9 +259,8 @@ def _is_of_library(code: Any) -> bool:
     return (code.__module__ or "").partition(".")[0] in _LIBRARIES
 
 
-_LIBRARIES = (
-    *("keras", "tf_keras", "tensorflow", "builtins", "abc", "typing", "keras_hub", "keras_cv"),
-)
+_LIBRARIES = {"builtins", "abc", "typing", "tensorflow"}
+_LIBRARIES |= {"keras", "tf_keras", "keras_hub", "keras_cv"}
 
 
 def _canonical(config: Any) -> Any:

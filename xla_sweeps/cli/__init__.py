@@ -21,22 +21,15 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "results": Command(
-        "[DIR]", "comparison rows of a results folder, as table, csv, json or parquet"
-    ),
-    "dashboard": Command(
-        "[DIR …]", "one HTML file with everything measured; opens offline, in any browser"
-    ),
+    "results": Command("[DIR]", "rows of a results folder, as table, csv, json or parquet"),
+    "dashboard": Command("[DIR …]", "one HTML file with everything measured; opens offline"),
     "import": Command(
         "FILE.csv",
         "add published figures (keras-xla-benchmarks) to a results folder, marked as such",
         module="results",
     ),
     "compare": Command("A B", "changes between two results folders: versions, drivers, machines"),
-    "guard": Command(
-        "model=…",
-        "did a change make the model slower? Two environments measured in turn",
-    ),
+    "guard": Command("model=…", "did a change make the model slower? Two environments in turn"),
     "sweep": Command("FILE", "run or resume a sweep: on this machine, Ray, Slurm or by W&B agents"),
     "agents": Command("SWEEP", "join a W&B sweep: one real `wandb agent` on each device"),
     "explain": Command(
@@ -57,14 +50,8 @@ COMMANDS = {
         "FOLDER", "draw a small set of JPEGs to train on: TFRecord files or a folder of classes"
     ),
     "doctor": Command("", "devices, versions, flags, and whether this machine is quiet enough"),
-    "push": Command(
-        "[DIR]", "send Weights & Biases the records that it does not have", module="results"
-    ),
-    "report": Command(
-        "[DIR]",
-        "write or update a Weights & Biases report and summary run",
-        module="dashboard",
-    ),
+    "push": Command("[DIR]", "send Weights & Biases the records that it lacks", module="results"),
+    "report": Command("[DIR]", "write or update a report on Weights & Biases", module="dashboard"),
     "check": Command("[DIR]", "validate a results folder: digests, records, duplicates, kept rows"),
 }
 """Every command, in the order of `--help`."""

@@ -6,45 +6,34 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xla_sweeps.cli.arguments import RESULTS, add_config_dir, add_results_dir, command_parser
-from xla_sweeps.config.values import integer_from
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_headlines
 from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.store import rows, table
 from xla_sweeps.store.store import Store
-from xla_sweeps.sweeps.launchers import wandb_agents
+from xla_sweeps.sweeps.launchers import DEVICES, ONE_OR_MORE, wandb_agents
 from xla_sweeps.sweeps.launchers.slots import slots_for
 from xla_sweeps.system.process import Assignment
 
 
 def agents_command(arguments: Sequence[str]) -> int:
-    """Run W&B agents, one on each device, and show what they measured.
-
-    Raises:
-        XlaSweepsError: the sweep is not named by its path, or there is no key.
-    """
+    """Run W&B agents, one on each device, and show what they measured."""
     parser = command_parser("agents")
     parser.add_argument("sweep", metavar="ENTITY/PROJECT/ID", help="as `wandb sweep` prints it")
-    parser.add_argument(
-        "--devices",
-        metavar="D,D",
-        help="gpu:0,gpu:1 or cpu:0,cpu:1 (default: every GPU, else the CPU)",
-    )
+    parser.add_argument("--devices", **DEVICES)
     add_results_dir(parser, "--results-dir")
     parser.set_defaults(results_dir=None)  # the sweep's, else the usual one
     add_config_dir(parser)
     parser.add_argument(
         "--max-failed",
-        type=integer_from(1, to=1_000_000),
+        type=ONE_OR_MORE,
         default=wandb_agents.MAX_FAILED,
         help="trials in a row that may fail before an agent gives up (default: 20)",
     )
     options = parser.parse_args(arguments)
     if not wandb_agents.PATH_PATTERN.fullmatch(options.sweep):
-        raise ConfigError(
-            f"agents {options.sweep}: expected ENTITY/PROJECT/ID, as `wandb sweep` prints it"
-        )
+        raise ConfigError(f"agents {options.sweep}: expected ENTITY/PROJECT/ID of a sweep")
     require_login()
     slots = slots_for(options.devices)
     results_dir = options.results_dir or Path(RESULTS)

@@ -21,12 +21,7 @@ RESULTS = "results"
 
 
 def command_parser(name: str, details: str = "") -> argparse.ArgumentParser:
-    """A parser that raises its errors as a `ConfigError` of one line.
-
-    Args:
-        name: of the command.
-        details: sentences that follow the command's one line of help.
-    """
+    """A command's parser, whose errors are a `ConfigError`; its help ends with the details."""
 
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> Any:
@@ -39,36 +34,30 @@ def command_parser(name: str, details: str = "") -> argparse.ArgumentParser:
 
 def add_results_dir(parser: argparse.ArgumentParser, name: str = "dir") -> None:
     """Add the results folder, as a word or as an option."""
-    place = {"metavar": "DIR"} if name.startswith("-") else {"nargs": "?"}
-    parser.add_argument(
-        name,
-        type=folder_of,
-        default=RESULTS,
-        help=f"results folder (default: {RESULTS})",
-        **place,  # type: ignore[arg-type]
-    )
+    place: dict[str, Any] = {"metavar": "DIR"} if name.startswith("-") else {"nargs": "?"}
+    text = f"results folder (default: {RESULTS})"
+    parser.add_argument(name, type=folder_of, default=RESULTS, help=text, **place)
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add the file of the answer."""
-    parser.add_argument(
-        "-o", "--output", type=path_of, help="file to write to (default: standard output)"
-    )
+def add_output(parser: argparse.ArgumentParser, *forms: str) -> None:
+    """Add the answer's form, if it has several (the first by default), and its file."""
+    if forms:
+        default = forms[0]
+        parser.add_argument("--format", choices=forms, default=default, help=f"default: {default}")
+    where = "where to write it (default: standard output)"
+    parser.add_argument("-o", "--output", metavar="FILE", type=path_of, help=where)
 
 
 def add_config_dir(parser: argparse.ArgumentParser) -> None:
     """Add the user's own configuration."""
-    parser.add_argument(
-        "--config-dir", type=folder_of, help="a folder of your own models and efforts"
-    )
+    own = "a folder of your own models and efforts"
+    parser.add_argument("--config-dir", metavar="DIR", type=folder_of, help=own)
 
 
 def add_project(parser: argparse.ArgumentParser) -> None:
     """Add the place on W&B."""
     parser.add_argument("--project", help="W&B project (default: as recorded)")
-    parser.add_argument(
-        "--entity", help="W&B user or team (default: as recorded, else your default)"
-    )
+    parser.add_argument("--entity", help="W&B user or team (default: as recorded, else yours)")
 
 
 def add_published(parser: argparse.ArgumentParser) -> None:
@@ -83,18 +72,14 @@ def add_published(parser: argparse.ArgumentParser) -> None:
 
 def add_accept_contaminated(parser: argparse.ArgumentParser) -> None:
     """Add the choice to keep contaminated trials."""
-    parser.add_argument(
-        "--accept-contaminated",
-        action="store_true",
-        help="keep contaminated trials instead of measuring them again",
-    )
+    text = "keep contaminated trials instead of measuring them again"
+    parser.add_argument("--accept-contaminated", action="store_true", help=text)
 
 
 def add_model(parser: argparse.ArgumentParser, *, overrides: str) -> None:
     """Add the model of a question (with help on its overrides), and the answer's form and place."""
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=overrides)
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
-    add_output(parser)
+    add_output(parser, "text", "json")
     add_config_dir(parser)
 
 
@@ -104,15 +89,13 @@ def require_model(command: str, overrides: Sequence[str]) -> None:
         if "=" not in word:
             raise ConfigError(f"{command}: '{word}': expected KEY=VALUE, as in model={word}")
     if not any(word.lstrip("+").startswith("model=") for word in overrides):
-        raise ConfigError(
-            f"{command}: name a model, as in `xla-sweeps {command} model=mobilenet_v2`"
-        )
+        raise ConfigError(f"{command}: name a model: xla-sweeps {command} model=mobilenet_v2")
 
 
 def read_trials(
     results_dir: Path, rows: Rows, *, only: Collection[str] | None = None
 ) -> tuple[Mapping[str, Sequence[Record]], Mapping[str, TrialSummary]]:
-    """Records and summaries by trial, as `results.rows.summaries`; warns of unreadable ones."""
+    """Records and summaries by trial, as `rows.summaries`; warns of unreadable ones."""
     from xla_sweeps.report.terminal.console import progress_bar, warn
     from xla_sweeps.store.rows import summaries
 
@@ -124,19 +107,13 @@ def read_trials(
 
 def add_fail_on(parser: argparse.ArgumentParser, names: Collection[str], more: str = "") -> None:
     """Add `--fail-on`, whose conditions `conditions_of` checks."""
-    parser.add_argument(
-        "--fail-on",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help=f"{', '.join(names)}: exit with 1 if there is any (repeatable){more}",
-    )
+    text = f"{', '.join(names)}: exit with 1 if there is any (repeatable){more}"
+    parser.add_argument("--fail-on", action="append", default=[], metavar="WHAT", help=text)
 
 
 def conditions_of(given: Sequence[str], names: Collection[str]) -> list[str]:
     """The conditions in values of `--fail-on`."""
     conditions = [word for text in given for word in text.split(",") if word]
-    for condition in conditions:
-        if condition not in names:
-            raise unknown_name("condition of --fail-on", condition, names)
+    if unknown := [condition for condition in conditions if condition not in names]:
+        raise unknown_name("condition of --fail-on", unknown[0], names)
     return conditions

@@ -30,9 +30,7 @@ ALIKE_SHOWN = 20
 
 def check_command(arguments: Sequence[str]) -> int:
     """Validate a results folder."""
-    parser = command_parser(
-        "check", "Changes nothing. Exit code 1 if there is a problem; a note is none."
-    )
+    parser = command_parser("check", "Changes nothing. Exit code 1 if there is a problem.")
     add_results_dir(parser)
     options = parser.parse_args(arguments)
     if not (options.dir / "records").exists():
@@ -73,11 +71,7 @@ class Findings:
 
 
 def examine(results_dir: Path) -> Findings:
-    """The findings of a whole results folder.
-
-    Raises:
-        StoreError: its records cannot be listed.
-    """
+    """The findings of a whole results folder."""
     findings = Findings()
     folder = results_dir / "records"
     try:
@@ -120,9 +114,7 @@ def _trials(
                 for record in records
             }
             if len(machines) > 1:
-                findings.problems.append(
-                    f"{path}: records of different devices or versions under one trial"
-                )
+                findings.problems.append(f"{path}: records of different devices or versions")
             in_order = sorted(records, key=lambda record: record.replicate)
             if other := len(records) - len(newest(in_order, build_of)[0] if records else ()):
                 findings.notes.append(
@@ -154,9 +146,7 @@ def _records(folder: Path, findings: Findings, seen: dict[str, Path]) -> Iterato
             continue
         findings.counts[str(record.status)] += 1
         if str(record.replicate) != path.stem:
-            findings.problems.append(
-                f"{path}: replicate {record.replicate} differs from the file's name"
-            )
+            findings.problems.append(f"{path}: replicate {record.replicate} differs from its name")
         if record.rounds:
             measured = msgspec.json.encode((record.rounds, record.started_at))
             digest = hashlib.sha256(measured).hexdigest()
@@ -166,6 +156,4 @@ def _records(folder: Path, findings: Findings, seen: dict[str, Path]) -> Iterato
         if record.trial_id == folder.name:
             yield record
         else:
-            findings.problems.append(
-                f"{path}: trial_id {record.trial_id} differs from the folder's name"
-            )
+            findings.problems.append(f"{path}: trial_id {record.trial_id} differs from the folder")

@@ -34,24 +34,14 @@ def compare_command(arguments: Sequence[str]) -> int:
     parser.add_argument("a", metavar="A", type=folder_of, help="baseline results")
     parser.add_argument("b", metavar="B", type=folder_of, help="candidate results")
     add_fail_on(parser, changes.FAIL_ON, ", with 3 if nothing could be judged")
-    parser.add_argument(
-        "--accept-contaminated",
-        action="store_true",
-        help="judge contaminated results like others (default: they are ambiguous)",
-    )
-    parser.add_argument(
-        "--format", choices=("table", "csv", "json"), default="table", help="(default: table)"
-    )
-    add_output(parser)
-    parser.add_argument(
-        "--where", metavar="EXPR", help="only these trials, as in `results --where`"
-    )
+    text = "judge contaminated results like others (default: they are ambiguous)"
+    parser.add_argument("--accept-contaminated", action="store_true", help=text)
+    add_output(parser, "table", "csv", "json")
+    filtered = "only these trials, as in `results --where`"
+    parser.add_argument("--where", metavar="EXPR", help=filtered)
     for side in ("a", "b"):
-        parser.add_argument(
-            f"--where-{side}",
-            metavar="EXPR",
-            help=f"filter of {side.upper()} only, besides --where",
-        )
+        filtered = f"filter of {side.upper()} only, besides --where"
+        parser.add_argument(f"--where-{side}", metavar="EXPR", help=filtered)
     options = parser.parse_args(arguments)
     conditions = conditions_of(options.fail_on, changes.FAIL_ON)
     difference = between(
@@ -71,9 +61,8 @@ def compare_command(arguments: Sequence[str]) -> int:
         show_difference(difference)
     met = changes.failures(difference, conditions)
     unjudged = changes.lines_unjudged(difference, conditions)
-    show_failures(
-        [*met, *filter(None, [changes.line_on_ignored(difference, conditions)]), *unjudged],
-    )
+    ignored = changes.line_on_ignored(difference, conditions)
+    show_failures([*met, *filter(None, [ignored]), *unjudged])
     return 1 if met else LEFT_CODE if unjudged else 0
 
 
@@ -91,9 +80,6 @@ def between(
     """The changes from one results folder, A, to another, B.
 
     A trial matches the filter `where`, and that of its side in `each`, if any of its rows does.
-
-    Raises:
-        StoreError: a folder has no records, or no row of either matches.
     """
     name, other = (folder.resolve().name for folder in (first, second))
     chosen = [[parse_filter(text) for text in (where, own) if text is not None] for own in each]

@@ -14,6 +14,7 @@ from typing import Any
 from xla_sweeps.analysis import changes
 from xla_sweeps.cli import compare
 from xla_sweeps.cli.arguments import (
+    add_output,
     add_project,
     add_published,
     add_results_dir,
@@ -38,20 +39,13 @@ def dashboard_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "dirs", nargs="*", metavar="DIR", type=folder_of, help="results folders (default: results)"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=path_of,
-        help="file to write (default: dashboard.html in the first folder)",
-    )
+    text = "file to write (default: dashboard.html in the first folder)"
+    parser.add_argument("-o", "--output", type=path_of, help=text)
     parser.add_argument(
         "--where", metavar="EXPR", help="only these rows: 'family=ConvNeXt and resolution=224'"
     )
-    parser.add_argument(
-        "--compare",
-        action="store_true",
-        help="add a section on what changed from the first folder to the second",
-    )
+    changed = "add a section on what changed from the first folder to the second"
+    parser.add_argument("--compare", action="store_true", help=changed)
     parser.add_argument("--title", help="the page's title (default: the folders' names)")
     add_published(parser)
     parser.add_argument("--open", action="store_true", help="open it in the browser")
@@ -136,36 +130,17 @@ def _report_options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     add_results_dir(parser)
     add_project(parser)
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="print the report's JSON; needs no account and no network",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=path_of,
-        metavar="FILE",
-        help="file for the JSON of --dry-run (default: standard output)",
-    )
+    dry = "print the report's JSON; needs no account and no network"
+    parser.add_argument("--dry-run", action="store_true", help=dry)
+    add_output(parser)
     add_published(parser)
-    parser.add_argument(
-        "--against",
-        metavar="DIR",
-        type=folder_of,
-        help="add a section on what changed since these baseline results, as `compare` says it",
-    )
-    parser.add_argument(
-        "--registry",
-        metavar="NAME",
-        type=publish.registry_of,
-        help="link the Parquet file's artifact to this W&B registry of your organization",
-    )
+    text = "add a section on what changed since these baseline results, as `compare` says it"
+    parser.add_argument("--against", metavar="DIR", type=folder_of, help=text)
+    text = "link the Parquet file's artifact to this W&B registry of your organization"
+    parser.add_argument("--registry", metavar="NAME", type=publish.registry_of, help=text)
     options = parser.parse_args(arguments)
     if options.output is not None and not options.dry_run:
-        raise ConfigError(
-            "report: -o is for the JSON of --dry-run; without it the report goes to W&B"
-        )
+        raise ConfigError("report: -o is for the JSON of --dry-run; else it goes to W&B")
     if options.registry and options.dry_run:
         raise ConfigError("report: --registry links what is sent to W&B; --dry-run sends nothing")
     return options

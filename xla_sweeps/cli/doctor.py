@@ -39,11 +39,8 @@ def doctor_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--seconds", type=float, default=3.0, help="how long to watch the machine (default: 3)"
     )
-    parser.add_argument(
-        "--device",
-        metavar="NAME",
-        help="also compile a matrix product and a convolution with XLA there: cpu, gpu, gpu:N",
-    )
+    text = "also compile a matrix product and a convolution with XLA there: cpu, gpu, gpu:N"
+    parser.add_argument("--device", metavar="NAME", help=text)
     parser.add_argument(
         "--full",
         action="store_true",
@@ -75,12 +72,7 @@ NOISE = ("quiet", "steal", "quota")
 
 
 class Finding(NamedTuple):
-    """The result of one check.
-
-    Attributes:
-        level: `ok`, `absent` (and not needed), `warn` (figures may suffer) or `bad` (it will not
-            work).
-    """
+    """The result of one check: `ok`, `absent` (not needed), `warn` (figures suffer) or `bad`."""
 
     level: str
     subject: str
@@ -109,11 +101,7 @@ def _next(findings: Sequence[Finding]) -> str:
     """Their conclusion in one sentence, and the next command on a line of its own."""
     if any(finding.level == "bad" for finding in findings):
         return "This machine cannot measure yet: fix what is marked ✕. Next:\nxla-sweeps doctor"
-    noise = [
-        finding.shown
-        for finding in findings
-        if finding.level == "warn" and finding.subject in NOISE
-    ]
+    noise = [one.shown for one in findings if one.level == "warn" and one.subject in NOISE]
     expected = f", but expect contaminated rounds: {'; '.join(noise)}" if noise else ""
     good = {finding.subject for finding in findings if finding.level == "ok"}
     able = [each for each in backends() if _main_package(each) in good]
@@ -132,11 +120,8 @@ def _devices() -> Iterator[Finding]:
             yield from _gpu_state(device)
     only_cpu, problems = len(devices.devices()) == 1, devices.gpu_problems()
     for problem in problems:
-        yield (
-            Finding("bad", "gpu", problem, "until then: device=cpu")
-            if only_cpu
-            else Finding("warn", "gpu", problem)
-        )
+        level, fix = ("bad", "until then: device=cpu") if only_cpu else ("warn", "")
+        yield Finding(level, "gpu", problem, fix)
     if only_cpu and not problems:
         fix = f"if there is one, install its driver, and: {how_to_install('gpu')}"
         yield Finding("warn", "gpu", "no NVIDIA GPU: trials measure this CPU", fix)
@@ -160,15 +145,13 @@ def _versions(packages: Mapping[str, str]) -> Iterator[Finding]:
     able = [each for each in backends() if _is_installed(each, packages)] or [default_backend()]
     needed = {name for each in able for name in each.identity}
     for name in {name: None for each in able for name in environment.packages_of(each)}:
+        how = how_to_install(extras[name]) if name in extras else f"pip install {name}"
         if name in packages:
             yield Finding("ok", name, packages[name])
-        elif name in extras:
-            shown = f"not installed (optional: {how_to_install(extras[name])})"
-            yield Finding("absent", name, shown)
-        elif name in needed:
-            yield Finding("bad", name, "not installed", f"pip install {name}")
+        elif name in needed and name not in extras:
+            yield Finding("bad", name, "not installed", how)
         else:
-            yield Finding("absent", name, f"not installed (optional: pip install {name})")
+            yield Finding("absent", name, f"not installed (optional: {how})")
     for each in backends():
         if each not in able:
             name = _main_package(each)
@@ -198,9 +181,8 @@ def _flags(flags: Mapping[str, str]) -> Iterator[Finding]:
 
 def _governor(cpu: Mapping[str, Any]) -> Finding:
     governor = cpu["governor"] or "the kernel shows no CPU frequency governor (a virtual machine?)"
-    if cpu["governor"] in ("", "performance"):
-        return Finding("ok", "governor", governor)
-    return Finding("warn", "governor", governor, "cpupower frequency-set -g performance")
+    slow, fix = cpu["governor"] not in ("", "performance"), "cpupower frequency-set -g performance"
+    return _warn_if(slow, "governor", governor, fix)
 
 
 def _quiet(seconds: float) -> Iterator[Finding]:
@@ -210,20 +192,19 @@ def _quiet(seconds: float) -> Iterator[Finding]:
         time.sleep(seconds)
         seen = sampler.summary()
     cores, steal = seen["foreign_cores"], seen["steal_share"]
-    shown, fix = in_words(cores, seen["cores"], seen["busiest"]), ""
-    if cores > FOREIGN_CORES:
-        fix = (
-            "stop them, or measure later: contaminated rounds are repeated, and too many of them "
-            "mark the trial contaminated"
-        )
-    yield Finding("warn" if fix else "ok", "quiet", shown, fix)
-    shown, fix = f"the hypervisor takes {steal:.1%} of the CPU", ""
-    if steal > STEAL_SHARE:
-        fix = "other virtual machines share the host: measure at another time, or elsewhere"
-    yield Finding("warn" if fix else "ok", "steal", shown, fix)
+    shown = in_words(cores, seen["cores"], seen["busiest"])
+    fix = "stop them, or measure later: contaminated rounds are repeated, and many mark the trial"
+    yield _warn_if(cores > FOREIGN_CORES, "quiet", shown, fix)
+    fix = "other virtual machines share the host: measure at another time, or elsewhere"
+    shown = f"the hypervisor takes {steal:.1%} of the CPU"
+    yield _warn_if(steal > STEAL_SHARE, "steal", shown, fix)
     if seen["throttled_s"]:
         fix = "raise the CPU quota of this container"
         yield Finding("warn", "quota", "the control group is throttled", fix)
+
+
+def _warn_if(bad: bool, subject: str, shown: str, fix: str) -> Finding:
+    return Finding("warn", subject, shown, fix) if bad else Finding("ok", subject, shown)
 
 
 def _disk(results_dir: Path) -> Iterator[Finding]:
@@ -240,9 +221,8 @@ def _disk(results_dir: Path) -> Iterator[Finding]:
         level, shown = "bad", f"{results_dir} cannot be created"
         fix = "choose another: results_dir=PATH"
     yield Finding(level, "results_dir", shown, fix)
-    free = shutil.disk_usage(existing).free
-    fix = "a long sweep may need more" if free < LOW_DISK_BYTES else ""
-    yield Finding("warn" if fix else "ok", "disk", f"{free / 2**30:.1f} GiB free", fix)
+    free, fix = shutil.disk_usage(existing).free, "a long sweep may need more"
+    yield _warn_if(free < LOW_DISK_BYTES, "disk", f"{free / 2**30:.1f} GiB free", fix)
 
 
 def _wandb() -> Finding:
@@ -260,9 +240,7 @@ def _compiles(device: devices.Device) -> Iterator[Finding]:
     """Compile with XLA, and say what goes wrong."""
     packages = environment.versions()
     able = [
-        backend
-        for backend in backends()
-        if "self_check" in backend.programs and _is_installed(backend, packages)
+        one for one in backends() if "self_check" in one.programs and _is_installed(one, packages)
     ]
     for diagnosis in (each for backend in able for each in toolchain.check(device, backend)):
         compiled, cause = diagnosis.compiled, diagnosis.cause

@@ -27,28 +27,18 @@ def explain_command(arguments: Sequence[str]) -> int:
         "It traces and compiles the model, and times a few calls; it writes no record. Exit code 1 "
         "if its process did not finish, so that parts are missing.",
     )
-    add_model(
-        parser, overrides="the model, as in a trial: model=resnet50 resolution=224 batch_size=8"
-    )
-    parser.add_argument(
-        "--ops",
-        nargs="?",
-        const="*",
-        metavar="PATTERN",
-        help="list the operations that this TensorFlow compiles, or those of a glob: 'Resize*'",
-    )
-    parser.add_argument(
-        "--no-trace", action="store_true", help="without the section on where the time goes"
-    )
+    add_model(parser, overrides="as in a trial: model=resnet50 resolution=224 batch_size=8")
+    text = "list the operations that this TensorFlow compiles, or those of a glob: 'Resize*'"
+    parser.add_argument("--ops", nargs="?", const="*", metavar="PATTERN", help=text)
+    no_trace = "without the section on where the time goes"
+    parser.add_argument("--no-trace", action="store_true", help=no_trace)
     options = parser.parse_intermixed_args(list(arguments))
     form, output = options.format, options.output
     if output is not None:
         export.require_writable(output)
     if options.ops is not None:
-        others = list(options.overrides)
-        others += ["--no-trace"] if options.no_trace else []
-        others += ["--config-dir"] if options.config_dir else []
-        if others:
+        flags = {"--no-trace": options.no_trace, "--config-dir": options.config_dir}
+        if others := [*options.overrides, *(name for name, given in flags.items() if given)]:
             raise ConfigError(f"explain --ops: remove {' '.join(others)}")
         return show_ops(options.ops, form=form, output=output)
     require_model("explain", options.overrides)
@@ -91,11 +81,7 @@ def explain_command(arguments: Sequence[str]) -> int:
 
 
 def show_ops(pattern: str, *, form: str, output: Path | None) -> int:
-    """List the operations that TensorFlow compiles.
-
-    Raises:
-        ConfigError: no operation matches.
-    """
+    """List the operations that TensorFlow compiles."""
     from xla_sweeps.report.terminal.explanation import ops_text
     from xla_sweeps.trial import explaining
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
-import re
 import shlex
 from collections.abc import Sequence
 
@@ -18,6 +17,7 @@ from xla_sweeps.cli.arguments import (
     conditions_of,
     require_model,
 )
+from xla_sweeps.config.values import quantity_in
 from xla_sweeps.errors import LEFT_CODE
 from xla_sweeps.report import export
 from xla_sweeps.report.figures import duration
@@ -32,7 +32,9 @@ from xla_sweeps.trial.sides import Side, require_comparable, side_of
 
 FAIL_ON = ("slower", "faster", "broke", "unjudged")
 
-_UNITS = {"s": 1, "min": 60, "h": 3600}
+_SECONDS = quantity_in({"s": 1, "min": 60, "h": 3600}, "a time such as 90s or 20min")
+
+_SHARE = quantity_in({"%": 0.01, "": 0.01}, "0.1% to 100%", least=0.001, most=1)
 
 
 def guard_command(arguments: Sequence[str]) -> int:
@@ -110,9 +112,8 @@ def _parser() -> argparse.ArgumentParser:
         "Exit code 0 if no condition of --fail-on is met, 1 if one is, 2 if the request cannot be "
         "carried out, 3 if a mode could not be judged.",
     )
-    parser.add_argument(
-        "overrides", nargs="*", metavar="KEY=VALUE", help="options of a trial, of both sides"
-    )
+    both = "options of a trial, of both sides"
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=both)
     for name in ("before", "after"):
         parser.add_argument(
             f"--{name}",
@@ -128,40 +129,11 @@ def _parser() -> argparse.ArgumentParser:
             metavar="KEY=VALUE",
             help="an option of this side alone, such as a flag (repeatable)",
         )
-    parser.add_argument(
-        "--budget",
-        type=_seconds,
-        default=1200.0,
-        metavar="TIME",
-        help="time for all pairs, such as 90s, 20min or 1h (default: 20min)",
-    )
-    parser.add_argument(
-        "--detect",
-        type=_share,
-        default=0.05,
-        metavar="PERCENT",
-        help="the smallest change that matters: within it the sides are equivalent (default: 5%%)",
-    )
+    text = "time for all pairs, such as 90s, 20min or 1h (default: 20min)"
+    parser.add_argument("--budget", type=_SECONDS, default=1200.0, metavar="TIME", help=text)
+    text = "the smallest change that matters: within it the sides are equivalent (default: 5%%)"
+    parser.add_argument("--detect", type=_SHARE, default=0.05, metavar="PERCENT", help=text)
     add_fail_on(parser, FAIL_ON)
-    parser.add_argument(
-        "--format", choices=("text", "md", "json"), default="text", help="(default: text)"
-    )
-    add_output(parser)
+    add_output(parser, "text", "md", "json")
     add_config_dir(parser)
     return parser
-
-
-def _seconds(text: str) -> float:
-    """A type of an option: a length of time."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|min|h)", text)
-    if not match or not float(match[1]):
-        raise argparse.ArgumentTypeError(f"expected a time such as 90s or 20min, got {text!r}")
-    return float(match[1]) * _UNITS[match[2]]
-
-
-def _share(text: str) -> float:
-    """A type of an option: a percentage."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?%?", text)
-    if not match or not 0.1 <= float(match[1]) <= 100:
-        raise argparse.ArgumentTypeError(f"expected 0.1% to 100%, got {text!r}")
-    return float(match[1]) / 100

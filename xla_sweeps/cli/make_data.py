@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
@@ -14,8 +11,7 @@ from xla_sweeps.config.values import folder_of, integer_from
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.report.terminal.console import progress_bar
 from xla_sweeps.schema.backend import default_backend
-from xla_sweeps.system import environment
-from xla_sweeps.system.text import last_line_of
+from xla_sweeps.system import programs
 
 _LARGEST_PX = 8192
 
@@ -46,44 +42,16 @@ def make_data_command(arguments: Sequence[str]) -> int:
         help="TFRecord files, or a folder for each class (default: tfrecord)",
     )
     for name, default, number, text in _NUMBERS:
-        parser.add_argument(
-            f"--{name}",
-            type=number,
-            default=default,
-            metavar="N",
-            help=f"{text} (default: {default})",
-        )
+        text = f"{text} (default: {default})"
+        parser.add_argument(f"--{name}", type=number, default=default, metavar="N", help=text)
     options = parser.parse_args(arguments)
     folder = options.folder.absolute()
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"make-data: {options.folder} is not empty; name a new folder")
-    _draw({**vars(options), "folder": str(folder)})
+    wanted = msgspec.json.encode({**vars(options), "folder": str(folder)}).decode()
+    with progress_bar("drawing pictures"):
+        done = programs.run(default_backend(), "make_data", wanted, limit_s=None)
+    if done.code:
+        raise XlaSweepsError(f"make-data: {done.reason}")
     print(f"{options.images:,} pictures of {options.classes:,} classes: data={options.folder}")
     return 0
-
-
-def _draw(wanted: Mapping[str, Any]) -> None:
-    """Start the process that draws and writes, and show how far it is."""
-    backend = default_backend()
-    with (
-        tempfile.TemporaryFile() as log,
-        progress_bar("pictures") as advance,
-        subprocess.Popen(
-            [*backend.command("make_data"), msgspec.json.encode(wanted).decode()],
-            env=environment.cpu_environment(backend),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-        ) as drawing,
-    ):
-        assert drawing.stdout
-        try:
-            for line in drawing.stdout:
-                advance(int(line), wanted["images"])
-        except BaseException:
-            drawing.kill()
-            raise
-        if drawing.wait():
-            log.seek(0)
-            reason = last_line_of(log.read().decode(errors="replace"))
-            raise XlaSweepsError(f"make-data: {reason or 'its process died'}")

@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Sequence
 from pathlib import Path
 
-from xla_sweeps.cli.arguments import add_config_dir, command_parser
+from xla_sweeps.cli.arguments import add_config_dir, add_output, command_parser
 from xla_sweeps.config import catalog
 from xla_sweeps.config.catalog import SOURCES, load_catalog
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
@@ -24,9 +24,7 @@ def models_command(arguments: Sequence[str]) -> int:
         "pattern", nargs="?", default="", help="part of a name or family, or a glob: 'regnet*'"
     )
     add_config_dir(parser)
-    parser.add_argument(
-        "--format", choices=("table", "csv", "json"), default="table", help="(default: table)"
-    )
+    add_output(parser, "table", "csv", "json")
     options = parser.parse_args(arguments)
     exact = catalog.load_catalog(options.config_dir).get(options.pattern)
     entries = catalog.find(options.pattern, options.config_dir)
@@ -34,9 +32,9 @@ def models_command(arguments: Sequence[str]) -> int:
         raise catalog.unknown_model(options.pattern)
     facts = [model_facts(entry) for entry in ([exact] if exact else entries)]
     if options.format == "json":
-        write_json(facts, None)
+        write_json(facts, options.output)
     elif options.format == "csv":
-        write_text(csv_text(facts, list(facts[0])), None)
+        write_text(csv_text(facts, list(facts[0])), options.output)
     elif exact is not None:
         show_model(exact)
     else:
@@ -54,9 +52,7 @@ def hub_replicas_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="models, or globs: 'swin_*' (default: all of them)"
     )
-    parser.add_argument(
-        "--list", action="store_true", help="list them and where they are, build none"
-    )
+    parser.add_argument("--list", action="store_true", help="list them and their places only")
     options = parser.parse_args(arguments)
     return show(options.names) if options.list else make(options.names)
 
@@ -73,18 +69,11 @@ def show(names: Sequence[str]) -> int:
 
 
 def make(names: Sequence[str]) -> int:
-    """Build the missing replicas, each in a process of its own; one that fails stops no other.
-
-    Raises:
-        ConfigError: no such model, or a library that builds replicas is not installed.
-    """
+    """Build the missing replicas, each in a process of its own; one that fails stops no other."""
     chosen = _folders_of(names)
-    missing = [module for module in _NEEDED if not environment.is_installed(module)]
-    if missing:
-        raise ConfigError(
-            f"hub-replicas: {', '.join(missing)} is not installed; install it: "
-            f"{how_to_install('hub')}"
-        )
+    if missing := [module for module in _NEEDED if not environment.is_installed(module)]:
+        lacking = f"hub-replicas: {', '.join(missing)} is not installed"
+        raise ConfigError(f"{lacking}; install it: {how_to_install('hub')}")
     todo = [name for name, folder in chosen.items() if _size(folder) is None]
     failed = []
     with progress_bar("building replicas") as advance:

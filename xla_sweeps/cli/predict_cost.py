@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -14,12 +15,7 @@ import msgspec
 
 from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.analysis.predict_cost import sizes_of
-from xla_sweeps.cli.arguments import (
-    add_model,
-    command_parser,
-    read_trials,
-    require_model,
-)
+from xla_sweeps.cli.arguments import add_model, command_parser, read_trials, require_model
 from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
@@ -119,15 +115,10 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
         ),
     ):
         written = ",".join(map(str, values))
-        parser.add_argument(
-            f"--{name}", metavar="N,N", default=written, help=f"{text} (default: {written})"
-        )
-    parser.add_argument(
-        "--samples",
-        type=integer_from(1, to=MAX_SAMPLES),
-        metavar="N",
-        help="also the cost of each way for this number of samples in all, and the fastest",
-    )
+        text += f" (default: {written})"
+        parser.add_argument(f"--{name}", metavar="N,N", default=written, help=text)
+    text = "also the cost of each way for this number of samples in all, and the fastest"
+    parser.add_argument("--samples", type=integer_from(1, to=MAX_SAMPLES), metavar="N", help=text)
     parser.add_argument("--dry-run", action="store_true", help="print the trials that are missing")
     return parser
 
@@ -135,19 +126,17 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
 def _vary(sweep: Sweep, **numbers: Sequence[int]) -> Sweep:
     """The definition with other values of these parameters."""
     values = {
-        key: Parameter(distribution="categorical", values=tuple(given))
-        for key, given in numbers.items()
+        key: Parameter(distribution="categorical", values=tuple(one))
+        for key, one in numbers.items()
     }
     return replace(sweep, parameters={**sweep.parameters, **values})
 
 
 def _numbers(text: str, option: str, *, least: int) -> list[int]:
     words = [word for word in text.split(",") if word]
-    good = all(
-        word.isascii() and word.isdecimal() and 1 <= int(word) <= MAX_BATCH for word in words
-    )
-    numbers = sorted({int(word) for word in words}) if good else []
-    if not good or len(numbers) < least:
+    good = all(re.fullmatch("[0-9]{1,9}", word) for word in words)
+    numbers = sorted({int(word) for word in words}) if good else [0]
+    if len(numbers) < least or not all(1 <= number <= MAX_BATCH for number in numbers):
         wanted = f"at least {least} different numbers" if least else "numbers"
         raise ConfigError(f"{option} {text}: expected {wanted} from 1, as in 1,8,32,128")
     return numbers
@@ -162,11 +151,8 @@ def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -
     sizes = sizes_of(
         (summary, records[name], pools.get(name, NOTHING)) for name, summary in summaries.items()
     )
-    labels = [
-        label
-        for label in settings.trial.modes
-        if any(label in size.references for size in sizes if size.batches == 1)
-    ]
+    known = {label for size in sizes if size.batches == 1 for label in size.references}
+    labels = [label for label in settings.trial.modes if label in known]
     if not labels:
         raise StoreError("predict-cost: no mode was measured; see what failed: xla-sweeps results")
     if form == "json":

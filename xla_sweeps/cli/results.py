@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +15,7 @@ from xla_sweeps.cli.arguments import (
     command_parser,
     read_trials,
 )
-from xla_sweeps.config.values import path_of
+from xla_sweeps.config.values import path_of, quantity_in
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import study
 from xla_sweeps.report.export import csv_text, write_json, write_parquet, write_text
@@ -38,16 +36,9 @@ def results_command(arguments: Sequence[str]) -> int:
     """Show the comparison rows of a results folder: the headline ones, or every baseline."""
     parser = command_parser("results", "One row per trial, candidate and baseline.")
     add_results_dir(parser)
-    parser.add_argument(
-        "--format",
-        choices=("table", "csv", "json", "parquet"),
-        default="table",
-        help="(default: table); parquet needs -o",
-    )
-    add_output(parser)
-    parser.add_argument(
-        "--all", action="store_true", help="every baseline, not only the headline comparison"
-    )
+    add_output(parser, "table", "csv", "json", "parquet")
+    every = "every baseline, not only the headline comparison"
+    parser.add_argument("--all", action="store_true", help=every)
     parser.add_argument(
         "--where",
         metavar="EXPR",
@@ -64,7 +55,7 @@ def results_command(arguments: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--price-per-hour",
-        type=_price,
+        type=quantity_in({"": 1}, "a price above 0, such as 2.5"),
         metavar="PRICE",
         help="what the machine costs an hour, in any currency: adds the price of a million samples",
     )
@@ -83,11 +74,8 @@ def results_command(arguments: Sequence[str]) -> int:
         rows = load(options.dir, advance=advance, published=options.with_published)
     warn(*rows.problems)
     require(options.dir, rows)
-    table = (
-        rows.table
-        if options.all or options.show != "rows"
-        else rows.table.filter(rows.table["headline"])
-    )
+    every_row = options.all or options.show != "rows"
+    table = rows.table if every_row else rows.table.filter(rows.table["headline"])
     table = results_alone(table, options.where)
     table = matching(table if price is None else add_price(table, price), chosen)
     if chosen is not None and not table.num_rows:
@@ -96,9 +84,8 @@ def results_command(arguments: Sequence[str]) -> int:
         shown = [each for each in study.of_table(table) if each.key == options.show]
         show_tables(shown)
         if not shown:
-            print(
-                f"nothing to show: it takes {study.QUESTIONS[options.show].needs}", file=sys.stderr
-            )
+            needed = study.QUESTIONS[options.show].needs
+            print(f"nothing to show: it takes {needed}", file=sys.stderr)
     elif form == "table" and output is None:
         if table.num_rows:
             rows_shown = rows_of(table.slice(0, ROWS_SHOWN))
@@ -120,16 +107,6 @@ def _export(table: pyarrow.Table, form: str, output: Path | None) -> None:
         write_text(csv_text(table.to_pylist(), table.column_names), output)
 
 
-def _price(text: str) -> float:
-    try:
-        price = float(text)
-    except ValueError:
-        price = math.nan
-    if not 0 < price < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a price above 0, such as 2.5, got {text!r}")
-    return price
-
-
 def import_command(arguments: Sequence[str]) -> int:
     """Add published figures to a results folder, and print what was added."""
     parser = command_parser(
@@ -138,11 +115,8 @@ def import_command(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("file", type=path_of, help="the CSV file")
     add_results_dir(parser, "--into")
-    parser.add_argument(
-        "--name",
-        metavar="LABEL",
-        help="name of the import (default: the file's name); the same name replaces it",
-    )
+    text = "name of the import (default: the file's name); the same name replaces it"
+    parser.add_argument("--name", metavar="LABEL", help=text)
     options = parser.parse_args(arguments)
     from xla_sweeps.store import imported
 
@@ -168,9 +142,8 @@ def push_command(arguments: Sequence[str]) -> int:
 
     credentials.require_login()
     records, by_trial = read_trials(options.dir, load(options.dir))
-    headers, unusable = push.headers_of(
-        options.dir, records, project=options.project, entity=options.entity
-    )
+    place = {"project": options.project, "entity": options.entity}
+    headers, unusable = push.headers_of(options.dir, records, **place)
     warn(*unusable)
     trials = [(header, records[trial], by_trial[trial]) for trial, header in headers.items()]
     log = options.dir / "wandb" / "push.log"

@@ -74,7 +74,7 @@ class Request:
 
     Attributes:
         slots: the devices of this machine; None on a cluster.
-        more: further definitions whose trials belong to the same sweep.
+        more: further definitions of the same sweep.
         again: the command that resumes it.
         compares: whether speedups are its answer; else only failed ones are shown.
     """
@@ -137,15 +137,16 @@ def measure(request: Request, plan: Plan) -> int:
     warn(*filter(None, [without_leases()]))
     request.store.check_writable()
     folder_below(results_dir, "logs", "sweeps")
-    source = _source(request)
-    if source is None:  # a search does not know its trials beforehand
+    source = None
+    if sweep.method == "bayes":
+        seed, composer, store = options.seed, request.composer, request.store
+        source = Search(sweep, composer, store, seed=seed, measured=metrics_of)
+    else:  # a search does not know its trials beforehand
         keep(results_dir, sweep.name, (task.request_id for task in plan.tasks))
     ui = str(request.composer.base()["ui"])
     json_ui = JsonSweep() if ui == "json" else None
-    slots = request.slots or ()
-    launching = LauncherRequest(
-        options=options.launching, results_dir=results_dir, slots=slots, warn=warn
-    )
+    slots, own = request.slots or (), options.launching
+    launching = LauncherRequest(options=own, results_dir=results_dir, slots=slots, warn=warn)
     with (
         contextlib.closing(options.kind(launching)) as launcher,
         json_ui or SweepProgress(sweep.name, launcher.slots(), ui=ui) as board,
@@ -168,11 +169,7 @@ def _load_definition(options: Options) -> Sweep:
 
 
 def plan_of(request: Request, *, self_checks: bool = True) -> Plan:
-    """Compose the trials and match them with the records; `self_checks` are twins and duplicates.
-
-    Raises:
-        XlaSweepsError: the definition or the request is wrong.
-    """
+    """Compose the trials and match them with records; `self_checks` are twins and duplicates."""
     options, store, composer = request.options, request.store, request.composer
     sweeps = (request.sweep, *request.more)
     for sweep in sweeps:
@@ -223,14 +220,6 @@ def _show_plan(request: Request, plan: Plan) -> None:
         print(script, end="", file=sys.stderr)
 
 
-def _source(request: Request) -> Search | None:
-    """The search that proposes the trials; None for a grid or a random sweep."""
-    sweep, seed = request.sweep, request.options.seed
-    if sweep.method != "bayes":
-        return None
-    return Search(sweep, request.composer, request.store, seed=seed, measured=metrics_of)
-
-
 def metrics_of(records: Sequence[Record]) -> dict[str, Any]:
     """A trial's results by the names that a metric may have; None for what it could not measure."""
     return {**dict.fromkeys(SUMMARY_KEYS), **run_summary(records, summarize(records))}
@@ -267,6 +256,9 @@ def _driver(
     def on_death(task: Task, detail: str) -> Record:
         return record_death(composer.settings(task.words), task.trial_ids[0], store, detail)
 
+    def rematch(task: Task) -> None:
+        assign_records([task], load_runs(store), software=composer.software, retry=())
+
     return Driver(
         launcher,
         store,
@@ -276,9 +268,7 @@ def _driver(
         backlog=Backlog(anchors, source, repeats=max(repeats, default=1), late_anchors=quick),
         costs=plan.costs,
         record_death=on_death if request.slots else None,
-        rematch=lambda task: assign_records(
-            [task], load_runs(store), software=composer.software, retry=()
-        ),
+        rematch=rematch,
     )
 
 
@@ -340,20 +330,14 @@ def _launch_agents(options: Options) -> int:
 
 
 def _trial_overrides(options: Options) -> tuple[str, ...]:
-    """The command line's overrides without the device, which chooses the local launcher's slots.
-
-    Raises:
-        ConfigError: one would have no effect.
-    """
+    """The command line's overrides without the device, which chooses the local launcher's slots."""
     if options.device and not options.kind.on_devices:
         launcher = f"device={options.device} with --launcher {options.launcher}"
         raise ConfigError(f"{launcher}: {DEVICE_RULE}")
     for word in options.overrides:
         if key_of(word).startswith(_OF_MULTIRUN):
-            raise ConfigError(
-                f"{word}: only -m reads it; remove it (a sweep takes hydra.run.dir=DIR and "
-                "--launcher)"
-            )
+            instead = "hydra.run.dir=DIR or --launcher"
+            raise ConfigError(f"{word}: only -m reads it; a sweep takes {instead}")
     return tuple(word for word in options.overrides if not word.startswith(DEVICE))
 
 

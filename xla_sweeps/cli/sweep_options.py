@@ -24,13 +24,10 @@ class Options:
     """The options of `xla-sweeps sweep`.
 
     Attributes:
-        file: the definition.
         overrides: `key=value` for every trial; they win over the definition.
-        config_dir: a further folder of configuration files for every trial.
         launching: the launcher's own options that were given, by name.
         retry: statuses whose records do not count.
         rerun: a column of `results` and the value whose trials get one more replicate.
-        accept_contaminated: whether contaminated replicates count as measured.
     """
 
     file: Path
@@ -94,20 +91,12 @@ def _add_trials(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose the trials."""
     add = parser.add_argument
     add("file", type=_definition, help="the definition: a file, or a name that --list shows")
-    add(
-        "overrides", nargs="*", default=(), help="key=value for every trial; they win over the file"
-    )
-    add(
-        "--dry-run",
-        action="store_true",
-        help="print the commands and how many there are; run nothing",
-    )
-    add(
-        "--max-trials",
-        type=int,
-        default=MAX_TRIALS,
-        help=f"the most trials to accept (default: {MAX_TRIALS})",
-    )
+    every = "key=value for every trial, in place of the file's"
+    add("overrides", nargs="*", default=(), help=every)
+    dry = "print the commands and how many there are; run nothing"
+    add("--dry-run", action="store_true", help=dry)
+    most = f"the most trials to accept (default: {MAX_TRIALS})"
+    add("--max-trials", type=int, default=MAX_TRIALS, help=most)
     add("--list", action="store_true", help="list the definitions that come with the package")
     add_config_dir(parser)
     add("--seed", type=int, default=0, help="seed of a random or bayes search (default: 0)")
@@ -116,20 +105,10 @@ def _add_trials(parser: argparse.ArgumentParser) -> None:
 def _add_again(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose trials to measure again."""
     add = parser.add_argument
-    add(
-        "--retry",
-        action="append",
-        type=_status,
-        default=[],
-        metavar="STATUS",
-        help="measure trials of this status again (repeatable)",
-    )
-    add(
-        "--rerun",
-        type=key_and_value,
-        metavar="COLUMN=VALUE",
-        help="one more replicate for matching rows of `results`, as in verdict=ambiguous",
-    )
+    text = "measure trials of this status again (repeatable)"
+    add("--retry", action="append", type=_status, default=[], metavar="STATUS", help=text)
+    text = "one more replicate for matching rows of `results`, as in verdict=ambiguous"
+    add("--rerun", type=key_and_value, metavar="COLUMN=VALUE", help=text)
     add_accept_contaminated(parser)
 
 

@@ -42,13 +42,7 @@ _End = tuple[int, str]
 
 @dataclass(frozen=True)
 class _Job:
-    """One trial of the request.
-
-    Attributes:
-        words: its overrides.
-        document: its configuration as plain data.
-        config_dir: a further folder of configuration files.
-    """
+    """One trial of the request: its overrides, and its configuration as plain data."""
 
     words: tuple[str, ...]
     document: dict[str, Any]
@@ -169,10 +163,9 @@ def _show_all(jobs: Sequence[_Job], trial_ids: Sequence[str]) -> None:
     from xla_sweeps.store import rows, table
 
     for folder in dict.fromkeys(job.results_dir for job in jobs):
-        headlines = table.headlines(rows.load(folder).table, trial_ids)
-        show_headlines(
-            sorted(headlines, key=lambda row: trial_ids.index(row.trial.trial_id)), folder
-        )
+        headlines = list(table.headlines(rows.load(folder).table, trial_ids))
+        headlines.sort(key=lambda row: trial_ids.index(row.trial.trial_id))
+        show_headlines(headlines, folder)
 
 
 def _run_to_end(job: _Job, assignment: Assignment, part: str) -> _End:

@@ -32,7 +32,7 @@ _READS_FILES = ("Tokenizer", "Preprocessor", "Converter")
 _PRESET_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9.]+)+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Source:
     """A place that models come from.
 
@@ -58,16 +58,12 @@ class Source:
 
 
 SOURCES: Mapping[str, Source] = {
-    "applications": Source(libraries=("keras", "tf_keras")),
-    "keras_cv": Source(libraries=("keras_cv",), package="keras-cv", extra="keras-cv", presets=True),
-    "keras_hub": Source(
-        libraries=("keras_hub",), package="keras-hub", extra="keras-hub", presets=True
-    ),
-    "hub": Source(
-        libraries=("tensorflow_hub",), package="tensorflow-hub", extra="hub", dtype_fixed=True
-    ),
-    "examples": Source(libraries=("examples",)),
-    LOCAL: Source(libraries=(LOCAL,)),
+    "applications": Source(("keras", "tf_keras")),
+    "keras_cv": Source(("keras_cv",), package="keras-cv", extra="keras-cv", presets=True),
+    "keras_hub": Source(("keras_hub",), package="keras-hub", extra="keras-hub", presets=True),
+    "hub": Source(("tensorflow_hub",), package="tensorflow-hub", extra="hub", dtype_fixed=True),
+    "examples": Source(("examples",)),
+    LOCAL: Source((LOCAL,)),
 }
 """Every source, as `source=NAME` chooses it."""
 
@@ -207,9 +203,8 @@ def unknown_model(given: str) -> ConfigError:
     hint = f" Did you mean '{words[near[0]]}'?" if near else ""
     if own := own_model_hint(given):
         hint = f" {own}."
-    return ConfigError(
-        f"unknown model '{given}'.{hint} `xla-sweeps models` lists all {len(load_catalog())}."
-    )
+    count = len(load_catalog())
+    return ConfigError(f"unknown model '{given}'.{hint} `xla-sweeps models` lists all {count}.")
 
 
 def names() -> dict[str, str]:
@@ -221,13 +216,9 @@ def names() -> dict[str, str]:
 def model_spec(
     document: Mapping[str, Any], *, source: str | None, resolution: int | None, weights: str
 ) -> ModelSpec:
-    """The model that a trial asks for.
+    """The model that a trial asks for, of one catalog entry as plain data, perhaps a user's own.
 
-    Args:
-        document: the composed `model` group: one catalog entry as plain data, perhaps a user's own.
-        source: where to take it from; None for the first source of the entry.
-        resolution: px; None for the native one.
-        weights: `random`, `imagenet`, the name of a preset, or a path.
+    Without a source it is the entry's first; without a resolution (px) the native one.
     """
     entry = _entry(document, where="model")
     if source is not None and source not in entry.sources:
@@ -265,10 +256,8 @@ def _resolution(
     if chosen.fixed_resolution and size != entry.resolution:
         others = [name for name, other in entry.sources.items() if not other.fixed_resolution]
         other = f"; source={others[0]} takes others" if others else ""
-        raise ConfigError(
-            f"resolution={size}: {entry.name} from source={source} runs at {entry.resolution} px "
-            f"only{other}"
-        )
+        why = f"{entry.name} from source={source} runs at {entry.resolution} px only{other}"
+        raise ConfigError(f"resolution={size}: {why}")
     least = max(entry.min_resolution, chosen.min_resolution)
     if size < least:
         where = f" from source={source}" if least > entry.min_resolution else ""
@@ -298,11 +287,10 @@ def _check_weights(entry: CatalogEntry, chosen: SourceEntry, source: str, weight
     is_handle = source == "hub" and (weights.startswith("https://") or Path(weights).is_dir())
     if weights in ("random", "imagenet") or is_preset_name or is_handle or Path(weights).is_file():
         return
-    allowed = {
-        "hub": "the path of a SavedModel, or the https:// address of one",
-        "keras_cv": "a preset's name, or the path of a weights file",
-        "keras_hub": "a preset's name, or the path of a weights file",
-    }.get(source, "the path of a weights file")
+    allowed = "a preset's name, or the path" if presets else "the path"
+    allowed += " of a weights file"
+    if source == "hub":
+        allowed = "the path of a SavedModel, or the https:// address of one"
     raise ConfigError(f"weights={weights}: no such file; allowed: random, imagenet, or {allowed}")
 
 
@@ -327,9 +315,7 @@ def _source(name: str, document: Any, *, where: str) -> SourceEntry:
     if name not in SOURCES:
         raise unknown_name(f"source in {where.rpartition('.')[0]}", name, SOURCES)
     if not isinstance(document, Mapping):
-        raise ConfigError(
-            f"{where}: give {'a handle' if name == 'hub' else 'constructor and arguments'}"
-        )
+        raise ConfigError(f"{where}: give a handle, or constructor and arguments")
     own = {"library": SOURCES[name].libraries[0]}
     recipe = {}
     for key, value in document.items():
@@ -352,17 +338,13 @@ def _check_recipe(document: Mapping[str, Any], *, where: str) -> None:
     """A constructor's public name and its keyword arguments, and so on down."""
     constructor = str(document.get("constructor", ""))
     if not constructor.isidentifier() or constructor.startswith("_"):
-        raise ConfigError(
-            f"{where}.constructor={constructor}: expected the name of a public constructor"
-        )
+        raise ConfigError(f"{where}.constructor={constructor}: expected the name of a public one")
     arguments = document.get("arguments") or {}
     if not isinstance(arguments, Mapping):
         raise ConfigError(f"{where}.arguments={arguments}: expected keyword arguments")
     if "weights" in arguments or not is_name(str(document.get("preset", "none"))):
-        raise ConfigError(
-            f"{where}: only your own command line names files: remove arguments.weights, give the "
-            "preset by its name, and use weights=FILE"
-        )
+        why = "remove arguments.weights, give the preset by its name, and use weights=FILE"
+        raise ConfigError(f"{where}: only your own command line names files: {why}")
     if constructor.endswith(_READS_FILES):
         raise ConfigError(f"{where}.constructor={constructor}: it reads files; leave it out")
     for name, value in arguments.items():

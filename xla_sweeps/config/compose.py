@@ -69,10 +69,6 @@ def compose_run(
 ) -> tuple[dict[str, Any], Callable[[TaskFunction], Any]]:
     """Compose the configuration for these overrides: `model=resnet50`, `+experiment=mine`.
 
-    Args:
-        overrides: as on the command line.
-        config_dir: a further folder of configuration files, as Hydra's `--config-dir`.
-
     Returns:
         The configuration as plain data, and what calls a task with it as Hydra does, which keeps it
         in Hydra's output folder; it raises a `ConfigError` too, where it cannot name that folder.
@@ -97,10 +93,8 @@ def compose_run(
     def run(task: TaskFunction) -> Any:
         with _one_line_errors():
             context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks(whole))
-            job = run_job(
-                task, whole, job_dir_key="hydra.run.dir", job_subdir_key=None, hydra_context=context
-            )
-        return job.return_value
+            place: dict[str, Any] = {"job_dir_key": "hydra.run.dir", "job_subdir_key": None}
+            return run_job(task, whole, hydra_context=context, **place).return_value
 
     return document, run
 
@@ -250,10 +244,7 @@ def _check_reach(override: Override) -> None:
 
 
 def _forget_resolvers() -> None:
-    """Remove every resolver but the allowed ones, whatever text may name it.
-
-    Uses a private attribute of OmegaConf, tried on 2.3.1: it lists no resolvers.
-    """
+    """Remove every resolver but the allowed ones; OmegaConf 2.3.1 lists them only in private."""
     for name in set(BaseContainer._resolvers) - ALLOWED_RESOLVERS:
         OmegaConf.clear_resolver(name)
 
@@ -280,9 +271,8 @@ def _check_text(text: str, *, where: str) -> None:
     check_safe(text, where=where)
     for resolver in _RESOLVER.findall(text):
         if resolver not in ALLOWED_RESOLVERS:
-            raise ConfigError(
-                f"resolver ${{{resolver}:…}} in {where} is not allowed: write the value itself"
-            )
+            named = f"resolver ${{{resolver}:…}} in {where}"
+            raise ConfigError(f"{named} is not allowed: write the value itself")
 
 
 def unknown_choice(group: str, choice: str) -> ConfigError:

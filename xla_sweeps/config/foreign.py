@@ -89,10 +89,8 @@ def check_value(key: str, value: Any, *, where: str) -> None:
     named = option.foreign == "name" and inner in ("", "name")
     is_file = name == "weights" and isinstance(value, str) and os.path.lexists(value[:255])
     if named and isinstance(value, str) and (is_file or not is_name(value)):
-        raise ConfigError(
-            f"{where}: {key}={value}: expected a name; a path or an address goes on your own "
-            f"command line: {option.usage}"
-        )
+        why = f"expected a name; a path or an address goes on your own command line: {option.usage}"
+        raise ConfigError(f"{where}: {key}={value}: {why}")
 
 
 def is_name(text: str) -> bool:
@@ -182,9 +180,8 @@ def read_yaml(path: Path) -> str:
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_YAML_DEPTH:
-                raise ConfigError(
-                    f"{path}:{line_of(event)}: nested deeper than {MAX_YAML_DEPTH} levels"
-                )
+                where = f"{path}:{line_of(event)}"
+                raise ConfigError(f"{where}: nested deeper than {MAX_YAML_DEPTH} levels")
         return text
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
@@ -247,9 +244,8 @@ def _check_configuration(path: Path) -> None:
                 if re.match(r"(override\s+)?/?hydra\b", str(key.value)):
                     raise _hydra(f"{path}:{line_of(key)}")
                 if key.value in flag_options():
-                    check_flags(
-                        _value(inner, str(path)), where=f"{path}:{line_of(key)}: {key.value}"
-                    )
+                    place = f"{path}:{line_of(key)}: {key.value}"
+                    check_flags(_value(inner, str(path)), where=place)
         elif isinstance(node, yaml.ScalarNode):
             check_text(node.value, where=f"{path}:{line_of(node)}", free=True)
 
@@ -292,9 +288,8 @@ def _hydra(where: str) -> ConfigError:
 def _value(node: yaml.Node, where: str) -> Any:
     kind = node.tag.removeprefix("tag:yaml.org,2002:")
     if kind not in _KINDS[type(node)]:
-        raise ConfigError(
-            f"{where}:{line_of(node)}: the tag {node.tag} is not allowed; write the plain value"
-        )
+        tagged = f"{where}:{line_of(node)}: the tag {node.tag}"
+        raise ConfigError(f"{tagged} is not allowed; write the plain value")
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, where)
     if isinstance(node, yaml.SequenceNode):
@@ -302,9 +297,8 @@ def _value(node: yaml.Node, where: str) -> Any:
     try:
         return _CONSTRUCTOR.construct_object(node) if kind in _CONVERTED else node.value
     except (ValueError, KeyError) as error:
-        raise ConfigError(
-            f"{where}:{line_of(node)}: '{node.value[:40]}' cannot be read as {kind}"
-        ) from error
+        text = f"{where}:{line_of(node)}: '{node.value[:40]}'"
+        raise ConfigError(f"{text} cannot be read as {kind}") from error
 
 
 def _mapping(node: yaml.MappingNode, where: str) -> dict[str, Any]:

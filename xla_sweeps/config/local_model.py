@@ -12,18 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.config import values
-from xla_sweeps.config.own_files import (
-    MODEL_SUFFIXES,
-    check_custom_layers,
-    check_function,
-    check_model_file,
-    check_sizes,
-    config_of,
-    declared_sizes,
-    function_hint,
-    own_model_hint,
-)
+from xla_sweeps.config import own_files, values
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
@@ -60,7 +49,9 @@ def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
     resolution = values.optional(values.integer, document, "resolution", at_least=1)
     inputs = _inputs(document["input_spec"])
     if recipe["kind"] == "keras" and not inputs:
-        check_sizes(config_of(Path(recipe["path"]), f"path={path}"), resolution, f"path={path}")
+        own_files.check_sizes(
+            own_files.config_of(Path(recipe["path"]), f"path={path}"), resolution, f"path={path}"
+        )
     entry = document["model"]
     variant = str(entry.get("variant") or _variant(recipe))
     return ModelSpec(
@@ -83,21 +74,18 @@ def declared_shapes(spec: ModelSpec) -> list[list[int]] | None:
     if spec.recipe.get("kind") != "keras":
         return None
     path = spec.recipe["path"]
-    return declared_sizes(config_of(Path(path), f"path={path}"), spec.resolution_px)
+    return own_files.declared_sizes(
+        own_files.config_of(Path(path), f"path={path}"), spec.resolution_px
+    )
 
 
 def _recipe(path: str, module: str | None) -> dict[str, Any]:
-    """Kind, path and fingerprint of the model, whose code is there as far as reading tells.
-
-    Args:
-        path: of the model, as it was given.
-        module: with the custom layers of a Keras file, or None.
-    """
+    """Kind, path and fingerprint of the model; `module` has the custom layers of a Keras file."""
     place, where = Path(path).expanduser(), f"path={path}"
-    if place.is_file() and place.suffix in MODEL_SUFFIXES:
-        check_model_file(place, where)
+    if place.is_file() and place.suffix in own_files.MODEL_SUFFIXES:
+        own_files.check_model_file(place, where)
         source = _source_file(module, f"import={module}") if module else None
-        check_custom_layers(config_of(place, where), source, where, _is_module)
+        own_files.check_custom_layers(own_files.config_of(place, where), source, where, _is_module)
         files = [place, source] if source else [place]
         recipe = {"kind": "keras", "path": str(place), "fingerprint": _fingerprint(files)}
         return {**recipe, "import": module} if module else recipe
@@ -113,12 +101,15 @@ def _recipe(path: str, module: str | None) -> dict[str, Any]:
         return {"kind": "saved_model", "path": str(place), "fingerprint": fingerprint}
     if function := _FUNCTION.fullmatch(path):
         source, name = _source_file(function["module"], where), function["function"]
-        check_function(source, name, where)
+        own_files.check_function(source, name, where)
         return {"kind": "function", "path": path, "fingerprint": f"{_fingerprint([source])}:{name}"}
     if place.is_file() and place.suffix == ".py":
-        raise ConfigError(f"{where}: {function_hint(place, where)}")
+        raise ConfigError(f"{where}: {own_files.function_hint(place, where)}")
     if place.is_file():
-        unread = own_model_hint(path) or f"a model file ends in {', '.join(MODEL_SUFFIXES)}"
+        unread = (
+            own_files.own_model_hint(path)
+            or f"a model file ends in {', '.join(own_files.MODEL_SUFFIXES)}"
+        )
         raise ConfigError(f"{where}: {unread}; {_ALLOWED}")
     raise ConfigError(f"{where}: no such file, folder or module:function; {_ALLOWED}")
 
@@ -140,15 +131,11 @@ def _source_file(module: str, where: str) -> Path:
         return file
     inner = Path(*module.split("."))
     for folder in (".", *sys.path):
-        for candidate in (
-            Path(folder, inner).with_suffix(".py"),
-            Path(folder, inner, "__init__.py"),
-        ):
+        file, package = Path(folder, inner).with_suffix(".py"), Path(folder, inner, "__init__.py")
+        for candidate in (file, package):
             if candidate.is_file():
                 return candidate
-    raise ConfigError(
-        f"{where}: no module '{module}' in the current folder or among the installed packages"
-    )
+    raise ConfigError(f"{where}: no module '{module}' in the current folder or installed")
 
 
 def _fingerprint(files: Iterable[Path], *, below: Path | None = None) -> str:
@@ -175,27 +162,20 @@ def _inputs(given: Any) -> tuple[InputSpec, ...]:
         return ()
     entries = [given] if isinstance(given, Mapping) else given
     if not isinstance(entries, list) or not entries:
-        raise ConfigError(
-            f"input_spec={given}: give one mapping for each input, as in "
-            "input_spec=[{shape:[224,224,3]}]"
-        )
-    inputs = tuple(
-        _input(entry, where=f"input_spec[{index}]") for index, entry in enumerate(entries)
-    )
+        why = "give one mapping for each input, as in input_spec=[{shape:[224,224,3]}]"
+        raise ConfigError(f"input_spec={given}: {why}")
+    inputs = tuple(_input(one, where=f"input_spec[{place}]") for place, one in enumerate(entries))
     names = [spec.name for spec in inputs]
     if len(inputs) > 1 and any(names) and (not all(names) or len(set(names)) < len(names)):
-        raise ConfigError(
-            f"input_spec: name every input, each differently, or none; given: {names}"
-        )
+        raise ConfigError(f"input_spec: name every input, each differently, or none: {names}")
     return inputs
 
 
 def _input(entry: Any, *, where: str) -> InputSpec:
     keys = ("shape", "dtype", "low", "high", "name")
     if not isinstance(entry, Mapping) or "shape" not in entry:
-        raise ConfigError(
-            f"{where}={entry}: give a shape without the batch, as in {{shape:[224,224,3]}}"
-        )
+        example = "{shape:[224,224,3]}"
+        raise ConfigError(f"{where}={entry}: give a shape without the batch, as in {example}")
     for key in entry:
         if key not in keys:
             raise unknown_name(f"key of {where}", str(key), keys)
@@ -204,9 +184,7 @@ def _input(entry: Any, *, where: str) -> InputSpec:
     given["shape"] = shape if isinstance(shape, list) else [shape]
     made = values.convert(given, InputSpec, where=where)
     if any(size < 1 for size in made.shape):
-        raise ConfigError(
-            f"{where}.shape={shape}: expected integers of at least 1, without the batch"
-        )
+        raise ConfigError(f"{where}.shape={shape}: expected integers of at least 1")
     if made.dtype not in DTYPES:
         raise unknown_name(f"dtype in {where}", made.dtype, DTYPES, listed=len(DTYPES))
     for key, value in (("low", made.low), ("high", made.high)):

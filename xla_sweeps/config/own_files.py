@@ -22,11 +22,8 @@ from xla_sweeps.errors import ConfigError, unknown_name
 MODEL_SUFFIXES = (".keras", ".h5", ".hdf5")
 
 _UNREAD = {
-    ".pt": "PyTorch",
-    ".pth": "PyTorch",
-    ".onnx": "ONNX",
-    ".tflite": "TensorFlow Lite",
-    ".safetensors": "Safetensors",
+    **{".pt": "PyTorch", ".pth": "PyTorch", ".onnx": "ONNX"},
+    **{".tflite": "TensorFlow Lite", ".safetensors": "Safetensors"},
 }
 """Formats of models that are not read, by suffix."""
 
@@ -140,13 +137,9 @@ def _as_input_spec(given: tuple[str, list[Any], str]) -> str:
 def check_custom_layers(
     config: Any, source: Path | None, where: str, is_module: Callable[[str], bool]
 ) -> None:
-    """Refuse a Keras file whose custom layers cannot be where the user says.
+    """Refuse a Keras file whose custom layers cannot be in the source of `import=`, or elsewhere.
 
-    Args:
-        config: of the file.
-        source: of the module of `import=`, or None.
-        where: the option that names the file.
-        is_module: tells if a module's file is there.
+    `is_module` tells if a module's file is there.
     """
     code = _Source.read(source, f"import={source}") if source else None
     if code and (code.is_open or code.imported - _LIBRARIES):
@@ -176,20 +169,13 @@ def function_hint(path: Path, where: str) -> str:
     """Words for a source that is given without a function."""
     functions = _Source.read(path, where).functions
     listed = f"; its functions: {', '.join(functions[:8])}" if functions else ""
-    return (
-        f"give the function that builds the model: path={path}:{(*functions, 'build')[0]}{listed}"
-    )
+    first = (*functions, "build")[0]
+    return f"give the function that builds the model: path={path}:{first}{listed}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Facts that a module's source says.
-
-    Attributes:
-        functions: public functions and classes, in their order.
-        words: all that may be names in it.
-        imported: top-level packages that it imports.
-    """
+    """Public functions of a module's source, all that may be names in it, packages it imports."""
 
     functions: list[str]
     words: set[str]
@@ -208,9 +194,8 @@ class _Source:
             tree = ast.parse(content)
         except (SyntaxError, ValueError, RecursionError) as error:
             line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-            raise ConfigError(
-                f"{where}: {path}{line}: not valid Python: {error.args[0]}"
-            ) from error
+            place = f"{where}: {path}{line}"
+            raise ConfigError(f"{place}: not valid Python: {error.args[0]}") from error
         functions = [
             node.name
             for node in tree.body

@@ -49,10 +49,8 @@ _HOST = Device(kind="cpu", index=0, name="")
 def check_backend(backend: Backend, spec: ModelSpec) -> None:
     """Refuse a backend that is not installed, or that cannot run the model."""
     if backend.extra and not environment.is_installed(backend.extra):
-        raise ConfigError(
-            f"backend={backend.name}: {backend.extra} is not installed; install it: "
-            f"{how_to_install(backend.extra)}"
-        )
+        why = f"{backend.extra} is not installed; install it: {how_to_install(backend.extra)}"
+        raise ConfigError(f"backend={backend.name}: {why}")
     library = spec.recipe.get("library", spec.library)
     kind = "a SavedModel" if spec.recipe.get("kind") == "saved_model" else f"built by {library}"
     if backend.libraries and (library not in backend.libraries or kind == "a SavedModel"):
@@ -102,9 +100,7 @@ def check_flags(flags: Any, *, where: str) -> None:
         raise ConfigError(f"{where}={flags}: write NAME: VALUE below it")
     for name, value in flags.items():
         if NAMES_FILES.search(str(name)):
-            raise ConfigError(
-                f"{where}.{name}={value}: a trial's flags name no files; leave it out"
-            )
+            raise ConfigError(f"{where}.{name}={value}: a trial's flags name no files; remove it")
         if value is not None and not is_harmless(str(name), value):
             raise ConfigError(
                 f"{where}.{name}={value}: only your own command line may set this flag, as it may "
@@ -133,7 +129,7 @@ def _flags(option: str, given: Any, environ: Mapping[str, str], backend: Backend
         if not _NAME.fullmatch(name):
             raise ConfigError(f"{key}={value}: expected a flag's name: small letters, digits and _")
         if NAMES_FILES.search(name):
-            raise ConfigError(f"{key}={value}: a trial's flags name no files; leave it out")
+            raise ConfigError(f"{key}={value}: a trial's flags name no files; remove it")
         if name in flag_names(environ.get(variable, "")):
             raise ConfigError(f"{key}={value}: {variable} sets it too; unset it there")
         flags[name] = _typed_value(option, name, value, backend)

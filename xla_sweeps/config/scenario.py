@@ -60,10 +60,8 @@ def candidate_mode(jit: Any, scenario: Scenario = Scenario.CALL) -> Mode:
     """The candidate that a value of `jit` chooses in a scenario."""
     word = _jit_word(jit)
     if (isinstance(jit, int | float) and not isinstance(jit, bool)) or word not in JIT_CANDIDATES:
-        raise ConfigError(
-            f"jit={jit}: allowed are true (xla), false (graph), null (default) and auto "
-            "(autocluster)"
-        )
+        why = "allowed are true (xla), false (graph), null (default) and auto (autocluster)"
+        raise ConfigError(f"jit={jit}: {why}")
     return SCENARIOS[scenario].jit[word]
 
 
@@ -102,19 +100,16 @@ def _implied_modes(
             f"{', '.join(able)} ({SCENARIOS[scenario].why_lacking})"
         )
     if backend != DEFAULT_BACKEND and "jit" in explicit and word != "true":
-        raise ConfigError(
-            f"jit={word}: {title} has the modes {', '.join(modes)} only; leave jit out"
-        )
+        has = f"{title} has the modes {', '.join(modes)} only"
+        raise ConfigError(f"jit={word}: {has}; leave jit out")
     return modes
 
 
 def _refuse_mode(name: str, scenario: Scenario) -> NoReturn:
     """Say which scenario has the mode, or which modes this one has."""
     if elsewhere := [other for other, has in SCENARIOS.items() if name in map(str, has.modes)]:
-        raise ConfigError(
-            f"modes: {name} is no mode of scenario={scenario}; it belongs to "
-            f"scenario={elsewhere[0]}"
-        )
+        mine = f"it belongs to scenario={elsewhere[0]}"
+        raise ConfigError(f"modes: {name} is no mode of scenario={scenario}; {mine}")
     raise unknown_name("execution mode", name, list(map(str, SCENARIOS[scenario].modes)))
 
 
@@ -149,26 +144,19 @@ def _data(
             )
         return None
     if not SCENARIOS[scenario].is_epoch:
-        raise ConfigError(
-            f"data={given}: a step of scenario={scenario} trains on values that are drawn; use "
-            "scenario=fit"
-        )
+        why = f"a step of scenario={scenario} trains on values that are drawn; use scenario=fit"
+        raise ConfigError(f"data={given}: {why}")
     path = values.path_of(given).absolute()
     if not path.exists() and difflib.get_close_matches(given, [SYNTHETIC]):
-        raise ConfigError(
-            f"data={given}: there is no such file or folder; did you mean data={SYNTHETIC}?"
-        )
+        raise ConfigError(f"data={given}: there is no such file; did you mean data={SYNTHETIC}?")
     files = pictures.find(str(path), shown=given)
     drop = values.boolean(document, "drop_remainder")
     size = values.integer(document, "batch_size", at_least=1)
     if files.count < size:
-        raise ConfigError(
-            f"batch_size={size}: data={given} has {files.count:,} pictures; use batch_size="
-            f"{files.count} or less"
-        )
-    return Data(
-        path=str(path), pictures=files.count, fingerprint=files.fingerprint, drop_remainder=drop
-    )
+        why = f"data={given} has {files.count:,} pictures; use batch_size={files.count} or less"
+        raise ConfigError(f"batch_size={size}: {why}")
+    count, digest = files.count, files.fingerprint
+    return Data(path=str(path), pictures=count, fingerprint=digest, drop_remainder=drop)
 
 
 def remarks_of(document: Mapping[str, Any], trial: Trial) -> list[str]:
@@ -198,10 +186,8 @@ def batches_of(
             f"{MAX_BATCHES:,}; add batches=100"
         )
     if is_given and batches > epoch:
-        raise ConfigError(
-            f"batches={batches:,}: data={given} has {epoch:,} batches of {size}; use "
-            f"batches={epoch} or less"
-        )
+        why = f"data={given} has {epoch:,} batches of {size}; use batches={epoch} or less"
+        raise ConfigError(f"batches={batches:,}: {why}")
     return batches if is_given else epoch
 
 
@@ -220,37 +206,29 @@ def _of_the_model(document: Mapping[str, Any], trial: Trial) -> Iterator[str]:
     kind, place = spec.recipe.get("kind"), f"{spec.name} from source={spec.source}"
     is_saved = spec.source == "hub" or kind == "saved_model"
     sources = dict(document["model"].get("sources") or {})
-    fixed = [
-        name
-        for name, entry in sources.items()
-        if catalog.SOURCES[name].dtype_fixed or entry.get("dtype_fixed")
-    ]
+    own = {name for name, entry in sources.items() if entry.get("dtype_fixed")}
+    fixed = [name for name in sources if name in own or catalog.SOURCES[name].dtype_fixed]
     if trial.precision is not Precision.FLOAT32 and (
         spec.source in fixed or kind in ("saved_model", "keras")
     ):
         others = [f", or source={name}" for name in sources if name not in fixed]
-        yield (
-            f"precision={trial.precision}: {place} has fixed dtypes; use "
-            f"precision=float32{others[0] if others else ''}"
-        )
+        why = f"{place} has fixed dtypes; use precision=float32{others[0] if others else ''}"
+        yield f"precision={trial.precision}: {why}"
     if scenario is Scenario.DETECT and spec.task != "detection":
         entries = catalog.load_catalog().values()
         detectors = [entry.name for entry in entries if entry.task == "detection"]
         yield f"scenario=detect: {spec.name} is not a detector; detectors: {', '.join(detectors)}"
     if trains and is_saved:
-        yield (
-            f"scenario={scenario}: {place} is a SavedModel, a graph without training; use a Keras "
-            "model"
-        )
+        why = "is a SavedModel, a graph without training; use a Keras model"
+        yield f"scenario={scenario}: {place} {why}"
     if trains and spec.task not in _TASKS:
         yield (
             f"scenario={scenario}: {spec.name} is for the task {spec.task}, which has no loss "
             f"here; those that have one: {', '.join(_TASKS[:-1])}"
         )
     if scenario is Scenario.PREDICT and is_saved:
-        yield (
-            f"scenario=predict: {place} is no Keras model, so it has no predict; use scenario=call"
-        )
+        why = "is no Keras model, so it has no predict; use scenario=call"
+        yield f"scenario=predict: {place} {why}"
     if trial.data:  # as far as the inputs are known before the model is built
         shapes = [each.shape for each in spec.inputs] or local_model.declared_shapes(spec)
         if spec.source == "examples":  # none of them takes a picture
@@ -273,10 +251,8 @@ def _of_the_modes(
             " leave one of the two out"
         )
     if SCENARIOS[scenario].trains and len(by_backend(trial.modes)) > 1:
-        yield (
-            f"scenario={scenario}: the modes of one trial are of one backend; measure each with "
-            "backend=NAME"
-        )
+        why = "the modes of one trial are of one backend; measure each with backend=NAME"
+        yield f"scenario={scenario}: {why}"
     if len(modes) > MAX_MODES:
         yield f"modes: {len(modes):,} of them; a trial compares at most {MAX_MODES}"
     candidate = candidate_mode(document["jit"], scenario)
@@ -287,10 +263,8 @@ def _of_the_modes(
             f"{candidate}, which is not in modes=[{','.join(modes)}]; give one of the two"
         )
     if trial.copies == "apart" and all(parse(label)[1] == 1 for label in trial.modes):
-        yield (
-            f"copies=apart: no mode of {listed} is given twice; use an A/A pair, as in "
-            "modes=[graph,graph]"
-        )
+        why = f"no mode of {listed} is given twice; use an A/A pair, as in modes=[graph,graph]"
+        yield f"copies=apart: {why}"
     for mode in modes:
         if trial.data and mode.entry is Entry.FIT_NUMPY:
             instead = mode_in(mode.backend, (Entry.FIT, mode.execution, mode.steps))
@@ -314,10 +288,8 @@ def _of_the_batches(
     for key in KEYS:
         if key in explicit and document[key] not in (None, SYNTHETIC) and not facts.trains:
             right = Scenario.FIT if key in KEYS[2:] else Scenario.TRAIN_STEP
-            yield (
-                f"{key}={as_typed(document[key])}: scenario={scenario} trains nothing; add "
-                f"scenario={right} or remove {key}"
-            )
+            why = f"scenario={scenario} trains nothing; add scenario={right} or remove {key}"
+            yield f"{key}={as_typed(document[key])}: {why}"
     if batches > 1 and not facts.takes_batches:
         yield (
             f"batches={batches}: a call of scenario={scenario} takes one batch; use "
@@ -331,12 +303,8 @@ def _of_the_batches(
             "steps_per_execution"
         )
     if steps > 1 and not any(mode_of(label).entry.fits for label in trial.modes):
-        yield (
-            f"steps_per_execution={steps}: no mode of modes=[{','.join(trial.modes)}] calls fit; "
-            "add fit_graph or fit_xla"
-        )
+        why = f"no mode of modes=[{','.join(trial.modes)}] calls fit; add fit_graph or fit_xla"
+        yield f"steps_per_execution={steps}: {why}"
     if steps > batches:
-        yield (
-            f"steps_per_execution={steps}: an epoch is {batches} batches; use "
-            f"steps_per_execution={batches} or less"
-        )
+        why = f"an epoch is {batches} batches; use steps_per_execution={batches} or less"
+        yield f"steps_per_execution={steps}: {why}"

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +62,8 @@ MAX_PROJECT = 128
 """Characters of a W&B project's name."""
 
 _WANDB_VARIABLES = {
-    "entity": "WANDB_ENTITY",
-    "group": "WANDB_RUN_GROUP",
-    "run_name": "WANDB_NAME",
-    "notes": "WANDB_NOTES",
-    "job_type": "WANDB_JOB_TYPE",
+    **{"entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP", "run_name": "WANDB_NAME"},
+    **{"notes": "WANDB_NOTES", "job_type": "WANDB_JOB_TYPE"},
 }
 
 
@@ -150,19 +148,17 @@ def _to_trial(
     modes = modes_of(document, explicit, scenario)
     for name in by_backend(modes):
         check_backend(backend_named(name), spec)
-    training = training_of(document, explicit, scenario)
+    training, number = training_of(document, explicit, scenario), partial(values.integer, document)
     trial = Trial(
         copies="apart" if values.choice(document, "copies") == "apart" else "together",
         model=spec,
         modes=modes,
         batches=batches_of(document, explicit, scenario, training.data if training else None),
-        steps_per_execution=values.integer(
-            document, "steps_per_execution", at_least=1, at_most=MAX_BATCHES
-        ),
-        batch_size=values.integer(document, "batch_size", at_least=1, at_most=MAX_BATCH),
+        steps_per_execution=number("steps_per_execution", at_least=1, at_most=MAX_BATCHES),
+        batch_size=number("batch_size", at_least=1, at_most=MAX_BATCH),
         precision=Precision(values.choice(document, "precision")),
         tf32=values.boolean(document, "tf32"),
-        seed=values.integer(document, "seed", at_least=0, at_most=MAX_SEED),
+        seed=number("seed", at_least=0, at_most=MAX_SEED),
         device=device.label,
         scenario=scenario,
         training=training,
@@ -184,24 +180,19 @@ def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
     """A model of the catalog, or the user's own."""
     entry = document["model"]
     if not isinstance(entry, Mapping):
-        raise ConfigError(
-            "model: name a model, as in model=resnet50; `xla-sweeps models` lists them"
-        )
+        raise ConfigError("model: name one, as in model=resnet50; `xla-sweeps models` lists them")
     source = values.choice(document, "source")
     if entry.get("name") == options.LOCAL:
         if source not in ("auto", options.LOCAL):
             raise ConfigError(f"source={source}: model=local is your own model; leave source out")
         if "weights" in explicit:
-            raise ConfigError(
-                f"weights={document['weights']}: your own model keeps its weights; "
-                "leave weights out"
-            )
+            keeps = "your own model keeps its weights; leave weights out"
+            raise ConfigError(f"weights={document['weights']}: {keeps}")
         return user_model_spec(document)
     for key in ("path", "import", "input_spec"):
         if document.get(key) is not None:
-            raise ConfigError(
-                f"{key}={document[key]}: applies only to a model of your own; add model=local"
-            )
+            applies = "applies only to a model of your own; add model=local"
+            raise ConfigError(f"{key}={document[key]}: {applies}")
     spec = catalog.model_spec(
         entry,
         source=None if source == "auto" else source,
@@ -249,10 +240,8 @@ def _require_source(spec: ModelSpec) -> None:
     """Refuse a source whose library is not installed, before anything starts."""
     source = catalog.SOURCES[spec.source]
     if source.module and not environment.is_installed(source.module):
-        raise ConfigError(
-            f"source={spec.source}: {source.module} is not installed; install it: "
-            f"{how_to_install(source.extra)}"
-        )
+        why = f"{source.module} is not installed; install it: {how_to_install(source.extra)}"
+        raise ConfigError(f"source={spec.source}: {why}")
 
 
 def check_accelerator_name(given: Any) -> None:
@@ -266,10 +255,7 @@ def check_accelerator_name(given: Any) -> None:
 
 
 def _check_memory(trial: Trial, device: devices.Device) -> None:
-    """Refuse several processes whose weights alone do not fit on the device together.
-
-    What else they need is not known before they are built: out of memory is then their outcome.
-    """
+    """Refuse several processes whose weights alone do not fit on the device together."""
     count, needed = len(trial.workers), least_memory_bytes(trial)
     if count > 1 and 0 < device.memory_bytes < needed:
         is_apart = trial.copies == "apart"
@@ -307,10 +293,8 @@ def _effort(document: Mapping[str, Any]) -> Effort:
         elif field.type == "float":
             level[field.name] = values.number(given, key, at_most=MAX_SECONDS)
     if level["rounds_max"] < level["rounds_min"]:
-        raise ConfigError(
-            f"effort.rounds_max={level['rounds_max']} is below "
-            f"effort.rounds_min={level['rounds_min']}"
-        )
+        low, high = (f"effort.{key}={level[key]}" for key in ("rounds_min", "rounds_max"))
+        raise ConfigError(f"{high} is below {low}")
     return Effort(name=name, **level)
 
 
@@ -345,9 +329,7 @@ def _tracker(
     for key in ("project", "entity", "group"):
         if not isinstance(given.get(key), str | int | None):
             raise ConfigError(f"tracker.{key}={given[key]}: expected a string")
-    telemetry = values.boolean(
-        {"tracker.telemetry": given.get("telemetry", False)}, "tracker.telemetry"
-    )
+    telemetry = {"tracker.telemetry": given.get("telemetry", False)}
     asked = given.get("project") if "tracker.project" in explicit else None
     is_wandb = name in (*options.WANDB_TRACKERS, "none")  # which `push` sends to W&B later
     environ = environ if is_wandb else {}  # another tracker reads no variables of W&B's
@@ -358,7 +340,7 @@ def _tracker(
     return TrackerSettings(
         name=name,
         project=project,
-        telemetry=telemetry,
+        telemetry=values.boolean(telemetry, "tracker.telemetry"),
         tags=tuple(dict.fromkeys(filter(None, (*map(str, tags), *others)))),
         **{
             key: None if value is None else str(value)
@@ -371,12 +353,8 @@ def _tracker(
 def _check_project(project: str) -> None:
     """Refuse a project that W&B does not take."""
     if project == "sweeps":
-        raise ConfigError(
-            "tracker.project=sweeps: W&B's client cannot read a project of that name; choose "
-            "another"
-        )
+        other = "W&B's client cannot read a project of that name; choose another"
+        raise ConfigError(f"tracker.project=sweeps: {other}")
     if re.search(r"[/\\#?%:]", project) or len(project) > MAX_PROJECT:
-        raise ConfigError(
-            f"tracker.project={project}: W&B takes at most {MAX_PROJECT} characters, none of "
-            "/ \\ # ? % :"
-        )
+        why = f"W&B takes at most {MAX_PROJECT} characters, none of / \\ # ? % :"
+        raise ConfigError(f"tracker.project={project}: {why}")

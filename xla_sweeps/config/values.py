@@ -6,6 +6,8 @@ Another value is a `ConfigError` that says what was expected.
 from __future__ import annotations
 
 import argparse
+import math
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -100,6 +102,21 @@ def integer_from(at_least: int, *, to: int) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(
                 f"expected an integer from {at_least} to {to:,}, got {text[:60]!r}"
             )
+        return value
+
+    return read
+
+
+def quantity_in(
+    units: Mapping[str, float], expected: str, *, least: float = 1e-9, most: float = math.inf
+) -> Callable[[str], float]:
+    """A type of a command's option: a number above 0 with a unit, of so much each."""
+
+    def read(text: str) -> float:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(\D*)", text)
+        value = float(match[1]) * units.get(match[2], math.nan) if match else math.nan
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
         return value
 
     return read

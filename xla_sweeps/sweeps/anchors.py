@@ -15,10 +15,7 @@ from xla_sweeps.sweeps.launchers import Launcher
 from xla_sweeps.sweeps.launchers.job import End, Job
 
 ANCHOR = (
-    "model=mobilenet_v2",
-    "resolution=96",
-    "modes=[graph,graph]",
-    "effort=quick",
+    *("model=mobilenet_v2", "resolution=96", "modes=[graph,graph]", "effort=quick"),
     f"tracker.tags=[{ANCHOR_TAG}]",
 )
 """The trial that a long sweep repeats: an A/A pair, so that it counts for the A/A floor as well."""

@@ -52,7 +52,6 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     """One trial of a sweep, with its records.
 
     Attributes:
-        words: its overrides, as a person would type them.
         key: equal for tasks that are the same trial.
         trial_ids: those that it has on the slots of this machine; empty on a cluster.
         outcomes: of its records that count, oldest first; extended while the sweep runs.
@@ -62,9 +61,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         clear: whether its replicates settle it though some are contaminated: then these count.
         wanted: replicates that are still to be measured.
         timed_s: the most seconds that a replicate is timed, by the limits of its effort.
-        duplicates: one in so many trials of one replicate is measured twice; 0 for none.
-        twice: whether it is one of these.
-        silent_s: seconds without a line of output after which its command has hung.
+        duplicates: one in so many trials of one replicate is measured `twice`; 0 for none.
     """
 
     words: tuple[str, ...]
@@ -156,17 +153,11 @@ class Composer:
         slot = self._slots[0] if self._slots else _ELSEWHERE
         on_cpu = slot.device.kind == "cpu"
         again = repeating(words, config_dir=str(self._config_dir or ""), on_cpu=on_cpu)
-        (settings,) = self._on_slots(self._document(words), words, [slot])
-        return replace(settings, words=again)
+        return replace(self._on_slot(slot, self._document(words), words), words=again)
 
-    def _on_slots(
-        self, document: Mapping[str, Any], words: Sequence[str], slots: Sequence[Slot]
-    ) -> list[Settings]:
+    def _on_slot(self, slot: Slot, document: Mapping[str, Any], words: Sequence[str]) -> Settings:
         explicit = keys_of(words)
-        return [
-            settings_of(document, explicit=explicit, environ=self._environ, device=slot.device)
-            for slot in slots
-        ]
+        return settings_of(document, explicit=explicit, environ=self._environ, device=slot.device)
 
     def of_words(self, words: Sequence[str]) -> Task:
         """One trial of overrides alone, checked; errors as of `settings_of`."""
@@ -175,12 +166,14 @@ class Composer:
         check_accelerator_name(document["accelerator"])
         accelerator = None if document["accelerator"] is None else str(document["accelerator"])
         slots = self._matching(accelerator)
-        several = self._on_slots(document, words, slots)
-        settings, ids = several[0], dict[str, None]()
-        for one, slot in zip(several, slots, strict=True):
-            if self._slots is not None:
-                ids[identify(one, self._facts, cores=slot.core_count)] = None
-        trial_ids = tuple(ids)
+        several = {slot: self._on_slot(slot, document, words) for slot in slots}
+        trial_ids: tuple[str, ...] = ()
+        if self._slots is not None:
+            identified = (
+                identify(one, self._facts, cores=slot.core_count) for slot, one in several.items()
+            )
+            trial_ids = tuple(dict.fromkeys(identified))
+        settings = several[slots[0]]
         trial, request = settings.trial, request_id(settings.trial)
         return Task(
             words=(*self._place, *(word for word in words if not word.startswith("ui="))),
@@ -203,10 +196,9 @@ class Composer:
         """The slots with that accelerator; one that stands for all where they are not known."""
         if self._slots is None:
             return [_ELSEWHERE]
+        wanted = accelerator or ""
         matching = [
-            slot
-            for slot in self._slots
-            if accelerator is None or devices.is_accelerator(slot.device.name, accelerator)
+            slot for slot in self._slots if devices.is_accelerator(slot.device.name, wanted)
         ]
         if not matching:
             names = ", ".join(dict.fromkeys(slot.device.name for slot in self._slots))
@@ -216,10 +208,7 @@ class Composer:
         return matching
 
     def _document(self, words: Sequence[str]) -> dict[str, Any]:
-        """The configuration of these overrides as plain data, a copy of its own.
-
-        Hydra composes once for each choice of groups; models and plain values are then set.
-        """
+        """The configuration of these overrides as plain data, a copy of its own."""
         by_hydra = any("${" in word or word.startswith("model.") for word in words)
         plain: dict[str, Any] = {}
         rest: list[str] = []

@@ -142,11 +142,7 @@ class Sweep:
 def parse_sweep(
     document: Any, *, where: str, lines: Mapping[tuple[str, ...], int] | None = None
 ) -> Sweep:
-    """Check the content of a file; its name and the lines of its keys are for errors.
-
-    Raises:
-        ConfigError: one line with file, line and fix.
-    """
+    """Check the content of a file; a `ConfigError` is one line with file, line and fix."""
     line_of = lines or {}
 
     def at(*path: str) -> str:
@@ -161,27 +157,23 @@ def parse_sweep(
     warnings = [_warning_of(str(key), at) for key in document if key not in keys]
     parameters = document.get("parameters")
     if not isinstance(parameters, Mapping) or not parameters:
-        hint = next((text.partition(": ")[2] for text in warnings if "'parameters'" in text), "")
-        raise ConfigError(
-            f"{at('parameters')}: parameters: expected at least one, as in "
-            "model: {values: [resnet50, vgg16]}" + (f" ({hint})" if hint else "")
-        )
+        hints = [f" ({text.partition(': ')[2]})" for text in warnings if "'parameters'" in text]
+        expected = "expected at least one, as in model: {values: [resnet50, vgg16]}"
+        raise ConfigError(f"{at('parameters')}: parameters: {expected}{''.join(hints[:1])}")
     run_cap = document.get("run_cap")
     if run_cap is None and method != "grid":
-        raise ConfigError(
-            f"{at('method')}: method {document['method']} needs run_cap, the number of trials"
-        )
+        needs = f"method {document['method']} needs run_cap, the number of trials"
+        raise ConfigError(f"{at('method')}: {needs}")
     if run_cap is not None and not (type(run_cap) is int and run_cap > 0):
-        raise ConfigError(
-            f"{at('run_cap')}: run_cap={_short(run_cap)}: expected an integer above 0"
-        )
+        wrong = f"run_cap={_short(run_cap)}: expected an integer above 0"
+        raise ConfigError(f"{at('run_cap')}: {wrong}")
     flat = dict(_flatten(parameters, (), at))
     for path, parameter in flat.items():
         if method == "grid" and parameter.count is None:
+            where = f"{at(*_place(path))}: parameters.{'.'.join(path)}"
             raise ConfigError(
-                f"{at(*_place(path))}: parameters.{'.'.join(path)}: a grid needs values that can "
-                f"be counted ({', '.join(COUNTABLE)}), not {parameter.distribution}; list values, "
-                "or use method: random"
+                f"{where}: a grid needs values that can be counted ({', '.join(COUNTABLE)}), not "
+                f"{parameter.distribution}; list values, or use method: random"
             )
     return Sweep(
         name=str(document.get("name") or where.rpartition("/")[2].rpartition(".")[0]),
@@ -202,21 +194,17 @@ def _method(document: Mapping[str, Any], at: Locate) -> str:
     given = scheduler if isinstance(scheduler, Mapping) else {}
     for key in CODE_KEYS:
         if key in given:
-            raise ConfigError(
-                f"{at('scheduler', key)}: scheduler.{key}: names Python code, which a definition "
-                "never runs; allowed: engine: optuna"
-            )
+            never = "names Python code, which a definition never runs; allowed: engine: optuna"
+            raise ConfigError(f"{at('scheduler', key)}: scheduler.{key}: {never}")
     if method != "custom":
         return str(method)
     if "engine" not in given:
         raise ConfigError(f"{at('scheduler')}: method custom needs scheduler: {{engine: optuna}}")
     for key, value in given.items():
-        wrong = None
-        if key != "engine":
-            wrong = unknown_name("scheduler key", str(key), ("engine",))
-        elif value not in ENGINES:
+        wrong = unknown_name("scheduler key", str(key), ("engine",))
+        if key == "engine":
             wrong = unknown_name("engine", str(value), ENGINES)
-        if wrong:
+        if key != "engine" or value not in ENGINES:
             raise ConfigError(f"{at('scheduler', str(key))}: {wrong}")
     return "bayes"
 
@@ -259,9 +247,8 @@ def _parameter(given: Any, location: str) -> Parameter:
             raise ConfigError(f"{location}: {unknown_name('key', str(key), PARAMETER_KEYS)}")
     distribution = given.get("distribution") or _distribution_of(given, location)
     if not isinstance(distribution, str) or distribution not in DISTRIBUTIONS:
-        raise ConfigError(
-            f"{location}: {unknown_name('distribution', str(distribution), DISTRIBUTIONS)}"
-        )
+        unknown = unknown_name("distribution", str(distribution), DISTRIBUTIONS)
+        raise ConfigError(f"{location}: {unknown}")
     for key in DISTRIBUTIONS[distribution]:
         if key not in given:
             raise ConfigError(f"{location}: distribution {distribution} needs {key}")
@@ -288,10 +275,8 @@ def _distribution_of(given: Mapping[str, Any], location: str) -> str:
 def _categorical(given: Mapping[str, Any], location: str) -> Parameter:
     values = given["values"]
     if not isinstance(values, list) or not values:
-        raise ConfigError(
-            f"{location}.values={json.dumps(values, default=str)}: expected a list with at least "
-            "one value"
-        )
+        shown = json.dumps(values, default=str)
+        raise ConfigError(f"{location}.values={shown}: expected a list with at least one value")
     shares = given.get("probabilities") or []
     if shares and not (
         isinstance(shares, list)
@@ -299,9 +284,8 @@ def _categorical(given: Mapping[str, Any], location: str) -> Parameter:
         and all(_is_number(share) and 0 <= share <= 1 for share in shares)
         and math.isclose(math.fsum(shares), 1, rel_tol=1e-3)
     ):
-        raise ConfigError(
-            f"{location}.probabilities={shares}: expected one for each value, with sum 1"
-        )
+        wrong = f"{location}.probabilities={shares}"
+        raise ConfigError(f"{wrong}: expected one for each value, with sum 1")
     return Parameter(distribution="categorical", values=tuple(values), probabilities=tuple(shares))
 
 
@@ -310,9 +294,8 @@ def _numeric(distribution: str, given: Mapping[str, Any], location: str) -> Para
     for key, default in (("min", 0), ("max", 0), ("q", 1), ("mu", 0), ("sigma", 1)):
         value = given.get(key, default)
         if not _is_number(value) or abs(value) > LARGEST:
-            raise ConfigError(
-                f"{location}.{key}={_short(value)}: expected a number, at most {LARGEST:g}"
-            )
+            wrong = f"{location}.{key}={_short(value)}"
+            raise ConfigError(f"{wrong}: expected a number, at most {LARGEST:g}")
         numbers[key] = value
     if numbers["min"] > numbers["max"]:
         raise ConfigError(f"{location}: min={given['min']} is above max={given['max']}")
@@ -323,9 +306,8 @@ def _numeric(distribution: str, given: Mapping[str, Any], location: str) -> Para
         raise ConfigError(f"{location}: int_uniform needs integers")
     if numbers["q"] < 1 / LARGEST or numbers["sigma"] < 0:
         raise ConfigError(f"{location}: q must be at least {1 / LARGEST:g}, and sigma at least 0")
-    return Parameter(
-        distribution=distribution, low=numbers.pop("min"), high=numbers.pop("max"), **numbers
-    )
+    low, high = numbers.pop("min"), numbers.pop("max")
+    return Parameter(distribution=distribution, low=low, high=high, **numbers)
 
 
 def _is_number(value: Any) -> bool:
@@ -352,10 +334,6 @@ def _metric(given: Any, *, required: bool, at: Locate) -> Metric | None:
 
 
 def load_sweep(path: Path) -> Sweep:
-    """Read and check a definition; the file's size is checked before it is parsed.
-
-    Raises:
-        ConfigError: one line with file, line and fix.
-    """
+    """Read and check a definition; the file's size is checked before it is parsed."""
     document, lines = read_values(read_yaml(path), where=str(path))
     return parse_sweep(document, where=str(path), lines=lines)

@@ -19,18 +19,11 @@ from pathlib import Path
 from xla_sweeps.schema.overrides import key_of, keys_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps import outcomes
 from xla_sweeps.sweeps.backlog import Backlog
 from xla_sweeps.sweeps.compose import Task
 from xla_sweeps.sweeps.launchers import Launcher, Screen
 from xla_sweeps.sweeps.launchers.job import Ended, Job
-from xla_sweeps.sweeps.outcomes import (
-    LOCKED_WAIT_S,
-    Collector,
-    Judge,
-    Outcome,
-    Run,
-    end_with_records,
-)
 from xla_sweeps.sweeps.progress import Progress
 from xla_sweeps.system.process import StopSignals
 
@@ -41,9 +34,7 @@ class Driver:
     """Run tasks until none wants a replicate.
 
     Args:
-        launcher: runs the jobs.
-        store: keeps the records.
-        screen: shows progress.
+        launcher, store, screen: run the jobs, keep the records and show progress.
         extra: overrides that every job gets besides its own (`tracker.group=…`).
         logs: folder for the jobs' output.
         backlog: keeps the tasks; default: one without anchors and further tasks.
@@ -67,26 +58,21 @@ class Driver:
     ) -> None:
         self._launcher, self._store, self._screen = launcher, store, screen
         self._backlog = backlog or Backlog()
-        self._collector = Collector(store, screen.warn)
-        self._judge = Judge(
-            self._backlog,
-            launcher,
-            warn=screen.warn,
-            is_clear=self._collector.is_clear,
-            record_death=record_death,
-            rematch=rematch,
+        self._collector = outcomes.Collector(store, screen.warn)
+        self._judge = outcomes.Judge(
+            self._backlog, launcher, self._collector, record_death=record_death, rematch=rematch
         )
         self._progress = Progress(screen, launcher, self._backlog, self._judge, costs or {})
         self._extra, self._logs = tuple(extra), logs
         self._numbers = itertools.count(1)
-        self._running: dict[Future[Ended], Run] = {}
+        self._running: dict[Future[Ended], outcomes.Run] = {}
         self._ended: queue.Queue[Future[Ended]] = queue.Queue()
-        self._unsaved: list[Run] = []
+        self._unsaved: list[outcomes.Run] = []
         """Runs that ended while the store was full."""
         self._stop = StopSignals()
         self._asked = False
 
-    def run(self, tasks: Iterable[Task]) -> Outcome:
+    def run(self, tasks: Iterable[Task]) -> outcomes.Outcome:
         """Run the tasks that want a replicate; returns when none does, or when it was stopped."""
         self._backlog.extend(list(tasks))
         sys.audit("xla_sweeps.plan.loaded")
@@ -106,7 +92,7 @@ class Driver:
                 self._progress.report(self._running)
             finally:
                 self._launcher.close()
-        return Outcome(
+        return outcomes.Outcome(
             counts=self._progress.counts(),
             signal_number=self._stop.number,
             broken=self._judge.broken,
@@ -137,9 +123,8 @@ class Driver:
         self._asked = True
         self._launcher.stop(now=False)
         if self._stop.number:
-            self._screen.warn(
-                "stopping: running trials are being saved; press Ctrl-C again to kill them"
-            )
+            text = "stopping: running trials are being saved; press Ctrl-C again to kill them"
+            self._screen.warn(text)
 
     def _submit_ready(self) -> None:
         """Give every idle slot the first task that may run on it."""
@@ -165,7 +150,7 @@ class Driver:
                 self._backlog.finish(task)
                 return
         if self._collector.is_held(task):
-            self._backlog.add_later(task, at=time.monotonic() + LOCKED_WAIT_S)
+            self._backlog.add_later(task, at=time.monotonic() + outcomes.LOCKED_WAIT_S)
             return
         given = keys_of(task.words)
         job = Job(
@@ -178,7 +163,7 @@ class Driver:
         )
         sys.audit("xla_sweeps.driver.submit")
         future = self._launcher.submit(job)
-        self._running[future] = Run(task, job, stored, time.monotonic())
+        self._running[future] = outcomes.Run(task, job, stored, time.monotonic())
         future.add_done_callback(self._ended.put)
 
     def _is_running(self, task: Task) -> bool:
@@ -198,13 +183,13 @@ class Driver:
                 sys.audit("xla_sweeps.driver.ended")
                 self._collect(run)
 
-    def _collect(self, run: Run) -> None:
+    def _collect(self, run: outcomes.Run) -> None:
         """Store the records of a run that ended, and act on how it ended."""
         new = self._collector.collect(run)
         if new is None:
             self._unsaved.append(run)
             return
-        run.ended = end_with_records(run.ended, new, stopping=self._stopping)
+        run.ended = outcomes.end_with_records(run.ended, new, stopping=self._stopping)
         if not self._stop.number:
             self._judge.watch(run.ended, new, now=time.monotonic())
         word = self._judge.judge(run.task, run.ended, new)

@@ -49,9 +49,7 @@ class Outcome:
 
     Attributes:
         counts: trials by `Progress.counts`.
-        signal_number: of the signal that stopped it, or 0.
         broken: why the circuit breaker stopped it, or "".
-        left: tasks that are not done.
         gave_up: why, by key of the tasks that were given up without a record that says it.
     """
 
@@ -73,8 +71,7 @@ class Run:
         known: the task's records when it was submitted.
         started: seconds of the monotonic clock.
         ended: how it ended; LOST, which says nothing, until it has.
-        unsaved: records that were copied back and are not in the store yet.
-        saved: those that are, as stored.
+        unsaved: records that were copied back and are not in the store yet; then `saved`.
     """
 
     task: Task
@@ -90,7 +87,7 @@ class Collector:
     """Bring the records of ended jobs into the store, and read those of a task."""
 
     def __init__(self, store: Store, warn: Callable[..., None]) -> None:
-        self._store, self._warn = store, warn
+        self._store, self.warn = store, warn
         self._warned = -SPACE_WAIT_S
 
     def is_held(self, task: Task) -> bool:
@@ -102,7 +99,7 @@ class Collector:
         if not task.trial_ids:
             return []
         loaded = self._store.load(*task.trial_ids)
-        self._warn(*loaded.problems)
+        self.warn(*loaded.problems)
         return [record for group in loaded.records.values() for record in group]
 
     def collect(self, run: Run) -> list[Record] | None:
@@ -128,7 +125,7 @@ class Collector:
             try:
                 run.saved.append(self._store.save(Record.from_json(run.unsaved[0]))[0])
             except RecordFormatError as error:
-                self._warn(f"ignored an invalid record from {run.ended.slot}: {error}")
+                self.warn(f"ignored an invalid record from {run.ended.slot}: {error}")
             run.unsaved.popleft()
 
     def _takes(self, attempt: Callable[[], None]) -> bool:
@@ -138,7 +135,7 @@ class Collector:
         except StoreError as error:
             if time.monotonic() > self._warned + SPACE_WAIT_S:
                 self._warned = time.monotonic()
-                self._warn(f"{str(error).removesuffix('.')}. The sweep is paused until then.")
+                self.warn(f"{str(error).removesuffix('.')}. The sweep is paused until then.")
             return False
         return True
 
@@ -155,14 +152,13 @@ class Judge:
         self,
         backlog: Backlog,
         launcher: Launcher,
+        collector: Collector,
         *,
-        warn: Callable[[str], None],
-        is_clear: Callable[[str], bool],
-        record_death: Callable[[Task, str], Record] | None,
-        rematch: Callable[[Task], None] | None,
+        record_death: Callable[[Task, str], Record] | None = None,
+        rematch: Callable[[Task], None] | None = None,
     ) -> None:
-        self._backlog, self._launcher, self._warn = backlog, launcher, warn
-        self._is_clear, self._record_death, self._rematch = is_clear, record_death, rematch
+        self._backlog, self._launcher, self._collector = backlog, launcher, collector
+        self._warn, self._record_death, self._rematch = collector.warn, record_death, rematch
         self.gave_up: dict[str, tuple[str, str]] = {}
         self._deaths, self._broke = Counter[str](), Counter[str]()
         self._changes, self._losses = Counter[str](), Counter[str]()
@@ -181,9 +177,8 @@ class Judge:
                 self._changes[task.key] += 1
             task.builds[run.trial_id] = {**build, **run.build}
             task.outcomes = [*task.outcomes, run.outcome]
-        task.clear = Status.CONTAMINATED in task.outcomes and any(
-            self._is_clear(trial) for trial in task.builds
-        )
+        is_clear = self._collector.is_clear
+        task.clear = Status.CONTAMINATED in task.outcomes and any(map(is_clear, task.builds))
         if not self._backlog.is_anchor(task):
             task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.counted)
 

@@ -109,11 +109,9 @@ QUICK = "quick"
 
 
 def _twin_words(task: Task) -> list[str]:
-    """The overrides of a trial's A/A twin: the same trial with graph mode against itself.
-
-    Above effort quick, twice the replicates make two A/A pairs of it: of copies in the same
-    processes, and of a copy in every second process against the other copy in the others.
-    """
+    """The overrides of a trial's A/A twin: the same trial with graph mode against itself."""
+    # Above effort quick, twice the replicates make two A/A pairs of it: of copies in the same
+    # processes, and of a copy in every second process against the other copy in the others.
     replaced = {"jit", "modes", "tracker.tags"}
     several = []
     if task.effort != QUICK:
@@ -165,14 +163,13 @@ def assign_records(
     for run in runs.all():
         by_request.setdefault(run.request_id, []).append(run)
     for task in tasks:
-        if task.trial_ids:
-            measured = [run for trial in task.trial_ids for run in runs.by_trial.get(trial, ())]
-        else:
+        measured = [run for trial in task.trial_ids for run in runs.by_trial.get(trial, ())]
+        if not task.trial_ids:
             measured = [
                 run
                 for run in by_request.get(task.request_id, ())
                 if run.software == " ".join(software[name] for name in task.backends)
-                and _is_on(run, task.accelerator)
+                and devices.is_accelerator(run.device_name, task.accelerator or "")
             ]
         task.seen = frozenset((run.trial_id, run.replicate) for run in measured)
         task.builds = {}
@@ -183,10 +180,6 @@ def assign_records(
             outcomes += [run.outcome for run in kept]
         task.outcomes = counting(outcomes, retry, accepted=task.counted)
         task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.counted)
-
-
-def _is_on(run: RecordFacts, accelerator: str | None) -> bool:
-    return accelerator is None or devices.is_accelerator(run.device_name, accelerator)
 
 
 INCONCLUSIVE = (Status.CONTAMINATED, Status.INFRA, Status.INTERRUPTED)

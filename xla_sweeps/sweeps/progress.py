@@ -46,8 +46,7 @@ class Progress:
         costs: Mapping[str, float],
     ) -> None:
         self._screen, self._launcher, self._backlog = screen, launcher, backlog
-        self._judge = judge
-        self._costs = costs
+        self._judge, self._costs = judge, costs
         self._took: deque[float] = deque(maxlen=_RECENT)
         self._slots: dict[int, str] = {}
         self._most = 0

@@ -86,20 +86,12 @@ def _random(sweep: Sweep, source: random.Random) -> Iterator[Values]:
 class Search:
     """Propose trials by Optuna's TPE sampler, and report their results to it.
 
-    Args:
-        sweep: with method bayes and a metric.
-        composer: of its trials.
-        store: the records; a trial that has them is not measured again.
-        seed: with the same results the sampler proposes the same trials, so that a sweep can be
-            resumed.
-        measured: a trial's results by the names that `metric` may have, from its records.
+    A trial that has records is not measured again. With the same seed and results the sampler
+    proposes the same trials, so that a sweep can be resumed.
 
     Attributes:
         total: the most trials that it proposes.
         tasks: the trials that it proposed, each once.
-
-    Raises:
-        ConfigError: Optuna is not installed, or lacks the distribution of a parameter.
     """
 
     def __init__(
@@ -114,16 +106,13 @@ class Search:
         try:
             import optuna
         except ImportError:
-            raise ConfigError(
-                f"method bayes needs Optuna; install it: {how_to_install('bayes')}"
-            ) from None
+            raise ConfigError(f"method bayes needs Optuna: {how_to_install('bayes')}") from None
         assert sweep.metric  # which a definition of method bayes has
         self._metric = sweep.metric
         self._composer, self._store, self._measured = composer, store, measured
         self._parameters = sweep.parameters
         self._space = {
-            key: _distribution(optuna, key, parameter)
-            for key, parameter in sweep.parameters.items()
+            key: _distribution(optuna, key, one) for key, one in sweep.parameters.items()
         }
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._failed = optuna.trial.TrialState.FAIL
@@ -147,9 +136,8 @@ class Search:
         while self._left > 0:
             self._left -= 1
             trial = self._study.ask(self._space)
-            task = self._composer.task(
-                {key: self._value(key, value) for key, value in trial.params.items()}
-            )
+            values = {key: self._value(key, value) for key, value in trial.params.items()}
+            task = self._composer.task(values)
             asked = self._asked.setdefault(task.key, [])
             asked.append(trial)
             if len(asked) > 1:
@@ -180,11 +168,10 @@ class Search:
 
     def _records(self, task: Task) -> dict[str, list[Record]]:
         """The records of a task by trial."""
-        records = self._store.load(*task.trial_ids).records
+        records = self._store.load(*task.trial_ids).records.items()
+        own = task.request_id
         return {
-            trial: group
-            for trial, group in records.items()
-            if task.trial_ids or group[0].request_id == task.request_id
+            key: group for key, group in records if task.trial_ids or group[0].request_id == own
         }
 
 
@@ -203,9 +190,8 @@ def _distribution(optuna: Any, key: str, parameter: Parameter) -> Any:
             return kinds.FloatDistribution(parameter.low, parameter.high, step=parameter.q)
         case "q_log_uniform_values" if parameter.q == 1:
             return kinds.IntDistribution(int(parameter.low), int(parameter.high), log=True)
-    raise ConfigError(
-        f"parameters.{key}: method bayes has no {parameter.distribution}; use method: random"
-    )
+    lacking = f"method bayes has no {parameter.distribution}; use method: random"
+    raise ConfigError(f"parameters.{key}: {lacking}")
 
 
 def metric_of(row: Mapping[str, Any], metric: Metric) -> float | None:

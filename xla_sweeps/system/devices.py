@@ -33,7 +33,6 @@ class Device:
         memory_bytes: a GPU without memory of its own has the machine's.
         capability: CUDA compute capability, or None.
         pci: address as in /sys, `0000:17:00.0`; or "".
-        settings: of a GPU.
         problem: why nothing can be measured on it, or "".
     """
 
@@ -78,10 +77,8 @@ def _survey() -> tuple[tuple[Device, ...], tuple[str, ...]]:
 def visible(gpus: Sequence[Device], environ: Mapping[str, str]) -> list[Device]:
     """The GPUs that CUDA_VISIBLE_DEVICES names, in its order: by CUDA's number, or by UUID.
 
-    As in CUDA, the first entry that names none ends the list.
-
-    Raises:
-        DeviceError: it names a part of a GPU, or a number where CUDA's own order is unknown.
+    As in CUDA, the first entry that names none ends the list. A part of a GPU is refused, and so is
+    a number where CUDA's own order is unknown.
     """
     mask = environ.get("CUDA_VISIBLE_DEVICES")
     if mask is None or not gpus:
@@ -113,11 +110,7 @@ def visible(gpus: Sequence[Device], environ: Mapping[str, str]) -> list[Device]:
 
 
 def resolve_device(text: str) -> Device:
-    """The device that `auto`, `cpu`, `gpu` or `gpu:N` names on this machine.
-
-    Raises:
-        DeviceError: it does not exist, or cannot be used; with those that can.
-    """
+    """The device that `auto`, `cpu`, `gpu` or `gpu:N` names on this machine."""
     by_label = {device.label: device for device in devices()}
     labels, problems = list(by_label), gpu_problems()
     if text == "auto" and not (problems and labels == ["cpu"]):
@@ -127,9 +120,8 @@ def resolve_device(text: str) -> Device:
         return by_label[wanted]
     names = ", ".join(labels)
     if not re.fullmatch(r"auto|cpu|gpu(:\d+)?", text):
-        raise DeviceError(
-            f"device={text}: allowed are auto, cpu, gpu and gpu:N; this machine has {names}"
-        )
+        allowed = "allowed are auto, cpu, gpu and gpu:N"
+        raise DeviceError(f"device={text}: {allowed}; this machine has {names}")
     if problems:
         raise DeviceError(f"device={text}: {'; '.join(problems)}; allowed here: {names}")
     missing = "no NVIDIA GPU visible to its driver" if labels == ["cpu"] else f"only {names}"
@@ -263,11 +255,9 @@ def disjoint_cores(
         groups.append((pool, [*(member for group in shared for member in group[1]), index]))
     shares: list[list[int]] = [[] for _ in near]
     for pool, members in groups:
+        listed = "cpu{}/topology/thread_siblings_list"
         siblings = {
-            number: min(
-                _numbers_in(sysfs / f"cpu{number}/topology/thread_siblings_list") or {number}
-            )
-            for number in pool
+            number: min(_numbers_in(sysfs / listed.format(number)) or {number}) for number in pool
         }
         whole = len(set(siblings.values())) >= len(members)
         units: dict[int, list[int]] = {}

@@ -44,11 +44,7 @@ class Meter:
     problem: str = ""
 
     def read(self) -> tuple[int, ...]:
-        """Microjoules of each counter so far.
-
-        Raises:
-            MeterError: one of them cannot be read any more.
-        """
+        """Microjoules of each counter so far."""
         values = []
         for counter in self.counters:
             if (value := counter.read()) is None:
@@ -57,11 +53,7 @@ class Meter:
         return tuple(values)
 
     def joules(self, before: Sequence[int], now: Sequence[int]) -> float:
-        """Energy between two readings, less than one turn of a counter apart.
-
-        Raises:
-            MeterError: a counter stands still, or began again though it never wraps.
-        """
+        """Energy between two readings, less than one turn of a counter apart."""
         total_uj = 0
         for counter, first, last in zip(self.counters, before, now, strict=True):
             rise_uj = last - first + (counter.wraps_uj if last < first else 0)
@@ -91,11 +83,9 @@ def _gpu_uj(uuid: str) -> int | None:
 
 
 def _of_packages(root: Path) -> Meter:
-    """The meter of the CPU packages that this process may run on.
-
-    Left out are parts of a package (`intel-rapl:0:0`), the whole machine (`psys`) and a second
-    interface to the same package (`intel-rapl-mmio`).
-    """
+    """The meter of the CPU packages that this process may run on."""
+    # Left out are parts of a package (`intel-rapl:0:0`), the whole machine (`psys`) and a second
+    # interface to the same package (`intel-rapl-mmio`).
     zones = [
         (zone, package[1])
         for zone in sorted((root / _ZONES).glob("intel-rapl:*"))

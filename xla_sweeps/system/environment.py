@@ -30,14 +30,7 @@ _PACKAGES = ("numpy", "wandb", "hydra-core")
 """Packages that count besides those of a backend."""
 
 _LIBRARIES = (
-    "cublas",
-    "cuda-nvcc",
-    "cuda-runtime",
-    "cudnn",
-    "cufft",
-    "cusolver",
-    "cusparse",
-    "nccl",
+    *("cublas", "cuda-nvcc", "cuda-runtime", "cudnn", "cufft", "cusolver", "cusparse", "nccl"),
 )
 """NVIDIA's packages; their names end in the version of CUDA, or in nothing."""
 
@@ -271,11 +264,7 @@ def is_installed(module: str) -> bool:
 
 
 def cache_dir() -> Path:
-    """Folder of the cache: $XLA_SWEEPS_CACHE, else one below the user's cache folder.
-
-    Raises:
-        ConfigError: the user has no home folder, as in some containers.
-    """
+    """Folder of the cache: $XLA_SWEEPS_CACHE, else one below the user's cache folder."""
     try:
         if own := os.environ.get("XLA_SWEEPS_CACHE"):
             return Path(own).expanduser()

@@ -131,11 +131,7 @@ class Leases(AbstractContextManager["Leases"]):
         return True
 
     def _lock(self, path: Path) -> list[int]:
-        """The open file, locked and with our name in it; none where there is no such file.
-
-        Raises:
-            BlockingIOError: another process holds it.
-        """
+        """The open file, locked, our name in it; none without one, an error if it is held."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             descriptor = os.open(path, flags, 0o600)

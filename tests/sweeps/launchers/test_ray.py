@@ -8,15 +8,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import driving
 import pytest
-from driving import Notes, counted
+from driving import Notes, counted, wait_for
 from quick_sweep import QUICK, quick_launch, task
 
 from xla_sweeps.errors import XlaSweepsError
@@ -25,14 +24,11 @@ from xla_sweeps.sweeps.launchers.job import End, Job
 from xla_sweeps.sweeps.launchers.ray import RayLauncher, keep_log
 from xla_sweeps.sweeps.outcomes import Outcome
 
-pytestmark = [
-    pytest.mark.filterwarnings(
-        "ignore::pytest.PytestUnraisableExceptionWarning",
-        "ignore::ResourceWarning",
-        "ignore::FutureWarning",
-        "ignore::DeprecationWarning",
-    ),
-]
+kinds = ("pytest.PytestUnraisableExceptionWarning", "ResourceWarning", "FutureWarning")
+
+pytestmark = pytest.mark.filterwarnings(
+    *(f"ignore::{kind}" for kind in (*kinds, "DeprecationWarning"))
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +64,6 @@ class Waiting(Notes):
             super().running(slot, what, log)
 
 
-def wait_for(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def drive(
     address: str, results: Path, tasks: list[Task], notes: Notes | None = None
 ) -> tuple[Outcome, Notes]:
@@ -92,13 +81,8 @@ def test_a_stop_ends_the_running_trials_and_leaves_no_process(cluster: Any, tmp_
     launcher = RayLauncher(launch)
     assert (launcher.free("A100"), launcher.free("H100"), launcher.free("H100")) == (1000,) * 3
     assert warnings == ["no node of the cluster has an H100 yet; its trials wait"]
-    jobs = [
-        Job(
-            arguments=ray_task(f"t{number}", "sleep", tmp_path).words,
-            log=tmp_path / f"{number}.log",
-        )
-        for number in range(5)
-    ]
+    words = [ray_task(f"t{number}", "sleep", tmp_path).words for number in range(5)]
+    jobs = [Job(arguments=each, log=tmp_path / f"{place}.log") for place, each in enumerate(words)]
     futures = [launcher.submit(job) for job in jobs]
     wait_for(lambda: sum(bool(launcher.slot_of(future)) for future in futures) == 3)
     wait_for(lambda: begun.read_text().split().count("claim.after") == 3)

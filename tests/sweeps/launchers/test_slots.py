@@ -52,10 +52,7 @@ def test_gpus_of_one_node_run_their_jobs_on_cores_of_their_own() -> None:
 
 
 def test_a_job_sees_its_device_by_uuid_and_the_cpu_sees_none() -> None:
-    gpu, cpu = (
-        slots_for("gpu:1", present=[*GPUS, CPU])[0],
-        slots_for("cpu", present=[*GPUS, CPU])[0],
-    )
+    gpu, cpu = (slots_for(name, present=[*GPUS, CPU])[0] for name in ("gpu:1", "cpu"))
     assert job_environment({"A": "b"}, gpu)["CUDA_VISIBLE_DEVICES"] == "GPU-b"
     assert job_environment({"CUDA_VISIBLE_DEVICES": "0"}, cpu)["CUDA_VISIBLE_DEVICES"] == ""
     assert "CUDA_VISIBLE_DEVICES" not in os.environ or os.environ["CUDA_VISIBLE_DEVICES"] != "GPU-b"

@@ -27,7 +27,7 @@ def main(
     shards: int,
     seed: int,
 ) -> None:
-    """Write the pictures; a line on standard output for each that is written.
+    """Write the pictures.
 
     The arguments are the command's; `folder` is new or empty, and pictures are shared among the
     classes evenly.
@@ -52,7 +52,6 @@ def main(
                 path = Path(folder, f"class_{label:03d}", f"{number:06d}.jpg")
                 path.parent.mkdir(exist_ok=True)
                 path.write_bytes(data)
-            print(number + 1, flush=True)
 
 
 def _example(label: int, data: bytes) -> bytes:

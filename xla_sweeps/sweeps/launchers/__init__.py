@@ -41,7 +41,7 @@ MOST_JOBS = 1_000_000
 
 ONE_OR_MORE = integer_from(1, to=MOST_JOBS)
 
-DEVICES = {
+DEVICES: Mapping[str, Any] = {
     "metavar": "D,D",
     "help": "gpu:0,gpu:1, or cpu:0,cpu:1 to split the cores (default: every GPU, else the CPU as "
     "one)",
@@ -59,7 +59,6 @@ class LauncherRequest:
 
     Attributes:
         options: the launcher's own that were given, by name.
-        results_dir: the results folder.
         slots: the devices of this machine that run trials, for a launcher that is `on_devices`.
         warn: called with what a person should know now.
         command: what a job's arguments follow.
@@ -78,8 +77,7 @@ class Launcher(Protocol):
     A cluster that chooses nodes itself needs no more than the methods without a body here.
 
     Attributes:
-        name: as on the command line.
-        options: its own on the command line.
+        name, options: as on the command line.
         on_devices: whether trials run on devices of this machine, which are known beforehand.
         driven: whether the sweep's driver submits the jobs; else a server hands trials out.
         targets: whether a job can be sent to a slot by its name.
@@ -95,11 +93,7 @@ class Launcher(Protocol):
 
     @classmethod
     def preview(cls, options: Mapping[str, Any], *, jobs: int, results_dir: Path) -> str:
-        """What it would submit, for a dry run; "" where that is the jobs' commands.
-
-        Raises:
-            ConfigError: an option is wrong.
-        """
+        """What it would submit, for a dry run; "" where that is the jobs' commands."""
         return ""
 
     def slots(self) -> list[str]:
@@ -134,11 +128,7 @@ class Launcher(Protocol):
 
 @cache
 def launchers() -> Mapping[str, type[Launcher]]:
-    """The launchers by name: ours, and those that installed packages add as entry points.
-
-    Raises:
-        ConfigError: one cannot be loaded.
-    """
+    """The launchers by name: ours, and those that installed packages add as entry points."""
     places = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)} | BUILT_IN
     loaded = {}
     for name, place in sorted(places.items()):

@@ -63,12 +63,10 @@ class Job:
     """One command to run.
 
     Attributes:
-        arguments: overrides, which follow the command.
         known_records: number of the trial's records that the driver knows of.
         accelerator: part of the name of the device that it needs.
         slot: the one that it must run on, for a launcher that `targets` them.
-        silent_s: seconds without a line in its log after which it is killed; all its stages time
-            out sooner.
+        silent_s: seconds without a line in its log after which it is killed.
     """
 
     arguments: tuple[str, ...]
@@ -85,9 +83,8 @@ class Ended:
 
     Attributes:
         detail: one line on what went wrong, or "".
-        records: its records, where it had no access to the results folder.
+        records, output: its records and its log, where it had no access to the results folder.
         paths: its records' paths in the results folder, where only the job knows them.
-        output: the content of its log, where that was written elsewhere.
     """
 
     how: End

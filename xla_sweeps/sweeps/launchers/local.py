@@ -61,7 +61,7 @@ class LocalLauncher(Launcher):
             for slot in self._slots
             if id(slot) not in busy
             and name in (None, slot.name)
-            and (accelerator is None or is_accelerator(slot.device.name, accelerator))
+            and is_accelerator(slot.device.name, accelerator or "")
         ]
 
     def submit(self, job: Job) -> Future[Ended]:
@@ -121,15 +121,10 @@ class LocalLauncher(Launcher):
         job, slot = running.job, running.slot
         if self._stop_asked.is_set():
             return Ended(how=End.STOPPED, slot=slot.name)
-        assignment = Assignment(
-            parent=os.getpid(), known_records=job.known_records, together=self._together
-        )
+        known, environment = job.known_records, job_environment(os.environ, slot)
+        mine = Assignment(parent=os.getpid(), known_records=known, together=self._together)
         process = running.process = start(
-            job,
-            self._command,
-            environment=job_environment(os.environ, slot),
-            assignment=assignment,
-            cores=slot.cores,
+            job, self._command, environment=environment, assignment=mine, cores=slot.cores
         )
         if self._stop_asked.is_set():
             _signal(process, signal.SIGTERM)

@@ -54,9 +54,7 @@ class RayLauncher(Launcher):
         try:
             import ray
         except ImportError:
-            raise ConfigError(
-                f"--launcher ray needs Ray; install it: {how_to_install('ray')}"
-            ) from None
+            raise ConfigError(f"--launcher ray needs Ray: {how_to_install('ray')}") from None
         address = request.options.get("address")
         _require_listening(address)
         self._ray, self._warn, self._command = ray, request.warn, list(request.command)
@@ -205,10 +203,7 @@ class _Fixed(list[str]):
 
 
 def _no_current_folder(config: Any) -> Any:
-    """Keep the driver's current folder off the workers' `sys.path`.
-
-    Uses a private attribute of Ray 2.60.0, which has no switch for this.
-    """
+    """Keep the driver's current folder off the workers' `sys.path`; Ray 2.60.0 has no switch."""
     config._py_driver_sys_path = _Fixed()
     return config
 
@@ -253,10 +248,7 @@ def run_job(job: Job, command: Sequence[str], key: str, notes: Any) -> Ended:
 
 
 def _elsewhere(arguments: Sequence[str]) -> list[str]:
-    """A job's arguments for a node: no results folder, and no tracker unless one is asked for.
-
-    `push` makes the run from the record, where the sweep runs.
-    """
+    """A job's arguments for a node: no results folder; of trackers only one that is asked for."""
     kept = [word for word in arguments if not word.startswith("results_dir=")]
     tracked = any(word.startswith("tracker=") for word in kept)
     return kept if tracked else [*kept, "tracker=none"]

@@ -38,12 +38,8 @@ class Slot:
 def slots_for(asked: str | None, *, present: Sequence[Device] | None = None) -> list[Slot]:
     """The slots of `--devices`: `gpu:0,gpu:1`, `cpu`, or `cpu:0,cpu:1` to split the cores in two.
 
-    Args:
-        asked: None is every GPU, or the CPU where there is none.
-        present: the devices that exist; default: this machine's.
-
-    Raises:
-        DeviceError: one is absent, or asked for twice, or there are more parts than cores.
+    None is every GPU, or the CPU where there is none, of the devices that are `present` (default:
+    this machine's).
     """
     existing = list(devices() if present is None else present)
     problems = gpu_problems() if present is None else ()
@@ -83,10 +79,8 @@ def _slots(
 ) -> list[Slot]:
     cores = disjoint_cores(near)
     if not all(cores):
-        raise DeviceError(
-            f"--devices={','.join(names)}: cannot split {usable_cores()} cores into "
-            f"{len(names)} parts"
-        )
+        why = f"cannot split {usable_cores()} cores into {len(names)} parts"
+        raise DeviceError(f"--devices={','.join(names)}: {why}")
     return [
         Slot(name=name, device=device, cores=own)
         for name, device, own in zip(names, owners, cores, strict=True)

@@ -67,10 +67,7 @@ _SUBMITTED = re.compile(r"^(\d+)", re.MULTILINE)
 
 @dataclass(eq=False)
 class _Submitted:
-    """A job in the queue; `end` is the file that says how it ended.
-
-    `task` is `ARRAY_INDEX`, once it was submitted.
-    """
+    """A job in the queue, the file that says how it ended, and `ARRAY_INDEX` once submitted."""
 
     future: Future[Ended]
     job: Job
@@ -229,18 +226,12 @@ class SlurmLauncher(Launcher):
         """Write the jobs and the script, and submit it; returns why Slurm rejected it, or ""."""
         chunks = list(_split(waiting, self._chunk))
         listed = self._folder / f"{waiting[0].end.name.partition('.')[0]}.jobs.json"
-        jobs = [
-            [ListedJob(self._command, queued.job, queued.end) for queued in chunk]
-            for chunk in chunks
-        ]
+        jobs = [[ListedJob(self._command, one.job, one.end) for one in chunk] for chunk in chunks]
         listed.write_bytes(msgspec.json.encode(jobs, enc_hook=str))  # a Path as text
         script = listed.with_suffix(".sh")
+        count, own = len(chunks), self._folder
         text = script_of(
-            self._options,
-            accelerator=accelerator,
-            tasks=len(chunks),
-            jobs=listed,
-            output=self._folder,
+            self._options, accelerator=accelerator, tasks=count, jobs=listed, output=own
         )
         script.write_text(text, encoding="utf-8")
         done = _slurm(["sbatch", "--parsable", str(script)])
@@ -248,9 +239,8 @@ class SlurmLauncher(Launcher):
         if done.returncode or not submitted:
             message = last_line_of(done.stderr or done.stdout)
             return message or "sbatch rejected the array (no message)"
-        for index, chunk in enumerate(chunks):
-            for queued in chunk:
-                queued.task = f"{submitted[1]}_{index}"
+        for place, queued in enumerate(waiting):
+            queued.task = f"{submitted[1]}_{place // self._chunk}"
         if self._stopping:  # too late to have been cancelled with the others
             _slurm(["scancel", submitted[1]])
         return ""
@@ -331,9 +321,8 @@ def script_of(
         if value != "none"
     ]
     command = python_command("xla_sweeps.sweeps.launchers.slurm_task", str(jobs))
-    return "\n".join(
-        ["#!/bin/bash", *lines, "#SBATCH --requeue", f"exec {shlex.join(command)}", ""]
-    )
+    lines += ["#SBATCH --requeue", f"exec {shlex.join(command)}"]
+    return "\n".join(["#!/bin/bash", *lines, ""])
 
 
 def _arrays(jobs: Sequence[_Submitted]) -> list[str]:

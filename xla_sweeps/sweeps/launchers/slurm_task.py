@@ -22,9 +22,7 @@ from xla_sweeps.system.process import StopSignals
 
 MAX_RESTARTS = 20
 
-TOO_SHORT = (
-    "no trial finished within the task's time limit, {count} times; raise it: --slurm time=HH:MM:SS"
-)
+TOO_SHORT = "no trial finished within the time limit, {count} times; raise it: --slurm time=H:MM:SS"
 
 
 class ListedJob(msgspec.Struct):

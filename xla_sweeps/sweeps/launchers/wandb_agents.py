@@ -101,36 +101,29 @@ def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
 
     The values of the command line become constant parameters. The definition as it was sent is kept
     below the results folder.
-
-    Raises:
-        XlaSweepsError: the definition has a command of its own, or the server refused.
     """
     document = _definition(path, values)
     folder = folder_below(results_dir.resolve(), "logs", "sweeps")
     written = folder / f"{file_name(document['name'])}-{os.getpid()}.yaml"
     replace_whole(written, yaml.safe_dump(document, sort_keys=False).encode())
-    chosen = {
-        key: values.get(f"tracker.{key}") or document.get(key) or os.environ.get(variable)
-        for key, variable in (("project", "WANDB_PROJECT"), ("entity", "WANDB_ENTITY"))
-    }
-    chosen["project"] = chosen["project"] or "xla-sweeps"
-    words = [word for key, name in chosen.items() if name for word in (f"--{key}", str(name))]
+    project, entity = (
+        values.get(f"tracker.{key}") or document.get(key) or os.environ.get(f"WANDB_{key.upper()}")
+        for key in ("project", "entity")
+    )
+    words = ["--project", str(project or "xla-sweeps")]
+    words += ["--entity", str(entity)] if entity else []
     command = python_command("wandb", "sweep", *words, str(written))
     try:
         with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as empty:  # see `_start`
-            done = subprocess.run(
-                command, cwd=empty, capture_output=True, text=True, timeout=120, check=False
-            )
+            done = subprocess.run(command, cwd=empty, capture_output=True, text=True, timeout=120)
     except subprocess.TimeoutExpired:
-        raise XlaSweepsError(
-            "the W&B server did not answer within 120 s; nothing was started"
-        ) from None
+        raise XlaSweepsError("the W&B server did not answer within 120 s") from None
     created = _CREATED.search(done.stdout + done.stderr)
     if done.returncode or not created:
         message = last_line_of(done.stderr or done.stdout)
         raise XlaSweepsError(f"the W&B server rejected the sweep: {message or '(no message)'}")
     sweep = created[1].strip()
-    return sweep if sweep.count("/") == 2 else f"{chosen['entity'] or ''}/{sweep}"
+    return sweep if sweep.count("/") == 2 else f"{entity or ''}/{sweep}"
 
 
 def run(
@@ -232,11 +225,7 @@ def _shim(folder: Path) -> Path:
 
 
 def command_of(path: Path) -> list[str]:
-    """The command that agents run on every machine: ours, and values that a file may set.
-
-    Raises:
-        ConfigError: the definition has another one.
-    """
+    """The command that agents run on every machine: ours, and values that a file may set."""
     given = yaml.safe_load(path.read_text(encoding="utf-8")).get("command") or COMMAND
     words = list(map(str, given)) if isinstance(given, list) else [str(given)]
     program = [word for word in _PROGRAM if word != "-P" or word in words]
@@ -251,13 +240,9 @@ def command_of(path: Path) -> list[str]:
 
 
 def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The file's content with the overrides as constant parameters.
-
-    What a server may not set goes into the command, which the agents run as it is. No scheduler is
-    sent: agents would wait for the process of one.
-    """
+    """The file's content with the overrides as parameters, or in the command if need be."""
     document: dict[str, Any] = dict(yaml.safe_load(path.read_text(encoding="utf-8")))
-    document.pop("scheduler", None)
+    document.pop("scheduler", None)  # agents would wait for its process
     sweep = load_sweep(path)
     given = {key: {"value": value} for key, value in values.items() if may_set(key, value)}
     words = overrides({key: value for key, value in values.items() if key not in given})
