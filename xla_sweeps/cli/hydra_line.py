@@ -24,8 +24,14 @@ from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.store.store import folder_below
 
 _OPTIONS = {
-    **{"--multirun": "-m", "--run": "-r", "--cfg": "-c", "--info": "-i", "--config-dir": "-cd"},
-    **{"--resolve": "--resolve", "--hydra-help": "--hydra-help", "--shell-completion": "-sc"},
+    "--multirun": "-m",
+    "--run": "-r",
+    "--cfg": "-c",
+    "--resolve": "--resolve",
+    "--info": "-i",
+    "--config-dir": "-cd",
+    "--hydra-help": "--hydra-help",
+    "--shell-completion": "-sc",
 }
 """Options of Hydra that can be used here, and how they may be written in short.
 
@@ -52,7 +58,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     asked.config_dir = None if asked.config_dir is None else folder_of(asked.config_dir)
     if asked.hydra_help and asked.overrides:
         raise ConfigError(f"--hydra-help: remove {' '.join(asked.overrides)}")
-    if asked.shell_completion and not any(w.startswith(_COMPLETIONS) for w in asked.overrides):
+    if asked.shell_completion and not any(map(_is_completion, asked.overrides)):
         raise ConfigError("--shell-completion: give install=SHELL, uninstall=SHELL or query=SHELL")
     chosen = [f"--{name.replace('_', '-')}" for name in _EXCLUSIVE if getattr(asked, name)]
     if len(chosen) > 1 or (asked.resolve and not asked.cfg):
@@ -60,6 +66,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             f"{' and '.join(chosen) or '--resolve'}: give one of them; --resolve goes with --cfg"
         )
     return asked
+
+
+def _is_completion(word: str) -> bool:
+    return word.startswith(_COMPLETIONS)
 
 
 def shows(asked: argparse.Namespace) -> bool:

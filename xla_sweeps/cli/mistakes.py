@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
+import textwrap
 
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.config import catalog
@@ -14,9 +15,12 @@ from xla_sweeps.schema.options import NAMES
 
 def print_usage() -> int:
     """Print what may follow the program's name; returns the exit code: nothing was asked for."""
+    commands = textwrap.fill(
+        f"commands: {', '.join(COMMANDS)}", 80, break_on_hyphens=False, subsequent_indent=" " * 10
+    )
     print(
         "usage: xla-sweeps model=NAME [key=value ...]    measure a model\n"
-        "       xla-sweeps COMMAND [...]\n"
+        f"       xla-sweeps COMMAND [...]\n{commands}\n"
         "as in: xla-sweeps model=mobilenet_v2 resolution=96\n"
         "`xla-sweeps --help` lists all options, commands and models.",
         file=sys.stderr,
