@@ -36,14 +36,13 @@ def explain(
 ) -> tuple[Explanation, bool]:
     """Explain one model; it waits for measurements on the device, which compiling would disturb.
 
+    Returns what was found, and whether the process finished.
+
     Args:
         settings: of the trial; what only concerns timing is ignored.
         trace: whether to trace where the time goes.
         on_stage: called when a stage begins.
         on_wait: told who measures.
-
-    Returns:
-        What was found, and whether the process finished.
 
     Raises:
         ConfigError: no backend, or more than one, is to explain it.
@@ -71,13 +70,7 @@ def explain(
         adopting_orphans() as mark,
     ):
         whole.wait(stop, on_wait)
-        command = workers.WorkerCommand(
-            backend=backend,
-            environment=workers.worker_environment(trial, settings.device),
-            log=Path(folder, "log"),
-            labels=modes,
-            trial=trial,
-        )
+        (command,) = workers.commands_of(trial, settings.device, Path(folder, "log"))
         try:
             worker = workers.start(command, mark=mark, stop=stop, on_event=follow)
             if worker is not None:
@@ -98,8 +91,7 @@ def explained_backend(settings: Settings) -> Backend:
     """The backend that explains the model of a trial.
 
     Raises:
-        ConfigError: the modes belong to several backends, or theirs explains no model or is not
-            installed.
+        ConfigError: the modes are of several, or theirs explains no model or is not installed.
     """
     backend, *others = backends_of(settings.trial)
     if others:

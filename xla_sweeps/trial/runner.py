@@ -1,7 +1,4 @@
-"""Run one trial: claim it, open its run, measure each replicate in its own process, save, analyse.
-
-A record is saved after every replicate, however it ended.
-"""
+"""Run one trial: claim it, open its run, measure its replicates in new processes, save, analyse."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from typing import Any
 from xla_sweeps.analysis.summary import headline_clear, headline_failed
 from xla_sweeps.config.settings import Settings, identify
 from xla_sweeps.errors import LockedError, StoreError
-from xla_sweeps.schema.backend import backends_of
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
@@ -31,9 +27,9 @@ from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
 from xla_sweeps.system.process import Assignment, StopSignals
 from xla_sweeps.trial import conductor, monitor
 from xla_sweeps.trial.recording import make_record, now, save, take_in
-from xla_sweeps.trial.replicate import WAITING, Place, ReplicateResult, Screen, Setting
+from xla_sweeps.trial.replicate import WAITING, ReplicateResult, Screen, Setting
 from xla_sweeps.trial.tracking import Tracker, TrackerReport, run_header
-from xla_sweeps.trial.workers import Stop, worker_environment
+from xla_sweeps.trial.workers import Stop, WorkerCommand, commands_of
 
 _ENDS_TRIAL = (Status.INFRA, Status.BUILD_ERROR)
 
@@ -97,12 +93,7 @@ def prepare(settings: Settings) -> Prepared:
 
 
 def check_free(prepared: Prepared, assignment: Assignment) -> None:
-    """Check that no other process measures a trial that starts later.
-
-    Raises:
-        StoreError: the trial is being measured into the same folder.
-        LockedError: there are more records than the sweep knew of.
-    """
+    """Check that no other process measures a trial that starts later, or has measured it."""
     with claim_trial(prepared.store.results_dir, prepared.trial_id):
         _require_unmeasured(assignment, prepared.store, prepared.trial_id)
 
@@ -171,10 +162,7 @@ def _run_all(session: _Session, count: int) -> None:
 
 
 def _require_unmeasured(assignment: Assignment, store: Store, identifier: str) -> None:
-    """Refuse a sweep's trial that another process has measured since it was planned.
-
-    The trial must be claimed.
-    """
+    """Refuse a sweep's trial that another process has measured since it was planned."""
     planned = assignment.known_records
     if planned is not None and len(store.keys(identifier)) > planned:
         raise LockedError(f"already measured by another process; skipped (trial {identifier})")
@@ -240,17 +228,13 @@ def conduct(
     holder: str,
     together: Iterable[str] = (),
     quiet_s: float = 0.0,
-    places: tuple[Place, ...] = (),
+    commands: tuple[WorkerCommand, ...] = (),
 ) -> ReplicateResult:
     """Have a replicate measured while its device is leased, beside no holder of `together`.
 
     Raises:
         StoreError: a process cannot be started with its log.
     """
-    (backend, environment), *others = [
-        (each, worker_environment(job.trial, settings.device, each))
-        for each in backends_of(job.trial)
-    ]
     watch = partial(
         monitor.Sampler,
         device=settings.device,
@@ -261,17 +245,13 @@ def conduct(
             return conductor.measure(
                 job,
                 Setting(
-                    backend=backend,
-                    environment=environment,
-                    others={each.name: (each, variables) for each, variables in others},
-                    log=log,
+                    commands=commands or commands_of(job.trial, settings.device, log),
                     watch=watch,
                     stop=stop,
                     leases=leases,
                     screen=screen,
                     tracker=tracker,
                     quiet_s=quiet_s,
-                    places=places,
                 ),
             )
     except OSError as error:
@@ -281,10 +261,7 @@ def conduct(
 
 
 def _was_contaminated(session: _Session) -> bool:
-    """True if the next replicate waits for quiet: the latest is contaminated, the answer open.
-
-    One that has waited in vain is not followed by another wait.
-    """
+    """True if the next replicate waits: the latest did not, is contaminated and settles nothing."""
     trial_id, replicates = session.result.trial_id, session.result.records
     if not replicates:
         loaded = session.store.load(trial_id)

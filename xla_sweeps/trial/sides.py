@@ -22,8 +22,7 @@ from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.system.environment import commit_of, cpu_environment
 from xla_sweeps.system.text import last_line_of
-from xla_sweeps.trial.replicate import Place
-from xla_sweeps.trial.workers import worker_environment
+from xla_sweeps.trial.workers import WorkerCommand, commands_of
 from xla_sweeps.version import __version__
 
 PROBE_S = 120.0
@@ -56,17 +55,13 @@ class Side:
     facts: Mapping[str, Any]
     commit: str
 
-    def place(self, asked: Trial) -> Place:
-        """Its place as a worker of a trial with these modes and this effort."""
+    def command(self, asked: Trial, log: Path) -> WorkerCommand:
+        """The command of its worker in a trial with these modes and this effort."""
         trial = replace(
             self.settings.trial, modes=asked.modes, copies=asked.copies, effort=asked.effort
         )
-        return Place(
-            python=self.python,
-            folder=self.folder,
-            environment=worker_environment(trial, self.settings.device),
-            trial=trial,
-        )
+        command = commands_of(trial, self.settings.device, log)[0]
+        return replace(command, python=self.python, folder=self.folder)
 
 
 def side_of(
@@ -129,11 +124,7 @@ def _python_of(environment: str, where: str) -> str:
 
 
 def _probe(python: str, folder: Path, where: str) -> dict[str, Any]:
-    """The facts of an interpreter's packages, and where it looks for modules.
-
-    Raises:
-        ConfigError: it lacks this version of xla_sweeps.
-    """
+    """The facts of an interpreter's packages, and where it looks for modules."""
     try:
         done = subprocess.run(
             [python, "-P", "-c", _PROBE],
