@@ -50,8 +50,7 @@ class Change:
         q_value: the smallest false discovery rate, over all changes of the kind and scenario, at
             which this counts as a difference.
         floor: the smallest relative difference that is called one: the larger of both sides'.
-        contaminated: a side has contaminated rounds only; then the verdict is ambiguous, unless
-            such sides are accepted.
+        contaminated: whether a side has contaminated rounds only.
     """
 
     name: str
@@ -121,10 +120,7 @@ class Difference:
 
 
 def difference_of(first: Side, second: Side, *, accept_contaminated: bool = False) -> Difference:
-    """Compare B, the second set of results, with A, the first, trial by trial.
-
-    Contaminated sides count like others where they are accepted.
-    """
+    """Compare B, the second set of results, with A, the first, trial by trial."""
     matched = matching.match(first, second)
     days = days_of(first.anchors, second.anchors, first.pools)
     changes: list[Change] = []
@@ -302,10 +298,7 @@ def _changes(
     second: tuple[Side, ComparedTrial],
     days: Mapping[bool, Day],
 ) -> tuple[list[Change], int, int]:
-    """The changes of one trial, and two numbers of quantities: with too few rounds, by anchors.
-
-    The last are throughputs of which most of the variance is that of the anchors.
-    """
+    """One trial's changes, and how many quantities have too few rounds, or owe most to anchors."""
     trials = (first[1], second[1])
     pools = [side.pools.get(trial.trial_id, NOTHING) for side, trial in (first, second)]
     figures = [
@@ -357,10 +350,7 @@ def _changes(
 
 
 def _control_discoveries(changes: Sequence[Change], *, accept_contaminated: bool) -> list[Change]:
-    """The changes with q-values; one that is not significant among so many is ambiguous.
-
-    In the order to show them. What is contaminated is ambiguous too, and no comparison of the rest.
-    """
+    """The changes as shown, with q-values; what is not significant or contaminated is ambiguous."""
     controlled: list[Change] = []
     families: dict[tuple[str, str], list[Change]] = {}
     for one in changes:

@@ -54,8 +54,7 @@ class ComparedTrial:
     """One trial as a comparison needs it: few bytes, as there may be ten thousand.
 
     Attributes:
-        asked: equal for trials that were asked for in the same words, on whatever device and
-            versions.
+        asked: equal for trials that were asked for in the same words, anywhere.
         otherwise: equal for trials that differ in the options of TensorFlow itself alone.
         pairs: candidate and baseline of each headline comparison that has a verdict.
     """

@@ -68,8 +68,7 @@ def days_of(
     """The machine's speed by the anchor trials that two sets of results have in common.
 
     By whether they are `is_noisy`: where the host sets the pace, the day is another one than where
-    the device does. None in common is no day: an anchor of other software or another device is
-    another trial.
+    the device does.
     """
     days: dict[bool, Day] = {}
     for trial, records in first.items():

@@ -1,7 +1,6 @@
 """Summarize many comparisons: verdict counts, geometric means. Pure.
 
-The terminal, the W&B report and the page's header ask here; the page computes the same for what a
-reader filters.
+The page computes the same for what a reader filters.
 """
 
 from __future__ import annotations
@@ -108,11 +107,7 @@ def answering(columns: Mapping[str, Sequence[Any]]) -> list[int]:
 
 
 def overview(rows: Sequence[ComparisonRow]) -> Overview:
-    """The overview of the commonest scenario's headline pairs, of rows of any scenarios.
-
-    Imported figures are left out, and trials that were not measured to their end: they say nothing
-    of a mode.
-    """
+    """The overview of the commonest scenario's headline pairs that were measured to their end."""
     rows = [row for row in rows if row.status not in UNFINISHED]
     return overview_of({name: [value_of(row, name) for row in rows] for name in SUMMED})
 
@@ -196,9 +191,8 @@ def geometric_mean(
 ) -> tuple[float | None, int]:
     """Geometric mean of positive values, and the number of models.
 
-    The unit is the model: sizes, batches and devices of one model are not independent, so each
-    model counts once, with the geometric mean of its values. It has no interval: models are chosen,
-    not drawn at random.
+    Each model counts once: its sizes, batches and devices are not independent. It has no interval:
+    models are chosen, not drawn at random.
     """
     if not len(values):
         return None, 0

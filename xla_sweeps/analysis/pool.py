@@ -1,7 +1,4 @@
-"""Spread between processes, learned from all trials of one device and effort. Pure.
-
-A few replicates of one trial say little of how replicates differ; many trials together say much.
-"""
+"""Spread between processes, learned from all trials of one device and effort. Pure."""
 
 from __future__ import annotations
 
@@ -172,11 +169,7 @@ def _log_variances(variance: Numbers, freedom: Numbers) -> tuple[Numbers, Number
 
 
 def floor_of(logs: Sequence[float], errors: Numbers) -> float:
-    """The smallest relative difference that counts, from A/A pairs of one host and kind.
-
-    Args:
-        logs: of the pairs' ratios, the latest last.
-        errors: their standard errors.
+    """The smallest relative difference that counts, from A/A pairs of one host, the latest last.
 
     Returns:
         What 95 % of pairs of copies differ by beyond what their own errors explain (a random-effect

@@ -1,7 +1,6 @@
 """Time of each way to call a model, by batch size: levels, overheads, totals. Pure.
 
 All ways are measured in the same rounds, so two of them are compared round by round at each size.
-Nothing is fitted over the sizes, and nothing is said between or beyond them.
 """
 
 from __future__ import annotations
@@ -125,10 +124,7 @@ def sizes_of(trials: Iterable[tuple[TrialSummary, Sequence[Record], Pool]]) -> l
 
 
 def _reference(label: str, compiled: Mapping[str, bool]) -> str:
-    """The `tf.function` from NumPy to NumPy with the same setting of XLA; "" if not measured.
-
-    Of everything but Keras's own methods, the one without XLA.
-    """
+    """The `tf.function` from NumPy to NumPy with the same setting of XLA; "" if not measured."""
     mode = mode_of(label)
     execution = mode.execution if mode.entry.is_method else Execution.GRAPH
     if execution.is_chosen:

@@ -66,7 +66,7 @@ def flags_of(record: Record) -> str:
 def command_of(record: Record) -> str:
     """The shell command that measures the trial again, after the variables that change XLA.
 
-    "" where a record's words are unknown, not those of its trial, or cannot be shown on one line.
+    "" where a record's words are not those of its trial, or cannot be shown on one line.
     """
     flags = record.environment.get("flags") or {}
     variables = [
@@ -102,14 +102,7 @@ def _holding_flags() -> set[str]:
 
 
 def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:
-    """Clock, temperature, and other processes' share while the trial was measured.
-
-    Medians or extremes over records.
-
-    Returns:
-        `sm_clock_mhz_low`, `sm_clock_mhz_high` (MHz), `temperature_high` (°C): None without a GPU;
-        `foreign_cores`: cores that other processes used, the most of any record.
-    """
+    """Extremes over records of the GPU's clock (MHz), heat (°C) and of other processes' cores."""
     facts = [record.contamination for record in records if record.contamination]
     clocks = [_pair(fact.get("gpu_sm_mhz")) for fact in facts]
     heat = [_pair(fact.get("gpu_celsius")) for fact in facts]

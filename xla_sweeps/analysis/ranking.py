@@ -1,8 +1,4 @@
-"""Rank models by throughput: the fastest at each resolution, shared ranks, how devices agree. Pure.
-
-Only models of one setting on one device are ranked together. Published figures have no interval and
-stand apart from measured ones.
-"""
+"""Rank models by throughput: the fastest at each size, shared ranks, how devices agree. Pure."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 """Test of the intervals: the share of A/A pairs, which are equal, shown as different. Pure.
 
-Each pair is judged by `MIN_FLOOR`, whatever floor the verdicts use: that one grows with what the
-pairs differ by, so by it hardly any pair could be found different.
-
-The page computes the same for what a reader filters.
+Each pair is judged by `MIN_FLOOR`: the verdicts' floor grows with what the pairs differ by.
 """
 
 from __future__ import annotations
@@ -49,10 +46,7 @@ class Trust:
 
 
 def trust(rows: Iterable[ComparisonRow]) -> Trust | None:
-    """Test the A/A pairs among these rows; None where there are none.
-
-    Only pairs that are not contaminated and whose interval covers how processes differ count.
-    """
+    """Test the clean A/A pairs with an interval among these rows; None where there are none."""
     twins = [
         row
         for row in rows

@@ -17,10 +17,9 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The mark of a column that is part of the question.
+    """The mark of a column of the question: rows that agree in all of them answer the same one.
 
-    Rows that agree in all such columns answer the same question. Overview, labels, page, report
-    and `compare` read this mark: a new column with it needs no other change there.
+    Overview, labels, page, report and `compare` read it.
 
     Attributes:
         title: heading of its filter on the page; "" for a filter of another kind.

@@ -432,10 +432,7 @@ def by_scenario(values: Iterable[Value], *, key: Callable[[Value], str]) -> dict
 
 
 def implied_modes(scenario: Scenario, jit: str, backend: str = DEFAULT_BACKEND) -> tuple[Mode, ...]:
-    """The modes that `jit`, in lower case, asks for: the scenario's, with its candidate.
-
-    Of a backend that has few modes all.
-    """
+    """The modes that `jit` asks for: the scenario's, with its candidate; all of a small backend."""
     facts = SCENARIOS[scenario]
     if backend != DEFAULT_BACKEND:
         return tuple(mode for mode in facts.modes if mode.backend == backend)
@@ -459,11 +456,7 @@ def parse(label: str) -> tuple[Mode, int]:
 
 
 def mode_of(label: str) -> Mode:
-    """The mode of a label: `graph_2` is `graph`.
-
-    Raises:
-        ValueError: there is no such mode.
-    """
+    """The mode of a label, as `parse`."""
     return parse(label)[0]
 
 
@@ -535,8 +528,7 @@ def mode_in(backend: str, role: Role) -> Mode | None:
 def headline_candidates(modes: Sequence[str]) -> tuple[str, ...]:
     """The labels that decide when measuring ends, each compared with the headline baseline.
 
-    Those that are called in the same way as the baseline; else all but eager; else all. XLA first:
-    where one figure is shown, it is that one's.
+    Those that are called in the same way as the baseline; else all but eager; else all. XLA first.
     """
     baseline = baseline_of(modes)
     others = tuple(mode for mode in modes if mode != baseline)

@@ -58,10 +58,7 @@ def override_value(value: Any) -> str:
 def repeating(words: Sequence[str], *, config_dir: str, on_cpu: bool) -> tuple[str, ...]:
     """Arguments of the command that measures a trial again, wherever its results are kept.
 
-    Args:
-        words: the trial's overrides.
-        config_dir: its further folder of configuration files, or "".
-        on_cpu: whether it was kept from the GPUs by other means than its overrides.
+    `on_cpu`: whether it was kept from the GPUs by other means than its overrides.
     """
     place = ["--config-dir", config_dir] if config_dir else []
     kept = [word for word in words if option_of(word) not in _SHOWING]
@@ -72,8 +69,7 @@ def repeating(words: Sequence[str], *, config_dir: str, on_cpu: bool) -> tuple[s
 def repeats(words: Sequence[str]) -> bool:
     """True for arguments as `repeating` makes them, which can be shown on one line.
 
-    A record is a file that anyone may have written, and a terminal acts on control characters that
-    are pasted, in quotes too.
+    Anyone may have written a record, and terminals act on control characters that are pasted.
     """
     place, given = (words[1:2], words[2:]) if words[:1] == ("--config-dir",) else ((), words)
     return (
@@ -87,8 +83,7 @@ def repeats(words: Sequence[str]) -> bool:
 def agree(words: Sequence[str], trial: Trial) -> bool:
     """True if arguments that `repeats` accepts ask for this trial and for nothing unsafe.
 
-    A record says both what was measured and the words: if they differ, somebody wrote it by hand.
-    Flags that could write files or start programs are not repeated either.
+    If a record's words are not those of what was measured, somebody wrote it by hand.
     """
     asked, in_folder = asked_of(trial), words[:1] == ("--config-dir",)
     return all(_agrees(word, asked, in_folder=in_folder) for word in words[2 * in_folder :])
@@ -166,10 +161,7 @@ def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def asked_of(trial: Trial) -> dict[str, Any]:
-    """The options that ask for a trial, as plain data by name; None for what it does not have.
-
-    W&B's config, the names of trials and the command that measures one again are made from them.
-    """
+    """The options that ask for a trial, as plain data by name; None for what it does not have."""
     return {option.name: option.of(trial) for option in OPTIONS if option.of}
 
 

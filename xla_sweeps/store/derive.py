@@ -112,10 +112,7 @@ def record_facts(record: Record) -> RecordFacts:
 
 
 def is_clear(records: Sequence[Record]) -> bool:
-    """True if a trial's records settle its headline together though some are contaminated.
-
-    False if they are damaged.
-    """
+    """True if records, some of them contaminated, settle their headline; False for damaged ones."""
     return any(record.status is Status.CONTAMINATED for record in records) and bool(
         try_trial(Path(records[0].trial_id), lambda: headline_clear(records))[0]
     )

@@ -252,10 +252,7 @@ def _column(named: _Token) -> str:
 def _mask(
     table: pyarrow.Table, *, column: str, sign: str, value: str | float | bool | None
 ) -> Mask:
-    """Compare a column with lower-case text, a number, a truth value, or None for null.
-
-    Each value of the column is compared once.
-    """
+    """Compare a column with lower-case text, a number, a truth value, or None for null."""
     if column not in table.column_names:
         raise ConfigError(f"where: {column} needs a price: `xla-sweeps results --price-per-hour`")
     coded = table[column].combine_chunks().dictionary_encode()

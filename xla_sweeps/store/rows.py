@@ -117,7 +117,7 @@ def load(
     """All rows of a results folder, measured and imported; what changed is read and kept.
 
     Args:
-        results_dir: the results folder; one that does not exist has no rows.
+        results_dir: one that does not exist has no rows.
         published: adds the public study's figures, which ship with the package.
         advance: called with (trials read, trials to read) now and then.
     """
@@ -247,10 +247,7 @@ def _each(
 
 
 def end_trial(store: Store, trial_id: str) -> tuple[TrialSummary | None, tuple[str, ...]]:
-    """Summarize a trial that ended; None where it has no usable record. And problems, a line each.
-
-    What all other trials say comes from the rows, which are brought up to date.
-    """
+    """Summarize a trial that ended, among all others: None without usable records; and problems."""
     loaded = store.load(trial_id)
     records = loaded.records.get(trial_id, [])
     if not records:
@@ -312,8 +309,7 @@ def _update_rows(
 def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
     """Compare what is kept with the records; a line if it is not theirs.
 
-    Only what the next reader would use is compared: of this version and place, and of trials whose
-    folders have not changed since.
+    Only what the next reader would use is compared.
     """
     store, path = Store(results_dir), _path(results_dir)
     folders = dict(store.folders())

@@ -1,8 +1,6 @@
 """Store records on disk: one immutable JSON file per replicate; the first writer wins.
 
-A file appears whole or not at all: written under a temporary name in the same folder, synced,
-linked to its final name (`link` fails where that exists), and the folder synced. What cannot be
-read is moved aside and reported, never fatal.
+A file appears whole or not at all. What cannot be read is moved aside and reported, never fatal.
 """
 
 from __future__ import annotations
@@ -79,10 +77,10 @@ class Store:
         self.check_space()
 
     def check_space(self) -> None:
-        """Find out whether there is room for records.
+        """Require room for records.
 
         Raises:
-            StoreError: there is not.
+            StoreError: there is none.
         """
         try:
             space = os.statvfs(self.results_dir)
@@ -125,10 +123,7 @@ class Store:
         raise StoreError(f"cannot save the record below {folder}: no number is free")
 
     def next_replicate(self, trial_id: str) -> int:
-        """One past the highest replicate number in use, quarantined ones included.
-
-        The lowest free one where there is no higher.
-        """
+        """One past the highest replicate number in use, quarantined too; else the lowest free."""
         used = {number for _, number in self.keys(trial_id)}
         with contextlib.suppress(OSError):
             for name in _names(self.results_dir / "quarantine"):
@@ -166,8 +161,6 @@ class Store:
 
     def folders(self) -> Iterator[tuple[str, int]]:
         """Name and time of change (ns) of each trial's folder; links are left out.
-
-        None where there are no records yet.
 
         Raises:
             StoreError: `records/` cannot be read.
@@ -283,10 +276,7 @@ def _write_synced(path: Path, content: bytes) -> None:
 
 
 def _link_new(source: Path, target: Path) -> bool:
-    """Link to a name that must not exist; False where it does and is not our own link.
-
-    The file system of a network may link and then lose the reply, or say that it failed.
-    """
+    """Link to a name that must not exist; False where somebody else's does, as replies get lost."""
     try:
         os.link(source, target)
     except OSError as error:

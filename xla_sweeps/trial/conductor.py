@@ -1,8 +1,4 @@
-"""Conduct one replicate: its workers prepare the modes, then take turns block by block.
-
-The parent decides what is measured when; a worker does what it is asked. A replicate has one
-worker, or several that each measure some of its modes.
-"""
+"""Conduct one replicate: its workers prepare the modes, then take turns block by block."""
 
 from __future__ import annotations
 
@@ -41,11 +37,7 @@ def measure(job: ReplicateJob, setting: Setting) -> ReplicateResult:
 
 
 def _measure(crew: Crew, quiet: QuietWait) -> None:
-    """Prepare, measure, finish.
-
-    Raises:
-        WorkerLost: a stop was requested.
-    """
+    """Prepare, measure, finish; a stop raises `WorkerLost`."""
     began, result = time.perf_counter(), crew.result
 
     def least_s() -> float:

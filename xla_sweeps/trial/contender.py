@@ -22,7 +22,6 @@ class PreparedMode:
     """A mode that a worker has prepared, and what it takes to start another process for it.
 
     Attributes:
-        worker: the one that prepared it; `clock` compares its clock.
         job: of a process for this mode alone.
         shared: folder of the weights and outputs that the worker has written, or "".
         start: starts such a process, whose events it is given; raises `WorkerLost` after a stop.

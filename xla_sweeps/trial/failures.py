@@ -48,8 +48,6 @@ class WorkerLost(Exception):
 
     Attributes:
         labels: those that it measured; all of the trial after an interrupt.
-        status: why it ended; INTERRUPTED after an interrupt.
-        failure: the same in words.
         mode: the label that it was preparing, which its death is blamed on; or "".
     """
 
@@ -213,10 +211,7 @@ def first_line(text: str) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Text of an exception; a very long one without its middle.
-
-    It never raises, whatever the exception's own code does.
-    """
+    """Text of an exception, whatever its own code raises; a very long one without its middle."""
     try:
         text = str(error)
     except BaseException:

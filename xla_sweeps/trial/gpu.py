@@ -56,10 +56,7 @@ class GpuWatch:
         self.pids = frozenset(pids)
 
     def begin(self) -> str:
-        """Look at the GPU before anything is timed; what disturbs it now, in words, or "".
-
-        The GPU is idle meanwhile, so a counter of heat that rises without a reason is wrong.
-        """
+        """Look at the idle GPU before anything is timed; what disturbs it now, in words, or ""."""
         before = nvml.read(self._uuid)
         time.sleep(IDLE_S)
         self._last = now = nvml.read(self._uuid)

@@ -1,7 +1,4 @@
-"""Decide how often to call a mode in a block, and what its times show: pure.
-
-The parent decides from what its workers measured; `worker.timing` calls.
-"""
+"""Decide how often to call a mode in a block, and what its times show: pure."""
 
 from __future__ import annotations
 
@@ -70,8 +67,7 @@ def trend_of(call_s: Sequence[float]) -> Trend:
 def trend(rounds: Sequence[Round], label: str) -> Trend:
     """Change of a mode's speed over its uncontaminated rounds, slow first ones included.
 
-    Over all rounds where every one is contaminated: a mode that slows down may be the cause. Steady
-    takes `START_FROM` rounds.
+    Over all rounds where every one is contaminated. Steady takes `START_FROM` rounds.
     """
     mine = [(one.dirty, block) for one in rounds for block in one.blocks if block.mode == label]
     clean = [block.call_s for dirty, block in mine if not dirty]
@@ -103,9 +99,7 @@ def starts_slowly(call_s: Sequence[float]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Speed of a mode in a stream of calls on a device that queues them.
-
-    A block of n calls and one synchronization takes n * call_s + fill_s.
+    """Speed of a mode on a device that queues: a block of n calls takes n * call_s + fill_s.
 
     Attributes:
         call_s: seconds that one more call takes.
@@ -129,15 +123,9 @@ def calls_per_block(
 ) -> int:
     """Calls for a block that lasts at least `block_s` and 200 empty synchronizations.
 
-    Blocks of all modes last equally long: a faster mode gets more calls. A block has a single call,
-    or takes each of the rotating inputs equally often. On a device that queues it has several, so
-    many that filling the queue takes at most 1 % of it, unless it lasts `LONGEST_BLOCK_S`.
-
-    Args:
-        call_s: seconds that one more call takes.
-        sync_s: seconds of an empty synchronization.
-        block_s: seconds of a block, at least.
-        fill_s: seconds that filling the device's queue takes; None where calls do not queue.
+    A block has a single call, or takes each of the rotating inputs equally often. On a device that
+    queues it has several, so many that filling the queue takes at most 1 % of it, unless it lasts
+    `LONGEST_BLOCK_S`; `fill_s` is None where calls do not queue.
     """
     target_s = max(block_s, BLOCK_OVER_SYNC * sync_s)
     if fill_s is not None:
@@ -175,10 +163,7 @@ def is_too_short(pace: Pace, calls: int) -> bool:
 
 
 def singles_per_round(call_s: float, *, calls: int, effort: Effort) -> int:
-    """Single calls of a mode after each of its blocks, so that the first rounds have all of them.
-
-    They take each of the rotating inputs equally often where time allows it.
-    """
+    """Single calls of a mode after each block, so that the first rounds have all of them."""
     if calls == 1:
         return 0
     rounds = max(1, effort.rounds_min)

@@ -1,8 +1,4 @@
-"""Make the record of a replicate, and save it.
-
-Where the results folder does not take it, it is kept in this user's temporary folder until the next
-trial into it.
-"""
+"""Make the record of a replicate, and save it; or keep it until the next trial into that folder."""
 
 from __future__ import annotations
 
@@ -85,11 +81,7 @@ def make_record(
 
 
 def record_death(settings: Settings, identifier: str, store: Store, detail: str) -> Record:
-    """Record that the trial's own process died without a record; returns the record as stored.
-
-    Raises:
-        StoreError: it could not be stored.
-    """
+    """Record that the trial's own process died without a record; returns the record as stored."""
     failure = Failure(
         phase=Phase.RECORD,
         kind="died",

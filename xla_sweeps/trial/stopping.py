@@ -1,8 +1,4 @@
-"""Decide when the rounds of a replicate end. Pure.
-
-A criterion is one class: after each Williams design it takes in the rounds so far and says whether
-they are enough.
-"""
+"""Decide when the rounds of a replicate end. Pure."""
 
 from __future__ import annotations
 
@@ -129,10 +125,7 @@ class HeadlineInterval:
         )
 
     def _is_futile(self, width: float | None, measured: int) -> bool:
-        """True if the interval would still be too wide after the last allowed round.
-
-        Widths shrink with the square root of the number of rounds.
-        """
+        """True if the interval, which shrinks with the rounds' square root, stays too wide."""
         last = max(measured, self._effort.rounds_max)
         target = self._effort.target_half_width
         return width is not None and width * math.sqrt(measured / last) > target

@@ -55,7 +55,6 @@ class FirstSteps:
     """First training steps of a mode, always from the same state.
 
     Attributes:
-        loss: of the first step.
         updates: what the first step adds to each variable of the model, with a learning rate so
             high that rounding loses nothing: for SGD the gradients, times a constant.
         curve: losses of the first `STEPS` steps with the trial's learning rate.
@@ -99,9 +98,8 @@ def deterministic(
 ) -> bool:
     """True if two runs of the first step on equal inputs differ by rounding only.
 
-    Either by no more than a mode's tolerance, or by much less than what rounding-sized changes of
-    the inputs make: devices that add in any order round differently each time, and some models
-    amplify that.
+    By no more than a mode's tolerance, or by much less than what rounding-sized changes of the
+    inputs make: devices that add in any order round differently each time.
     """
     tolerance = TOLERANCE[precision]
     loss_bound = max(tolerance * abs(first.loss), OWN_SHARE * spread.loss)
@@ -120,8 +118,8 @@ def rounding_of(steps: FirstSteps, eager: FirstSteps, spread: Spread) -> float:
 def distance(losses: Sequence[float], others: Sequence[float], *, rounding: float) -> float:
     """Largest difference between the shares of two samples that lie below a value, 0 to 1.
 
-    This is the statistic of the Kolmogorov-Smirnov test, except that a sample may be shifted by up
-    to `rounding` to be closer. Values that are not finite make it 1.
+    The statistic of the Kolmogorov-Smirnov test, but a sample may be shifted by up to `rounding`.
+    Values that are not finite make it 1.
     """
     if not all(map(math.isfinite, (*losses, *others))):
         return 1.0

@@ -58,8 +58,7 @@ def main(make_answer: MakeAnswer) -> NoReturn:
 def serve(descriptor: int, make_answer: MakeAnswer) -> int:
     """Answer requests until the parent has no more; returns the exit code.
 
-    It is 0 even if modes failed, which the replies say. A request that fails before anything is set
-    up ends the process.
+    It is 0 even if modes failed. A first request that fails ends the process.
     """
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)

@@ -1,7 +1,6 @@
 """Weights and expected outputs that workers of several backends share, through a folder.
 
-The first worker writes them. The others take its weights, and every mode is compared with its
-eager outputs. Inputs are drawn by NumPy from the trial's seed, so they are the same in each.
+The first worker writes them. The others take its weights, and compare with its eager outputs.
 """
 
 from __future__ import annotations
