@@ -36,9 +36,9 @@ def counting(
     """Seconds a call of the replicates that count, and whether what counts is contaminated.
 
     The first of these that there is counts: the uncontaminated rounds of clean replicates, those of
-    contaminated replicates, all rounds; with `contaminated` the last. What counts is never chosen by
-    the figures themselves. Only rounds with all these labels count; with `single` it is calls with
-    a synchronization of their own.
+    contaminated replicates, all rounds; with `contaminated` the last. What counts is never chosen
+    by the figures themselves. Only rounds with all these labels count; with `single` it is calls
+    with a synchronization of their own.
 
     Returns:
         Shape (rounds, modes) for each replicate with at least `stats.MIN_PAIRS` such rounds.

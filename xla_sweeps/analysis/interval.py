@@ -149,8 +149,8 @@ def figure_of(
 ) -> Figure:
     """A figure from the log that each replicate gives, at least one, as `Figure` says.
 
-    Of the standard `errors` there are none where they are not known, of the `counts` of their rounds
-    none where processes do not differ by how these scatter.
+    Of the standard `errors` there are none where they are not known, of the `counts` of their
+    rounds none where processes do not differ by how these scatter.
     """
     squares = [error**2 for error in errors]
     return Figure(
@@ -287,10 +287,10 @@ def contrast(
     floor: float,
     shift: tuple[float, float, float] = (0.0, 0.0, math.inf),
 ) -> Contrast:
-    """Difference of the second figure's log and the first's, which nothing pairs, with their priors.
+    """Difference of the second figure's log and the first's, which nothing pairs.
 
-    `shift` is what both differ by anyway, subtracted from the difference: its estimate, its standard
-    error and the degrees of freedom of that.
+    Each comes with its prior. `shift` is what both differ by anyway, subtracted from the
+    difference: its estimate, its standard error and the degrees of freedom of that.
 
     References:
         Welch (1947), The Generalization of Student's Problem When Several Different Population

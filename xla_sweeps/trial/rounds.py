@@ -163,8 +163,7 @@ class Interleaving:
     def run_round(self, order: tuple[str, ...]) -> Round:
         """Measure one block of each mode, in this order, each after an untimed call.
 
-        That call refills the caches; modes profit from it unequally, so all have it or none. All begin
-        with the same input, another one in each round.
+        That call refills the caches; modes profit unequally, so all have it or none.
         """
         settle = max(self.call_s[label] for label in self.decisive) <= self.effort.settle_s
         blocks, first = [], len(self.rounds) % INPUTS
