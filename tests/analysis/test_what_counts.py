@@ -252,12 +252,6 @@ def test_it_fails_only_where_the_candidate_failed_and_the_baseline_ran(
     )
 
 
-def test_fewer_than_six_rounds_give_no_comparison() -> None:
-    row = headline([make_record(count=5)])
-    assert row.speedup.verdict is Verdict.NOT_MEASURED
-    assert row.speedup.value is None
-
-
 def test_records_of_several_trials_are_refused() -> None:
     with pytest.raises(ValueError, match="exactly one trial"):
         summarize([make_record(), make_record(trial_id="f" * 16)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +22,6 @@ LONGEST_BLOCK_S = 1.0
 """Length that no block is given to keep that share, seconds."""
 UNEQUAL_INPUTS = 0.05
 """Relative distance of the mean of the inputs from the middle one that is still alike."""
-ASSIGNMENTS = 999
-"""Random assignments of calls to inputs with which the measured one is compared."""
 BY_CHANCE = 0.01
 """Share of healthy modes that a flag may reach."""
 TREND_LEVEL = 0.995
@@ -109,14 +106,6 @@ class Pace:
     call_s: float
     fill_s: float
 
-    @classmethod
-    def mean(cls, paces: Sequence[Pace]) -> Pace:
-        """The pace of copies of one mode, which are timed alike."""
-        return cls(
-            call_s=statistics.fmean(pace.call_s for pace in paces),
-            fill_s=statistics.fmean(pace.fill_s for pace in paces),
-        )
-
 
 def calls_per_block(
     call_s: float, *, sync_s: float, block_s: float, fill_s: float | None = None
@@ -145,7 +134,10 @@ def plan_blocks(
     for labels in copies.values():
         each = [warm[label] for label in labels]
         queues = each[0].fill_s is not None
-        pace = Pace.mean([Pace(call_s=one.call_s, fill_s=one.fill_s or 0.0) for one in each])
+        pace = Pace(
+            call_s=statistics.fmean(one.call_s for one in each),
+            fill_s=statistics.fmean(one.fill_s or 0.0 for one in each),
+        )
         count = calls_per_block(
             pace.call_s,
             sync_s=max(one.sync_s for one in each),
@@ -182,9 +174,8 @@ def inputs_s(singles: Sequence[Block]) -> tuple[float, ...]:
 def inputs_differ(singles: Sequence[Block]) -> bool:
     """True if a call on all inputs takes another time, on average, than one on the middle input.
 
-    By more than `UNEQUAL_INPUTS`, and by more than noise makes it: fewer than one in a hundred
-    assignments of the calls to the inputs separate them as far. Slow phases only make that rarer,
-    since the inputs rotate.
+    By more than `UNEQUAL_INPUTS`, and by more than noise makes it, in the test of Kruskal and
+    Wallis. Slow phases only make that rarer, since the inputs rotate.
     """
     seconds = inputs_s(singles)
     if not seconds:
@@ -192,26 +183,13 @@ def inputs_differ(singles: Sequence[Block]) -> bool:
     apart = abs(statistics.fmean(seconds) / statistics.median(seconds) - 1)
     if apart <= UNEQUAL_INPUTS:
         return False
-    places = [block.input for block in singles if block.input is not None]
-    ranks = _ranks([block.call_s for block in singles if block.input is not None])
-    measured, source = _separation(places, ranks), random.Random(0)
-    as_far = 0
-    for _ in range(ASSIGNMENTS):
-        source.shuffle(places)
-        as_far += _separation(places, ranks) >= measured - 1e-9
-    return (1 + as_far) / (1 + ASSIGNMENTS) < BY_CHANCE
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    """The rank of each value; equal ones share theirs."""
-    order = sorted(values)
-    return [(bisect_left(order, value) + bisect_right(order, value)) / 2 for value in values]
-
-
-def _separation(places: Sequence[int], ranks: Sequence[float]) -> float:
-    """The statistic of Kruskal and Wallis, but for constants: squared sums of ranks by group."""
-    sums, sizes = [0.0] * INPUTS, [0] * INPUTS
-    for place, rank in zip(places, ranks, strict=True):
-        sums[place] += rank
-        sizes[place] += 1
-    return sum(total**2 / size for total, size in zip(sums, sizes, strict=True))
+    order = sorted(block.call_s for block in singles if block.input is not None)
+    ranks: list[list[float]] = [[] for _ in range(INPUTS)]
+    for block in singles:
+        if block.input is not None:  # equal values share a rank
+            first, after = bisect_left(order, block.call_s), bisect_right(order, block.call_s)
+            ranks[block.input].append((first + after + 1) / 2)
+    count = len(order)
+    squares = sum(sum(group) ** 2 / len(group) for group in ranks)
+    separation = 12 / (count * (count + 1)) * squares - 3 * (count + 1)
+    return math.exp(-separation / 2) < BY_CHANCE  # chi-square with two degrees of freedom
