@@ -109,12 +109,6 @@ def test_calls_of_one_round_that_resemble_each_other_widen_the_error_of_a_quanti
     assert 0.85 * spread < typical[1] < 1.5 * spread
 
 
-def test_groups_of_one_call_give_the_error_of_independent_calls() -> None:
-    calls = np.exp(np.random.default_rng(1).normal(0, 0.1, 41))
-    assert stats.log_quantile(calls, 0.9, group=1) == stats.log_quantile(calls, 0.9)
-    assert stats.log_quantile(calls, 0.9, group=41) == stats.log_quantile(calls, 0.9)
-
-
 @given(st.lists(finite, min_size=2, max_size=30))
 def test_the_trend_is_scipys_theil_sen_slope(values: list[float]) -> None:
     assert stats.theil_slope(values) == pytest.approx(scipy.stats.theilslopes(values)[0], abs=1e-9)

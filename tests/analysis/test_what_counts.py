@@ -272,14 +272,3 @@ def test_replicates_of_another_model_are_left_out_and_the_row_says_so() -> None:
     assert "build_changed" in row.flags
     assert "build_changed" not in headline(records[2:]).flags
     assert headline([*records, make_record(slow, model=first, replicate=4)]).speedup.replicates == 3
-
-
-def test_replicates_on_other_libraries_are_left_out() -> None:
-    environments = [{"loaded": {"libraries": {"cudnn": version}}} for version in ("90100", "91002")]
-    records = [
-        make_record(replicate=place, environment=environment)
-        for place, environment in enumerate(environments)
-    ]
-    assert headline(records).speedup.replicates == 1
-    unknown = make_record(replicate=2, environment={})
-    assert headline([records[1], unknown]).speedup.replicates == 2

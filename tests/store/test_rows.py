@@ -264,37 +264,6 @@ def test_a_trial_that_ends_reads_the_records_of_those_that_ended_since_the_rows_
         assert {*read} == {trial(number)}
 
 
-def test_the_end_of_a_trial_keeps_the_rows(tmp_path: Path, read: list[str]) -> None:
-    for number in range(4):
-        end(tmp_path, number)
-    read.clear()
-    rows = kept(tmp_path)
-    assert read == []
-    assert same(rows, from_records(tmp_path))
-
-
-def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(
-    tmp_path: Path,
-) -> None:
-    for number in AA_PAIRS:
-        end(tmp_path, number, call_s=aa(number))
-    end(tmp_path, 30, call_s=aa(6), device={"kind": "cpu", "name": "Another CPU"})
-    ended = end(tmp_path, 40)
-    assert ended is not None
-    floor = ended.comparisons[0].speedup.floor
-    assert floor > 0.05
-    assert {row.speedup.floor for row in kept(tmp_path) if row.trial.device == "Some CPU"} == {
-        floor
-    }
-    assert same(
-        sorted(ended.comparisons, key=key),
-        [row for row in kept(tmp_path) if row.trial.trial_id == trial(40)],
-    )
-    another = end(tmp_path, 41, device={"kind": "cpu", "name": "Another CPU"})
-    assert another is not None
-    assert another.comparisons[0].speedup.floor == 0.01
-
-
 @pytest.mark.parametrize(
     ("like", "unlike"),
     [

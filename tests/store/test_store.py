@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -332,17 +331,6 @@ def test_what_is_linked_is_saved_though_its_folder_cannot_be_synced(
     monkeypatch.setattr(os, "fsync", fail_for_folders)
     assert store.save(make_record())[0].replicate == 0
     assert len(store.keys(make_record().trial_id)) == 1
-
-
-def test_replicates_of_several_trials_are_kept_apart(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    store.save(make_record())
-    store.save(replace(make_record(), trial_id="b" * 16))
-    assert {key: len(value) for key, value in store.load().records.items()} == {
-        make_record().trial_id: 1,
-        "b" * 16: 1,
-    }
-    assert list(store.load("b" * 16).records) == ["b" * 16]
 
 
 def test_a_folder_whose_name_is_none_of_a_trial_is_left_alone(tmp_path: Path) -> None:

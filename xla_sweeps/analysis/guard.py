@@ -40,12 +40,7 @@ MAX_PAIRS = LOOK * len(LEVELS)
 
 
 class Pair(NamedTuple):
-    """One pair of processes.
-
-    Attributes:
-        before_first: whether before's process started first.
-        ratios: log(after / before) of seconds a call, by mode.
-    """
+    """One pair of processes: whether before's started first, and log(after / before) by mode."""
 
     before_first: bool
     ratios: Mapping[str, float]
@@ -91,11 +86,7 @@ def is_settled(changes: Sequence[Change]) -> bool:
 
 
 def judge(pairs: Sequence[Pair], mode: str, *, looks: int, modes: int, detect: float) -> Change:
-    """The verdict on a mode at a look.
-
-    It is `equivalent` where the interval lies within the difference to detect, else faster or
-    slower where the interval has one sign.
-    """
+    """The verdict on a mode at a look: `equivalent` within `detect`, else by the sign."""
     measured = [pair for pair in pairs if mode in pair.ratios]
     ratios = np.array([pair.ratios[mode] for pair in measured])
     middle, error, freedom, spread = fit(ratios, [pair.before_first for pair in measured])

@@ -268,10 +268,7 @@ def propagate(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast:
-    """Difference of two logs: intervals at `LEVEL` and at `NARROWER`, p-value against the floor.
-
-    `error` is its standard error, with `freedom` degrees of freedom.
-    """
+    """Difference of two logs: intervals at `LEVEL` and at `NARROWER`, and its standard error."""
 
     interval: Interval
     narrower: Interval

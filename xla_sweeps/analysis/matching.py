@@ -136,10 +136,7 @@ def compared_summary(records: Sequence[Record], summary: TrialSummary) -> Compar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One set of results, and its title.
-
-    `pools` has what other trials say of each trial, `anchors` the records of the anchor trials.
-    """
+    """One set of results, with its title, the pools of its trials and its anchor records."""
 
     title: str
     trials: Sequence[ComparedTrial]
@@ -162,13 +159,10 @@ class Matched:
 
 
 def match(first: Side, second: Side) -> Matched:
-    """Match trials by what was asked.
+    """Match trials by what was asked, and by device where both sides have several.
 
-    By device too where both sides have several, else across machines.
-
-    Where one side measured the same with several versions, the latest counts. What is left on both
-    sides is matched with other flags, threads or libraries of TensorFlow, where a side has one set
-    of them.
+    Of several versions on a side the latest counts. What is left is matched with other flags,
+    threads or libraries of TensorFlow, where a side has one set of them.
     """
     sides = (first.trials, second.trials)
     a, b = map(_latest, sides)

@@ -1,7 +1,4 @@
-"""Summarize many comparisons: verdict counts, geometric means. Pure.
-
-The page computes the same for what a reader filters.
-"""
+"""Summarize many comparisons: verdict counts, geometric means. Pure."""
 
 from __future__ import annotations
 
@@ -94,10 +91,7 @@ def answers(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
 
 
 def answering(columns: Mapping[str, Sequence[Any]]) -> list[int]:
-    """Places of the rows that answer each question: with the most replicates, then the newest.
-
-    A sum over all rows would count a question as often as it was measured.
-    """
+    """Places of the rows that answer each question: with the most replicates, then the newest."""
     best: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     questions = zip(*(columns[name] for name in QUESTION), strict=True)
     ranks = zip(*(columns[name] for name in PREFERENCE), itertools.count())

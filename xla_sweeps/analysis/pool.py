@@ -49,11 +49,7 @@ Key = tuple[str, tuple[str, ...]]
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
-    """The figures of one trial, as far as other trials learn from them.
-
-    Attributes:
-        measured_at: ISO time of its last replicate.
-    """
+    """The figures of one trial, as far as others learn from them, and when it was measured."""
 
     trial_id: str
     measured_at: str

@@ -29,9 +29,7 @@ Shape = tuple[int, int]
 class Size:
     """One trial: all ways to call the model, with calls of one shape.
 
-    Attributes:
-        references: the way that each is compared with, by the labels of the ways that did not fail;
-            "" where there is none.
+    `references` has the ways that did not fail, and what each is compared with, or "".
     """
 
     batch_size: int
@@ -69,12 +67,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Time of a call of one way, in calls of one shape.
-
-    Attributes:
-        reference: label of the way that it is compared with, a `tf.function`; "" where there is
-            none.
-    """
+    """Time of a call of one way, and what it takes more than `reference`, or ""."""
 
     label: str
     batch_size: int
@@ -86,12 +79,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Total:
-    """Cost of a number of samples, in calls of the measured shape at which a way takes least.
+    """Cost of a number of samples at the best measured shape; the last call counts whole.
 
-    The last call counts whole, as it may have fewer samples.
-
-    Attributes:
-        may_be_fastest: whether no other way is clearly faster.
+    `may_be_fastest`: no other way is clearly faster.
     """
 
     label: str

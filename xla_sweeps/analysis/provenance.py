@@ -36,10 +36,7 @@ def purpose_of(records: Sequence[Record]) -> str:
 
 
 def software_of(record: Record) -> str:
-    """The versions that were loaded: `TensorFlow 2.21.0, Keras 3.15.1, CUDA 12.5.1`.
-
-    CUDA's only on a GPU.
-    """
+    """The versions that were loaded: `TensorFlow 2.21.0, Keras 3.15.1`, on a GPU also CUDA's."""
     loaded = {
         **(record.environment.get("packages") or {}),
         **(record.environment.get("loaded") or {}),

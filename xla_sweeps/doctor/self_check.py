@@ -1,7 +1,6 @@
 """Check whether figures of a device can be trusted: the checks of `doctor --full`.
 
-What one process can measure is a program of the backend (`self_check`). The rest is shown by real
-trials, through the runner, and by the watcher of the machine.
+What one process can measure is a program of the backend; the rest is shown by real trials.
 """
 
 from __future__ import annotations

@@ -424,10 +424,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """XLA's devices that compile an operation, and the types that the first takes, by attribute.
-
-    There are no types where any will do. Where none compiles it, there is advice.
-    """
+    """XLA's devices that compile an operation, the first's types by attribute; else advice."""
 
     op: str
     devices: tuple[str, ...]

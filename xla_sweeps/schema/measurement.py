@@ -1,7 +1,4 @@
-"""Results of a measurement: statuses, blocks, rounds and the outcome of one execution mode.
-
-Raw numbers with units in their names; `analysis` derives statistics from them.
-"""
+"""Results of a measurement: statuses, blocks, rounds and the outcome of one execution mode."""
 
 from __future__ import annotations
 
@@ -89,10 +86,7 @@ class Phase(StrEnum):
 
 
 class Trend(StrEnum):
-    """Change of a mode's speed over 20 blocks of its warm-up, else over its rounds.
-
-    The rounds tell where the warm-up ended before it had 20 blocks.
-    """
+    """Change of a mode's speed over 20 blocks of its warm-up, else over its rounds."""
 
     STEADY = "steady"
     """The interval of the change over these lies within 1 % of none."""
@@ -155,11 +149,7 @@ NOT_REACHED = "not_reached"
 
 @dataclass(frozen=True, slots=True)
 class Flagged:
-    """A caveat about a replicate's numbers, or about those of one of its modes.
-
-    Attributes:
-        flag: a `Flag`; of records of other versions any name.
-    """
+    """A caveat, a `Flag` or one of another version, about a replicate's numbers or a mode's."""
 
     flag: str
     mode: str = ""

@@ -102,8 +102,7 @@ Role = tuple[Entry, Execution, bool]
 class Mode(StrEnum):
     """Way to call and execute one and the same model. A name does not end in `_` and digits.
 
-    Attributes:
-        steps: whether all batches of a call are one execution: Keras's `steps_per_execution`.
+    With `steps` all batches of a call are one execution: Keras's `steps_per_execution`.
     """
 
     entry: Entry
@@ -442,11 +441,7 @@ def implied_modes(scenario: Scenario, jit: str, backend: str = DEFAULT_BACKEND) 
 
 @cache
 def parse(label: str) -> tuple[Mode, int]:
-    """The mode of a label, and which of its copies: `graph_2` is the second one of `graph`.
-
-    Raises:
-        ValueError: there is no such mode.
-    """
+    """The mode of a label and its copy: `graph_2` is the second of `graph`; else `ValueError`."""
     name, _, copy = label.rpartition("_")
     numbered = copy.isdecimal()
     mode = MODES.get(name if numbered else label)
@@ -484,10 +479,7 @@ def label_modes(modes: Sequence[Mode]) -> tuple[str, ...]:
 
 @cache
 def is_aa_pair(first: str, second: str) -> bool:
-    """True if two labels are copies of one mode, so that their true speedup is exactly 1.
-
-    "" is no mode: the baseline of one that was measured alone.
-    """
+    """True if two labels, none of them "", are copies of one mode: their true speedup is 1."""
     return "" not in (first, second) and first != second and mode_of(first) is mode_of(second)
 
 

@@ -56,10 +56,7 @@ def override_value(value: Any) -> str:
 
 
 def repeating(words: Sequence[str], *, config_dir: str, on_cpu: bool) -> tuple[str, ...]:
-    """Arguments of the command that measures a trial again, wherever its results are kept.
-
-    `on_cpu`: whether it was kept from the GPUs by other means than its overrides.
-    """
+    """Arguments that measure a trial again; `on_cpu` if it was kept from GPUs by other means."""
     place = ["--config-dir", config_dir] if config_dir else []
     kept = [word for word in words if option_of(word) not in _SHOWING]
     device = on_cpu and all(option_of(word) != "device" for word in words)
@@ -166,10 +163,7 @@ def asked_of(trial: Trial) -> dict[str, Any]:
 
 
 def runtime_text(trial: Trial) -> str:
-    """The options of TensorFlow itself that a trial sets, as words: `threads.intra=1`.
-
-    In alphabetical order, joined by blanks; "" where it sets none.
-    """
+    """The options of TensorFlow itself that a trial sets, in order: `threads.intra=1`; or ""."""
     asked = asked_of(trial)
     flat = flatten({name: asked[name] for name in RUNTIME})
     given = {name: value for name, value in flat.items() if value is not None}

@@ -200,11 +200,7 @@ OPTIMIZERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """Pictures to train on, as they were found.
-
-    Attributes:
-        fingerprint: sixteen hex digits of the files' names and sizes.
-    """
+    """Pictures to train on; the fingerprint is sixteen hex digits of the files' names and sizes."""
 
     path: str
     pictures: Annotated[int, msgspec.Meta(ge=1, le=2**62)]
@@ -214,11 +210,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """The training of a model.
-
-    Attributes:
-        optimizer: a name of `OPTIMIZERS`; `sgd` has a momentum of 0.9.
-    """
+    """The training of a model; of the `OPTIMIZERS` `sgd` has a momentum of 0.9."""
 
     optimizer: str = "sgd"
     learning_rate: float = 1e-3

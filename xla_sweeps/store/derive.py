@@ -38,11 +38,7 @@ _GROUP = ("effort", "scenario", "device", "environment_id", "runtime", "copies")
 
 
 class RecordFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One record, in short: for planning, and to find drift.
-
-    Attributes:
-        software: versions that make records comparable (`software_identity`).
-    """
+    """One record, in short: for planning, and to find drift; `software` is `software_identity`."""
 
     trial_id: str
     replicate: int

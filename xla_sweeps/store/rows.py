@@ -56,11 +56,7 @@ _LIMIT_BYTES = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a results folder.
-
-    Attributes:
-        table: the columns of `schema.row.COLUMNS`, sorted by `table.ORDER`.
-    """
+    """The rows of a results folder: the columns of `COLUMNS`, sorted by `table.ORDER`."""
 
     table: pyarrow.Table
     trials: int
@@ -143,11 +139,7 @@ def load_runs(store: Store) -> Runs:
 
 
 def require(results_dir: Path, rows: Rows) -> None:
-    """Require something to show.
-
-    Raises:
-        StoreError: there is no such folder, or neither a record nor an import in it.
-    """
+    """Require a record or an import to show; else `StoreError`."""
     if rows.records or rows.table.num_rows:
         return
     shown = displayable(results_dir)
@@ -165,11 +157,7 @@ def summaries(
     only: Collection[str] | None = None,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[dict[str, list[Record]], dict[str, TrialSummary], tuple[str, ...]]:
-    """Records and summaries by trial, for what needs more than rows; lines that rows do not have.
-
-    Raises:
-        StoreError: there is no readable record.
-    """
+    """Records and summaries by trial, for what needs more than rows; and lines that these lack."""
 
     def make(
         name: str, records: Sequence[Record], own: Sequence[ComparisonRow]
@@ -307,10 +295,7 @@ def _update_rows(
 
 
 def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
-    """Compare what is kept with the records; a line if it is not theirs.
-
-    Only what the next reader would use is compared.
-    """
+    """Compare what the next reader would use with the records; a line if it is not theirs."""
     store, path = Store(results_dir), _path(results_dir)
     folders = dict(store.folders())
 

@@ -54,11 +54,7 @@ class Store:
         self.records_dir = results_dir / "records"
 
     def check_writable(self) -> None:
-        """Find a full or read-only folder before measuring: write, sync, link and delete a file.
-
-        Raises:
-            StoreError: one line with the reason.
-        """
+        """Find a full or read-only folder before measuring; `StoreError` says the reason."""
         try:
             folder = files.folder_in(self.results_dir, "records")
             files.remove_left_over(folder / name for name in _names(folder) if name[0] == ".")
@@ -77,11 +73,7 @@ class Store:
         self.check_space()
 
     def check_space(self) -> None:
-        """Require room for records.
-
-        Raises:
-            StoreError: there is none.
-        """
+        """Require room for records; else `StoreError`."""
         try:
             space = os.statvfs(self.results_dir)
         except OSError as error:
@@ -160,11 +152,7 @@ class Store:
             return 0
 
     def folders(self) -> Iterator[tuple[str, int]]:
-        """Name and time of change (ns) of each trial's folder; links are left out.
-
-        Raises:
-            StoreError: `records/` cannot be read.
-        """
+        """Name and time of change (ns) of each trial's folder, without links; else `StoreError`."""
         try:
             with os.scandir(self.records_dir) as entries:
                 for entry in entries:
@@ -244,11 +232,7 @@ def _names(folder: str | Path) -> list[str]:
 
 
 def folder_below(results_dir: Path, *names: str) -> Path:
-    """A folder of a results folder, made where it is missing.
-
-    Raises:
-        StoreError: it cannot be made, or a part of it is a link.
-    """
+    """A folder of a results folder, made where it is missing; `StoreError` for a linked one."""
     try:
         return files.folder_in(results_dir, *names)
     except OSError as error:

@@ -1,8 +1,4 @@
-"""A contender whose call is a process: from its start to its first answer.
-
-Each start loads what it needs of the files that the worker has written, and the framework, and
-calls the mode once. The time ends where the process has its outputs; they are compared afterwards.
-"""
+"""A contender whose call is a process: from its start to its first answer."""
 
 from __future__ import annotations
 

@@ -16,11 +16,7 @@ from xla_sweeps.trial.replicate import ReplicateResult, Setting
 
 
 def measure(job: ReplicateJob, setting: Setting) -> ReplicateResult:
-    """Measure one replicate to its end, whatever that is.
-
-    Raises:
-        OSError: a worker cannot be started, or its log cannot be written.
-    """
+    """Measure one replicate to its end; `OSError` where a worker or its log cannot be started."""
     result = ReplicateResult()
     with adopting_orphans() as mark, ExitStack() as started, setting.watch() as watcher:
         crew = Crew(job, setting, watcher, mark, started, result)

@@ -1,7 +1,4 @@
-"""What takes turns in the rounds of a replicate, as its parent has it: it warms up, and is timed.
-
-A mode in a worker is one. A scenario may name another kind (`ScenarioFacts.contender`).
-"""
+"""What takes turns in the rounds of a replicate: a mode in a worker, or what a scenario names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The workers of a replicate: start them, have them prepare their modes, and lose them.
-
-One that dies ends its own modes, not the others'.
-"""
+"""The workers of a replicate: started, prepared, and lost; one that dies ends its own modes."""
 
 from __future__ import annotations
 

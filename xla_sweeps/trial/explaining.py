@@ -1,7 +1,4 @@
-"""Explain a model in a process of its own, whose crash costs no more than what it had yet to say.
-
-The process is started, followed and ended as a trial's is.
-"""
+"""Explain a model in a process of its own, which is started and followed as a trial's is."""
 
 from __future__ import annotations
 
@@ -88,11 +85,7 @@ def explain(
 
 
 def explained_backend(settings: Settings) -> Backend:
-    """The backend that explains the model of a trial.
-
-    Raises:
-        ConfigError: the modes are of several, or theirs explains no model or is not installed.
-    """
+    """The backend that explains the model of a trial; `ConfigError` where there is no single one."""
     backend, *others = backends_of(settings.trial)
     if others:
         names = [each.name for each in (backend, *others)]
@@ -117,11 +110,7 @@ def _is_installed(backend: Backend) -> bool:
 
 
 def compiled_ops() -> OpList:
-    """List of what the installed framework compiles; of a GPU too, without one.
-
-    Raises:
-        XlaSweepsError: it cannot be loaded, or does not answer.
-    """
+    """List of what the installed framework compiles; of a GPU too, without one."""
     backend = default_backend()
     done = programs.run(backend, "ops")
     reason = done.reason if done.code else "its list of kernels cannot be read"

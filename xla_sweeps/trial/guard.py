@@ -38,12 +38,7 @@ NO_TURNS = "both sides do not fit into memory together: their processes run one 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a guard measures.
-
-    Attributes:
-        budget_s: seconds that all pairs may take.
-        detect: the smallest relative difference that matters.
-    """
+    """What a guard measures in `budget_s`; `detect`: the least relative change that matters."""
 
     before: Side
     after: Side

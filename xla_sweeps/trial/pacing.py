@@ -96,12 +96,7 @@ def starts_slowly(call_s: Sequence[float]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Speed of a mode on a device that queues: a block of n calls takes n * call_s + fill_s.
-
-    Attributes:
-        call_s: seconds that one more call takes.
-        fill_s: seconds that filling the queue and draining it take.
-    """
+    """Speed of a mode on a device that queues: n calls take n * call_s + fill_s seconds."""
 
     call_s: float
     fill_s: float

@@ -79,11 +79,7 @@ class Prepared:
 
 
 def prepare(settings: Settings) -> Prepared:
-    """Check, before anything starts, that the results folder can be written.
-
-    Raises:
-        StoreError: it cannot.
-    """
+    """Check, before anything starts, that the results folder can be written; else `StoreError`."""
     store = Store(settings.results_dir)
     store.check_writable()
     facts = environment.environment()
@@ -230,11 +226,7 @@ def conduct(
     quiet_s: float = 0.0,
     commands: tuple[WorkerCommand, ...] = (),
 ) -> ReplicateResult:
-    """Have a replicate measured while its device is leased, beside no holder of `together`.
-
-    Raises:
-        StoreError: a process cannot be started with its log.
-    """
+    """Have a replicate measured while its device is leased, beside no holder of `together`."""
     watch = partial(
         monitor.Sampler,
         device=settings.device,

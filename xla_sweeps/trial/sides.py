@@ -72,11 +72,7 @@ def side_of(
     *,
     config_dir: Path | None = None,
 ) -> Side:
-    """Check one side before anything is measured.
-
-    Raises:
-        XlaSweepsError: it has no such interpreter or folder, or not what a trial needs there.
-    """
+    """Check one side before anything is measured; `XlaSweepsError` says what a trial lacks."""
     where = f"--{name} {text}"
     environment, folder = _split_side(text, where)
     python = _python_of(environment, where)
@@ -167,11 +163,7 @@ def _searching(folders: Sequence[str]) -> Iterator[None]:
 
 
 def require_comparable(before: Side, after: Side) -> None:
-    """Refuse sides whose calls cannot take turns or do not do the same.
-
-    Raises:
-        ConfigError: with the option that differs.
-    """
+    """Refuse sides whose calls cannot take turns or do not do the same, by a `ConfigError`."""
     first, second = (side.settings.trial for side in (before, after))
     for name in ("modes", "device", "scenario", "batch_size", "batches", "copies", "effort"):
         if getattr(first, name) != getattr(second, name):

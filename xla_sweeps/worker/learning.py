@@ -69,9 +69,7 @@ class FirstSteps:
 class Spread:
     """Change of eager execution's first steps when its inputs change by rounding.
 
-    Attributes:
-        updates: norm of each update's change.
-        curve: the largest change of a loss of the curve.
+    The norm of each update's change, and the largest change of a loss of the curve.
     """
 
     loss: float
@@ -80,10 +78,7 @@ class Spread:
 
 
 def spread_of(eager: FirstSteps, nudged: Sequence[FirstSteps]) -> Spread:
-    """The largest differences between eager's first steps and those on changed inputs.
-
-    At least one of these has a curve; the others may be of the first step alone.
-    """
+    """The largest differences between eager's first steps and those on changed inputs."""
     return Spread(
         loss=max(abs(steps.loss - eager.loss) for steps in nudged),
         updates=tuple(

@@ -1,7 +1,6 @@
 """Serve a worker's parent: read requests from standard input, send events and replies.
 
-Messages have a file descriptor of their own; standard output and error belong to the libraries and
-go to the replicate's log.
+Messages have a descriptor of their own; standard output and error go to the replicate's log.
 """
 
 from __future__ import annotations

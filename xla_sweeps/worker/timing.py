@@ -96,10 +96,7 @@ def measure_block(
     clock: Clock,
     cpu_clock: Clock | None = None,
 ) -> Block:
-    """Time `calls` back-to-back calls and one synchronization as one block.
-
-    With `cpu_clock`, the process's CPU time is read before and after what is timed.
-    """
+    """Time `calls` back-to-back calls and one synchronization; with `cpu_clock` CPU time too."""
     cpu_started = cpu_clock() if cpu_clock else 0
     started = clock()
     for _ in range(calls):
