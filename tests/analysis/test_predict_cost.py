@@ -160,7 +160,7 @@ def test_sizes_come_from_the_rounds_of_modes_that_did_not_fail() -> None:
         ]
     )
     sizes = sizes_of(trials)
-    assert [size.shape for size in sizes] == [(1, 1), (8, 1), (8, 4)]
+    assert [(size.batch_size, size.batches) for size in sizes] == [(1, 1), (8, 1), (8, 4)]
     costs = of(sizes, "predict")
     assert costs[1].seconds.estimate == pytest.approx(math.sqrt(0.2 * 0.21), rel=0.01)
     assert costs[1].overhead is None

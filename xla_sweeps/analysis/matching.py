@@ -12,7 +12,6 @@ from xla_sweeps.analysis import provenance
 from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.schema import options
 from xla_sweeps.schema.column import Part
-from xla_sweeps.schema.columns import TrialColumns
 from xla_sweeps.schema.overrides import asked_of, runtime_text
 from xla_sweeps.schema.record import ModelFacts, Record, build_of, newest
 from xla_sweeps.schema.row import (
@@ -21,7 +20,6 @@ from xla_sweeps.schema.row import (
     ComparisonRow,
     Figure,
     ModeState,
-    TrialSummary,
     value_of,
 )
 from xla_sweeps.schema.trial import Runtime, request_id, size_text
@@ -82,12 +80,10 @@ class ComparedTrial:
 
 def compare_trial(
     records: Sequence[Record],
-    *,
-    trial: TrialColumns,
     rows: Sequence[ComparisonRow],
+    *,
     modes: Sequence[ModeState],
     figures: tuple[Figure, ...],
-    flags: tuple[str, ...],
 ) -> ComparedTrial:
     """A trial as a comparison needs it."""
     kept = newest(records, build_of)[0]
@@ -103,7 +99,7 @@ def compare_trial(
         model=model.name,
         family=model.family,
         scenario=str(last.trial.scenario),
-        device=trial.device,
+        device=str(kept[0].device.get("name", "")),
         samples=last.trial.samples,
         started_at=max(one.started_at for one in kept),
         modes=tuple(
@@ -117,20 +113,8 @@ def compare_trial(
         figures=tuple(one for one in figures if one.name in FIGURES),
         floor=rows[0].speedup.floor if rows else math.nan,
         floor_across=rows[0].speedup.floor_across if rows else math.nan,
-        flags=flags,
+        flags=rows[0].flags if rows else (),
         environment=tuple(dict.fromkeys(pair for one in kept for pair in _environment(one))),
-    )
-
-
-def compared_summary(records: Sequence[Record], summary: TrialSummary) -> ComparedTrial:
-    """`compared` of a trial's records and their summary."""
-    return compare_trial(
-        records,
-        trial=summary.trial,
-        rows=summary.comparisons,
-        modes=summary.modes,
-        figures=summary.figures,
-        flags=summary.flags,
     )
 
 

@@ -21,9 +21,6 @@ from xla_sweeps.schema.modes import Entry, Execution, mode_in, mode_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 
-Shape = tuple[int, int]
-"""Batch size, and number of batches of one call."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
@@ -37,11 +34,6 @@ class Size:
     references: Mapping[str, str]
     samples: Sequence[Samples]
     pool: Pool
-
-    @property
-    def shape(self) -> Shape:
-        """Batch size and number of batches."""
-        return self.batch_size, self.batches
 
     def level(self, label: str) -> Interval:
         """Log seconds of a call."""

@@ -63,6 +63,14 @@ _TOO_FEW_ROUNDS = Failure(
 )
 
 
+_OF_MODEL = (
+    *("family", "variant", "source", "task", "resolution_px", "params", "macs", "macs_at_least"),
+    *("graph_operations", "eager_is_graph", "replica_of"),
+)
+_OF_TRIAL = ("batch_size", "batches", "steps_per_execution", "samples", "copies")
+"""Columns that are fields of the same name."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
     """Columns that rows of a trial share."""
@@ -83,19 +91,11 @@ def shared_of(
     trial = first.trial
     return Shared(
         trial=TrialColumns(
+            **{name: getattr(model, name) for name in _OF_MODEL},
+            **{name: getattr(trial, name) for name in _OF_TRIAL},
             trial_id=first.trial_id,
-            family=model.family,
-            variant=model.variant,
             model=model.name,
-            source=model.source,
-            task=model.task,
-            resolution_px=model.resolution_px,
-            batch_size=trial.batch_size,
-            batches=trial.batches,
-            steps_per_execution=trial.steps_per_execution,
             keras=str(trial.model.keras or ""),
-            samples=trial.samples,
-            copies=trial.copies,
             optimizer=trial.training.optimizer if trial.training else "",
             data=data_name(trial),
             weights="" if trial.model.source == LOCAL else trial.model.weights,
@@ -108,13 +108,7 @@ def shared_of(
             modes=",".join(trial.modes),
             runtime=runtime_text(trial),
             device=str(first.device.get("name", "")),
-            params=model.params,
-            macs=model.macs,
-            macs_at_least=model.macs_at_least,
             effective_precision=last.effective(model),
-            graph_operations=model.graph_operations,
-            eager_is_graph=model.eager_is_graph,
-            replica_of=model.replica_of,
             request_id=last.request_id,
         ),
         provenance=ProvenanceColumns(

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from xla_sweeps.analysis.matching import ComparedTrial, compare_trial, compared_summary
+from xla_sweeps.analysis.matching import ComparedTrial, compare_trial
 from xla_sweeps.analysis.pool import NOTHING, Pool
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
@@ -183,18 +183,9 @@ def to_compare(
     environments: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
 
     def make(name: str, records: Sequence[Record], own: Sequence[ComparisonRow]) -> ComparedTrial:
-        if own:
-            fact = rows.facts[name]
-            one = compare_trial(
-                records,
-                trial=own[0].trial,
-                rows=own,
-                modes=fact.modes,
-                figures=fact.figures,
-                flags=own[0].flags,
-            )
-        else:
-            one = compared_summary(records, summarize(records))
+        trial: Facts | TrialSummary = rows.facts[name] if own else summarize(records)
+        shown = trial.comparisons if isinstance(trial, TrialSummary) else own
+        one = compare_trial(records, shown, modes=trial.modes, figures=trial.figures)
         return replace(one, environment=environments.setdefault(one.environment, one.environment))
 
     headlines = rows.table.filter(rows.table["headline"])

@@ -85,7 +85,7 @@ def explain(
 
 
 def explained_backend(settings: Settings) -> Backend:
-    """The backend that explains the model of a trial; `ConfigError` where there is no single one."""
+    """The one backend that explains the model of a trial; else `ConfigError`."""
     backend, *others = backends_of(settings.trial)
     if others:
         names = [each.name for each in (backend, *others)]

@@ -53,22 +53,6 @@ class TrialResult:
     tracking: TrackerReport | None = None
 
 
-@dataclass
-class _Session:
-    """State that all replicates of one command share."""
-
-    settings: Settings
-    store: Store
-    screen: Screen
-    tracker: Tracker
-    environment: dict[str, Any]
-    title: str
-    stop: Stop
-    signals: StopSignals
-    assignment: Assignment
-    result: TrialResult
-
-
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A trial whose results folder can be written, its id, and the facts of this machine."""
@@ -76,6 +60,21 @@ class Prepared:
     store: Store
     trial_id: str
     facts: dict[str, Any]
+
+
+@dataclass
+class _Session:
+    """State that all replicates of one command share."""
+
+    settings: Settings
+    prepared: Prepared
+    screen: Screen
+    tracker: Tracker
+    title: str
+    stop: Stop
+    signals: StopSignals
+    assignment: Assignment
+    result: TrialResult
 
 
 def prepare(settings: Settings) -> Prepared:
@@ -109,8 +108,7 @@ def run_trial(
         LockedError: there are more records than the sweep knew of.
     """
     prepared = prepared or prepare(settings)
-    store, identifier, facts = prepared.store, prepared.trial_id, prepared.facts
-    assignment = assignment or Assignment()
+    store, identifier, assignment = prepared.store, prepared.trial_id, assignment or Assignment()
     replicates = 1 if assignment.known_records is not None else settings.trial.effort.replicates
     with (
         claim_trial(settings.results_dir, identifier),
@@ -125,20 +123,12 @@ def run_trial(
             trial_id=identifier,
             device_kind=settings.device.kind,
             device_name=settings.device.name,
-            environment=facts,
+            environment=prepared.facts,
             results_dir=settings.results_dir,
         )
+        title, result = header.name, TrialResult(trial_id=identifier)
         session = _Session(
-            settings=settings,
-            store=store,
-            screen=screen,
-            tracker=tracker,
-            environment=facts,
-            title=header.name,
-            stop=stop,
-            signals=signals,
-            assignment=assignment,
-            result=TrialResult(trial_id=identifier),
+            settings, prepared, screen, tracker, title, stop, signals, assignment, result
         )
         tracker.open(header)
         _run_all(session, replicates)
@@ -167,14 +157,13 @@ def _require_unmeasured(assignment: Assignment, store: Store, identifier: str) -
 def _run_replicate(session: _Session) -> None:
     """Measure one replicate, and save its record however it ends."""
     settings, trial = session.settings, session.settings.trial
-    number = session.store.next_replicate(session.result.trial_id)
-    job = ReplicateJob(
-        trial=trial,
-        replicate=number,
-        modes=trial.modes,
-        order_seed=trial.seed * 1009 + number,
-    )
-    log = _log_path(session, number)
+    store, identifier = session.prepared.store, session.prepared.trial_id
+    number = store.next_replicate(identifier)
+    seed = trial.seed * 1009 + number
+    job = ReplicateJob(trial=trial, replicate=number, modes=trial.modes, order_seed=seed)
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
+    folder = folder_below(store.results_dir, "logs", identifier)
+    log = folder / f"{number}-{stamp}-{os.getpid()}.log"
     session.result.logs.append(log)
     if not session.result.records:
         session.screen.trial_started(session.title, replicates=trial.effort.replicates, log=log)
@@ -195,17 +184,14 @@ def _run_replicate(session: _Session) -> None:
         )
     if session.assignment.together and result.rounds:
         result.flag(Flagged(Flag.TOOK_TURNS))
-    record = make_record(
-        session.settings, session.result.trial_id, number, result, session.environment
-    )
     record = replace(
-        record,
+        make_record(settings, identifier, number, result, session.prepared.facts),
         started_at=started_at,
         finished_at=now(),
         log=str(log.relative_to(settings.results_dir)),
     )
     sys.audit("xla_sweeps.supervisor.result")
-    stored, path = save(record, session.store, stop=session.stop, warn=session.screen.warn)
+    stored, path = save(record, store, stop=session.stop, warn=session.screen.warn)
     session.result.records.append(stored)
     session.result.paths.append(path)
     session.screen.replicate_done(
@@ -256,7 +242,7 @@ def _was_contaminated(session: _Session) -> bool:
     """True if the next replicate waits: the latest did not, is contaminated and settles nothing."""
     trial_id, replicates = session.result.trial_id, session.result.records
     if not replicates:
-        loaded = session.store.load(trial_id)
+        loaded = session.prepared.store.load(trial_id)
         replicates = loaded.records.get(trial_id, [])
         for problem in loaded.problems:  # a damaged record is moved away, and named only now
             session.screen.warn(problem)
@@ -269,7 +255,7 @@ def _was_contaminated(session: _Session) -> bool:
 def _conclude(session: _Session) -> TrialResult:
     """Analyse all records of the trial, close the run, and decide the exit code."""
     result, stopped = session.result, session.signals.number
-    result.summary, problems = end_trial(session.store, result.trial_id)
+    result.summary, problems = end_trial(session.prepared.store, result.trial_id)
     for problem in problems:
         session.screen.warn(problem)
     if stopped:
@@ -282,12 +268,6 @@ def _conclude(session: _Session) -> TrialResult:
         result.records, result.summary, exit_code=result.exit_code
     )
     return result
-
-
-def _log_path(session: _Session, number: int) -> Path:
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
-    folder = folder_below(session.store.results_dir, "logs", session.result.trial_id)
-    return folder / f"{number}-{stamp}-{os.getpid()}.log"
 
 
 def stop_signals(stop: Stop) -> StopSignals:
