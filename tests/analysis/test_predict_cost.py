@@ -10,22 +10,9 @@ import numpy as np
 import pytest
 from factories import config_of, failed_outcome, make_outcome, make_record
 
-from benchmarks.predict_cost_coverage import (
-    REPLICATES,
-    SHAPES,
-    World,
-    measure,
-    simulate,
-)
+from benchmarks.predict_cost_coverage import REPLICATES, SHAPES, World, measure, simulate
 from xla_sweeps.analysis.pool import NOTHING
-from xla_sweeps.analysis.predict_cost import (
-    Cost,
-    Size,
-    costs_of,
-    pairs_of,
-    sizes_of,
-    totals_of,
-)
+from xla_sweeps.analysis.predict_cost import Cost, Size, costs_of, pairs_of, sizes_of, totals_of
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.measurement import Status

@@ -7,12 +7,7 @@ import statistics
 from dataclasses import replace
 
 import pytest
-from factories import (
-    MODEL,
-    failed_outcome,
-    make_outcome,
-    make_record,
-)
+from factories import MODEL, failed_outcome, make_outcome, make_record
 from headline_rows import TIMES, headline
 from hypothesis import given, settings
 from hypothesis import strategies as st

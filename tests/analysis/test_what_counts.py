@@ -6,13 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from factories import (
-    MODEL,
-    failed_outcome,
-    make_outcome,
-    make_record,
-    make_rounds,
-)
+from factories import MODEL, failed_outcome, make_outcome, make_record, make_rounds
 from headline_rows import TIMES, headline
 
 from xla_sweeps.analysis.interval import LOAD, MOST_TO_SETTLE

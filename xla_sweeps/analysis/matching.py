@@ -14,14 +14,7 @@ from xla_sweeps.schema import options
 from xla_sweeps.schema.column import Part
 from xla_sweeps.schema.overrides import asked_of, runtime_text
 from xla_sweeps.schema.record import ModelFacts, Record, build_of, newest
-from xla_sweeps.schema.row import (
-    COLUMNS,
-    QUESTION,
-    ComparisonRow,
-    Figure,
-    ModeState,
-    value_of,
-)
+from xla_sweeps.schema.row import COLUMNS, QUESTION, ComparisonRow, Figure, ModeState, value_of
 from xla_sweeps.schema.trial import Runtime, request_id, size_text
 
 _APART = ("source", "effort", "modes")

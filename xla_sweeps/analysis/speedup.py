@@ -13,13 +13,7 @@ import numpy as np
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.energy import idle_power_of, source_of
 from xla_sweeps.analysis.estimates import LATENCY, Samples, Seconds, counting, intervals
-from xla_sweeps.analysis.interval import (
-    FREEDOM,
-    MIN_REPLICATES,
-    built_in,
-    contrast,
-    figure_within,
-)
+from xla_sweeps.analysis.interval import FREEDOM, MIN_REPLICATES, built_in, contrast, figure_within
 from xla_sweeps.analysis.pool import ACROSS, MIN_FLOOR, Key
 from xla_sweeps.analysis.provenance import (
     command_of,

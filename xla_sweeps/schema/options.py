@@ -11,13 +11,7 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, Literal
 
-from xla_sweeps.schema.modes import (
-    JIT_CANDIDATES,
-    SCENARIOS,
-    TAKING_BATCHES,
-    TRAINING,
-    Scenario,
-)
+from xla_sweeps.schema.modes import JIT_CANDIDATES, SCENARIOS, TAKING_BATCHES, TRAINING, Scenario
 from xla_sweeps.schema.trial import (
     OPTIMIZERS,
     Effort,

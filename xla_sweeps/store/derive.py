@@ -17,13 +17,7 @@ from xla_sweeps.analysis.summary import headline_clear, summarize, with_rows
 from xla_sweeps.schema.backend import Backend, backends_of
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.record import Record, build_of, outcome_of, wall_s
-from xla_sweeps.schema.row import (
-    ComparisonRow,
-    Figure,
-    ModeState,
-    TrialSummary,
-    value_of,
-)
+from xla_sweeps.schema.row import ComparisonRow, Figure, ModeState, TrialSummary, value_of
 from xla_sweeps.store.store import Store, try_trial
 from xla_sweeps.store.table import join_tables, table_of
 

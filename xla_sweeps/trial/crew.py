@@ -13,15 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from xla_sweeps.schema.measurement import (
-    Failure,
-    Flag,
-    Flagged,
-    ModeOutcome,
-    Phase,
-    Status,
-    Trend,
-)
+from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Phase, Status, Trend
 from xla_sweeps.schema.modes import SCENARIOS, by_backend, mode_of
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.trial import protocol, workers

@@ -9,15 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from xla_sweeps.schema.measurement import (
-    Energy,
-    Failure,
-    Flag,
-    Flagged,
-    ModeOutcome,
-    Round,
-    Status,
-)
+from xla_sweeps.schema.measurement import Energy, Failure, Flag, Flagged, ModeOutcome, Round, Status
 from xla_sweeps.schema.record import GpuSpan, ModelFacts
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.trial.gpu import SHARED

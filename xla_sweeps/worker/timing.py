@@ -17,13 +17,7 @@ from typing import Protocol
 from xla_sweeps.analysis import stats
 from xla_sweeps.schema.measurement import INPUTS, Block, Trend
 from xla_sweeps.schema.trial import Effort
-from xla_sweeps.trial.pacing import (
-    LONGEST_BLOCK_S,
-    STATIONARY_TOLERANCE,
-    Clock,
-    Pace,
-    trend_of,
-)
+from xla_sweeps.trial.pacing import LONGEST_BLOCK_S, STATIONARY_TOLERANCE, Clock, Pace, trend_of
 
 WARMUP_WINDOW = 10
 NEW_INPUTS = INPUTS - 1
