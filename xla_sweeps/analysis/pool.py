@@ -108,8 +108,9 @@ def pool_of(evidence: Iterable[Evidence]) -> Pool:
             if figure.name == ACROSS or (figure.name == "speedup" and is_aa_pair(*figure.labels)):
                 kind = (figure.name, one.host, is_noisy(figure))
                 twins.setdefault(kind, []).append(figure)
+    freedom = {key: sum(one.replicates - 1 for one in group) for key, group in groups.items()}
     pool = Pool(
-        {key: prior_of(group) for key, group in groups.items() if _freedom(group) >= MIN_FREEDOM},
+        {key: prior_of(group) for key, group in groups.items() if freedom[key] >= MIN_FREEDOM},
         {name: prior_of(group) for name, group in names.items()},
     )
     floors: dict[str, dict[tuple[str, bool], float]] = {ACROSS: {}, "speedup": {}}
@@ -120,11 +121,6 @@ def pool_of(evidence: Iterable[Evidence]) -> Pool:
             errors = errors_of(group, list(map(pool.prior, group)))[0]
         floors[name][host, noisy] = floor_of([figure.mean for figure in group], errors)
     return Pool(pool.priors, pool.common, floors["speedup"], floors[ACROSS])
-
-
-def _freedom(figures: Iterable[Figure]) -> int:
-    """The degrees of freedom that these say together of how processes differ."""
-    return sum(figure.replicates - 1 for figure in figures)
 
 
 def prior_of(figures: Sequence[Figure]) -> Prior:

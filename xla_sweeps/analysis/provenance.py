@@ -84,18 +84,13 @@ def command_of(record: Record) -> str:
 
 def _assignment(name: str, value: str) -> str:
     """A variable as a shell takes it, or "" where a command may not set it."""
-    if name in _holding_flags():
+    if any(name in backend.flags.values() for backend in backends()):
         flags = (word.removeprefix("--").partition("=") for word in value.split())
         value = " ".join(f"--{flag}={each}" for flag, _, each in flags if is_harmless(flag, each))
     prefixes = _LIBRARIES + tuple(prefix for backend in backends() for prefix in backend.prefixes)
     switches = re.fullmatch(rf"({'|'.join(prefixes)})_[A-Z0-9_]+", name)
     allowed = value and switches and not _LOADS.search(name)
     return f"{name}={shlex.quote(value)}" if allowed else ""
-
-
-def _holding_flags() -> set[str]:
-    """The variables that hold flags."""
-    return {variable for backend in backends() for variable in backend.flags.values()}
 
 
 def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:

@@ -140,6 +140,7 @@ def compare(
     failed = failed or next((mode for mode in sides if mode.status is not Status.OK), None)
     counted, contaminated = counting(samples, *filter(None, (baseline, candidate)))
     reason = (failed.failure if failed else None) or (None if counted else _TOO_FEW_ROUNDS)
+    status = Status.CONTAMINATED if contaminated else Status.OK if counted else Status.SKIPPED
     return ComparisonRow(
         trial=shared.trial,
         headline=not first or (baseline, candidate) in headline_pairs(tuple(modes)),
@@ -148,7 +149,7 @@ def compare(
         speedup=_speedup(samples, figures, first, second)
         if first
         else _no_speedup(second, counted),
-        status=failed.status if failed else _status(bool(counted), contaminated=contaminated),
+        status=failed.status if failed else status,
         flags=shared.flags,
         failure=FailureColumns(
             mode=failed.label if failed else "",
@@ -224,12 +225,6 @@ def _no_speedup(mode: ModeSummary, counted: Sequence[Seconds]) -> SpeedupColumns
         host_bound=(mode.host_bound_index or 0.0) > HOST_BOUND_INDEX,
         cv_percent=mode.cv_percent,
     )
-
-
-def _status(measured: bool, *, contaminated: bool) -> Status:
-    if not measured:
-        return Status.SKIPPED
-    return Status.CONTAMINATED if contaminated else Status.OK
 
 
 def _costs(figures: Mapping[Key, Figure], baseline: str, candidate: str) -> dict[str, Any]:

@@ -146,7 +146,8 @@ def check_copies(device: Device, measure: Measure) -> Iterator[Checked]:
         text = failed.message if failed else "no rounds"
         text = f"{PROCESSES - len(good)} processes failed: {text}"
         yield check_of("A/A trial", text, "none", ok=False)
-    yield judged_copies(copies_of(good))
+    ratio = figure("speedup", samples_of(good), *good[0].trial.modes) if good else None
+    yield judged_copies(ratio)
     yield _gpu_counters(good) if device.kind == "gpu" else _cpu_counters(device)
 
 
@@ -155,11 +156,6 @@ def enqueue_share(records: Sequence[Record]) -> float | None:
     modes = summarize(records, pool=None).modes if records else ()
     shares = [mode.host_bound_index for mode in modes if mode.host_bound_index is not None]
     return max(shares, default=None)
-
-
-def copies_of(records: Sequence[Record]) -> Figure | None:
-    """The log ratio of both copies over processes, as a trial's."""
-    return figure("speedup", samples_of(records), *records[0].trial.modes) if records else None
 
 
 def judged_copies(ratio: Figure | None) -> Checked:

@@ -338,7 +338,10 @@ def outcome_of(record: Record) -> Status:
     """A record's status; where it is `ok`, that of the first headline mode that is not."""
     if record.status is not Status.OK:
         return record.status
-    modes = [record.modes[label] for label in headline_labels(list(record.modes))]
+    labels: Sequence[str] = list(record.modes)
+    if len(labels) > 1:
+        labels = (baseline_of(labels), *headline_candidates(labels))
+    modes = [record.modes[label] for label in labels]
     return next((mode.status for mode in modes if mode.status is not Status.OK), Status.OK)
 
 
@@ -351,11 +354,6 @@ def wall_s(record: Record) -> float:
         )
         return max(0.0, (ended - begun).total_seconds())
     return float(sum(record.seconds.values()))
-
-
-def headline_labels(labels: Sequence[str]) -> Sequence[str]:
-    """The baseline and the headline's candidates, or the only mode."""
-    return (baseline_of(labels), *headline_candidates(labels)) if len(labels) > 1 else labels
 
 
 def build_of(record: Record) -> dict[str, str]:

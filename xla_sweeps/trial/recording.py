@@ -128,7 +128,9 @@ def take_in(store: Store, *, warn: Callable[[str], None]) -> None:
         for kept in sorted(folder.glob("*.json")):
             try:
                 record = Record.from_json(read_regular(kept))
-                if not _is_stored(record, store):
+                stored = store.load(record.trial_id).records.get(record.trial_id, [])
+                # Its saver may have died before it removed it here.
+                if not any(replace(each, replicate=record.replicate) == record for each in stored):
                     warn(f"{kept}, which could not be saved then, is now {store.save(record)[1]}")
                 kept.unlink()
             except (OSError, RecordFormatError, StoreError) as error:
@@ -173,12 +175,6 @@ def _overall(
         first = next(iter(modes.values()))
         return first.status, first.failure
     return result.status, result.failure
-
-
-def _is_stored(record: Record, store: Store) -> bool:
-    """True if it is stored under any number: its saver may have died before removing it here."""
-    stored = store.load(record.trial_id).records.get(record.trial_id, [])
-    return any(replace(each, replicate=record.replicate) == record for each in stored)
 
 
 def _keep(record: Record, store: Store) -> str:

@@ -24,7 +24,7 @@ from xla_sweeps.schema.measurement import (
     Status,
 )
 from xla_sweeps.schema.modes import Execution, Mode, mode_in, mode_of
-from xla_sweeps.schema.trial import ModelSpec, ReplicateJob, size_text
+from xla_sweeps.schema.trial import ReplicateJob, size_text
 from xla_sweeps.trial import protocol
 from xla_sweeps.worker import agreement, sharing, timing
 from xla_sweeps.worker.backend import Executable, Explain, Framework, Model, Tell
@@ -100,7 +100,8 @@ class Replicate:
         self._framework.configure(trial)
         tell(protocol.Loaded(environment=self._framework.environment()))
         with self._framework.device(trial):
-            tell(protocol.Stage(phase=Phase.BUILD, detail=_describe_model(trial.model)))
+            size = size_text(trial.model.task, trial.model.resolution_px)
+            tell(protocol.Stage(phase=Phase.BUILD, detail=f"{trial.model.name} {size}".rstrip()))
             model = self._model = self._framework.build(job)
             tell(protocol.Built(model=model.facts))
             if shared and job.adopts:
@@ -329,7 +330,3 @@ def _gate(
     kind = "unverifiable" if agreed.refused else "disagreement"
     hint = agreement.SILENT_HINT * agreed.reason.endswith(agreement.SILENT)
     return status, Failure(phase=Phase.VERIFY, kind=kind, message=agreed.reason, hint=hint)
-
-
-def _describe_model(spec: ModelSpec) -> str:
-    return " ".join(filter(None, (spec.name, size_text(spec.task, spec.resolution_px))))
