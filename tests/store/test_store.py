@@ -269,16 +269,6 @@ def test_a_folder_without_permission_is_refused_in_one_line(
     assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
 
 
-def test_a_results_dir_that_is_a_file_is_refused_in_one_line(tmp_path: Path) -> None:
-    place = tmp_path / "results"
-    place.write_text("")
-    with pytest.raises(StoreError) as caught:
-        Store(place).check_writable()
-    assert str(caught.value) == (
-        f"results_dir={place} cannot be written: Not a directory. Choose another: results_dir=PATH"
-    )
-
-
 @pytest.mark.parametrize("function", ["write", "fsync", "link"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 def test_a_failing_disk_is_reported_and_leaves_no_partial_file(

@@ -133,14 +133,6 @@ def test_a_contaminated_round_is_marked_and_measured_again(tmp_path: Path) -> No
     assert result.rounds[8].order == result.rounds[5].order
 
 
-def test_an_exception_in_one_mode_leaves_the_others(tmp_path: Path) -> None:
-    result = conduct(tmp_path, "raise:xla")
-    assert result.finished
-    assert result.modes["xla"].status is Status.COMPILE_ERROR
-    assert result.modes["graph"].status is Status.OK
-    assert {block.mode for round_ in result.rounds for block in round_.blocks} == {"graph"}
-
-
 @pytest.mark.parametrize(("how", "kind"), [("segv", "SIGSEGV"), ("exit", "exit code 3")])
 def test_a_death_while_preparing_a_mode_is_that_modes_failure_and_the_others_are_measured(
     tmp_path: Path, how: str, kind: str
