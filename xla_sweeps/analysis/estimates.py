@@ -26,8 +26,7 @@ FILL_ERROR = 0.25
 
 _FEW = 4
 
-_UNKNOWN = -1
-"""The input of a block that took several, or of an older record."""
+_UNKNOWN = -1  # the input of a block that took several, or of an older record
 
 
 def counting(

@@ -27,8 +27,7 @@ from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.interval import LEAST, Numbers
 from xla_sweeps.schema.columns import Verdict
 
-LOOK = 4
-"""Pairs between two looks."""
+LOOK = 4  # pairs between two looks
 
 LEVELS = (0.05, 0.0262, 0.0188, 0.0152, 0.013, 0.0116)
 """Significance level of each look by the number of looks: at most 5 % over all of them.

@@ -38,8 +38,7 @@ Numbers = npt.NDArray[np.float64]
 NORMAL_95 = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
 
-MIN_REPLICATES = 3
-"""The fewest replicates a side of an A/A pair across processes."""
+MIN_REPLICATES = 3  # the fewest replicates a side of an A/A pair across processes
 
 FREEDOM = 2.0
 """The degrees of freedom that a prior is worth: as many as three replicates have of their own.

@@ -18,8 +18,7 @@ from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import Scenario, by_count, headline_of
 from xla_sweeps.schema.row import QUESTION, ComparisonRow, value_of
 
-MIN_FOR_SPREAD = 8
-"""Models from which on it is said where 8 of 10 pairs lie."""
+MIN_FOR_SPREAD = 8  # models from which on it is said where 8 of 10 pairs lie
 
 PREFERENCE = ("replicates", "measured_at", "trial_id")
 """Columns by which the row of a question is chosen: the greatest answers."""

@@ -29,17 +29,13 @@ MIN_FLOOR = 0.01
 MIN_FREEDOM = 4
 """The fewest degrees of freedom from which a mode or a pair learns from its own trials alone."""
 
-LATEST = 200
-"""Only so many trials of a device and effort count, the latest."""
+LATEST = 200  # only so many trials of a device and effort count, the latest
 
-MIN_AA_PAIRS = 6
-"""The fewest A/A pairs that raise a floor."""
+MIN_AA_PAIRS = 6  # the fewest A/A pairs that raise a floor
 
-MAX_AA_PAIRS = 100
-"""Only so many pairs count, the latest."""
+MAX_AA_PAIRS = 100  # only so many pairs count, the latest
 
-STEPS = 100
-"""Steps in which the spread is fitted; each makes it likelier."""
+STEPS = 100  # steps in which the spread is fitted; each makes it likelier
 
 ACROSS = "aa_across"
 """Name of the figure of an A/A pair across processes, which no other learns from."""

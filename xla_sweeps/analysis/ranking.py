@@ -15,8 +15,7 @@ from xla_sweeps.schema.columns import IMPORTED
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import COLUMNS
 
-MIN_FOR_TAU = 5
-"""Models from which on the agreement of two rankings is given."""
+MIN_FOR_TAU = 5  # models from which on the agreement of two rankings is given
 
 _APART = ("device", "resolution_px")
 

@@ -23,8 +23,7 @@ MAX_PAIRED = 2000
 
 FALSE_DISCOVERY_RATE = 0.05
 
-DRIFT = 0.1
-"""Relative change of a ratio from which it is no steady state's."""
+DRIFT = 0.1  # relative change of a ratio from which it is no steady state's
 
 _DRIFT_PARTS = 100
 

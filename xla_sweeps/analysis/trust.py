@@ -19,8 +19,7 @@ from xla_sweeps.schema.row import ComparisonRow
 NOMINAL = 0.05
 """The share of equal pairs whose 95 % intervals may lie past the least floor."""
 
-UNTRUSTED_BELOW = 0.01
-"""The p-value below which more than that share is wrong."""
+UNTRUSTED_BELOW = 0.01  # the p-value below which more than that share is wrong
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

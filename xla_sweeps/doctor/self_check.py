@@ -38,8 +38,7 @@ from xla_sweeps.trial.tracking import tracker_named
 
 PROGRAM = "self_check"
 
-LIMIT_S = 180.0
-"""Seconds that the backend's program has."""
+LIMIT_S = 180.0  # seconds that the backend's program has
 
 CPU_TRIAL = ("model=mnist_mlp", "batch_size=32")
 GPU_MODEL, BATCHES = "model=resnet50", (64, 128, 256, 512)

@@ -15,26 +15,16 @@ Value = TypeVar("Value")
 class Entry(StrEnum):
     """The way a model is called: what a person writes, whatever compiles it."""
 
-    MODEL = "model"
-    """`model(x)`, `x` on the device; while training, a step line by line."""
-    FUNCTION = "function"
-    """A `tf.function`, its inputs on the device; while training, of one whole step."""
-    HOST = "host"
-    """The model or a `tf.function` on a NumPy batch: copies to and from the device included."""
-    PREDICT = "predict"
-    """`model.predict`."""
-    PREDICT_ON_BATCH = "predict_on_batch"
-    """`model.predict_on_batch`."""
-    TRAIN_ON_BATCH = "train_on_batch"
-    """`model.train_on_batch`."""
-    FIT = "fit"
-    """`model.fit` on a `tf.data.Dataset`."""
-    FIT_NUMPY = "fit_numpy"
-    """`model.fit` on NumPy arrays."""
-    INPUT = "input"
-    """The input pipeline alone."""
-    SAVED = "saved"
-    """The function of a SavedModel, which has the weights."""
+    MODEL = "model"  # `model(x)`, `x` on the device; while training, a step line by line
+    FUNCTION = "function"  # a `tf.function`, its inputs on the device; in training, of a step
+    HOST = "host"  # the model or a `tf.function` on a NumPy batch, copied there and back
+    PREDICT = "predict"  # `model.predict`
+    PREDICT_ON_BATCH = "predict_on_batch"  # `model.predict_on_batch`
+    TRAIN_ON_BATCH = "train_on_batch"  # `model.train_on_batch`
+    FIT = "fit"  # `model.fit` on a `tf.data.Dataset`
+    FIT_NUMPY = "fit_numpy"  # `model.fit` on NumPy arrays
+    INPUT = "input"  # The input pipeline alone
+    SAVED = "saved"  # The function of a SavedModel, which has the weights
 
     @property
     def is_method(self) -> bool:
@@ -63,26 +53,16 @@ class Entry(StrEnum):
 class Execution(StrEnum):
     """Way to compile and run the calls of an entry."""
 
-    EAGER = "eager"
-    """Operation by operation, without a graph."""
-    DEFAULT = "default"
-    """A graph with `jit_compile=None`: TensorFlow's default."""
-    GRAPH = "graph"
-    """A graph without XLA: `jit_compile=False`."""
-    XLA = "xla"
-    """XLA: `jit_compile=True`."""
-    AUTOCLUSTER = "autocluster"
-    """A graph, of which XLA compiles what the graph optimizer clusters."""
-    AUTO = "auto"
-    """Keras chooses, after `compile(jit_compile="auto")`."""
-    UNCOMPILED = "uncompiled"
-    """Keras chooses, without `compile`."""
-    COMPILED = "compiled"
-    """PyTorch's `torch.compile` on the call, as people write it."""
-    EXPORTED = "exported"
-    """`torch.export`, then `torch.compile(fullgraph=True)`."""
-    NONE = "none"
-    """No model runs."""
+    EAGER = "eager"  # Operation by operation, without a graph
+    DEFAULT = "default"  # A graph with `jit_compile=None`: TensorFlow's default
+    GRAPH = "graph"  # A graph without XLA: `jit_compile=False`
+    XLA = "xla"  # XLA: `jit_compile=True`
+    AUTOCLUSTER = "autocluster"  # A graph, of which XLA compiles what the graph optimizer clusters
+    AUTO = "auto"  # Keras chooses, after `compile(jit_compile="auto")`
+    UNCOMPILED = "uncompiled"  # Keras chooses, without `compile`
+    COMPILED = "compiled"  # PyTorch's `torch.compile` on the call, as people write it
+    EXPORTED = "exported"  # `torch.export`, then `torch.compile(fullgraph=True)`
+    NONE = "none"  # No model runs
 
     @property
     def is_chosen(self) -> bool:

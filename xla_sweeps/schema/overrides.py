@@ -20,8 +20,7 @@ _KEY = r"[A-Za-z_]\w*(?:[./][\w-]+)*"
 
 _OVERRIDE = re.compile(rf"\+{{0,2}}{_KEY}=.*|~{_KEY}(?:=.*)?")
 
-_LONGEST = 10_000
-"""Characters of all words of a command."""
+_LONGEST = 10_000  # characters of all words of a command
 
 _BEFORE_QUOTE = re.compile(r"(\\+)(?='|$)")
 """Backslashes that Hydra's grammar would read as escaping a quote.

@@ -17,11 +17,9 @@ ORDER = ("family", "model", "resolution_px", "batch_size", "candidate", "baselin
 """The columns by which rows are shown and kept."""
 
 
-_ROWS_OF_TRIAL = 144
-"""More than the pairs of the modes that a trial may compare."""
+_ROWS_OF_TRIAL = 144  # more than the pairs of the modes that a trial may compare
 
-_MIN_ROWS = 100_000
-"""Number that is always accepted: trials may have been removed."""
+_MIN_ROWS = 100_000  # number that is always accepted: trials may have been removed
 
 _ROW_BYTES = 4096
 

@@ -21,11 +21,9 @@ LIMITED_SHARE = 0.01
 IMPOSSIBLE = 1.1
 """A counter of time that rises by more than this many times the elapsed time is wrong."""
 
-COUNTER_SLACK_S = 0.1
-"""Counters may be updated so late."""
+COUNTER_SLACK_S = 0.1  # counters may be updated so late
 
-IDLE_S = 0.05
-"""Seconds for which the counters are watched while the GPU is idle."""
+IDLE_S = 0.05  # seconds for which the counters are watched while the GPU is idle
 
 SHARED = "another process used the GPU"
 

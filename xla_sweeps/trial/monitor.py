@@ -36,8 +36,7 @@ FOREIGN_SHARE = 0.05
 
 STEAL_SHARE = 0.05
 
-QUIET_S = 2.0
-"""The machine is quiet when nothing contaminated it for so long."""
+QUIET_S = 2.0  # the machine is quiet when nothing contaminated it for so long
 
 WAIT_LIMIT_S = 30.0
 """Longest wait for a quiet machine of a replicate whose predecessor was contaminated."""

@@ -18,16 +18,13 @@ STATIONARY_TOLERANCE = 0.01
 BLOCK_OVER_SYNC = 200
 MOST_FILL = 0.01
 """Largest share of a block that filling and draining the device's queue may take."""
-LONGEST_BLOCK_S = 1.0
-"""Length that no block is given to keep that share, seconds."""
+LONGEST_BLOCK_S = 1.0  # length that no block is given to keep that share, seconds
 UNEQUAL_INPUTS = 0.05
 """Relative distance of the mean of the inputs from the middle one that is still alike."""
-BY_CHANCE = 0.01
-"""Share of healthy modes that a flag may reach."""
+BY_CHANCE = 0.01  # share of healthy modes that a flag may reach
 TREND_LEVEL = 0.995
 """Level of the interval of a trend: a steady speed is rarely called moving."""
-START_FROM = 10
-"""Minimum number of rounds to tell that the speed was steady."""
+START_FROM = 10  # minimum number of rounds to tell that the speed was steady
 Clock = Callable[[], int]
 """Nanoseconds from an arbitrary start, monotonic: `time.perf_counter_ns`."""
 

@@ -25,8 +25,7 @@ from xla_sweeps.system.text import last_line_of
 from xla_sweeps.trial.workers import WorkerCommand, commands_of
 from xla_sweeps.version import __version__
 
-PROBE_S = 120.0
-"""Seconds that an interpreter has to say what it is."""
+PROBE_S = 120.0  # seconds that an interpreter has to say what it is
 
 _PROBE = """
 import json, sys

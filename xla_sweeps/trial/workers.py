@@ -48,8 +48,7 @@ DUMP_GRACE_S = 0.5
 
 LOG_LIMIT_BYTES = 16 * 2**20
 
-LOOK_S = 2.0
-"""Between two looks at the size of the log."""
+LOOK_S = 2.0  # between two looks at the size of the log
 
 _LOG_TAIL_BYTES = 8192
 

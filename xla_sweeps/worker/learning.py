@@ -12,8 +12,7 @@ from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.trial import Precision
 from xla_sweeps.worker.agreement import REFERENCE_FACTOR, TOLERANCE
 
-STEPS = 5
-"""Steps of the loss curve."""
+STEPS = 5  # steps of the loss curve
 
 NUDGE = {Precision.FLOAT32: 1e-6, Precision.MIXED_FLOAT16: 1e-3, Precision.MIXED_BFLOAT16: 8e-3}
 """Relative change of the inputs, about as small as rounding."""
@@ -27,11 +26,9 @@ OWN_SHARE = 0.1
 More would be the model's own random numbers, or the device's, in the bounds of every mode.
 """
 
-DRAWS = 8
-"""Losses with dropout, each with other random numbers, that are drawn first."""
+DRAWS = 8  # losses with dropout, each with other random numbers, that are drawn first
 
-MOST_DRAWS = 128
-"""Losses that are drawn before they count as unlike eager's."""
+MOST_DRAWS = 128  # losses that are drawn before they count as unlike eager's
 
 UNLIKE = 0.4
 """Distance of two distributions of losses from which on they are unlike.
@@ -40,8 +37,7 @@ Losses without dropout, all of one value, are at a distance of at least 0.5 from
 equal distributions with `MOST_DRAWS` losses each, one pair in 10^8 is that far apart.
 """
 
-MEANINGFUL = 0.5
-"""Share of all updates above which their bound shows nothing."""
+MEANINGFUL = 0.5  # share of all updates above which their bound shows nothing
 
 NEGLIGIBLE = 0.01
 """A variable whose update differs by less than this many tolerances of all updates passes.

@@ -28,12 +28,9 @@ CLEARLY_FASTER = 0.02
 LONGEST_RAMP = 20
 """A clock that is still rising after so many times `ramp_s` is waited for no longer."""
 SYNC_CALLS = 50
-FEWEST_QUEUED = 4
-"""Calls that a test of the synchronization begins with."""
-PACE_BLOCKS = 3
-"""Blocks of each length from which the pace of a mode is told."""
-SEVERAL_CALLS = 5
-"""Calls of the longer ones."""
+FEWEST_QUEUED = 4  # calls that a test of the synchronization begins with
+PACE_BLOCKS = 3  # blocks of each length from which the pace of a mode is told
+SEVERAL_CALLS = 5  # calls of the longer ones
 NEW_INPUT_FACTOR = 1.5
 """Factor by which new values take longer where a mode keeps the answers that it has given."""
 
