@@ -31,9 +31,14 @@ _NO_GATE = "so no change of throughput meets a --fail-on; changes of speedups do
 
 _LIMITED = "{} throughputs owe most of their error to the anchors: repeat these, not the trials"
 
-_KIND_OF = {"slower": THROUGHPUT, "smaller-speedup": SPEEDUP, "ambiguous": THROUGHPUT}
+_GATES = {
+    "slower": (Verdict.SLOWER, THROUGHPUT),
+    "smaller-speedup": (Verdict.SLOWER, SPEEDUP),
+    "ambiguous": (Verdict.AMBIGUOUS, THROUGHPUT),
+}
+"""Verdict and kind of the changes that meet a condition."""
 
-FAIL_ON = ("slower", "smaller-speedup", "ambiguous", "broke", "missing")
+FAIL_ON = (*_GATES, "broke", "missing")
 """Conditions that `failures` looks for, by name."""
 
 
@@ -195,13 +200,16 @@ def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
     A change of throughput meets none where nothing says how fast the machine was on each side. Nor
     does a contaminated one, unless such sides are accepted.
     """
-    names: Mapping[str, list[str]] = {
-        "slower": _name_changes(difference, Verdict.SLOWER, THROUGHPUT),
-        "smaller-speedup": _name_changes(difference, Verdict.SLOWER, SPEEDUP),
-        "ambiguous": _name_changes(difference, Verdict.AMBIGUOUS, THROUGHPUT),
+    names: dict[str, list[str]] = {
         "broke": [str(broken) for broken in difference.breaks if broken.what == BROKE],
         "missing": list(difference.only_a),
     }
+    for condition, (verdict, kind) in _GATES.items():
+        names[condition] = [
+            f"{change.name}, {change.quantity} {change.ratio:.3f}×"
+            for change in difference.changes
+            if change.verdict is verdict and _gates(difference, change, kind)
+        ]
     met = []
     for condition in dict.fromkeys(conditions):
         lines = names[condition]
@@ -214,17 +222,18 @@ def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
 def lines_unjudged(difference: Difference, conditions: Iterable[str]) -> list[str]:
     """A line for each of the conditions that nothing could meet: a gate that cannot fail."""
     both = {"broke": difference.matched, "missing": difference.matched or difference.only_a}
+    kinds = {condition: kind for condition, (_, kind) in _GATES.items()}
     return [
         f"{condition}: nothing could be judged"
         for condition in dict.fromkeys(conditions)
         if not both.get(condition)
-        and not any(_gates(difference, one, _KIND_OF.get(condition)) for one in difference.changes)
+        and not any(_gates(difference, one, kinds.get(condition)) for one in difference.changes)
     ]
 
 
 def line_on_ignored(difference: Difference, conditions: Iterable[str]) -> str:
     """A line on the contaminated changes that the conditions ignore, or ""."""
-    wanted = {_KIND_OF[condition] for condition in conditions if condition in _KIND_OF}
+    wanted = {_GATES[condition][1] for condition in conditions if condition in _GATES}
     left_out = [one for one in difference.changes if one.contaminated and one.kind in wanted]
     if difference.accept_contaminated or not left_out:
         return ""
@@ -249,14 +258,6 @@ def as_section(difference: Difference) -> dict[str, Any]:
         "environment": [{"what": what, "a": a, "b": b} for what, a, b in difference.environment],
         "counts": counts(difference),
     }
-
-
-def _name_changes(difference: Difference, verdict: Verdict, kind: str) -> list[str]:
-    return [
-        f"{change.name}, {change.quantity} {change.ratio:.3f}×"
-        for change in difference.changes
-        if change.verdict is verdict and _gates(difference, change, kind)
-    ]
 
 
 def _gates(difference: Difference, change: Change, kind: str | None) -> bool:

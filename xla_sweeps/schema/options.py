@@ -105,11 +105,7 @@ _MEASURED = (
         default="auto",
         choices={
             "auto": "the first of its entry",
-            "applications": "",
-            "keras_cv": "",
-            "keras_hub": "",
-            "hub": "",
-            "examples": "",
+            **dict.fromkeys(("applications", "keras_cv", "keras_hub", "hub", "examples"), ""),
             "local": "comes with model=local",
         },
     ),
