@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from factories import make_record
@@ -93,32 +94,25 @@ def test_flipped_bits_never_raise(tmp_path: Path) -> None:
         assert len(loaded.problems) + sum(map(len, loaded.records.values())) == 1
 
 
-def test_a_record_of_a_newer_version_is_reported_and_not_moved(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            {"schema_version": SCHEMA_VERSION + 1},
+            f"schema {SCHEMA_VERSION + 1} is newer than this version's {SCHEMA_VERSION}",
+        ),
+        ({"modes": {"later": {"status": "ok"}}}, "mode later is unknown to this version"),
+    ],
+)
+def test_a_record_of_a_later_version_is_reported_and_not_moved(
+    tmp_path: Path, change: dict[str, Any], says: str
+) -> None:
     store = Store(tmp_path)
     _, path = store.save(make_record())
-    document = json.loads(path.read_bytes())
-    document["schema_version"] = SCHEMA_VERSION + 1
-    path.write_text(json.dumps(document))
+    path.write_bytes(seal(json.loads(path.read_bytes()) | change))
     loaded = store.load()
     assert loaded.records == {}
-    assert loaded.problems == (
-        f"{path}: schema {SCHEMA_VERSION + 1} is newer than this version's {SCHEMA_VERSION}: "
-        "update xla_sweeps to read it",
-    )
-    assert path.exists()
-
-
-def test_a_record_with_a_mode_of_a_later_version_is_kept_and_not_read(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    _, path = store.save(make_record())
-    document = json.loads(path.read_bytes())
-    document["modes"]["later"] = document["modes"]["xla"]
-    path.write_bytes(seal(document))
-    loaded = store.load()
-    assert loaded.records == {}
-    assert loaded.problems == (
-        f"{path}: mode later is unknown to this version: update xla_sweeps to read it",
-    )
+    assert loaded.problems == (f"{path}: {says}: update xla_sweeps to read it",)
     assert path.exists()
 
 
