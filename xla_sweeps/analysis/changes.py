@@ -47,14 +47,12 @@ class Change:
     """One quantity of one trial, B over A.
 
     Attributes:
-        device: of both sides; `A's → B's` where they differ.
         quantity: `graph throughput`, `xla / graph speedup`.
         value_a: samples per second, or the speedup; so is `value_b`.
         ratio: B / A, with its 95 % interval; above 1 B is faster, or has the larger speedup.
-        p_value: of the ratio against the floor.
+        p_value: of the ratio against the floor, the larger of both sides'.
         q_value: the smallest false discovery rate, over all changes of the kind and scenario, at
             which this counts as a difference.
-        floor: the smallest relative difference that is called one: the larger of both sides'.
         contaminated: whether a side has contaminated rounds only.
     """
 

@@ -38,11 +38,9 @@ def change(before: Figure, after: Figure) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """Speed of the machine on the second side, over the first, by its anchors.
+    """Speed of the machine on the second side, over the first, by so many anchors on each.
 
-    Attributes:
-        shift: the log of it, its standard error and the degrees of freedom of that.
-        anchors: how many were measured on each side.
+    `shift` is the log of it, its standard error and the degrees of freedom of that.
     """
 
     shift: tuple[float, float, float]

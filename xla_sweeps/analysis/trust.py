@@ -27,8 +27,7 @@ class Trust:
     """The A/A pairs of some rows, as (shown as different, all) of each kind.
 
     Attributes:
-        within: copies of a mode in the same processes.
-        across: a copy in every second process against the other in the others.
+        within: copies of a mode in the same processes; `across`: in others.
         p_value: of so many or more pairs shown as different, if 5 % were (binomial test).
         floor: the largest that the verdicts of these pairs use.
     """

@@ -54,9 +54,8 @@ class Column:
 
     Attributes:
         path: of attributes, from the row: `speedup.low`.
-        kind: str, bool, int or float. Words of a closed set and flags are str; texts are never
-            missing, and of the numbers only those that identify a trial never are.
-        shown: on the local page, and in the table of the W&B report.
+        kind: str, bool, int or float; texts are never missing, and of the numbers only those that
+            identify a trial never are.
         asked: its part in the question; None if rows that differ in it may answer the same one.
         figure: name of the figure that it shows and that bounds it in the next two columns, or "".
     """

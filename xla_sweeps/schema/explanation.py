@@ -122,11 +122,9 @@ class Capture:
 
     Attributes:
         way: what captures it, as people write it.
-        graphs: of the first call; None where it was refused.
-        calls: operations in them.
+        graphs: of the first call, with so many `calls`; None where it was refused, in `place`.
         recompilations: further graphs of later calls, by the call in words.
         limit: recompilations of a function after which it, one of `gave_up`, is not compiled.
-        place: the line of Python of the refusal.
     """
 
     way: str
@@ -202,7 +200,6 @@ class Kernel:
     Attributes:
         seconds: of all its runs in the call.
         tensor_cores: whether it computes in tensor cores; None if its name does not tell.
-        layers: that it computes something for; `lines` likewise.
     """
 
     name: str
@@ -225,10 +222,9 @@ class ModeTime:
 
     Attributes:
         call_s: the fastest of the `calls` that were traced, seconds.
-        by_kind: in operations, seconds.
         gaps_s: between operations, with none running.
         host_s: before the first operation and after the last.
-        kernels: that a GPU ran, those that take most time first; empty on a CPU.
+        kernels: that a GPU ran, those that take most time first.
     """
 
     mode: str
@@ -250,10 +246,7 @@ class ModeTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerTime:
-    """Seconds of one layer in graph mode and under XLA; of an operation without one `at NAME`.
-
-    A fusion's time is shared among its layers by the bytes that they compute in it.
-    """
+    """Seconds of one layer in graph mode and under XLA; of an operation without one `at NAME`."""
 
     layer: str
     kind: Kind
@@ -336,14 +329,12 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Achieved:
-    """One mode against the bound.
+    """One mode against the bound, by the seconds of a call in the fastest block.
 
     Attributes:
-        call_s: seconds of a call in the fastest block.
-        bytes_per_s: the least bytes of a call over that time.
-        flop_per_s: two for each multiply-accumulate, over that time.
+        flop_per_s: two for each multiply-accumulate.
         share: the bound over that time; None without one.
-        gain: how many times faster the mode could get at most, at least 1; None without a bound.
+        gain: how many times faster the mode could get at most, at least 1.
     """
 
     mode: str
@@ -383,11 +374,10 @@ class Explanation:
         operations: of the traced graph, its functions included.
         graph_operations: that compute something, after TensorFlow's optimizer.
         hlo_operations: of the program that XLA compiles, before its optimizer.
-        compilations: what calls compile; empty if the framework does not tell.
         captures: what is captured as graphs; empty if the framework has no such compiler.
         traps: one for each name once the process has finished, unless none was looked for.
         missing: why a part is not available, by its name here.
-        others: other processes' load while it was timed, in words; "" where the machine was quiet.
+        others: other processes' load while it was timed, in words.
     """
 
     model: str

@@ -172,9 +172,7 @@ class Flagged:
 class Failure:
     """Reason why a mode, or a whole replicate, has no result.
 
-    Attributes:
-        kind: the exception's type, the signal's name, or our own name for the failure.
-        message: one line for a person; the whole text is in the log.
+    `kind` is the exception's type, the signal's name, or our own name; the message is one line.
     """
 
     phase: Phase
@@ -258,12 +256,9 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metered:
-    """Energy of a device while one mode ran alone, or while it idled.
+    """Energy of a device while one mode ran alone, or while it idled, without calls.
 
-    Attributes:
-        joules: between the two readings of its counter.
-        calls: how many the mode made; 0 of an idle device.
-        dirty: what disturbed meanwhile ("" for nothing); such a pass does not count.
+    `dirty` says what disturbed meanwhile; such a pass does not count.
     """
 
     joules: Positive
@@ -274,12 +269,9 @@ class Metered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Energy:
-    """What the energy counter of a replicate's device gave, besides the passes of its modes.
+    """What the energy counter of a replicate's device, `GPU` or `CPU package`, gave besides modes.
 
-    Attributes:
-        counter: what it counts: `GPU` or `CPU package`; "" where there is none.
-        problem: why there are no figures, or "".
-        idle: of the device before the modes ran, while all of them were loaded.
+    `problem` says why there are no figures; `idle` is the device before the modes ran.
     """
 
     counter: str = ""

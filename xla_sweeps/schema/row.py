@@ -74,10 +74,8 @@ class ModeSummary(ModeState, frozen=True, kw_only=True):
     Attributes:
         host_bound_index: share of a single call's time that passes until it is enqueued; None on a
             CPU, where calls do not queue.
-        steady_memory_bytes: the most that the device's allocator had handed out in steady calls,
-            weights included; None where it does not count.
-        sustained: time of a call of the mode alone and for long / in turns with the others; above 1
-            it is slower.
+        steady_memory_bytes: the most that the device's allocator had handed out in steady calls.
+        sustained: time of a call of the mode alone and for long / in turns with the others.
         cv_percent: coefficient of variation of the uncontaminated blocks within a replicate.
     """
 

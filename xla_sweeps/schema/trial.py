@@ -37,12 +37,7 @@ def size_text(task: str, resolution_px: int | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSpec:
-    """One input of a model.
-
-    Attributes:
-        high: values are drawn uniformly from [low, high); integers for integer dtypes.
-        name: of the input, if the model takes several by name; else "".
-    """
+    """One input of a model, by a name if it takes several; values are drawn from [low, high)."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"

@@ -16,12 +16,9 @@ from xla_sweeps.trial.workers import RequestFailed, Worker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedMode:
-    """A mode that a worker has prepared, and what it takes to start another process for it.
+    """A mode that a worker has prepared, and how to `start` another process for it alone.
 
-    Attributes:
-        job: of a process for this mode alone.
-        shared: folder of the weights and outputs that the worker has written, or "".
-        start: starts such a process, whose events it is given; raises `WorkerLost` after a stop.
+    The `shared` folder has the weights and outputs that the worker has written, or is "".
     """
 
     label: str

@@ -46,9 +46,7 @@ class ProcessEnd:
 class WorkerLost(Exception):
     """A worker ended before it was told to; its process and all that it started are gone.
 
-    Attributes:
-        labels: those that it measured; all of the trial after an interrupt.
-        mode: the label that it was preparing, which its death is blamed on; or "".
+    An interrupt loses all labels. Its death is blamed on `mode`, which it was preparing, or "".
     """
 
     def __init__(

@@ -29,12 +29,7 @@ SHARED = "another process used the GPU"
 
 
 class GpuWatch:
-    """Activity of a GPU during one replicate.
-
-    Attributes:
-        foreign: how many other processes computed on it at the last look.
-        newcomers: how many began to during the replicate.
-    """
+    """Activity of a GPU during one replicate: other processes at first, and newcomers."""
 
     def __init__(self, uuid: str) -> None:
         self._uuid = uuid

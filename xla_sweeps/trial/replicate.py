@@ -49,12 +49,9 @@ class Screen(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Place and surroundings of a replicate.
+    """Place and surroundings of a replicate: a command for each worker, the device's leases.
 
-    Attributes:
-        commands: of each worker, in the order of `Trial.workers`.
-        leases: of the device; taken before anything is timed.
-        quiet_s: how long to wait for a quiet machine before anything is timed.
+    `quiet_s` is how long to wait for a quiet machine before anything is timed.
     """
 
     commands: tuple[WorkerCommand, ...]

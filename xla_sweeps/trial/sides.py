@@ -38,13 +38,7 @@ print(json.dumps({"search": sys.path, **environment()}))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One side of a guard.
-
-    Attributes:
-        folder: where the model's code is looked for.
-        own: overrides of this side alone.
-        facts: `environment()` of its interpreter.
-    """
+    """One side of a guard: `own` overrides, and the `environment()` of its interpreter."""
 
     name: str
     python: str

@@ -37,11 +37,7 @@ COMPILING_SHARE = 0.2
 
 @dataclass
 class Prepared:
-    """A mode that is ready.
-
-    Attributes:
-        traced: how often it had been traced once it was ready, and then once it was warm.
-    """
+    """A mode that is ready, and how often it was traced when it was, and then when it was warm."""
 
     executable: Executable
     outcome: ModeOutcome
