@@ -72,7 +72,7 @@ def test_a_row_matches(text: str) -> None:
         *("family=ConvNeXt", "family=ResNet", "family~^resnet", "speedup>2", "p_value<1"),
         *("p_value>=0", "p_value=0.5", "replica_of!=null", "replica_of~x", "flags=contains"),
         *("headline=false", "(family=x or batch=4) and batch=8", "not batch=4 or batch=8"),
-        *("device='a100'"),
+        "device='a100'",
     ],
 )
 def test_a_row_does_not_match(text: str) -> None:
