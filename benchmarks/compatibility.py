@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -23,14 +22,13 @@ from rich.progress import track
 
 from xla_sweeps.config import catalog, compose
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.schema.backend import backends_of
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import devices, environment
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.trial import conductor
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.replicate import Setting
-from xla_sweeps.trial.workers import Stop
+from xla_sweeps.trial.workers import Stop, commands_of
 
 MODES = ("graph", "xla")
 COMPILED = ("ok", "wrong_result", "unverifiable", "nondeterministic")
@@ -80,17 +78,12 @@ def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
     effort = replace(settings.trial.effort, rounds_min=1, rounds_max=1, warmup_cap_calls=1)
     trial = replace(settings.trial, effort=effort)
     job = ReplicateJob(trial=trial, replicate=0, modes=MODES, order_seed=0)
-    backend = backends_of(settings.trial)[0]
     limit = settings.trial.memory_limit_bytes
     with tempfile.TemporaryDirectory() as folder, Stop() as stop:
         attempt = conductor.measure(
             job,
             Setting(
-                backend=backend,
-                environment=environment.child_environment(
-                    os.environ, device=settings.device, backend=backend
-                ),
-                log=Path(folder, "log"),
+                commands=commands_of(trial, settings.device, Path(folder, "log")),
                 watch=partial(Sampler, device=settings.device, memory_limit_bytes=limit),
                 stop=stop,
                 leases=Leases((), holder=""),

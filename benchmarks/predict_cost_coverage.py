@@ -19,7 +19,7 @@ import numpy as np
 
 from xla_sweeps.analysis.estimates import Samples, figure
 from xla_sweeps.analysis.pool import NOTHING, Evidence, pool_of
-from xla_sweeps.analysis.predict_cost import Shape, Size, costs_of
+from xla_sweeps.analysis.predict_cost import Size, costs_of
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.measurement import Block, Round
 
@@ -32,7 +32,7 @@ WAYS = {
 }
 """Seconds of a call before its first sample, of a further batch of it, and of a sample."""
 
-SHAPES: tuple[Shape, ...] = ((1, 1), (8, 1), (32, 1), (128, 1), (8, 4), (8, 16))
+SHAPES = ((1, 1), (8, 1), (32, 1), (128, 1), (8, 4), (8, 16))
 NOISE = {1: 0.06, 8: 0.03, 32: 0.012, 128: 0.005}
 ROUNDS = 12
 REPLICATES = {"1": (1,) * 6, "1+": (2, 1, 1, 1, 2, 1), "3": (3,) * 6}
@@ -85,7 +85,7 @@ def measure(source: np.random.Generator, world: World, replicates: Sequence[int]
     return [replace(size, pool=pool) for size in sizes]
 
 
-def _replicate(source: np.random.Generator, world: World, shape: Shape) -> Samples:
+def _replicate(source: np.random.Generator, world: World, shape: tuple[int, int]) -> Samples:
     shared = source.normal(0, world.shared)
     logs = {
         way: math.log(world.seconds(way, *shape))

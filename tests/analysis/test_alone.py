@@ -39,11 +39,6 @@ def test_a_mode_alone_that_fails_says_why_and_names_no_baseline() -> None:
     assert advice.answer(row) == "XLA cannot run this model: no kernel for it. See the hint."
 
 
-def test_two_modes_that_are_measured_together_have_no_row_of_one_alone() -> None:
-    comparisons = summarize([make_record({"graph": 0.2, "xla": 0.1})]).comparisons
-    assert [(row.candidate.mode, row.baseline.mode) for row in comparisons] == [("xla", "graph")]
-
-
 def test_the_row_of_a_mode_alone_is_kept_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

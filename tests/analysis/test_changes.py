@@ -47,24 +47,15 @@ def test_each_modes_throughput_and_the_headline_speedup_are_compared() -> None:
         trial({"eager": 0.4, "graph": 0.2, "xla": 0.125}, seed=20),
     )
     changes = by_quantity(difference)
-    assert set(changes) == {
-        "eager throughput",
-        "graph throughput",
-        "xla throughput",
-        "xla / graph speedup",
-    }
+    throughputs = ("eager throughput", "graph throughput", "xla throughput")
+    assert set(changes) == {*throughputs, "xla / graph speedup"}
     xla = changes["xla throughput"]
     assert xla.ratio == pytest.approx(0.8, rel=0.01)
     assert xla.low < 0.8 < xla.high
     assert [xla.value_a, xla.value_b] == pytest.approx([40, 32], rel=0.01)
     assert changes["xla / graph speedup"].value_a == pytest.approx(2, rel=0.01)
-    assert [
-        changes[name].verdict for name in ("eager throughput", "graph throughput", "xla throughput")
-    ] == [
-        Verdict.EQUIVALENT,
-        Verdict.EQUIVALENT,
-        Verdict.SLOWER,
-    ]
+    verdicts = [changes[name].verdict for name in throughputs]
+    assert verdicts == [Verdict.EQUIVALENT, Verdict.EQUIVALENT, Verdict.SLOWER]
     assert changes["xla / graph speedup"].verdict is Verdict.SLOWER
     assert difference.changes[0].verdict is Verdict.SLOWER
     assert (xla.replicates_a, xla.replicates_b, xla.name) == (3, 3, "resnet50 224 px, batch 4")

@@ -66,14 +66,8 @@ def test_pairs_that_agree_exactly_have_an_interval() -> None:
 
 
 def test_the_budget_gives_whole_looks() -> None:
-    assert [looks_within(pairs) for pairs in (-1, 3.9, 4, 11.5, 24, 1000)] == [
-        0,
-        0,
-        1,
-        2,
-        6,
-        len(LEVELS),
-    ]
+    looks = [looks_within(pairs) for pairs in (-1, 3.9, 4, 11.5, 24, 1000)]
+    assert looks == [0, 0, 1, 2, 6, len(LEVELS)]
 
 
 def test_orders_that_are_not_balanced_are_told_from_the_change() -> None:

@@ -22,7 +22,6 @@ from xla_sweeps.analysis.interval import (
     contrast,
     difference_of,
     error_within,
-    errors_of,
     figure_of,
     interval_of,
     judge,
@@ -172,16 +171,6 @@ def test_extra_time_that_may_be_none_pays_back_at_once_at_best() -> None:
     assert float(maybe["break_even_high"][0]) == pytest.approx(60)
     less = break_even(bounds(-1, -2, 0.5), bounds(0.1, 0.1, 0.1), bounds(2, 2, 2))
     assert [float(calls[0]) for calls in less.values()] == pytest.approx([0, 0, 10])
-
-
-@pytest.mark.parametrize("replicates", [1, 2, 3, 5])
-def test_an_error_is_that_of_the_mean_of_all_replicates(replicates: int) -> None:
-    values = [0.01 * (-1) ** place for place in range(replicates)]
-    error, freedom = errors_of([figure(*values)], [Prior(0.01**2)])
-    assert freedom[0] == replicates + 1
-    between = np.var(values, ddof=1) if replicates > 1 else 0.0
-    variance = (2 * 0.01**2 + (replicates - 1) * between) / (replicates + 1)
-    assert error[0] == pytest.approx(math.sqrt(variance / replicates))
 
 
 @pytest.mark.parametrize(

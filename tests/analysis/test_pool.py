@@ -171,10 +171,6 @@ def test_the_floor_is_what_copies_differ_by_beyond_their_own_intervals(
     assert pool_of(twins(count, spread)).floor("h") == pytest.approx(floor, rel=0.25)
 
 
-def test_six_pairs_raise_a_floor() -> None:
-    assert pool_of(twins(6, 0.2)).floor("h") > 0.1
-
-
 def test_noise_that_the_intervals_hold_already_raises_no_floor() -> None:
     """A quick A/A sweep on a noisy day: copies differ by 5 %, and their intervals say so."""
     source = np.random.default_rng(0)

@@ -10,22 +10,9 @@ import numpy as np
 import pytest
 from factories import config_of, failed_outcome, make_outcome, make_record
 
-from benchmarks.predict_cost_coverage import (
-    REPLICATES,
-    SHAPES,
-    World,
-    measure,
-    simulate,
-)
+from benchmarks.predict_cost_coverage import REPLICATES, SHAPES, World, measure, simulate
 from xla_sweeps.analysis.pool import NOTHING
-from xla_sweeps.analysis.predict_cost import (
-    Cost,
-    Size,
-    costs_of,
-    pairs_of,
-    sizes_of,
-    totals_of,
-)
+from xla_sweeps.analysis.predict_cost import Cost, Size, costs_of, pairs_of, sizes_of, totals_of
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.measurement import Status
@@ -160,7 +147,7 @@ def test_sizes_come_from_the_rounds_of_modes_that_did_not_fail() -> None:
         ]
     )
     sizes = sizes_of(trials)
-    assert [size.shape for size in sizes] == [(1, 1), (8, 1), (8, 4)]
+    assert [(size.batch_size, size.batches) for size in sizes] == [(1, 1), (8, 1), (8, 4)]
     costs = of(sizes, "predict")
     assert costs[1].seconds.estimate == pytest.approx(math.sqrt(0.2 * 0.21), rel=0.01)
     assert costs[1].overhead is None

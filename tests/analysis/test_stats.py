@@ -109,12 +109,6 @@ def test_calls_of_one_round_that_resemble_each_other_widen_the_error_of_a_quanti
     assert 0.85 * spread < typical[1] < 1.5 * spread
 
 
-def test_groups_of_one_call_give_the_error_of_independent_calls() -> None:
-    calls = np.exp(np.random.default_rng(1).normal(0, 0.1, 41))
-    assert stats.log_quantile(calls, 0.9, group=1) == stats.log_quantile(calls, 0.9)
-    assert stats.log_quantile(calls, 0.9, group=41) == stats.log_quantile(calls, 0.9)
-
-
 @given(st.lists(finite, min_size=2, max_size=30))
 def test_the_trend_is_scipys_theil_sen_slope(values: list[float]) -> None:
     assert stats.theil_slope(values) == pytest.approx(scipy.stats.theilslopes(values)[0], abs=1e-9)
@@ -158,3 +152,42 @@ def test_the_interval_of_a_trend_is_exact_for_few_values() -> None:
     assert stats.trend_interval([1.0, 2.0, 3.0, 4.0]).low == -math.inf
     few = stats.trend_interval([1.0, 1.1, 1.3, 1.2, 1.4])
     assert (few.low, few.high) == pytest.approx((5 / 1.2 * -0.1, 5 / 1.2 * 0.2))
+
+
+RNG = np.random.default_rng(0)
+
+
+def noisy(log_ratios: np.ndarray) -> np.ndarray:
+    return np.asarray(log_ratios + RNG.normal(scale=0.02, size=log_ratios.shape))
+
+
+@pytest.mark.parametrize("rounds", [12, 20, 60, 3000])
+def test_a_ratio_that_changes_from_one_to_many_says_nothing_clear(rounds: int) -> None:
+    slowing = noisy(-np.linspace(0, np.log(32), rounds))
+    assert stats.drifts(slowing)
+    interval = stats.ratio_interval(slowing)
+    assert interval.low < np.log(1 / 8)
+    assert interval.high > np.log(1 / 4)
+    assert stats.ratio_interval(-slowing).low < np.log(4)
+
+
+def test_a_step_from_slow_to_equal_includes_both() -> None:
+    interval = stats.ratio_interval(noisy(np.repeat([-3.0, 0.0], [7, 5])))
+    assert interval.low < -2.9
+    assert interval.high > -0.05
+
+
+def test_steady_ratios_have_the_usual_interval_however_noisy() -> None:
+    changing = 0
+    for _ in range(2000):
+        steady = RNG.normal(scale=0.2, size=12)
+        changing += stats.drifts(steady)
+        assert stats.drifts(steady) or stats.ratio_interval(steady) == stats.signed_rank_interval(
+            steady
+        )
+    assert changing < 20, "below 1 %"
+
+
+def test_a_small_change_is_no_drift() -> None:
+    assert not stats.drifts(noisy(np.linspace(0, 0.08, 40)))
+    assert not stats.drifts(np.array([0.0, -3.0]))

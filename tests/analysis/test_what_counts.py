@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from factories import (
-    MODEL,
-    failed_outcome,
-    make_outcome,
-    make_record,
-    make_rounds,
-)
+from factories import CONFIG, MODEL, failed_outcome, make_outcome, make_record, make_rounds
 from headline_rows import TIMES, headline
 
 from xla_sweeps.analysis.interval import LOAD, MOST_TO_SETTLE
 from xla_sweeps.analysis.overview import overview
 from xla_sweeps.analysis.summary import headline_clear, headline_failed, summarize
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.measurement import UNFINISHED, Flagged, Status
+from xla_sweeps.schema.measurement import UNFINISHED, Failure, Flagged, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import Record
 
 
@@ -176,13 +171,9 @@ def test_rounds_without_a_dropped_mode_count_for_the_others() -> None:
         for round_ in make_rounds({"graph": 0.2, "xla": 0.1}, count=10)
     )
     summary = summarize([make_record(TIMES, rounds=rounds)])
-    assert {
-        (row.baseline.mode, row.candidate.mode): row.speedup.rounds for row in summary.comparisons
-    } == {
-        ("graph", "xla"): 16,
-        ("eager", "graph"): 6,
-        ("eager", "xla"): 6,
-    }
+    pairs = [(row.baseline.mode, row.candidate.mode) for row in summary.comparisons]
+    assert pairs == [("graph", "xla"), ("eager", "graph"), ("eager", "xla")]
+    assert [row.speedup.rounds for row in summary.comparisons] == [16, 6, 6]
 
 
 @pytest.mark.parametrize(
@@ -252,12 +243,6 @@ def test_it_fails_only_where_the_candidate_failed_and_the_baseline_ran(
     )
 
 
-def test_fewer_than_six_rounds_give_no_comparison() -> None:
-    row = headline([make_record(count=5)])
-    assert row.speedup.verdict is Verdict.NOT_MEASURED
-    assert row.speedup.value is None
-
-
 def test_records_of_several_trials_are_refused() -> None:
     with pytest.raises(ValueError, match="exactly one trial"):
         summarize([make_record(), make_record(trial_id="f" * 16)])
@@ -280,12 +265,81 @@ def test_replicates_of_another_model_are_left_out_and_the_row_says_so() -> None:
     assert headline([*records, make_record(slow, model=first, replicate=4)]).speedup.replicates == 3
 
 
-def test_replicates_on_other_libraries_are_left_out() -> None:
-    environments = [{"loaded": {"libraries": {"cudnn": version}}} for version in ("90100", "91002")]
-    records = [
-        make_record(replicate=place, environment=environment)
-        for place, environment in enumerate(environments)
-    ]
-    assert headline(records).speedup.replicates == 1
-    unknown = make_record(replicate=2, environment={})
-    assert headline([records[1], unknown]).speedup.replicates == 2
+def cut(rounds: int, *, status: Status = Status.INTERRUPTED, **changes: Any) -> Record:
+    """A replicate of an effort of at least ten rounds that ended after so many."""
+    config = {**CONFIG, "effort": {"name": "quick", "rounds_min": 10}}
+    failure = Failure(phase=Phase.MEASURE, kind="interrupted", message="interrupted")
+    fields: dict[str, Any] = {
+        "flags": (Flagged("cut_short"),),
+        "failure": failure,
+        "config": config,
+    }
+    return make_record(count=rounds, status=status, **{**fields, **changes})
+
+
+def test_a_replicate_that_was_cut_short_counts_from_the_least_rounds_of_its_effort_on() -> None:
+    whole = [make_record(replicate=number) for number in range(2)]
+    slow = {"graph": 0.2, "xla": 0.4}
+    short, enough = (cut(rounds, call_s=slow, replicate=2) for rounds in (9, 10))
+    fewer, more = headline([*whole, short]), headline([*whole, enough])
+    assert fewer.speedup.value == pytest.approx(2)
+    assert fewer.speedup.replicates == 2
+    assert summarize([*whole, short]).replicates == 2
+    assert more.speedup.replicates == 3
+    contaminated = replace(enough, rounds=make_rounds(slow, count=12, dirty=range(3)))
+    assert headline([*whole, contaminated]).speedup.replicates == 2
+
+
+def test_a_trial_that_was_only_interrupted_says_so() -> None:
+    unreached = {
+        label: ModeOutcome(status=Status.OK, first_call_s=1.0) for label in ("graph", "xla")
+    }
+    for record in (cut(9), cut(9, modes=unreached), cut(0, modes=unreached, flags=())):
+        row = headline([record])
+        assert (row.status, row.failure.message) == (Status.INTERRUPTED, "interrupted")
+        assert row.speedup.value is None
+        assert headline_failed([record])
+
+
+def test_too_few_rounds_are_a_reason() -> None:
+    row = headline([make_record(count=5)])
+    assert (row.status, row.speedup.verdict) == (Status.SKIPPED, Verdict.NOT_MEASURED)
+    assert row.failure.message == "too few rounds were measured"
+    assert "effort.mode_cap_s" in row.failure.hint
+
+
+FAILED = failed_outcome(Status.UNSUPPORTED_OP, "no kernel", "")
+
+
+def record(**modes: bool) -> Record:
+    """A record whose modes work or fail."""
+    return make_record(
+        dict.fromkeys(modes, 0.1),
+        modes={name: make_outcome(0.1) if works else FAILED for name, works in modes.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("records", "failed"),
+    [
+        ([record(eager=True, graph=True, xla=True)], False),
+        ([record(eager=False, graph=True, xla=True)], False),
+        ([record(eager=True, graph=True, xla=False)], True),
+        ([record(eager=True, graph=False, xla=True)], True),
+        ([record(graph=True, xla=False), record(graph=True, xla=True)], False),
+        ([record(graph=True, xla=False), record(graph=False, xla=True)], False),
+        ([record(xla=True)], False),
+        ([record(xla=False)], True),
+        ([], True),
+    ],
+)
+def test_the_headline_failed_if_one_of_its_modes_works_in_no_record(
+    records: list[Record], failed: bool
+) -> None:
+    assert headline_failed(records) is failed
+
+
+def test_modes_that_work_without_enough_rounds_have_no_verdict() -> None:
+    for modes in ({"graph": 0.2, "xla": 0.1}, {"xla": 0.1}):
+        assert headline_failed([make_record(modes, count=5)])
+        assert not headline_failed([make_record(modes, count=20)])

@@ -64,9 +64,5 @@ def test_the_document_of_the_options_is_up_to_date() -> None:
 
 
 def test_a_name_is_read_in_the_form_of_every_record() -> None:
-    assert [options.name_of(value) for value in ({"name": "call"}, "call", None, {})] == [
-        "call",
-        "call",
-        "",
-        "",
-    ]
+    names = [options.name_of(value) for value in ({"name": "call"}, "call", None, {})]
+    assert names == ["call", "call", "", ""]

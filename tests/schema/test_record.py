@@ -1,4 +1,4 @@
-"""Records as stored: damage is found, earlier schemas are upgraded, later ones are kept."""
+"""Records as stored: damage is found, earlier schemas are upgraded, builds are told apart."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factories import make_outcome, make_record
+from factories import MODEL, make_outcome, make_record
 from paths import DATA
 
 from xla_sweeps.schema import record as record_
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import (
     SCHEMA_VERSION,
+    Build,
     GpuSpan,
     NewerSchemaError,
     Record,
     RecordFormatError,
+    build_of,
+    differ,
+    newest,
     seal,
 )
 from xla_sweeps.schema.trial import request_id
@@ -157,3 +161,35 @@ def test_a_mode_that_could_not_be_verified_is_no_wrong_result(
     document["modes"][label] |= {"status": "wrong_result", "failure": failure}
     outcome = Record.from_json(seal(document)).modes[label]
     assert (outcome.status, outcome.failure.message if outcome.failure else "") == expected
+
+
+def kept(*builds: Build) -> list[int]:
+    same, _ = newest(list(enumerate(builds)), lambda pair: pair[1])
+    return [place for place, _ in same]
+
+
+def test_only_what_does_not_contradict_the_newest_is_kept() -> None:
+    old, new = {"params": "1", "operations": "a"}, {"params": "1", "operations": "b"}
+    assert kept(old, old, old) == [0, 1, 2]
+    assert kept(old, new, old) == [0, 2]
+    assert kept(old, old, new) == [2]
+    assert kept() == []
+
+
+def test_what_is_not_known_contradicts_nothing() -> None:
+    before = {"params": "1"}
+    assert kept(before, {}, {**before, "operations": "b"}) == [0, 1, 2]
+    assert kept({"params": "2"}, {}, {**before, "operations": "b"}) == [1, 2]
+    assert kept({"operations": "a"}, {"operations": "b"}, before) == [1, 2]
+    assert not differ({}, before)
+
+
+def test_a_build_is_the_parameters_the_operations_and_the_libraries() -> None:
+    model = replace(MODEL, params=5, fingerprint="ab")
+    environment = {"loaded": {"libraries": {"cudnn": "91002"}}}
+    assert build_of(make_record(model=model, environment=environment)) == {
+        "params": "5",
+        "operations": "ab",
+        "cudnn": "91002",
+    }
+    assert build_of(make_record(model=replace(MODEL, params=None), environment={})) == {}

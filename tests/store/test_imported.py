@@ -95,12 +95,8 @@ def test_a_models_source_is_the_one_that_the_study_used() -> None:
             *map(line, ("vit_b16", "yolo_v8_m_pascalvoc", "regnetx_002", "resnet50_v1"))
         )
     }
-    assert [row.trial.source for row in sources.values()] == [
-        "hub",
-        "keras_cv",
-        "applications",
-        "applications",
-    ]
+    named = [row.trial.source for row in sources.values()]
+    assert named == ["hub", "keras_cv", "applications", "applications"]
     assert sources["vit_b16"].trial.eager_is_graph
     assert not sources["resnet50"].trial.eager_is_graph
 
@@ -112,10 +108,8 @@ def test_eager_and_xla_of_the_same_become_one_row_without_an_interval() -> None:
     )
     assert (row.baseline.mode, row.candidate.mode, row.headline) == ("eager", "xla", True)
     sides = (row.baseline, row.candidate)
-    assert [(side.throughput_samples_per_s, side.call_ms) for side in sides] == [
-        (50, 80),
-        (200, 20),
-    ]
+    rates = [(side.throughput_samples_per_s, side.call_ms) for side in sides]
+    assert rates == [(50, 80), (200, 20)]
     speedup = row.speedup
     assert (speedup.value, speedup.percent, speedup.absolute_samples_per_s) == (4, 300, 150)
     missing = (speedup.low, speedup.high, speedup.p_value, row.candidate.throughput_low)
@@ -123,26 +117,16 @@ def test_eager_and_xla_of_the_same_become_one_row_without_an_interval() -> None:
     assert (speedup.verdict, speedup.replicates) == (Verdict.AMBIGUOUS, 1)
     assert (row.provenance.origin, row.flags) == ("imported", ("imported",))
     assert (row.trial.device, row.trial.precision) == ("NVIDIA A100", "float32")
-    assert (row.trial.params, row.trial.macs, row.trial.batch_size) == (
-        25_640_000,
-        3_860_000_000,
-        4,
-    )
+    counts = (row.trial.params, row.trial.macs, row.trial.batch_size)
+    assert counts == (25_640_000, 3_860_000_000, 4)
     command = "python -m xla_sweeps model=resnet50 source=applications jit=true"
     assert row.provenance.command == command
 
 
 def test_a_figure_without_its_counterpart_keeps_its_throughput_and_notes_what_is_missing() -> None:
     (row,) = rows(line("resnet50_v1", xla=False, rate=50))
-    assert (
-        row.baseline.throughput_samples_per_s,
-        row.candidate.throughput_samples_per_s,
-        row.speedup.value,
-    ) == (
-        50,
-        None,
-        None,
-    )
+    rates = [side.throughput_samples_per_s for side in (row.baseline, row.candidate)]
+    assert (rates, row.speedup.value) == ([50, None], None)
     assert (str(row.status), row.speedup.verdict) == ("ok", Verdict.NONE)
     assert "XLA is not in the file" in row.provenance.note
 
@@ -161,13 +145,9 @@ def test_a_model_that_the_study_built_under_another_name_is_named_by_the_column_
 
 def test_an_unknown_name_is_kept_with_a_warning() -> None:
     kept_rows, warnings = read(text(line("resnet51_v1"), line("zzz")))
-    assert [
-        (row.trial.model, row.trial.family, row.trial.source, row.provenance.command)
-        for row in kept_rows
-    ] == [
-        ("resnet51_v1", "Family", "", ""),
-        ("zzz", "Family", "", ""),
-    ]
+    trials = [(row.trial.model, row.trial.family, row.trial.source) for row in kept_rows]
+    assert trials == [("resnet51_v1", "Family", ""), ("zzz", "Family", "")]
+    assert {row.provenance.command for row in kept_rows} == {""}
     assert warnings == [
         "line 2: 'resnet51_v1' is not in the catalog and keeps its name",
         "line 3: 'zzz' is not in the catalog and keeps its name",
@@ -200,30 +180,17 @@ def test_mistakes_in_a_file_are_reported_with_line_and_column(content: str, comp
     assert "\n" not in str(error.value)
 
 
-cells = st.sampled_from(
-    [
-        "",
-        "224",
-        "True",
-        "t4",
-        "nan",
-        "-1",
-        "1e999",
-        "0x1",
-        "regnetx_016",
-        "é",
-        '"',
-        "\n",
-        "\x00",
-        ",",
-        "٣",
-    ]
-)
+CELLS = [
+    *("", "224", "True", "t4", "nan", "-1", "1e999", "0x1", "regnetx_016", "é", '"', "\n", "\x00"),
+    *(",", "٣"),
+]
 
 
 @given(
     st.text(max_size=60)
-    | st.lists(cells, max_size=30).map(lambda words: HEADER + "\n" + ",".join(words))
+    | st.lists(st.sampled_from(CELLS), max_size=30).map(
+        lambda words: HEADER + "\n" + ",".join(words)
+    )
 )
 @settings(max_examples=100, deadline=None)
 def test_any_text_is_a_file_of_figures_or_a_reported_mistake(content: str) -> None:
@@ -237,12 +204,8 @@ def test_columns_may_be_in_any_order_with_others_among_them() -> None:
     cells = ["hm", "100", "25.6", "3.9", "T4", "FALSE", "224", "resnet50_v1", "ResNet_V1"]
     content = ",".join(names) + "\r\n" + ",".join(cells) + "\r\n"
     (figure,) = imported.parse(content.encode(), where="F")
-    assert (figure.variant, figure.xla, figure.accelerator, figure.throughput_samples_per_s) == (
-        "resnet50_v1",
-        False,
-        "T4",
-        100,
-    )
+    assert (figure.variant, figure.xla, figure.accelerator) == ("resnet50_v1", False, "T4")
+    assert figure.throughput_samples_per_s == 100
 
 
 def test_the_answer_for_a_published_figure_promises_nothing() -> None:

@@ -58,6 +58,15 @@ def save(folder: Path, number: int, **changes: object) -> Record:
     return stored
 
 
+def save_anchors(folder: Path, seconds: dict[int, float]) -> None:
+    """Save an anchor for each hour, of so many seconds a call."""
+    tagged = {**CONFIG, "tracker": {**CONFIG["tracker"], "tags": ["anchor"]}}
+    for hour, call_s in seconds.items():
+        times = {"graph": call_s, "graph_2": call_s}
+        at = f"2026-01-01T0{hour}:00:00+00:00"
+        save(folder, 1, replicate=hour, call_s=times, config=tagged, noise=0.0, started_at=at)
+
+
 def from_records(folder: Path) -> list[ComparisonRow]:
     """The rows of a copy of the records, beside which nothing is kept."""
     with tempfile.TemporaryDirectory() as fresh:
@@ -164,17 +173,7 @@ def test_a_floor_that_aa_pairs_raise_reaches_every_row_of_the_device(tmp_path: P
 
 
 def test_drift_between_anchors_flags_the_trials_between_them(tmp_path: Path) -> None:
-    tagged = {**CONFIG, "tracker": {**CONFIG["tracker"], "tags": ["anchor"]}}
-    for hour, seconds in ((1, 0.2), (3, 0.2), (5, 0.3)):
-        save(
-            tmp_path,
-            1,
-            replicate=hour,
-            call_s={"graph": seconds, "graph_2": seconds},
-            config=tagged,
-            noise=0.0,
-            started_at=f"2026-01-01T0{hour}:00:00+00:00",
-        )
+    save_anchors(tmp_path, {1: 0.2, 3: 0.2, 5: 0.3})
     save(tmp_path, 2, started_at="2026-01-01T02:00:00+00:00")
     save(tmp_path, 3, started_at="2026-01-01T04:00:00+00:00")
     rows = kept(tmp_path)
@@ -262,37 +261,6 @@ def test_a_trial_that_ends_reads_the_records_of_those_that_ended_since_the_rows_
         read.clear()
         end(tmp_path, number)
         assert {*read} == {trial(number)}
-
-
-def test_the_end_of_a_trial_keeps_the_rows(tmp_path: Path, read: list[str]) -> None:
-    for number in range(4):
-        end(tmp_path, number)
-    read.clear()
-    rows = kept(tmp_path)
-    assert read == []
-    assert same(rows, from_records(tmp_path))
-
-
-def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(
-    tmp_path: Path,
-) -> None:
-    for number in AA_PAIRS:
-        end(tmp_path, number, call_s=aa(number))
-    end(tmp_path, 30, call_s=aa(6), device={"kind": "cpu", "name": "Another CPU"})
-    ended = end(tmp_path, 40)
-    assert ended is not None
-    floor = ended.comparisons[0].speedup.floor
-    assert floor > 0.05
-    assert {row.speedup.floor for row in kept(tmp_path) if row.trial.device == "Some CPU"} == {
-        floor
-    }
-    assert same(
-        sorted(ended.comparisons, key=key),
-        [row for row in kept(tmp_path) if row.trial.trial_id == trial(40)],
-    )
-    another = end(tmp_path, 41, device={"kind": "cpu", "name": "Another CPU"})
-    assert another is not None
-    assert another.comparisons[0].speedup.floor == 0.01
 
 
 @pytest.mark.parametrize(
@@ -447,15 +415,7 @@ def unsummarized(records: object) -> None:
 
 
 def test_summaries_have_the_floor_and_the_drift_of_the_rows(tmp_path: Path) -> None:
-    tagged = {**CONFIG, "tracker": {**CONFIG["tracker"], "tags": ["anchor"]}}
-    for hour, seconds in ((3, 0.2), (5, 0.3)):
-        save(
-            tmp_path,
-            1,
-            call_s={"graph": seconds, "graph_2": seconds},
-            config=tagged,
-            started_at=f"2026-01-01T0{hour}:00:00+00:00",
-        )
+    save_anchors(tmp_path, {3: 0.2, 5: 0.3})
     for number in range(10, 30):
         save(tmp_path, number, call_s=aa(number - 9))
     save(tmp_path, 3, started_at="2026-01-01T04:00:00+00:00")

@@ -8,7 +8,7 @@ from typing import Any
 from factories import make_record
 
 from xla_sweeps.analysis.interval import Prior
-from xla_sweeps.analysis.matching import Side, compared_summary
+from xla_sweeps.analysis.matching import ComparedTrial, Side, compare_trial
 from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.record import Record
@@ -29,10 +29,16 @@ def side(
     records = {group[0].trial_id: list(group) for group in groups}
     return Side(
         title=title,
-        trials=[compared_summary(group, summarize(group, pool=pool)) for group in records.values()],
+        trials=[_compared(group, pool) for group in records.values()],
         pools=dict.fromkeys([*records, "anchor"], pool),
         anchors={"anchor": trial({"graph": 0.05}, processes=4, noise=0.001)} if anchors else {},
     )
+
+
+def _compared(group: list[Record], pool: Pool) -> ComparedTrial:
+    summary = summarize(group, pool=pool)
+    modes, figures = summary.modes, summary.figures
+    return compare_trial(group, summary.comparisons, modes=modes, figures=figures)
 
 
 def trial(

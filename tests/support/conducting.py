@@ -21,7 +21,7 @@ from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.replicate import ReplicateResult, Screen, Setting
 from xla_sweeps.trial.rounds import Progress
 from xla_sweeps.trial.tracking import NoTracker, RunHeader, TrackerReport
-from xla_sweeps.trial.workers import Stop
+from xla_sweeps.trial.workers import Stop, WorkerCommand
 
 
 @dataclass
@@ -124,6 +124,18 @@ class Notes(Screen, NoTracker):
         self._note("progress", progress)
 
 
+def commands_for(
+    trial: Trial, backend: Backend, log: Path, environment: Mapping[str, str] = os.environ
+) -> tuple[WorkerCommand, ...]:
+    """The commands of a trial's workers, all of one backend."""
+    return tuple(
+        WorkerCommand(
+            backend=backend, environment=dict(environment), log=log, labels=labels, trial=trial
+        )
+        for labels in trial.workers
+    )
+
+
 def conduct_trial(
     trial: Trial,
     backend: Backend,
@@ -141,9 +153,7 @@ def conduct_trial(
         return conductor.measure(
             ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
             Setting(
-                backend=backend,
-                environment=dict(os.environ),
-                log=folder / "child.log",
+                commands=commands_for(trial, backend, folder / "child.log"),
                 watch=watch or QuietMachine().watch,
                 stop=stop or opened.enter_context(Stop()),
                 leases=opened.enter_context(leases or Leases((), holder="test")),

@@ -62,11 +62,10 @@ class FakeNvml:
     @contextmanager
     def installed(self) -> Iterator[FakeNvml]:
         """The driver of this machine while the block runs."""
-        queries = {name: answer for name, answer in vars(FakeNvml).items() if name[:4] == "nvml"}
         with pytest.MonkeyPatch.context() as patch:
             if os.environ.get("CUDA_VISIBLE_DEVICES") == "-1":  # by tests of TensorFlow
                 patch.delenv("CUDA_VISIBLE_DEVICES")
-            for name, answer in queries.items():
+            for name, answer in QUERIES.items():
                 real = inspect.signature(inspect.unwrap(getattr(pynvml, name)))
                 assert len(inspect.signature(answer).parameters) - 1 <= len(real.parameters), name
                 patch.setattr(pynvml, name, self._query(name, answer))
@@ -88,94 +87,69 @@ class FakeNvml:
 
         return ask
 
-    def nvmlInit(self) -> None:
-        pass
-
-    def nvmlDeviceGetCount(self) -> int:
-        return len(self.gpus)
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> FakeGpu:
+    def by_index(self, index: int) -> FakeGpu:
         if self.gpus[index].hidden:
             raise pynvml.NVMLError_NoPermission
         return self.gpus[index]
 
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> FakeGpu:
+    def by_uuid(self, uuid: str) -> FakeGpu:
         for gpu in self.gpus:
             if gpu.uuid == uuid and not gpu.hidden:
                 return gpu
         raise pynvml.NVMLError_NotFound
 
-    def nvmlDeviceGetName(self, gpu: FakeGpu) -> str:
-        return gpu.name
-
-    def nvmlDeviceGetUUID(self, gpu: FakeGpu) -> str:
-        return gpu.uuid
-
-    def nvmlDeviceGetCudaComputeCapability(self, gpu: FakeGpu) -> tuple[int, int]:
-        return gpu.capability
-
-    def nvmlDeviceGetMemoryInfo(self, gpu: FakeGpu) -> Any:
-        return SimpleNamespace(total=gpu.memory_bytes)
-
-    def nvmlDeviceGetPciInfo(self, gpu: FakeGpu) -> Any:
-        return SimpleNamespace(domain=0, bus=gpu.bus, device=0)
-
-    def nvmlDeviceGetMigMode(self, gpu: FakeGpu) -> list[int]:
-        return [int(gpu.divided)] * 2
-
-    def nvmlDeviceGetEnforcedPowerLimit(self, gpu: FakeGpu) -> int:
-        return round(gpu.power_limit_w * 1e3)
-
-    def nvmlDeviceGetPowerManagementLimit(self, gpu: FakeGpu) -> int:
-        return 400_000
-
-    def nvmlDeviceGetApplicationsClock(self, gpu: FakeGpu, kind: int) -> int:
-        return {pynvml.NVML_CLOCK_SM: 1410, pynvml.NVML_CLOCK_MEM: 1593}[kind]
-
-    def nvmlDeviceGetEccMode(self, gpu: FakeGpu) -> list[int]:
-        return [1, 1]
-
-    def nvmlDeviceGetPersistenceMode(self, gpu: FakeGpu) -> int:
-        return 0
-
-    def nvmlDeviceGetTemperature(self, gpu: FakeGpu, sensor: int) -> int:
-        return gpu.celsius
-
-    def nvmlDeviceGetClockInfo(self, gpu: FakeGpu, kind: int) -> int:
-        assert kind == pynvml.NVML_CLOCK_SM
-        return gpu.sm_mhz
-
-    def nvmlDeviceGetPowerUsage(self, gpu: FakeGpu) -> int:
-        return round(gpu.watts * 1e3)
-
-    def nvmlDeviceGetCurrentClocksEventReasons(self, gpu: FakeGpu) -> int:
-        return gpu.reasons
-
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, gpu: FakeGpu) -> int:
-        return gpu.reasons
-
-    def nvmlDeviceGetViolationStatus(self, gpu: FakeGpu, policy: int) -> Any:
-        return SimpleNamespace(referenceTime=0, violationTime=gpu.violations_ns.get(policy, 0))
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, gpu: FakeGpu) -> int:
-        return gpu.energy_mj() if callable(gpu.energy_mj) else gpu.energy_mj
-
-    def nvmlDeviceGetComputeRunningProcesses(self, gpu: FakeGpu) -> list[Any]:
+    def processes_on(self, gpu: FakeGpu) -> list[Any]:
         present = list(gpu.processes)
         gpu.processes |= gpu.arriving.pop(0) if gpu.arriving else {}
         return [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in present]
 
-    def nvmlSystemGetProcessName(self, pid: int) -> str:
+    def name_of(self, pid: int) -> str:
         for gpu in self.gpus:
             if pid in gpu.processes:
                 return gpu.processes[pid]
         raise pynvml.NVMLError_NotFound
 
-    def nvmlSystemGetDriverVersion(self) -> str:
-        return "580.95"
 
-    def nvmlSystemGetCudaDriverVersion(self) -> int:
-        return 13000
+_CLOCKS = {pynvml.NVML_CLOCK_SM: 1410, pynvml.NVML_CLOCK_MEM: 1593}
+
+
+def _violation(driver: FakeNvml, gpu: FakeGpu, policy: int) -> Any:
+    return SimpleNamespace(referenceTime=0, violationTime=gpu.violations_ns.get(policy, 0))
+
+
+def _energy(driver: FakeNvml, gpu: FakeGpu) -> int:
+    return gpu.energy_mj() if callable(gpu.energy_mj) else gpu.energy_mj
+
+
+QUERIES: dict[str, Callable[..., Any]] = {
+    "nvmlInit": lambda driver: None,
+    "nvmlDeviceGetCount": lambda driver: len(driver.gpus),
+    "nvmlDeviceGetHandleByIndex": FakeNvml.by_index,
+    "nvmlDeviceGetHandleByUUID": FakeNvml.by_uuid,
+    "nvmlDeviceGetName": lambda driver, gpu: gpu.name,
+    "nvmlDeviceGetUUID": lambda driver, gpu: gpu.uuid,
+    "nvmlDeviceGetCudaComputeCapability": lambda driver, gpu: gpu.capability,
+    "nvmlDeviceGetMemoryInfo": lambda driver, gpu: SimpleNamespace(total=gpu.memory_bytes),
+    "nvmlDeviceGetPciInfo": lambda driver, gpu: SimpleNamespace(domain=0, bus=gpu.bus, device=0),
+    "nvmlDeviceGetMigMode": lambda driver, gpu: [int(gpu.divided)] * 2,
+    "nvmlDeviceGetEnforcedPowerLimit": lambda driver, gpu: round(gpu.power_limit_w * 1e3),
+    "nvmlDeviceGetPowerManagementLimit": lambda driver, gpu: 400_000,
+    "nvmlDeviceGetApplicationsClock": lambda driver, gpu, kind: _CLOCKS[kind],
+    "nvmlDeviceGetEccMode": lambda driver, gpu: [1, 1],
+    "nvmlDeviceGetPersistenceMode": lambda driver, gpu: 0,
+    "nvmlDeviceGetTemperature": lambda driver, gpu, sensor: gpu.celsius,
+    "nvmlDeviceGetClockInfo": lambda driver, gpu, kind: {pynvml.NVML_CLOCK_SM: gpu.sm_mhz}[kind],
+    "nvmlDeviceGetPowerUsage": lambda driver, gpu: round(gpu.watts * 1e3),
+    "nvmlDeviceGetCurrentClocksEventReasons": lambda driver, gpu: gpu.reasons,
+    "nvmlDeviceGetCurrentClocksThrottleReasons": lambda driver, gpu: gpu.reasons,
+    "nvmlDeviceGetViolationStatus": _violation,
+    "nvmlDeviceGetTotalEnergyConsumption": _energy,
+    "nvmlDeviceGetComputeRunningProcesses": FakeNvml.processes_on,
+    "nvmlSystemGetProcessName": FakeNvml.name_of,
+    "nvmlSystemGetDriverVersion": lambda driver: "580.95",
+    "nvmlSystemGetCudaDriverVersion": lambda driver: 13000,
+}
+"""Answers by query, given the driver."""
 
 
 def _forget() -> None:

@@ -27,8 +27,8 @@ from xla_sweeps.system.devices import devices
 from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.trial import conductor
-from xla_sweeps.trial.replicate import Place, ReplicateResult, Setting
-from xla_sweeps.trial.workers import Stop, worker_environment
+from xla_sweeps.trial.replicate import ReplicateResult, Setting
+from xla_sweeps.trial.workers import Stop, WorkerCommand, worker_environment
 from xla_sweeps.worker.stand_in import VARIABLE
 
 CPU = devices()[-1]
@@ -88,7 +88,7 @@ def trial_of(folder: Path, *words: str, modes: Sequence[str], code: str = OWN) -
 
 def measured(trial: Trial, folder: Path, *, stands_in: bool = True) -> tuple[ReplicateResult, str]:
     """One replicate of a trial, and what its workers wrote; without the stand-in if told to."""
-    log, places = folder / "child.log", []
+    log, commands = folder / "child.log", []
     for labels in trial.workers:
         name = mode_of(labels[0]).backend
         python = sys.executable if name == "tensorflow" else str(python_of(name))
@@ -96,23 +96,27 @@ def measured(trial: Trial, folder: Path, *, stands_in: bool = True) -> tuple[Rep
         environment = (
             _environment(backend) if stands_in else worker_environment(trial, CPU, backend)
         )
-        places.append(Place(python=python, folder=folder, environment=environment, trial=trial))
-    first = backend_named(mode_of(trial.workers[0][0]).backend)
-    others = {name: (backend_named(name), _environment(backend_named(name))) for name in PLACES}
+        commands.append(
+            WorkerCommand(
+                backend=backend,
+                environment=environment,
+                log=log,
+                labels=labels,
+                trial=trial,
+                python=python,
+                folder=folder,
+            )
+        )
     with Stop() as stop:
         result = conductor.measure(
             ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
             Setting(
-                backend=first,
-                environment=places[0].environment,
-                others=others,
-                log=log,
+                commands=tuple(commands),
                 watch=QuietMachine().watch,
                 stop=stop,
                 leases=Leases((), holder=""),
                 screen=Notes(),
                 tracker=Notes(),
-                places=tuple(places),
             ),
         )
     return result, log.read_text()

@@ -133,14 +133,6 @@ def test_a_contaminated_round_is_marked_and_measured_again(tmp_path: Path) -> No
     assert result.rounds[8].order == result.rounds[5].order
 
 
-def test_an_exception_in_one_mode_leaves_the_others(tmp_path: Path) -> None:
-    result = conduct(tmp_path, "raise:xla")
-    assert result.finished
-    assert result.modes["xla"].status is Status.COMPILE_ERROR
-    assert result.modes["graph"].status is Status.OK
-    assert {block.mode for round_ in result.rounds for block in round_.blocks} == {"graph"}
-
-
 @pytest.mark.parametrize(("how", "kind"), [("segv", "SIGSEGV"), ("exit", "exit code 3")])
 def test_a_death_while_preparing_a_mode_is_that_modes_failure_and_the_others_are_measured(
     tmp_path: Path, how: str, kind: str
@@ -355,19 +347,6 @@ def test_a_replicate_waits_for_the_device_and_says_for_whom_and_no_deadline_runs
     ]
 
 
-def test_a_replicate_that_waits_for_the_device_can_be_stopped(tmp_path: Path) -> None:
-    with Leases(["core-0"], holder="other") as other, Stop() as stop:
-        other.take()
-
-        def stop_it(kind: str, value: Any) -> None:
-            if kind == "waiting":
-                stop.request()
-
-        leases = Leases(["core-0"], holder="mine")
-        result = conduct(tmp_path, notes=Notes(stop_it), leases=leases, stop=stop)
-    assert result.status is Status.INTERRUPTED
-
-
 def test_a_replicate_waits_for_quiet_and_says_what_contaminates_and_no_deadline_runs(
     tmp_path: Path,
 ) -> None:
@@ -448,15 +427,6 @@ def test_a_worker_that_is_killed_ends_its_own_modes_and_the_others_go_on(
     assert len(result.rounds) >= 8
     assert all(result.modes[label].latencies_s for label in kept)
     assert any("continuing with" in warning for warning in notes.of("warn"))
-
-
-def test_when_both_workers_are_killed_the_complete_rounds_are_kept(tmp_path: Path) -> None:
-    machine = QuietMachine()
-    notes = kill_at_round(machine, 0, 1)
-    result = conduct(tmp_path, modes=PAIRS, copies="apart", machine=machine, notes=notes)
-    assert not result.finished
-    assert result.status is Status.CRASHED
-    assert len(result.rounds) == 4
 
 
 def test_a_mode_that_kills_one_worker_is_left_out_there_alone(tmp_path: Path) -> None:

@@ -174,13 +174,6 @@ def test_the_energy_of_each_mode_alone_is_read_from_the_driver(
     assert still.rounds
 
 
-def test_reading_the_machine_ten_times_a_second_asks_the_driver_nothing(driver: FakeNvml) -> None:
-    sampler = Sampler(device=GPU, memory_limit_bytes=2**60)
-    sampler.close()
-    sampler.read()
-    assert driver.asked == []
-
-
 def test_a_span_holds_what_the_counters_rose_by(watch: GpuWatch, gpu: FakeGpu) -> None:
     gpu.violations_ns = {pynvml.NVML_PERF_POLICY_POWER: 3 * 10**9}
     gpu.sm_mhz, gpu.celsius, gpu.watts, gpu.reasons = 1200, 60, 300.5, 0x4

@@ -61,7 +61,7 @@ class Machine:
 
     def conduct(self, settings: Settings, job: ReplicateJob, log: Path, **more: Any) -> Any:
         self.sides = self.sides or []
-        places = [str(place.folder) for place in more["places"]]
+        places = [str(command.folder) for command in more["commands"]]
         self.sides.append(tuple(places))
         result = ReplicateResult(finished=True)
         call_s = {}

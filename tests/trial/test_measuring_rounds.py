@@ -20,9 +20,22 @@ def marked(rounds: Sequence[Round], dirty: Collection[int]) -> Sequence[Round]:
     return [replace(round_, dirty="others" if round_.round in dirty else "") for round_ in rounds]
 
 
-def test_measuring_stops_at_the_first_look_where_the_interval_is_narrow_enough() -> None:
+def steady() -> tuple[Clock, dict[str, Device]]:
+    """A graph that takes twice as long as XLA."""
     clock = Clock()
-    result = measured({"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}, clock)
+    return clock, {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}
+
+
+def noisy(graph_s: float) -> tuple[Clock, dict[str, Device]]:
+    """Two modes whose intervals stay too wide."""
+    clock, noise = Clock(), [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
+    graph = Device(clock, work_s=graph_s, noise=noise)
+    return clock, {"graph": graph, "xla": Device(clock, work_s=0.1, noise=noise[::-1])}
+
+
+def test_measuring_stops_at_the_first_look_where_the_interval_is_narrow_enough() -> None:
+    clock, devices = steady()
+    result = measured(devices, clock)
     assert result.converged
     assert len(result.rounds) == 8  # whole designs of four: the first look at or after six rounds
     ratios = stopping.log_ratios(result.rounds, "graph", "xla")
@@ -32,12 +45,7 @@ def test_measuring_stops_at_the_first_look_where_the_interval_is_narrow_enough()
 
 
 def test_measuring_never_stops_on_significance() -> None:
-    clock = Clock()
-    noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
-    devices = {
-        "graph": Device(clock, work_s=1.0, noise=noise),
-        "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
-    }
+    clock, devices = noisy(1.0)
     result = measured(devices, clock)
     assert not result.converged
     assert len(result.rounds) == 24
@@ -71,13 +79,8 @@ def test_all_modes_are_settled_or_none_as_the_slowest_of_the_headline_says(
 
 
 def test_measuring_ends_early_where_the_last_round_would_not_reach_the_target() -> None:
-    noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
     for hopeless_ends, expected in ((True, 8), (False, 24)):
-        clock = Clock()
-        devices = {
-            "graph": Device(clock, work_s=1.0, noise=noise),
-            "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
-        }
+        clock, devices = noisy(1.0)
         result = measured(devices, clock, effort=replace(EFFORT, hopeless_ends=hopeless_ends))
         assert not result.converged
         assert len(result.rounds) == expected
@@ -142,18 +145,14 @@ def test_a_headline_mode_over_its_cap_ends_measuring_after_a_complete_williams_d
 
 
 def test_contaminated_rounds_are_repeated_completely_and_excluded_from_the_ratios() -> None:
-    clock = Clock()
+    clock, devices = steady()
     asked: list[int] = []
 
     def disturbed_once(rounds: Sequence[Round]) -> Sequence[Round]:
         asked.extend(round_.round for round_ in rounds)
         return marked(rounds, {1})
 
-    result = measured(
-        {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)},
-        clock,
-        review=disturbed_once,
-    )
+    result = measured(devices, clock, review=disturbed_once)
     assert asked == list(range(len(result.rounds)))
     assert [round_.round for round_ in result.rounds if round_.dirty] == [1]
     assert not stopping.is_contaminated(result.rounds)
@@ -190,12 +189,7 @@ def test_a_machine_that_is_never_quiet_ends_measuring_at_the_first_look(
 
 
 def test_a_machine_that_turns_busy_later_ends_measuring_once_a_fifth_is_contaminated() -> None:
-    clock = Clock()
-    noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
-    devices = {
-        "graph": Device(clock, work_s=1.0, noise=noise),
-        "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
-    }
+    clock, devices = noisy(1.0)
 
     def turns_busy(rounds: Sequence[Round]) -> Sequence[Round]:
         return marked(rounds, {round_.round for round_ in rounds if round_.round >= 12})
@@ -209,13 +203,8 @@ def test_a_machine_that_turns_busy_later_ends_measuring_once_a_fifth_is_contamin
 def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
     contaminated_every: int,
 ) -> None:
-    clock = Clock()
-    noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
-    devices = {
-        "eager": Device(clock, work_s=0.6),
-        "graph": Device(clock, work_s=1.0, noise=noise),
-        "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
-    }
+    clock, devices = noisy(1.0)
+    devices = {"eager": Device(clock, work_s=0.6), **devices}
     effort = replace(EFFORT, mode_cap_s=60, rounds_max=60)
     seen: list[tuple[int, rounds.Progress]] = []
     measured(
@@ -286,17 +275,6 @@ def test_when_the_last_worker_is_lost_the_complete_rounds_are_kept() -> None:
     assert len(seen) == 1, "the second design of rounds was not completed"
 
 
-def test_an_aa_pair_is_measured_like_any_other_pair() -> None:
-    clock = Clock()
-    result = measured(
-        {"graph": Device(clock, work_s=0.1), "graph_2": Device(clock, work_s=0.1)}, clock
-    )
-    assert result.converged
-    assert stopping.log_ratios(result.rounds, "graph", "graph_2") == pytest.approx(
-        [0.0] * len(result.rounds)
-    )
-
-
 def test_a_single_mode_is_measured_for_the_minimum_of_rounds() -> None:
     clock = Clock()
     result = measured({"graph": Device(clock, work_s=0.1)}, clock)
@@ -316,12 +294,7 @@ def test_single_synced_calls_are_interleaved_in_the_rounds() -> None:
 
 
 def test_a_mode_has_no_more_single_calls_than_its_effort_asks_for() -> None:
-    clock = Clock()
-    noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
-    devices = {
-        "graph": Device(clock, work_s=0.1, noise=noise),
-        "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
-    }
+    clock, devices = noisy(0.1)
     result = measured(devices, clock, singles={"graph": 3, "xla": 3})
     assert len(result.rounds) == 24
     counts = [len(round_.blocks[0].single_ns) for round_ in result.rounds]
@@ -329,12 +302,7 @@ def test_a_mode_has_no_more_single_calls_than_its_effort_asks_for() -> None:
 
 
 def test_a_contaminated_round_does_not_count_among_those_with_single_calls() -> None:
-    clock = Clock()
-    noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
-    devices = {
-        "graph": Device(clock, work_s=0.1, noise=noise),
-        "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
-    }
+    clock, devices = noisy(0.1)
     result = measured(
         devices, clock, singles={"graph": 3, "xla": 3}, review=lambda rounds: marked(rounds, [2])
     )
@@ -343,12 +311,7 @@ def test_a_contaminated_round_does_not_count_among_those_with_single_calls() -> 
 
 
 def test_rounds_go_on_for_the_least_time_while_the_interval_is_too_wide() -> None:
-    clock = Clock()
-    noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
-    devices = {
-        "graph": Device(clock, work_s=0.1, noise=noise),
-        "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
-    }
+    clock, devices = noisy(0.1)
     effort = replace(EFFORT, hopeless_ends=True)
     assert len(measured(devices, clock, effort=effort).rounds) < EFFORT.rounds_max
     result = measured(devices, clock, effort=effort, least_s=30.0)
@@ -371,8 +334,7 @@ class ThreeDesigns:
 
 
 def test_another_criterion_is_one_class() -> None:
-    clock = Clock()
-    devices = {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}
+    clock, devices = steady()
     result = measured(devices, clock, criterion=ThreeDesigns())
     assert len(result.rounds) == 3 * 4
     assert result.converged

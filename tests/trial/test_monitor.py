@@ -17,14 +17,7 @@ from neighbour import hog
 from xla_sweeps.schema.measurement import Load, Round
 from xla_sweeps.system.devices import Device, usable_cores
 from xla_sweeps.trial import neighbours
-from xla_sweeps.trial.monitor import (
-    Sample,
-    Sampler,
-    around,
-    contamination,
-    load_of,
-    machine_times,
-)
+from xla_sweeps.trial.monitor import Sample, Sampler, around, contamination, load_of, machine_times
 
 CPU = Device(kind="cpu", index=0, name="Some CPU")
 

@@ -9,14 +9,7 @@ from pathlib import Path
 from factories import make_record
 
 from xla_sweeps.schema.measurement import Round
-from xla_sweeps.trial.neighbours import (
-    FOREIGN,
-    Spent,
-    busiest,
-    cause_of,
-    disturbance_of,
-    spending,
-)
+from xla_sweeps.trial.neighbours import FOREIGN, Spent, busiest, cause_of, disturbance_of, spending
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -24,7 +24,7 @@ from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.trial import Runtime
 from xla_sweeps.store.store import Store
 from xla_sweeps.system.process import Assignment
-from xla_sweeps.trial import monitor, neighbours, recording, runner
+from xla_sweeps.trial import monitor, neighbours, recording, workers
 from xla_sweeps.trial.runner import TrialResult, run_trial
 from xla_sweeps.trial.workers import worker_environment
 
@@ -51,7 +51,7 @@ def run(
     known_records: int | None = None,
     ui: str = "quiet",
 ) -> tuple[TrialResult, Notes]:
-    monkeypatch.setattr(runner, "backends_of", lambda trial: (scripted(*script),))
+    monkeypatch.setattr(workers, "backend_named", lambda name: scripted(*script))
     notes = Notes()
     with TrialProgress(ui=ui) as screen:
         result = run_trial(

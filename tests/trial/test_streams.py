@@ -37,18 +37,14 @@ def steady_s(device: LaunchQueue) -> float:
     return (block_s(device, 2 * STREAM) - block_s(device, STREAM)) / STREAM
 
 
-def errors(*, fixed: bool) -> tuple[list[float], float]:
+def errors() -> tuple[list[float], float]:
     """Relative errors of the ratios of pairs of networks, and seconds of a trial's 12 rounds."""
     rng, ratios, seconds = np.random.default_rng(7), list[float](), list[float]()
     for _ in range(PAIRS):
         timed, true = list[float](), list[float]()
         for _ in range(2):
             device = network(rng, noise=0.003)
-            if fixed:
-                pace, calls = planned(device)
-            else:  # the rule before: equal times, nothing subtracted
-                pace = pacing.Pace(call_s=block_s(device, 1), fill_s=0.0)
-                calls = pacing.calls_per_block(pace.call_s, sync_s=4e-5, block_s=0.03)
+            pace, calls = planned(device)
             blocks = [block_s(device, calls) for _ in range(BLOCKS)]
             seconds.append(12 / BLOCKS * sum(blocks))
             timed.append((float(np.median(blocks)) - pace.fill_s) / calls)
@@ -59,15 +55,10 @@ def errors(*, fixed: bool) -> tuple[list[float], float]:
 
 
 def test_a_ratio_is_that_of_long_streams() -> None:
-    biases, seconds = errors(fixed=True)
+    biases, seconds = errors()
     assert biases[round(0.9 * PAIRS)] < 0.005
     assert biases[-1] < 0.01
     assert seconds < 20
-
-
-def test_blocks_of_equal_length_alone_would_be_biased() -> None:
-    biases, _ = errors(fixed=False)
-    assert biases[round(0.9 * PAIRS)] > 0.05
 
 
 def test_the_pace_is_told_from_blocks_of_one_call_and_of_several() -> None:

@@ -31,9 +31,14 @@ _NO_GATE = "so no change of throughput meets a --fail-on; changes of speedups do
 
 _LIMITED = "{} throughputs owe most of their error to the anchors: repeat these, not the trials"
 
-_KIND_OF = {"slower": THROUGHPUT, "smaller-speedup": SPEEDUP, "ambiguous": THROUGHPUT}
+_GATES = {
+    "slower": (Verdict.SLOWER, THROUGHPUT),
+    "smaller-speedup": (Verdict.SLOWER, SPEEDUP),
+    "ambiguous": (Verdict.AMBIGUOUS, THROUGHPUT),
+}
+"""Verdict and kind of the changes that meet a condition."""
 
-FAIL_ON = ("slower", "smaller-speedup", "ambiguous", "broke", "missing")
+FAIL_ON = (*_GATES, "broke", "missing")
 """Conditions that `failures` looks for, by name."""
 
 
@@ -42,16 +47,13 @@ class Change:
     """One quantity of one trial, B over A.
 
     Attributes:
-        device: of both sides; `A's → B's` where they differ.
         quantity: `graph throughput`, `xla / graph speedup`.
         value_a: samples per second, or the speedup; so is `value_b`.
         ratio: B / A, with its 95 % interval; above 1 B is faster, or has the larger speedup.
-        p_value: of the ratio against the floor.
+        p_value: of the ratio against the floor, the larger of both sides'.
         q_value: the smallest false discovery rate, over all changes of the kind and scenario, at
             which this counts as a difference.
-        floor: the smallest relative difference that is called one: the larger of both sides'.
-        contaminated: a side has contaminated rounds only; then the verdict is ambiguous, unless
-            such sides are accepted.
+        contaminated: whether a side has contaminated rounds only.
     """
 
     name: str
@@ -121,10 +123,7 @@ class Difference:
 
 
 def difference_of(first: Side, second: Side, *, accept_contaminated: bool = False) -> Difference:
-    """Compare B, the second set of results, with A, the first, trial by trial.
-
-    Contaminated sides count like others where they are accepted.
-    """
+    """Compare B, the second set of results, with A, the first, trial by trial."""
     matched = matching.match(first, second)
     days = days_of(first.anchors, second.anchors, first.pools)
     changes: list[Change] = []
@@ -199,13 +198,16 @@ def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
     A change of throughput meets none where nothing says how fast the machine was on each side. Nor
     does a contaminated one, unless such sides are accepted.
     """
-    names: Mapping[str, list[str]] = {
-        "slower": _name_changes(difference, Verdict.SLOWER, THROUGHPUT),
-        "smaller-speedup": _name_changes(difference, Verdict.SLOWER, SPEEDUP),
-        "ambiguous": _name_changes(difference, Verdict.AMBIGUOUS, THROUGHPUT),
+    names: dict[str, list[str]] = {
         "broke": [str(broken) for broken in difference.breaks if broken.what == BROKE],
         "missing": list(difference.only_a),
     }
+    for condition, (verdict, kind) in _GATES.items():
+        names[condition] = [
+            f"{change.name}, {change.quantity} {change.ratio:.3f}×"
+            for change in difference.changes
+            if change.verdict is verdict and _gates(difference, change, kind)
+        ]
     met = []
     for condition in dict.fromkeys(conditions):
         lines = names[condition]
@@ -218,17 +220,18 @@ def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
 def lines_unjudged(difference: Difference, conditions: Iterable[str]) -> list[str]:
     """A line for each of the conditions that nothing could meet: a gate that cannot fail."""
     both = {"broke": difference.matched, "missing": difference.matched or difference.only_a}
+    kinds = {condition: kind for condition, (_, kind) in _GATES.items()}
     return [
         f"{condition}: nothing could be judged"
         for condition in dict.fromkeys(conditions)
         if not both.get(condition)
-        and not any(_gates(difference, one, _KIND_OF.get(condition)) for one in difference.changes)
+        and not any(_gates(difference, one, kinds.get(condition)) for one in difference.changes)
     ]
 
 
 def line_on_ignored(difference: Difference, conditions: Iterable[str]) -> str:
     """A line on the contaminated changes that the conditions ignore, or ""."""
-    wanted = {_KIND_OF[condition] for condition in conditions if condition in _KIND_OF}
+    wanted = {_GATES[condition][1] for condition in conditions if condition in _GATES}
     left_out = [one for one in difference.changes if one.contaminated and one.kind in wanted]
     if difference.accept_contaminated or not left_out:
         return ""
@@ -253,14 +256,6 @@ def as_section(difference: Difference) -> dict[str, Any]:
         "environment": [{"what": what, "a": a, "b": b} for what, a, b in difference.environment],
         "counts": counts(difference),
     }
-
-
-def _name_changes(difference: Difference, verdict: Verdict, kind: str) -> list[str]:
-    return [
-        f"{change.name}, {change.quantity} {change.ratio:.3f}×"
-        for change in difference.changes
-        if change.verdict is verdict and _gates(difference, change, kind)
-    ]
 
 
 def _gates(difference: Difference, change: Change, kind: str | None) -> bool:
@@ -302,10 +297,7 @@ def _changes(
     second: tuple[Side, ComparedTrial],
     days: Mapping[bool, Day],
 ) -> tuple[list[Change], int, int]:
-    """The changes of one trial, and two numbers of quantities: with too few rounds, by anchors.
-
-    The last are throughputs of which most of the variance is that of the anchors.
-    """
+    """One trial's changes, and how many quantities have too few rounds, or owe most to anchors."""
     trials = (first[1], second[1])
     pools = [side.pools.get(trial.trial_id, NOTHING) for side, trial in (first, second)]
     figures = [
@@ -357,10 +349,7 @@ def _changes(
 
 
 def _control_discoveries(changes: Sequence[Change], *, accept_contaminated: bool) -> list[Change]:
-    """The changes with q-values; one that is not significant among so many is ambiguous.
-
-    In the order to show them. What is contaminated is ambiguous too, and no comparison of the rest.
-    """
+    """The changes as shown, with q-values; what is not significant or contaminated is ambiguous."""
     controlled: list[Change] = []
     families: dict[tuple[str, str], list[Change]] = {}
     for one in changes:

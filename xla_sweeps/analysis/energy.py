@@ -17,8 +17,7 @@ ENERGY, IDLE_POWER = "energy", "idle_power"
 
 NOT_AVAILABLE = "not available: "
 
-_LEAST = 2
-"""The fewest passes of a replicate that say how passes differ."""
+_LEAST = 2  # the fewest passes of a replicate that say how passes differ
 
 
 def energy_of(records: Sequence[Record], label: str) -> Figure | None:

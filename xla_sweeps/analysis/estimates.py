@@ -26,8 +26,7 @@ FILL_ERROR = 0.25
 
 _FEW = 4
 
-_UNKNOWN = -1
-"""The input of a block that took several, or of an older record."""
+_UNKNOWN = -1  # the input of a block that took several, or of an older record
 
 
 def counting(
@@ -36,13 +35,9 @@ def counting(
     """Seconds a call of the replicates that count, and whether what counts is contaminated.
 
     The first of these that there is counts: the uncontaminated rounds of clean replicates, those of
-    contaminated replicates, all rounds. What counts is never chosen by the figures themselves.
-
-    Args:
-        samples: of each replicate.
-        labels: of modes; only rounds that hold all of them count.
-        contaminated: take all rounds of all replicates.
-        single: of calls with a synchronization of their own.
+    contaminated replicates, all rounds; with `contaminated` the last. What counts is never chosen
+    by the figures themselves. Only rounds with all these labels count; with `single` it is calls
+    with a synchronization of their own.
 
     Returns:
         Shape (rounds, modes) for each replicate with at least `stats.MIN_PAIRS` such rounds.
@@ -150,13 +145,7 @@ def _middle(values: Seconds) -> float:
 
 
 class Samples:
-    """The blocks of one replicate, and the single calls after them.
-
-    Args:
-        rounds: in the order they were measured.
-        contaminated: whether the replicate is.
-        on_gpu: whether the device is a GPU.
-    """
+    """The blocks of one replicate in their order, and the single calls after them."""
 
     def __init__(
         self, rounds: Sequence[Round], *, contaminated: bool = False, on_gpu: bool = False

@@ -27,8 +27,7 @@ from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.interval import LEAST, Numbers
 from xla_sweeps.schema.columns import Verdict
 
-LOOK = 4
-"""Pairs between two looks."""
+LOOK = 4  # pairs between two looks
 
 LEVELS = (0.05, 0.0262, 0.0188, 0.0152, 0.013, 0.0116)
 """Significance level of each look by the number of looks: at most 5 % over all of them.
@@ -40,12 +39,7 @@ MAX_PAIRS = LOOK * len(LEVELS)
 
 
 class Pair(NamedTuple):
-    """One pair of processes.
-
-    Attributes:
-        before_first: whether before's process started first.
-        ratios: log(after / before) of seconds a call, by mode.
-    """
+    """One pair of processes: whether before's started first, and log(after / before) by mode."""
 
     before_first: bool
     ratios: Mapping[str, float]
@@ -91,11 +85,7 @@ def is_settled(changes: Sequence[Change]) -> bool:
 
 
 def judge(pairs: Sequence[Pair], mode: str, *, looks: int, modes: int, detect: float) -> Change:
-    """The verdict on a mode at a look.
-
-    It is `equivalent` where the interval lies within the difference to detect, else faster or
-    slower where the interval has one sign.
-    """
+    """The verdict on a mode at a look: `equivalent` within `detect`, else by the sign."""
     measured = [pair for pair in pairs if mode in pair.ratios]
     ratios = np.array([pair.ratios[mode] for pair in measured])
     middle, error, freedom, spread = fit(ratios, [pair.before_first for pair in measured])

@@ -38,8 +38,7 @@ Numbers = npt.NDArray[np.float64]
 NORMAL_95 = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
 
-MIN_REPLICATES = 3
-"""The fewest replicates a side of an A/A pair across processes."""
+MIN_REPLICATES = 3  # the fewest replicates a side of an A/A pair across processes
 
 FREEDOM = 2.0
 """The degrees of freedom that a prior is worth: as many as three replicates have of their own.
@@ -147,17 +146,10 @@ def figure_of(
     loaded: bool = False,
     on_gpu: bool = False,
 ) -> Figure:
-    """A figure from its replicates.
+    """A figure from the log that each replicate gives, at least one, as `Figure` says.
 
-    Args:
-        name: one of `BUILT_IN`.
-        labels: of the mode, or of baseline and candidate.
-        values: the log that each replicate gives, at least one.
-        errors: the standard error of each, from its own rounds; none where it is not known.
-        counts: number of these rounds; none where processes do not differ by how they scatter.
-        contaminated: whether all that counts is contaminated.
-        loaded: whether contaminated rounds count.
-        on_gpu: whether the device is a GPU.
+    Of the standard `errors` there are none where they are not known, of the `counts` of their
+    rounds none where processes do not differ by how these scatter.
     """
     squares = [error**2 for error in errors]
     return Figure(
@@ -256,8 +248,7 @@ def propagate(
 ) -> Interval:
     """The interval of a function of independent estimates, from theirs; nothing is below `least`.
 
-    As `difference_of`: each estimate alone is moved to its bounds, and the changes are added in
-    quadrature.
+    Each estimate alone is moved to its bounds, and the changes are added in quadrature.
     """
     middle = [part.estimate for part in parts]
     value = function(middle)
@@ -276,10 +267,7 @@ def propagate(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast:
-    """Difference of two logs: intervals at `LEVEL` and at `NARROWER`, p-value against the floor.
-
-    `error` is its standard error, with `freedom` degrees of freedom.
-    """
+    """Difference of two logs: intervals at `LEVEL` and at `NARROWER`, and its standard error."""
 
     interval: Interval
     narrower: Interval
@@ -297,12 +285,8 @@ def contrast(
 ) -> Contrast:
     """Difference of the second figure's log and the first's, which nothing pairs.
 
-    Args:
-        first: the figure of one side, and its prior.
-        second: of the other side.
-        floor: the smallest relative difference that is called one.
-        shift: what both differ by anyway, subtracted from the difference: its estimate, its
-            standard error and the degrees of freedom of that.
+    Each comes with its prior. `shift` is what both differ by anyway, subtracted from the
+    difference: its estimate, its standard error and the degrees of freedom of that.
 
     References:
         Welch (1947), The Generalization of Student's Problem When Several Different Population
@@ -335,10 +319,7 @@ def _sum_of(variances: Sequence[float], freedoms: Sequence[float]) -> tuple[floa
 def verdict_of(interval: Interval, narrower: Interval, *, floor: float) -> Verdict:
     """Verdict on a log speedup: faster or slower where the whole interval lies past the floor.
 
-    Args:
-        interval: at 95 %.
-        narrower: at 90 %: inside the floor on both sides, two one-sided 5 % tests find equivalence.
-        floor: the smallest relative difference that counts.
+    Equivalent where the narrower one, at 90 %, lies inside it: two one-sided 5 % tests.
     """
     ends = (np.array([end]) for end in (interval.low, interval.high, narrower.low, narrower.high))
     return _verdicts(*ends, bound=np.array([math.log1p(floor)]))[0]
@@ -390,8 +371,7 @@ def judge(figures: Sequence[Figure], priors: Sequence[Prior], floor: Numbers) ->
 def _replicates_to_settle(replicates: Numbers, error: Numbers, excess: Numbers) -> Numbers:
     """About how many further replicates would settle each verdict, if the estimate stayed.
 
-    The interval becomes narrower until it ends at the nearer edge of the floor. A number above
-    `MOST_TO_SETTLE` becomes the next larger one.
+    The interval becomes narrower until it ends at the nearer edge of the floor.
     """
     counts = np.arange(1.0, replicates.max(initial=1) + MOST_TO_SETTLE + 1)
     with np.errstate(divide="ignore", invalid="ignore"):  # processes that agree exactly
@@ -409,11 +389,6 @@ def break_even(extra_s: Bounds, call_s: Bounds, speedup: Bounds) -> Mapping[str,
 
     The logs of its three parts are combined as in `difference_of`. Extra time of which it is not
     known whether there is any gives the lower bound 0; extra time below 0 is paid back at once.
-
-    Args:
-        extra_s: seconds that the candidate takes more to prepare.
-        call_s: seconds of a call of the baseline.
-        speedup: above 1, with its bounds.
     """
 
     def log_gain(ratio: Numbers) -> Numbers:

@@ -1,7 +1,6 @@
 """Find larger models that are faster than a smaller one of their line. Pure.
 
-A line is a family without its version: MobileNetV1, V2 and V3 are one. Within a family that is
-versioned hardly any pair would be left.
+A line is a family without its version: MobileNetV1, V2 and V3 are one.
 """
 
 from __future__ import annotations
@@ -42,12 +41,9 @@ def line_of(family: str) -> str:
 
 
 def inversions(entries: Iterable[Entry]) -> tuple[list[Inversion], Counts]:
-    """The inversions among models of one line on one device in one setting and mode.
+    """The inversions among models of one line, device, setting and mode; the largest ratio first.
 
-    By ratio, the largest first.
-
-    The larger model has more parameters. Published figures and others without an interval say
-    nothing of this, and are left out.
+    The larger model has more parameters. Figures without an interval are left out.
     """
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in entries:

@@ -12,18 +12,9 @@ from xla_sweeps.analysis import provenance
 from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.schema import options
 from xla_sweeps.schema.column import Part
-from xla_sweeps.schema.columns import TrialColumns
 from xla_sweeps.schema.overrides import asked_of, runtime_text
 from xla_sweeps.schema.record import ModelFacts, Record, build_of, newest
-from xla_sweeps.schema.row import (
-    COLUMNS,
-    QUESTION,
-    ComparisonRow,
-    Figure,
-    ModeState,
-    TrialSummary,
-    value_of,
-)
+from xla_sweeps.schema.row import COLUMNS, QUESTION, ComparisonRow, Figure, ModeState, value_of
 from xla_sweeps.schema.trial import Runtime, request_id, size_text
 
 _APART = ("source", "effort", "modes")
@@ -54,8 +45,7 @@ class ComparedTrial:
     """One trial as a comparison needs it: few bytes, as there may be ten thousand.
 
     Attributes:
-        asked: equal for trials that were asked for in the same words, on whatever device and
-            versions.
+        asked: equal for trials that were asked for in the same words, anywhere.
         otherwise: equal for trials that differ in the options of TensorFlow itself alone.
         pairs: candidate and baseline of each headline comparison that has a verdict.
     """
@@ -83,12 +73,10 @@ class ComparedTrial:
 
 def compare_trial(
     records: Sequence[Record],
-    *,
-    trial: TrialColumns,
     rows: Sequence[ComparisonRow],
+    *,
     modes: Sequence[ModeState],
     figures: tuple[Figure, ...],
-    flags: tuple[str, ...],
 ) -> ComparedTrial:
     """A trial as a comparison needs it."""
     kept = newest(records, build_of)[0]
@@ -104,7 +92,7 @@ def compare_trial(
         model=model.name,
         family=model.family,
         scenario=str(last.trial.scenario),
-        device=trial.device,
+        device=str(kept[0].device.get("name", "")),
         samples=last.trial.samples,
         started_at=max(one.started_at for one in kept),
         modes=tuple(
@@ -118,29 +106,14 @@ def compare_trial(
         figures=tuple(one for one in figures if one.name in FIGURES),
         floor=rows[0].speedup.floor if rows else math.nan,
         floor_across=rows[0].speedup.floor_across if rows else math.nan,
-        flags=flags,
+        flags=rows[0].flags if rows else (),
         environment=tuple(dict.fromkeys(pair for one in kept for pair in _environment(one))),
-    )
-
-
-def compared_summary(records: Sequence[Record], summary: TrialSummary) -> ComparedTrial:
-    """`compared` of a trial's records and their summary."""
-    return compare_trial(
-        records,
-        trial=summary.trial,
-        rows=summary.comparisons,
-        modes=summary.modes,
-        figures=summary.figures,
-        flags=summary.flags,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One set of results, and its title.
-
-    `pools` has what other trials say of each trial, `anchors` the records of the anchor trials.
-    """
+    """One set of results, with its title, the pools of its trials and its anchor records."""
 
     title: str
     trials: Sequence[ComparedTrial]
@@ -163,13 +136,10 @@ class Matched:
 
 
 def match(first: Side, second: Side) -> Matched:
-    """Match trials by what was asked.
+    """Match trials by what was asked, and by device where both sides have several.
 
-    By device too where both sides have several, else across machines.
-
-    Where one side measured the same with several versions, the latest counts. What is left on both
-    sides is matched with other flags, threads or libraries of TensorFlow, where a side has one set
-    of them.
+    Of several versions on a side the latest counts. What is left is matched with other flags,
+    threads or libraries of TensorFlow, where a side has one set of them.
     """
     sides = (first.trials, second.trials)
     a, b = map(_latest, sides)

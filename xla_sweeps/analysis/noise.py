@@ -38,11 +38,9 @@ def change(before: Figure, after: Figure) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """Speed of the machine on the second side, over the first, by its anchors.
+    """Speed of the machine on the second side, over the first, by so many anchors on each.
 
-    Attributes:
-        shift: the log of it, its standard error and the degrees of freedom of that.
-        anchors: how many were measured on each side.
+    `shift` is the log of it, its standard error and the degrees of freedom of that.
     """
 
     shift: tuple[float, float, float]
@@ -68,8 +66,7 @@ def days_of(
     """The machine's speed by the anchor trials that two sets of results have in common.
 
     By whether they are `is_noisy`: where the host sets the pace, the day is another one than where
-    the device does. None in common is no day: an anchor of other software or another device is
-    another trial.
+    the device does.
     """
     days: dict[bool, Day] = {}
     for trial, records in first.items():

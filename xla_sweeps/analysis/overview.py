@@ -1,8 +1,4 @@
-"""Summarize many comparisons: verdict counts, geometric means. Pure.
-
-The terminal, the W&B report and the page's header ask here; the page computes the same for what a
-reader filters.
-"""
+"""Summarize many comparisons: verdict counts, geometric means. Pure."""
 
 from __future__ import annotations
 
@@ -22,8 +18,7 @@ from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import Scenario, by_count, headline_of
 from xla_sweeps.schema.row import QUESTION, ComparisonRow, value_of
 
-MIN_FOR_SPREAD = 8
-"""Models from which on it is said where 8 of 10 pairs lie."""
+MIN_FOR_SPREAD = 8  # models from which on it is said where 8 of 10 pairs lie
 
 PREFERENCE = ("replicates", "measured_at", "trial_id")
 """Columns by which the row of a question is chosen: the greatest answers."""
@@ -95,10 +90,7 @@ def answers(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
 
 
 def answering(columns: Mapping[str, Sequence[Any]]) -> list[int]:
-    """Places of the rows that answer each question: with the most replicates, then the newest.
-
-    A sum over all rows would count a question as often as it was measured.
-    """
+    """Places of the rows that answer each question: with the most replicates, then the newest."""
     best: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     questions = zip(*(columns[name] for name in QUESTION), strict=True)
     ranks = zip(*(columns[name] for name in PREFERENCE), itertools.count())
@@ -108,11 +100,7 @@ def answering(columns: Mapping[str, Sequence[Any]]) -> list[int]:
 
 
 def overview(rows: Sequence[ComparisonRow]) -> Overview:
-    """The overview of the commonest scenario's headline pairs, of rows of any scenarios.
-
-    Imported figures are left out, and trials that were not measured to their end: they say nothing
-    of a mode.
-    """
+    """The overview of the commonest scenario's headline pairs that were measured to their end."""
     rows = [row for row in rows if row.status not in UNFINISHED]
     return overview_of({name: [value_of(row, name) for row in rows] for name in SUMMED})
 
@@ -196,9 +184,8 @@ def geometric_mean(
 ) -> tuple[float | None, int]:
     """Geometric mean of positive values, and the number of models.
 
-    The unit is the model: sizes, batches and devices of one model are not independent, so each
-    model counts once, with the geometric mean of its values. It has no interval: models are chosen,
-    not drawn at random.
+    Each model counts once: its sizes, batches and devices are not independent. It has no interval:
+    models are chosen, not drawn at random.
     """
     if not len(values):
         return None, 0

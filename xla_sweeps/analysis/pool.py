@@ -1,7 +1,4 @@
-"""Spread between processes, learned from all trials of one device and effort. Pure.
-
-A few replicates of one trial say little of how replicates differ; many trials together say much.
-"""
+"""Spread between processes, learned from all trials of one device and effort. Pure."""
 
 from __future__ import annotations
 
@@ -32,17 +29,13 @@ MIN_FLOOR = 0.01
 MIN_FREEDOM = 4
 """The fewest degrees of freedom from which a mode or a pair learns from its own trials alone."""
 
-LATEST = 200
-"""Only so many trials of a device and effort count, the latest."""
+LATEST = 200  # only so many trials of a device and effort count, the latest
 
-MIN_AA_PAIRS = 6
-"""The fewest A/A pairs that raise a floor."""
+MIN_AA_PAIRS = 6  # the fewest A/A pairs that raise a floor
 
-MAX_AA_PAIRS = 100
-"""Only so many pairs count, the latest."""
+MAX_AA_PAIRS = 100  # only so many pairs count, the latest
 
-STEPS = 100
-"""Steps in which the spread is fitted; each makes it likelier."""
+STEPS = 100  # steps in which the spread is fitted; each makes it likelier
 
 ACROSS = "aa_across"
 """Name of the figure of an A/A pair across processes, which no other learns from."""
@@ -52,11 +45,7 @@ Key = tuple[str, tuple[str, ...]]
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
-    """The figures of one trial, as far as other trials learn from them.
-
-    Attributes:
-        measured_at: ISO time of its last replicate.
-    """
+    """The figures of one trial, as far as others learn from them, and when it was measured."""
 
     trial_id: str
     measured_at: str
@@ -115,8 +104,9 @@ def pool_of(evidence: Iterable[Evidence]) -> Pool:
             if figure.name == ACROSS or (figure.name == "speedup" and is_aa_pair(*figure.labels)):
                 kind = (figure.name, one.host, is_noisy(figure))
                 twins.setdefault(kind, []).append(figure)
+    freedom = {key: sum(one.replicates - 1 for one in group) for key, group in groups.items()}
     pool = Pool(
-        {key: prior_of(group) for key, group in groups.items() if _freedom(group) >= MIN_FREEDOM},
+        {key: prior_of(group) for key, group in groups.items() if freedom[key] >= MIN_FREEDOM},
         {name: prior_of(group) for name, group in names.items()},
     )
     floors: dict[str, dict[tuple[str, bool], float]] = {ACROSS: {}, "speedup": {}}
@@ -127,11 +117,6 @@ def pool_of(evidence: Iterable[Evidence]) -> Pool:
             errors = errors_of(group, list(map(pool.prior, group)))[0]
         floors[name][host, noisy] = floor_of([figure.mean for figure in group], errors)
     return Pool(pool.priors, pool.common, floors["speedup"], floors[ACROSS])
-
-
-def _freedom(figures: Iterable[Figure]) -> int:
-    """The degrees of freedom that these say together of how processes differ."""
-    return sum(figure.replicates - 1 for figure in figures)
 
 
 def prior_of(figures: Sequence[Figure]) -> Prior:
@@ -172,11 +157,7 @@ def _log_variances(variance: Numbers, freedom: Numbers) -> tuple[Numbers, Number
 
 
 def floor_of(logs: Sequence[float], errors: Numbers) -> float:
-    """The smallest relative difference that counts, from A/A pairs of one host and kind.
-
-    Args:
-        logs: of the pairs' ratios, the latest last.
-        errors: their standard errors.
+    """The smallest relative difference that counts, from A/A pairs of one host, the latest last.
 
     Returns:
         What 95 % of pairs of copies differ by beyond what their own errors explain (a random-effect

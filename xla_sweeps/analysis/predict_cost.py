@@ -1,7 +1,6 @@
 """Time of each way to call a model, by batch size: levels, overheads, totals. Pure.
 
 All ways are measured in the same rounds, so two of them are compared round by round at each size.
-Nothing is fitted over the sizes, and nothing is said between or beyond them.
 """
 
 from __future__ import annotations
@@ -22,17 +21,12 @@ from xla_sweeps.schema.modes import Entry, Execution, mode_in, mode_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 
-Shape = tuple[int, int]
-"""Batch size, and number of batches of one call."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
     """One trial: all ways to call the model, with calls of one shape.
 
-    Attributes:
-        references: the way that each is compared with, by the labels of the ways that did not fail;
-            "" where there is none.
+    `references` has the ways that did not fail, and what each is compared with, or "".
     """
 
     batch_size: int
@@ -40,11 +34,6 @@ class Size:
     references: Mapping[str, str]
     samples: Sequence[Samples]
     pool: Pool
-
-    @property
-    def shape(self) -> Shape:
-        """Batch size and number of batches."""
-        return self.batch_size, self.batches
 
     def level(self, label: str) -> Interval:
         """Log seconds of a call."""
@@ -70,12 +59,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Time of a call of one way, in calls of one shape.
-
-    Attributes:
-        reference: label of the way that it is compared with, a `tf.function`; "" where there is
-            none.
-    """
+    """Time of a call of one way, and what it takes more than `reference`, or ""."""
 
     label: str
     batch_size: int
@@ -87,12 +71,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Total:
-    """Cost of a number of samples, in calls of the measured shape at which a way takes least.
+    """Cost of a number of samples at the best measured shape; the last call counts whole.
 
-    The last call counts whole, as it may have fewer samples.
-
-    Attributes:
-        may_be_fastest: whether no other way is clearly faster.
+    `may_be_fastest`: no other way is clearly faster.
     """
 
     label: str
@@ -125,10 +106,7 @@ def sizes_of(trials: Iterable[tuple[TrialSummary, Sequence[Record], Pool]]) -> l
 
 
 def _reference(label: str, compiled: Mapping[str, bool]) -> str:
-    """The `tf.function` from NumPy to NumPy with the same setting of XLA; "" if not measured.
-
-    Of everything but Keras's own methods, the one without XLA.
-    """
+    """The `tf.function` from NumPy to NumPy with the same setting of XLA; "" if not measured."""
     mode = mode_of(label)
     execution = mode.execution if mode.entry.is_method else Execution.GRAPH
     if execution.is_chosen:

@@ -36,10 +36,7 @@ def purpose_of(records: Sequence[Record]) -> str:
 
 
 def software_of(record: Record) -> str:
-    """The versions that were loaded: `TensorFlow 2.21.0, Keras 3.15.1, CUDA 12.5.1`.
-
-    CUDA's only on a GPU.
-    """
+    """The versions that were loaded: `TensorFlow 2.21.0, Keras 3.15.1`, on a GPU also CUDA's."""
     loaded = {
         **(record.environment.get("packages") or {}),
         **(record.environment.get("loaded") or {}),
@@ -66,7 +63,7 @@ def flags_of(record: Record) -> str:
 def command_of(record: Record) -> str:
     """The shell command that measures the trial again, after the variables that change XLA.
 
-    "" where a record's words are unknown, not those of its trial, or cannot be shown on one line.
+    "" where a record's words are not those of its trial, or cannot be shown on one line.
     """
     flags = record.environment.get("flags") or {}
     variables = [
@@ -87,7 +84,7 @@ def command_of(record: Record) -> str:
 
 def _assignment(name: str, value: str) -> str:
     """A variable as a shell takes it, or "" where a command may not set it."""
-    if name in _holding_flags():
+    if any(name in backend.flags.values() for backend in backends()):
         flags = (word.removeprefix("--").partition("=") for word in value.split())
         value = " ".join(f"--{flag}={each}" for flag, _, each in flags if is_harmless(flag, each))
     prefixes = _LIBRARIES + tuple(prefix for backend in backends() for prefix in backend.prefixes)
@@ -96,20 +93,8 @@ def _assignment(name: str, value: str) -> str:
     return f"{name}={shlex.quote(value)}" if allowed else ""
 
 
-def _holding_flags() -> set[str]:
-    """The variables that hold flags."""
-    return {variable for backend in backends() for variable in backend.flags.values()}
-
-
 def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:
-    """Clock, temperature, and other processes' share while the trial was measured.
-
-    Medians or extremes over records.
-
-    Returns:
-        `sm_clock_mhz_low`, `sm_clock_mhz_high` (MHz), `temperature_high` (°C): None without a GPU;
-        `foreign_cores`: cores that other processes used, the most of any record.
-    """
+    """Extremes over records of the GPU's clock (MHz), heat (°C) and of other processes' cores."""
     facts = [record.contamination for record in records if record.contamination]
     clocks = [_pair(fact.get("gpu_sm_mhz")) for fact in facts]
     heat = [_pair(fact.get("gpu_celsius")) for fact in facts]

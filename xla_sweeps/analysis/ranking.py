@@ -1,8 +1,4 @@
-"""Rank models by throughput: the fastest at each resolution, shared ranks, how devices agree. Pure.
-
-Only models of one setting on one device are ranked together. Published figures have no interval and
-stand apart from measured ones.
-"""
+"""Rank models by throughput: the fastest at each size, shared ranks, how devices agree. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +15,7 @@ from xla_sweeps.schema.columns import IMPORTED
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import COLUMNS
 
-MIN_FOR_TAU = 5
-"""Models from which on the agreement of two rankings is given."""
+MIN_FOR_TAU = 5  # models from which on the agreement of two rankings is given
 
 _APART = ("device", "resolution_px")
 

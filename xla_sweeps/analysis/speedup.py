@@ -13,13 +13,7 @@ import numpy as np
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.energy import idle_power_of, source_of
 from xla_sweeps.analysis.estimates import LATENCY, Samples, Seconds, counting, intervals
-from xla_sweeps.analysis.interval import (
-    FREEDOM,
-    MIN_REPLICATES,
-    built_in,
-    contrast,
-    figure_within,
-)
+from xla_sweeps.analysis.interval import FREEDOM, MIN_REPLICATES, built_in, contrast, figure_within
 from xla_sweeps.analysis.pool import ACROSS, MIN_FLOOR, Key
 from xla_sweeps.analysis.provenance import (
     command_of,
@@ -63,6 +57,14 @@ _TOO_FEW_ROUNDS = Failure(
 )
 
 
+_OF_MODEL = (
+    *("family", "variant", "source", "task", "resolution_px", "params", "macs", "macs_at_least"),
+    *("graph_operations", "eager_is_graph", "replica_of"),
+)
+_OF_TRIAL = ("batch_size", "batches", "steps_per_execution", "samples", "copies")
+"""Columns that are fields of the same name."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
     """Columns that rows of a trial share."""
@@ -83,19 +85,11 @@ def shared_of(
     trial = first.trial
     return Shared(
         trial=TrialColumns(
+            **{name: getattr(model, name) for name in _OF_MODEL},
+            **{name: getattr(trial, name) for name in _OF_TRIAL},
             trial_id=first.trial_id,
-            family=model.family,
-            variant=model.variant,
             model=model.name,
-            source=model.source,
-            task=model.task,
-            resolution_px=model.resolution_px,
-            batch_size=trial.batch_size,
-            batches=trial.batches,
-            steps_per_execution=trial.steps_per_execution,
             keras=str(trial.model.keras or ""),
-            samples=trial.samples,
-            copies=trial.copies,
             optimizer=trial.training.optimizer if trial.training else "",
             data=data_name(trial),
             weights="" if trial.model.source == LOCAL else trial.model.weights,
@@ -108,13 +102,7 @@ def shared_of(
             modes=",".join(trial.modes),
             runtime=runtime_text(trial),
             device=str(first.device.get("name", "")),
-            params=model.params,
-            macs=model.macs,
-            macs_at_least=model.macs_at_least,
             effective_precision=last.effective(model),
-            graph_operations=model.graph_operations,
-            eager_is_graph=model.eager_is_graph,
-            replica_of=model.replica_of,
             request_id=last.request_id,
         ),
         provenance=ProvenanceColumns(
@@ -152,6 +140,7 @@ def compare(
     failed = failed or next((mode for mode in sides if mode.status is not Status.OK), None)
     counted, contaminated = counting(samples, *filter(None, (baseline, candidate)))
     reason = (failed.failure if failed else None) or (None if counted else _TOO_FEW_ROUNDS)
+    status = Status.CONTAMINATED if contaminated else Status.OK if counted else Status.SKIPPED
     return ComparisonRow(
         trial=shared.trial,
         headline=not first or (baseline, candidate) in headline_pairs(tuple(modes)),
@@ -160,7 +149,7 @@ def compare(
         speedup=_speedup(samples, figures, first, second)
         if first
         else _no_speedup(second, counted),
-        status=failed.status if failed else _status(bool(counted), contaminated=contaminated),
+        status=failed.status if failed else status,
         flags=shared.flags,
         failure=FailureColumns(
             mode=failed.label if failed else "",
@@ -236,12 +225,6 @@ def _no_speedup(mode: ModeSummary, counted: Sequence[Seconds]) -> SpeedupColumns
         host_bound=(mode.host_bound_index or 0.0) > HOST_BOUND_INDEX,
         cv_percent=mode.cv_percent,
     )
-
-
-def _status(measured: bool, *, contaminated: bool) -> Status:
-    if not measured:
-        return Status.SKIPPED
-    return Status.CONTAMINATED if contaminated else Status.OK
 
 
 def _costs(figures: Mapping[Key, Figure], baseline: str, candidate: str) -> dict[str, Any]:

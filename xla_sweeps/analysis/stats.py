@@ -23,8 +23,7 @@ MAX_PAIRED = 2000
 
 FALSE_DISCOVERY_RATE = 0.05
 
-DRIFT = 0.1
-"""Relative change of a ratio from which it is no steady state's."""
+DRIFT = 0.1  # relative change of a ratio from which it is no steady state's
 
 _DRIFT_PARTS = 100
 
@@ -49,8 +48,7 @@ def signed_rank_interval(differences: Sequence[float] | _Numbers) -> Interval:
 
     Returns:
         The median of the n(n+1)/2 Walsh averages; the bounds are order statistics of them, infinite
-        where n is too small (n < 6). Of more than `MAX_PAIRED` differences, two million drawn pairs
-        stand for all.
+        for n < 6. Of more than `MAX_PAIRED` differences, two million drawn pairs stand for all.
 
     Raises:
         ValueError: no differences, or one that is not finite.
@@ -84,14 +82,7 @@ def _pairs(count: int) -> tuple[Any, Any]:
 def interval_about(
     estimate: float, error: float, *, freedom: float = math.inf, level: float = 0.95
 ) -> Interval:
-    """The interval of an estimate with this standard error.
-
-    Args:
-        estimate: the middle.
-        error: its standard error.
-        freedom: degrees of freedom of Student's t; infinite for the normal distribution.
-        level: confidence level.
-    """
+    """The interval of an estimate with this standard error: Student's, or normal by default."""
     reach = error * float(special().stdtrit(freedom, (1 + level) / 2))
     return Interval(estimate=estimate, low=estimate - reach, high=estimate + reach)
 

@@ -1,7 +1,4 @@
-"""Records of a trial to its modes and comparison rows. Pure.
-
-The terminal, W&B and the page all show these numbers, so they cannot disagree.
-"""
+"""Records of a trial to its modes and comparison rows. Pure."""
 
 from __future__ import annotations
 
@@ -71,8 +68,7 @@ class Measured:
     """The records of one trial, ready to be summarized.
 
     Attributes:
-        records: those of the newest build, in order.
-        counted: of these, those whose figures count.
+        records: those of the newest build, in order; `counted` are those whose figures count.
         build_changed: whether records of an earlier build are left out.
     """
 
@@ -84,9 +80,7 @@ class Measured:
 
 
 def measured_of(records: Sequence[Record]) -> Measured:
-    """The replicates of one trial, in any order, failed ones included.
-
-    Only those of the newest build count.
+    """The replicates of one trial, in any order, failed ones included, of the newest build.
 
     Raises:
         ValueError: no records, or records of several trials.
@@ -105,15 +99,10 @@ def measured_of(records: Sequence[Record]) -> Measured:
 
 
 def summarize(records: Sequence[Record], *, pool: Pool | None = NOTHING) -> TrialSummary:
-    """Summarize the replicates of one trial.
+    """Summarize the replicates of one trial, which are as in `measured_of`.
 
-    Args:
-        records: as in `measured_of`.
-        pool: what other trials of the device and effort say; without it the comparisons have no
-            interval yet and a verdict that means nothing.
-
-    Raises:
-        ValueError: no records, or records of several trials.
+    Without a pool of what other trials say the comparisons have no interval yet, and a verdict that
+    means nothing.
     """
     trial = measured_of(records)
     figures = _figures(trial)
@@ -374,9 +363,8 @@ def _agrees(agreements: Sequence[Agreement]) -> bool | None:
 def _host_bound_index(outcomes: Sequence[ModeOutcome]) -> float | None:
     """Median share of a single call's time that passes until it is enqueued.
 
-    Both are of the same call. Not the time to enqueue a whole block's calls: once the device's
-    launch queue is full (CUDA's holds about 1,000 kernels), enqueuing waits for the device,
-    whatever bounds the mode.
+    Not that of a block: once the device's launch queue is full (CUDA's holds about 1,000 kernels),
+    enqueuing waits for the device, whatever bounds the mode.
     """
     shares = [
         enqueue_ns / (1e9 * latency_s)
@@ -389,10 +377,7 @@ def _host_bound_index(outcomes: Sequence[ModeOutcome]) -> float | None:
 
 
 def _sustained_ratio(records: Sequence[Record], label: str) -> Figure | None:
-    """Time of a call alone / in the rounds, medians of each replicate, over the replicates.
-
-    The first half of the time alone does not count: until then a GPU may still warm up.
-    """
+    """Time of a call alone, in the second half of that time, / in the rounds, as medians."""
     ratios = []
     for record in records:
         alone = record.modes[label].sustained_call_s if label in record.modes else ()
@@ -437,8 +422,7 @@ def _mode_status(
 ) -> tuple[Status, Failure | None]:
     """A withheld status of any replicate; else ok if any replicate is; else the first failure.
 
-    Whether a mode computes the same twice is what the newest replicate found that could tell. A
-    mode without enough rounds has the failure of the newest replicate that was cut short.
+    Whether a mode computes the same twice is what the newest replicate found that could tell.
     """
     outcomes = [record.modes[label] for record in records if label in record.modes]
     told = [
@@ -460,10 +444,7 @@ def _mode_status(
 
 
 def headline_failed(records: Sequence[Record]) -> bool:
-    """True if a comparison of the headline has no verdict in these records of a trial.
-
-    This decides the exit code of a trial.
-    """
+    """True if a headline comparison has no verdict in these records: it decides the exit code."""
     if not any(record.modes for record in records):
         return True
     return any(

@@ -1,9 +1,6 @@
 """Test of the intervals: the share of A/A pairs, which are equal, shown as different. Pure.
 
-Each pair is judged by `MIN_FLOOR`, whatever floor the verdicts use: that one grows with what the
-pairs differ by, so by it hardly any pair could be found different.
-
-The page computes the same for what a reader filters.
+Each pair is judged by `MIN_FLOOR`: the verdicts' floor grows with what the pairs differ by.
 """
 
 from __future__ import annotations
@@ -22,8 +19,7 @@ from xla_sweeps.schema.row import ComparisonRow
 NOMINAL = 0.05
 """The share of equal pairs whose 95 % intervals may lie past the least floor."""
 
-UNTRUSTED_BELOW = 0.01
-"""The p-value below which more than that share is wrong."""
+UNTRUSTED_BELOW = 0.01  # the p-value below which more than that share is wrong
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +27,7 @@ class Trust:
     """The A/A pairs of some rows, as (shown as different, all) of each kind.
 
     Attributes:
-        within: copies of a mode in the same processes.
-        across: a copy in every second process against the other in the others.
+        within: copies of a mode in the same processes; `across`: in others.
         p_value: of so many or more pairs shown as different, if 5 % were (binomial test).
         floor: the largest that the verdicts of these pairs use.
     """
@@ -49,10 +44,7 @@ class Trust:
 
 
 def trust(rows: Iterable[ComparisonRow]) -> Trust | None:
-    """Test the A/A pairs among these rows; None where there are none.
-
-    Only pairs that are not contaminated and whose interval covers how processes differ count.
-    """
+    """Test the clean A/A pairs with an interval among these rows; None where there are none."""
     twins = [
         row
         for row in rows

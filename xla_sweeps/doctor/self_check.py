@@ -1,7 +1,6 @@
 """Check whether figures of a device can be trusted: the checks of `doctor --full`.
 
-What one process can measure is a program of the backend (`self_check`). The rest is shown by real
-trials, through the runner, and by the watcher of the machine.
+What one process can measure is a program of the backend; the rest is shown by real trials.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ from xla_sweeps.trial.tracking import tracker_named
 
 PROGRAM = "self_check"
 
-LIMIT_S = 180.0
-"""Seconds that the backend's program has."""
+LIMIT_S = 180.0  # seconds that the backend's program has
 
 CPU_TRIAL = ("model=mnist_mlp", "batch_size=32")
 GPU_MODEL, BATCHES = "model=resnet50", (64, 128, 256, 512)
@@ -147,7 +145,8 @@ def check_copies(device: Device, measure: Measure) -> Iterator[Checked]:
         text = failed.message if failed else "no rounds"
         text = f"{PROCESSES - len(good)} processes failed: {text}"
         yield check_of("A/A trial", text, "none", ok=False)
-    yield judged_copies(copies_of(good))
+    ratio = figure("speedup", samples_of(good), *good[0].trial.modes) if good else None
+    yield judged_copies(ratio)
     yield _gpu_counters(good) if device.kind == "gpu" else _cpu_counters(device)
 
 
@@ -156,11 +155,6 @@ def enqueue_share(records: Sequence[Record]) -> float | None:
     modes = summarize(records, pool=None).modes if records else ()
     shares = [mode.host_bound_index for mode in modes if mode.host_bound_index is not None]
     return max(shares, default=None)
-
-
-def copies_of(records: Sequence[Record]) -> Figure | None:
-    """The log ratio of both copies over processes, as a trial's."""
-    return figure("speedup", samples_of(records), *records[0].trial.modes) if records else None
 
 
 def judged_copies(ratio: Figure | None) -> Checked:

@@ -1,8 +1,4 @@
-"""Test whether XLA can compile for a device: two small programs in a process of their own.
-
-What goes wrong on a GPU is mostly its toolchain, and ends the process as often as not, so both the
-errors and the log are looked through.
-"""
+"""Test whether XLA can compile for a device: two small programs in a process of their own."""
 
 from __future__ import annotations
 

@@ -42,19 +42,17 @@ class Backend:
 
     Attributes:
         programs: commands that start a process of it: `worker`, which measures (`worker.server`).
-            Optional: `flags`, which reads the flags and ends; `ops`, `make_data`,
-            `replicas`.
+            Optional: `flags`, which reads the flags and ends; `ops`, `make_data`, `replicas`.
         explains_with: packages that this needs besides, by the module that each brings.
         packages: what is installed of it, each under the names that it may have, for the record.
         identity: packages whose versions are part of a trial's identity.
         shown: what a worker tells of its versions and people are shown, by key.
         tracked: packages whose versions a tracker gets, by the key that it gets them under.
-        variables: set in every process of it, whatever its caller has.
-        environment: variables that a trial needs besides, added to those given.
+        variables: set in every process of it; `environment` makes those that a trial needs besides.
         prefixes: beginnings, before `_`, of variables that change what is measured.
         caches: variables that name its folders, and change nothing.
-        foreign: regular expression of variables that look like its own, and are not.
-        harmless: regular expression of variables of its own that change nothing of a trial.
+        foreign: expression of variables that look like its own, and are not; `harmless`: of its own
+            that change nothing of a trial.
         log_level: variable that says how much its libraries write, or "".
         switches: variables by option (`threads.intra`), which may not be set as well.
         flags: variables that hold flags, by option.

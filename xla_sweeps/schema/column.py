@@ -17,10 +17,9 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The mark of a column that is part of the question.
+    """The mark of a column of the question: rows that agree in all of them answer the same one.
 
-    Rows that agree in all such columns answer the same question. Overview, labels, page, report
-    and `compare` read this mark: a new column with it needs no other change there.
+    Overview, labels, page, report and `compare` read it.
 
     Attributes:
         title: heading of its filter on the page; "" for a filter of another kind.
@@ -55,9 +54,8 @@ class Column:
 
     Attributes:
         path: of attributes, from the row: `speedup.low`.
-        kind: str, bool, int or float. Words of a closed set and flags are str; texts are never
-            missing, and of the numbers only those that identify a trial never are.
-        shown: on the local page, and in the table of the W&B report.
+        kind: str, bool, int or float; texts are never missing, and of the numbers only those that
+            identify a trial never are.
         asked: its part in the question; None if rows that differ in it may answer the same one.
         figure: name of the figure that it shows and that bounds it in the next two columns, or "".
     """

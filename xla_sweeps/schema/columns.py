@@ -48,11 +48,7 @@ class Verdict(StrEnum):
 def _number(
     meaning: str, *, unit: str, shown: Shown = Shown.NOWHERE, name: str = "", figure: str = ""
 ) -> Any:
-    """A number that may be missing.
-
-    With `figure`, the next two fields bound it: they follow from the figure of that name
-    (`analysis.interval.BUILT_IN`).
-    """
+    """A number that may be missing; with a `figure`, the next two fields are its bounds."""
     return as_column(meaning, unit=unit, shown=shown, name=name, figure=figure, default=None)
 
 

@@ -1,7 +1,7 @@
 """Explanation of a model: what a compiler refuses, changes and makes of it, and where time goes.
 
-Frozen values: None means "not available", with the reason in `Explanation.missing`. A line of
-Python is `file:line`, a layer `name (Class)`; each is "" where it is not known.
+None means "not available", with the reason in `Explanation.missing`. A line of Python is
+`file:line`, a layer `name (Class)`; each is "" where it is not known.
 """
 
 from __future__ import annotations
@@ -122,12 +122,9 @@ class Capture:
 
     Attributes:
         way: what captures it, as people write it.
-        graphs: of the first call; None where it was refused.
-        calls: operations in them.
+        graphs: of the first call, with so many `calls`; None where it was refused, in `place`.
         recompilations: further graphs of later calls, by the call in words.
-        limit: recompilations of a function after which it is no longer compiled, if any.
-        gave_up: functions that reached it.
-        place: the line of Python of the refusal.
+        limit: recompilations of a function after which it, one of `gave_up`, is not compiled.
     """
 
     way: str
@@ -160,10 +157,7 @@ PRODUCTS = (Kind.CONVOLUTION, Kind.PRODUCT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
-    """Operations that XLA runs as one, and the bytes that it must read and write.
-
-    Each operand is read once; of one that is only sliced, the slices.
-    """
+    """Operations that XLA runs as one, and the bytes that it must read and write."""
 
     name: str
     kind: Kind
@@ -178,12 +172,11 @@ class Program:
     """Program that XLA makes of the model, for one call; the bodies of loops are counted once.
 
     Attributes:
-        operations: that run on the device; a fusion is one. On a CPU XLA calls them thunks.
+        operations: that run on the device; a fusion is one.
         fusions: operations that hold others, without those that a library computes.
         library: calls into a library that the program names, by target.
         convolutions: those in no library call, in fusions too; `dots` likewise.
         copies: operations of their own; `transposes` and `converts` likewise.
-        read_bytes: what all operations must read; `written_bytes` likewise.
         largest: the fusions that read and write most.
     """
 
@@ -206,8 +199,7 @@ class Kernel:
 
     Attributes:
         seconds: of all its runs in the call.
-        tensor_cores: whether it computes in tensor cores, by its name; None if that does not tell.
-        layers: that it computes something for; `lines` likewise.
+        tensor_cores: whether it computes in tensor cores; None if its name does not tell.
     """
 
     name: str
@@ -226,16 +218,13 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeTime:
-    """Parts of the time of one call, which add up to the call.
-
-    Where several operations run at once, each gets an equal part of that time.
+    """Parts of the time of one call, which add up to the call; what runs at once shares it.
 
     Attributes:
         call_s: the fastest of the `calls` that were traced, seconds.
-        by_kind: in operations, seconds.
         gaps_s: between operations, with none running.
         host_s: before the first operation and after the last.
-        kernels: that a GPU ran, those that take most time first; empty on a CPU.
+        kernels: that a GPU ran, those that take most time first.
     """
 
     mode: str
@@ -257,11 +246,7 @@ class ModeTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerTime:
-    """Seconds of one layer in graph mode and under XLA; of an operation without one `at NAME`.
-
-    A fusion's time is shared among its layers by the bytes that they compute in it. The kind is
-    that of the operations that take most of it.
-    """
+    """Seconds of one layer in graph mode and under XLA; of an operation without one `at NAME`."""
 
     layer: str
     kind: Kind
@@ -298,7 +283,6 @@ class Peak:
     Attributes:
         name: `matmul float32`, `copy` or `read`.
         unit: `FLOP/s`, or `B/s` of bytes read and written.
-        per_s: with all cores, or the whole GPU.
         one_core_per_s: with all threads on one core; None on a GPU, and where they cannot be moved.
         size: of the arrays, in words.
     """
@@ -345,15 +329,12 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Achieved:
-    """One mode against the bound.
+    """One mode against the bound, by the seconds of a call in the fastest block.
 
     Attributes:
-        call_s: seconds of a call in the fastest block.
-        bytes_per_s: the least bytes of a call over that time.
-        flop_per_s: two for each multiply-accumulate, over that time.
-        share: the bound over that time, above 1 where the peaks were not the device's best; None
-            without a bound.
-        gain: how many times faster the mode could get at most, at least 1; None without a bound.
+        flop_per_s: two for each multiply-accumulate.
+        share: the bound over that time; None without one.
+        gain: how many times faster the mode could get at most, at least 1.
     """
 
     mode: str
@@ -389,18 +370,14 @@ class Explanation:
     """Facts that are known of one model so far.
 
     Attributes:
-        device: as the framework or XLA names it.
-        framework: with its version.
         registered: the devices of XLA whose kernels are listed.
         operations: of the traced graph, its functions included.
-        graph_operations: that compute something, in the graph that graph mode runs: after
-            TensorFlow's optimizer.
+        graph_operations: that compute something, after TensorFlow's optimizer.
         hlo_operations: of the program that XLA compiles, before its optimizer.
-        compilations: what calls compile; empty if the framework does not tell.
         captures: what is captured as graphs; empty if the framework has no such compiler.
         traps: one for each name once the process has finished, unless none was looked for.
         missing: why a part is not available, by its name here.
-        others: other processes' load while it was timed, in words; "" where the machine was quiet.
+        others: other processes' load while it was timed, in words.
     """
 
     model: str
@@ -437,10 +414,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """XLA's devices that compile an operation, and the types that the first takes, by attribute.
-
-    There are no types where any will do. Where none compiles it, there is advice.
-    """
+    """XLA's devices that compile an operation, the first's types by attribute; else advice."""
 
     op: str
     devices: tuple[str, ...]

@@ -1,7 +1,4 @@
-"""Results of a measurement: statuses, blocks, rounds and the outcome of one execution mode.
-
-Raw numbers with units in their names; `analysis` derives statistics from them.
-"""
+"""Results of a measurement: statuses, blocks, rounds and the outcome of one execution mode."""
 
 from __future__ import annotations
 
@@ -89,10 +86,7 @@ class Phase(StrEnum):
 
 
 class Trend(StrEnum):
-    """Change of a mode's speed over 20 blocks of its warm-up, else over its rounds.
-
-    The rounds tell where the warm-up ended before it had 20 blocks.
-    """
+    """Change of a mode's speed over 20 blocks of its warm-up, else over its rounds."""
 
     STEADY = "steady"
     """The interval of the change over these lies within 1 % of none."""
@@ -155,11 +149,7 @@ NOT_REACHED = "not_reached"
 
 @dataclass(frozen=True, slots=True)
 class Flagged:
-    """A caveat about a replicate's numbers, or about those of one of its modes.
-
-    Attributes:
-        flag: a `Flag`; of records of other versions any name.
-    """
+    """A caveat, a `Flag` or one of another version, about a replicate's numbers or a mode's."""
 
     flag: str
     mode: str = ""
@@ -182,10 +172,7 @@ class Flagged:
 class Failure:
     """Reason why a mode, or a whole replicate, has no result.
 
-    Attributes:
-        phase: the stage that failed.
-        kind: the exception's type, the signal's name, or our own name for the failure.
-        message: one line for a person; the whole text is in the log.
+    `kind` is the exception's type, the signal's name, or our own name; the message is one line.
     """
 
     phase: Phase
@@ -201,12 +188,10 @@ class Block:
 
     Attributes:
         calls: enqueued before the one synchronization.
-        elapsed_ns: from the first enqueue to the end of the synchronization.
-        enqueue_ns: from the first enqueue to the return of the last.
-        cpu_ns: CPU time of all threads of the process meanwhile; recorded for analyses, never used
-            to choose blocks.
-        idle_cpu_ns: CPU time of the trial's other measuring processes meanwhile, which should be
-            idle; None where there are none.
+        elapsed_ns: from the first enqueue to the end of the synchronization; `enqueue_ns`: to the
+            return of the last call.
+        cpu_ns: CPU time of the process meanwhile; recorded for analyses, never to choose blocks.
+        idle_cpu_ns: of the trial's other measuring processes; None where there are none.
         input: position of the only input of its calls; None where they took all inputs in turn.
         fill_ns: how much of elapsed_ns filling and draining the device's queue took, as the
             warm-up measured it; 0 where calls do not queue.
@@ -271,12 +256,9 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metered:
-    """Energy of a device while one mode ran alone, or while it idled.
+    """Energy of a device while one mode ran alone, or while it idled, without calls.
 
-    Attributes:
-        joules: between the two readings of its counter.
-        calls: how many the mode made; 0 of an idle device.
-        dirty: what disturbed meanwhile ("" for nothing); such a pass does not count.
+    `dirty` says what disturbed meanwhile; such a pass does not count.
     """
 
     joules: Positive
@@ -287,12 +269,9 @@ class Metered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Energy:
-    """What the energy counter of a replicate's device gave, besides the passes of its modes.
+    """What the energy counter of a replicate's device, `GPU` or `CPU package`, gave besides modes.
 
-    Attributes:
-        counter: what it counts: `GPU` or `CPU package`; "" where there is none.
-        problem: why there are no figures, or "".
-        idle: of the device before the modes ran, while all of them were loaded.
+    `problem` says why there are no figures; `idle` is the device before the modes ran.
     """
 
     counter: str = ""
@@ -306,11 +285,9 @@ class Agreement:
 
     Attributes:
         rmse_rel: root-mean-square difference from eager, divided by the largest absolute eager
-            output.
+            output; `rmse_ref_rel`: from the float64 reference, as `eager_rmse_ref_rel` of eager.
         top1_match: share of images whose largest logit is the same class, or None without classes.
         refused: whether nothing can be told, because eager's own outputs cannot be relied on.
-        rmse_ref_rel: the same against the float64 reference; None where there is none.
-        eager_rmse_ref_rel: eager's own error against the float64 reference.
     """
 
     rmse_rel: float | None
@@ -327,25 +304,21 @@ class ModeOutcome:
     """The result of one execution mode in one replicate, except the blocks of the rounds.
 
     Attributes:
-        effective: the proof that the mode was in effect, as read back (`jit_compile`,
-            `xla_clusters`, ...).
+        effective: the proof that the mode was in effect, as read back (`jit_compile`, ...).
         trace_s: tracing Python to a graph, seconds.
         first_call_s: the first synchronized call after tracing, seconds; XLA compiles in it.
         compile_s: first_call_s less the steady median, seconds.
         steady_memory_bytes: the most that the device's allocator had handed out during warm-up,
-            that is without what only a first call needs (autotuning); None where it does not count.
+            without what only a first call needs (autotuning); None where it does not count.
         latencies_s: of synchronized calls, in the order of the rounds, seconds.
         latency_enqueue_ns: of each of these calls, until it had returned.
-        sustained_call_s: seconds a call of each block of the mode alone, in order; none where that
-            was not measured.
-        energy: of each pass of the mode alone; none where that was not measured.
+        sustained_call_s: seconds a call of each block of the mode alone, in order.
+        energy: of each pass of the mode alone.
         copies_s: median seconds of copying a call's `input` to the device and its `output` back,
             each alone; empty where a call does not copy.
         last_batch_compile_s: how much longer the first step on the last, smaller batch of an epoch
-            takes than a later one, seconds: XLA compiles for its size. It is a part of compile_s;
-            None where all batches are of one size.
-        warmup_trend: whether the speed still changed; None where neither warm-up nor rounds were
-            long enough to tell.
+            takes than a later one, seconds: a part of compile_s; None where all are of one size.
+        warmup_trend: whether the speed still changed; None where neither warm-up nor rounds tell.
     """
 
     status: Status

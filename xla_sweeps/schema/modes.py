@@ -15,26 +15,16 @@ Value = TypeVar("Value")
 class Entry(StrEnum):
     """The way a model is called: what a person writes, whatever compiles it."""
 
-    MODEL = "model"
-    """`model(x)`, `x` on the device; while training, a step line by line."""
-    FUNCTION = "function"
-    """A `tf.function`, its inputs on the device; while training, of one whole step."""
-    HOST = "host"
-    """The model or a `tf.function` on a NumPy batch: copies to and from the device included."""
-    PREDICT = "predict"
-    """`model.predict`."""
-    PREDICT_ON_BATCH = "predict_on_batch"
-    """`model.predict_on_batch`."""
-    TRAIN_ON_BATCH = "train_on_batch"
-    """`model.train_on_batch`."""
-    FIT = "fit"
-    """`model.fit` on a `tf.data.Dataset`."""
-    FIT_NUMPY = "fit_numpy"
-    """`model.fit` on NumPy arrays."""
-    INPUT = "input"
-    """The input pipeline alone."""
-    SAVED = "saved"
-    """The function of a SavedModel, which has the weights."""
+    MODEL = "model"  # `model(x)`, `x` on the device; while training, a step line by line
+    FUNCTION = "function"  # a `tf.function`, its inputs on the device; in training, of a step
+    HOST = "host"  # the model or a `tf.function` on a NumPy batch, copied there and back
+    PREDICT = "predict"  # `model.predict`
+    PREDICT_ON_BATCH = "predict_on_batch"  # `model.predict_on_batch`
+    TRAIN_ON_BATCH = "train_on_batch"  # `model.train_on_batch`
+    FIT = "fit"  # `model.fit` on a `tf.data.Dataset`
+    FIT_NUMPY = "fit_numpy"  # `model.fit` on NumPy arrays
+    INPUT = "input"  # The input pipeline alone
+    SAVED = "saved"  # The function of a SavedModel, which has the weights
 
     @property
     def is_method(self) -> bool:
@@ -63,26 +53,16 @@ class Entry(StrEnum):
 class Execution(StrEnum):
     """Way to compile and run the calls of an entry."""
 
-    EAGER = "eager"
-    """Operation by operation, without a graph."""
-    DEFAULT = "default"
-    """A graph with `jit_compile=None`: TensorFlow's default."""
-    GRAPH = "graph"
-    """A graph without XLA: `jit_compile=False`."""
-    XLA = "xla"
-    """XLA: `jit_compile=True`."""
-    AUTOCLUSTER = "autocluster"
-    """A graph, of which XLA compiles what the graph optimizer clusters."""
-    AUTO = "auto"
-    """Keras chooses, after `compile(jit_compile="auto")`."""
-    UNCOMPILED = "uncompiled"
-    """Keras chooses, without `compile`."""
-    COMPILED = "compiled"
-    """PyTorch's `torch.compile` on the call, as people write it."""
-    EXPORTED = "exported"
-    """`torch.export`, then `torch.compile(fullgraph=True)`."""
-    NONE = "none"
-    """No model runs."""
+    EAGER = "eager"  # Operation by operation, without a graph
+    DEFAULT = "default"  # A graph with `jit_compile=None`: TensorFlow's default
+    GRAPH = "graph"  # A graph without XLA: `jit_compile=False`
+    XLA = "xla"  # XLA: `jit_compile=True`
+    AUTOCLUSTER = "autocluster"  # A graph, of which XLA compiles what the graph optimizer clusters
+    AUTO = "auto"  # Keras chooses, after `compile(jit_compile="auto")`
+    UNCOMPILED = "uncompiled"  # Keras chooses, without `compile`
+    COMPILED = "compiled"  # PyTorch's `torch.compile` on the call, as people write it
+    EXPORTED = "exported"  # `torch.export`, then `torch.compile(fullgraph=True)`
+    NONE = "none"  # No model runs
 
     @property
     def is_chosen(self) -> bool:
@@ -102,8 +82,7 @@ Role = tuple[Entry, Execution, bool]
 class Mode(StrEnum):
     """Way to call and execute one and the same model. A name does not end in `_` and digits.
 
-    Attributes:
-        steps: whether all batches of a call are one execution: Keras's `steps_per_execution`.
+    With `steps` all batches of a call are one execution: Keras's `steps_per_execution`.
     """
 
     entry: Entry
@@ -432,10 +411,7 @@ def by_scenario(values: Iterable[Value], *, key: Callable[[Value], str]) -> dict
 
 
 def implied_modes(scenario: Scenario, jit: str, backend: str = DEFAULT_BACKEND) -> tuple[Mode, ...]:
-    """The modes that `jit`, in lower case, asks for: the scenario's, with its candidate.
-
-    Of a backend that has few modes all.
-    """
+    """The modes that `jit` asks for: the scenario's, with its candidate; all of a small backend."""
     facts = SCENARIOS[scenario]
     if backend != DEFAULT_BACKEND:
         return tuple(mode for mode in facts.modes if mode.backend == backend)
@@ -445,11 +421,7 @@ def implied_modes(scenario: Scenario, jit: str, backend: str = DEFAULT_BACKEND) 
 
 @cache
 def parse(label: str) -> tuple[Mode, int]:
-    """The mode of a label, and which of its copies: `graph_2` is the second one of `graph`.
-
-    Raises:
-        ValueError: there is no such mode.
-    """
+    """The mode of a label and its copy: `graph_2` is the second of `graph`; else `ValueError`."""
     name, _, copy = label.rpartition("_")
     numbered = copy.isdecimal()
     mode = MODES.get(name if numbered else label)
@@ -459,11 +431,7 @@ def parse(label: str) -> tuple[Mode, int]:
 
 
 def mode_of(label: str) -> Mode:
-    """The mode of a label: `graph_2` is `graph`.
-
-    Raises:
-        ValueError: there is no such mode.
-    """
+    """The mode of a label, as `parse`."""
     return parse(label)[0]
 
 
@@ -491,10 +459,7 @@ def label_modes(modes: Sequence[Mode]) -> tuple[str, ...]:
 
 @cache
 def is_aa_pair(first: str, second: str) -> bool:
-    """True if two labels are copies of one mode, so that their true speedup is exactly 1.
-
-    "" is no mode: the baseline of one that was measured alone.
-    """
+    """True if two labels, none of them "", are copies of one mode: their true speedup is 1."""
     return "" not in (first, second) and first != second and mode_of(first) is mode_of(second)
 
 
@@ -535,8 +500,7 @@ def mode_in(backend: str, role: Role) -> Mode | None:
 def headline_candidates(modes: Sequence[str]) -> tuple[str, ...]:
     """The labels that decide when measuring ends, each compared with the headline baseline.
 
-    Those that are called in the same way as the baseline; else all but eager; else all. XLA first:
-    where one figure is shown, it is that one's.
+    Those that are called in the same way as the baseline; else all but eager; else all. XLA first.
     """
     baseline = baseline_of(modes)
     others = tuple(mode for mode in modes if mode != baseline)

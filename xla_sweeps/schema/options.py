@@ -1,8 +1,7 @@
 """Every option of a trial, declared once.
 
 `--help`, docs/options.md, the accepted keys, the defaults, the nearest matches, a row's command and
-the matching of two results folders are made from it. Hydra composes `conf/config.yaml`, which has
-the same keys and defaults; a test compares the two.
+the matching of two results folders are made from it; `conf/config.yaml` has the same keys.
 """
 
 from __future__ import annotations
@@ -12,13 +11,7 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, Literal
 
-from xla_sweeps.schema.modes import (
-    JIT_CANDIDATES,
-    SCENARIOS,
-    TAKING_BATCHES,
-    TRAINING,
-    Scenario,
-)
+from xla_sweeps.schema.modes import JIT_CANDIDATES, SCENARIOS, TAKING_BATCHES, TRAINING, Scenario
 from xla_sweeps.schema.trial import (
     OPTIMIZERS,
     Effort,
@@ -51,8 +44,7 @@ class Option:
     """One option: `name=value` on the command line.
 
     Attributes:
-        choices: the values, with what each means ("" where its name says it); empty where any
-            value of the right type goes.
+        choices: the values, with what each means ("" where its name says it); empty for any value.
         keys: the keys below it, with their defaults: `timeouts.compile=600`.
         open_keys: whether the keys below it are names that only `config.settings` knows.
         in_files: whether its values are the files of a folder of `conf/`.
@@ -61,8 +53,7 @@ class Option:
         resolved: whether it is resolved into another key of the trial; trials that differ in any
             other option with `of` are different trials.
         foreign: what a sweep file, a W&B server or a file below `--config-dir` may set it to: any
-            `value`, only a `name`, or `nothing`, because it names files or runs code. A person's
-            command line may set everything.
+            `value`, only a `name`, or `nothing`, because it names files or runs code.
     """
 
     usage: str
@@ -114,11 +105,7 @@ _MEASURED = (
         default="auto",
         choices={
             "auto": "the first of its entry",
-            "applications": "",
-            "keras_cv": "",
-            "keras_hub": "",
-            "hub": "",
-            "examples": "",
+            **dict.fromkeys(("applications", "keras_cv", "keras_hub", "hub", "examples"), ""),
             "local": "comes with model=local",
         },
     ),

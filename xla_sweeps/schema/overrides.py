@@ -20,8 +20,7 @@ _KEY = r"[A-Za-z_]\w*(?:[./][\w-]+)*"
 
 _OVERRIDE = re.compile(rf"\+{{0,2}}{_KEY}=.*|~{_KEY}(?:=.*)?")
 
-_LONGEST = 10_000
-"""Characters of all words of a command."""
+_LONGEST = 10_000  # characters of all words of a command
 
 _BEFORE_QUOTE = re.compile(r"(\\+)(?='|$)")
 """Backslashes that Hydra's grammar would read as escaping a quote.
@@ -56,13 +55,7 @@ def override_value(value: Any) -> str:
 
 
 def repeating(words: Sequence[str], *, config_dir: str, on_cpu: bool) -> tuple[str, ...]:
-    """Arguments of the command that measures a trial again, wherever its results are kept.
-
-    Args:
-        words: the trial's overrides.
-        config_dir: its further folder of configuration files, or "".
-        on_cpu: whether it was kept from the GPUs by other means than its overrides.
-    """
+    """Arguments that measure a trial again; `on_cpu` if it was kept from GPUs by other means."""
     place = ["--config-dir", config_dir] if config_dir else []
     kept = [word for word in words if option_of(word) not in _SHOWING]
     device = on_cpu and all(option_of(word) != "device" for word in words)
@@ -72,8 +65,7 @@ def repeating(words: Sequence[str], *, config_dir: str, on_cpu: bool) -> tuple[s
 def repeats(words: Sequence[str]) -> bool:
     """True for arguments as `repeating` makes them, which can be shown on one line.
 
-    A record is a file that anyone may have written, and a terminal acts on control characters that
-    are pasted, in quotes too.
+    Anyone may have written a record, and terminals act on control characters that are pasted.
     """
     place, given = (words[1:2], words[2:]) if words[:1] == ("--config-dir",) else ((), words)
     return (
@@ -87,8 +79,7 @@ def repeats(words: Sequence[str]) -> bool:
 def agree(words: Sequence[str], trial: Trial) -> bool:
     """True if arguments that `repeats` accepts ask for this trial and for nothing unsafe.
 
-    A record says both what was measured and the words: if they differ, somebody wrote it by hand.
-    Flags that could write files or start programs are not repeated either.
+    If a record's words are not those of what was measured, somebody wrote it by hand.
     """
     asked, in_folder = asked_of(trial), words[:1] == ("--config-dir",)
     return all(_agrees(word, asked, in_folder=in_folder) for word in words[2 * in_folder :])
@@ -166,18 +157,12 @@ def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def asked_of(trial: Trial) -> dict[str, Any]:
-    """The options that ask for a trial, as plain data by name; None for what it does not have.
-
-    W&B's config, the names of trials and the command that measures one again are made from them.
-    """
+    """The options that ask for a trial, as plain data by name; None for what it does not have."""
     return {option.name: option.of(trial) for option in OPTIONS if option.of}
 
 
 def runtime_text(trial: Trial) -> str:
-    """The options of TensorFlow itself that a trial sets, as words: `threads.intra=1`.
-
-    In alphabetical order, joined by blanks; "" where it sets none.
-    """
+    """The options of TensorFlow itself that a trial sets, in order: `threads.intra=1`; or ""."""
     asked = asked_of(trial)
     flat = flatten({name: asked[name] for name in RUNTIME})
     given = {name: value for name, value in flat.items() if value is not None}

@@ -1,7 +1,6 @@
 """A record: everything one replicate of a trial yielded, as stored.
 
-One JSON document each, whose last line is the digest of all bytes before it. A new schema keeps
-that line, so that damage is told from a version that is newer.
+One JSON document each, whose last line is the digest of all bytes before it, in every schema.
 """
 
 from __future__ import annotations
@@ -69,11 +68,9 @@ class ModelFacts:
 
     Attributes:
         params: all variables' elements, moving statistics included.
-        trainable_params: of these, the trainable ones.
         resolution_px: side of the square image; 0 where the model takes something else.
         macs: multiply-accumulates of one sample at `resolution_px`, or None where they could not be
-            counted.
-        macs_by_type: the same by the type of their operands, as XLA writes it: `f32`, `bf16`.
+            counted; `macs_by_type`: by the type of their operands, as XLA writes it: `f32`, `bf16`.
         graph_operations: that compute something, in the graph that graph mode ran: after
             TensorFlow's optimizer. None where graph mode did not run.
         fingerprint: sixteen hex digits of the operations that were traced, with shapes and types,
@@ -136,15 +133,12 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSpan:
-    """Report of a GPU after a Williams design of rounds, and since its last report.
-
-    None where the driver does not report it.
+    """Report of a GPU after a Williams design of rounds, and since its last report; None: unknown.
 
     Attributes:
         sm_mhz: clock of the multiprocessors at the end; `celsius` and `watts` likewise.
         reasons: NVML's clock event reasons at the end, a bit mask.
-        power_capped_s: how long the power limit held the clock down.
-        thermal_s: how long heat did.
+        power_capped_s: how long the power limit held the clock down; `thermal_s`: heat.
     """
 
     rounds: tuple[Count, Count]
@@ -197,10 +191,7 @@ class Record:
 
     @property
     def uses_tf32(self) -> bool:
-        """True if float32 products were TensorFloat-32: asked for, and the device is a GPU.
-
-        A trial that asks for it on a GPU without it is refused.
-        """
+        """True if float32 products were TensorFloat-32: a trial on a GPU without it is refused."""
         return self.trial.tf32 and self.device.get("kind") == "gpu"
 
     def effective(self, model: ModelFacts) -> str:
@@ -209,10 +200,7 @@ class Record:
         return re.sub(r"\bf32\b", "tf32", model.precision) if is_tf32 else model.precision
 
     def to_json(self) -> bytes:
-        """The record as JSON.
-
-        Never fails: what JSON cannot hold is replaced (NaN by null, lone surrogates by ?).
-        """
+        """The record as JSON; NaN becomes null, what else JSON cannot hold is replaced too."""
         return seal(_clean(asdict(self)))
 
     @classmethod
@@ -246,10 +234,7 @@ _DIGEST_BYTES = len(_DIGEST_START) + 64 + len(_DIGEST_END)
 
 
 def seal(document: Mapping[str, Any]) -> bytes:
-    """A document as it is stored: JSON whose last line is the digest of the bytes before it.
-
-    A list of numbers takes one line; within a string, JSON has no line break.
-    """
+    """A document as it is stored: JSON, a list of numbers on one line, and last a digest."""
     plain = {name: value for name, value in document.items() if name != "digest"}
     text = json.dumps(plain, allow_nan=False, indent=1).removesuffix("\n}")
     text = _NUMBERS.sub(lambda numbers: "".join(numbers[0].split()), text)
@@ -350,13 +335,13 @@ def _clean(value: Any) -> Any:
 
 
 def outcome_of(record: Record) -> Status:
-    """A record's status.
-
-    Where it is `ok`, that of the first headline mode that has no valid number.
-    """
+    """A record's status; where it is `ok`, that of the first headline mode that is not."""
     if record.status is not Status.OK:
         return record.status
-    modes = [record.modes[label] for label in headline_labels(list(record.modes))]
+    labels: Sequence[str] = list(record.modes)
+    if len(labels) > 1:
+        labels = (baseline_of(labels), *headline_candidates(labels))
+    modes = [record.modes[label] for label in labels]
     return next((mode.status for mode in modes if mode.status is not Status.OK), Status.OK)
 
 
@@ -371,17 +356,10 @@ def wall_s(record: Record) -> float:
     return float(sum(record.seconds.values()))
 
 
-def headline_labels(labels: Sequence[str]) -> Sequence[str]:
-    """The baseline and the headline's candidates, or the only mode."""
-    return (baseline_of(labels), *headline_candidates(labels)) if len(labels) > 1 else labels
-
-
 def build_of(record: Record) -> dict[str, str]:
     """The known values of a replicate's build: the model, and the libraries that it ran on.
 
-    A trial's id says what was asked for. A model's code may load other files than before, and a
-    library may come from elsewhere than the packages that are installed. Multiply-accumulates
-    follow from the fingerprint, and are counted in two ways.
+    A trial's id says what was asked for; its code and libraries may have changed since.
     """
     libraries = (record.environment.get("loaded") or {}).get("libraries") or {}
     model = record.model

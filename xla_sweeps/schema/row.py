@@ -43,8 +43,7 @@ class Figure(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
         loaded: whether contaminated rounds count, for want of others.
         scatter: variance of one round, as the error of its replicates says it: a spike does not
             change it; 0 where it is not known.
-        values: the log of each replicate; a further rule needs no other module to hand it on.
-        errors: the standard error of each, from its own rounds; empty where it is not known.
+        values: the log of each replicate; `errors`: its standard error, from its own rounds.
     """
 
     name: str
@@ -75,10 +74,8 @@ class ModeSummary(ModeState, frozen=True, kw_only=True):
     Attributes:
         host_bound_index: share of a single call's time that passes until it is enqueued; None on a
             CPU, where calls do not queue.
-        steady_memory_bytes: the most that the device's allocator had handed out in steady calls,
-            weights included; None where it does not count.
-        sustained: time of a call of the mode alone and for long / in turns with the others; above 1
-            it is slower.
+        steady_memory_bytes: the most that the device's allocator had handed out in steady calls.
+        sustained: time of a call of the mode alone and for long / in turns with the others.
         cv_percent: coefficient of variation of the uncontaminated blocks within a replicate.
     """
 
@@ -98,9 +95,7 @@ class ModeSummary(ModeState, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRow:
-    """One candidate against one baseline of a trial: what `results`, W&B and the page share.
-
-    A mode that was measured alone has a row too, with an empty baseline.
+    """One candidate against one baseline of a trial, or against none: what all outputs share.
 
     Each field of a part is a column, and its only declaration: the Parquet schema, the filter, the
     page, the W&B table and docs/results.md are made from `COLUMNS`.
@@ -222,10 +217,7 @@ def row_of(document: Mapping[str, Any]) -> ComparisonRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSummary:
-    """One trial over all its replicates: its modes and their comparisons, headline first.
-
-    `figures` are those of the modes and of the comparisons that have one.
-    """
+    """One trial over all its replicates: its modes and their comparisons, headline first."""
 
     trial: TrialColumns
     model: ModelFacts

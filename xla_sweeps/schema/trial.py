@@ -1,7 +1,4 @@
-"""A trial: a model, the execution modes that it is measured in, and the effort spent on it.
-
-Frozen values without I/O; `config.settings` validates them once.
-"""
+"""A trial: a model, the execution modes that it is measured in, and the effort spent on it."""
 
 from __future__ import annotations
 
@@ -40,12 +37,7 @@ def size_text(task: str, resolution_px: int | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSpec:
-    """One input of a model.
-
-    Attributes:
-        high: values are drawn uniformly from [low, high); integers for integer dtypes.
-        name: of the input, if the model takes several by name; else "".
-    """
+    """One input of a model, by a name if it takes several; values are drawn from [low, high)."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
@@ -64,7 +56,6 @@ class ModelSpec:
         recipe: what that library's builder reads: constructor and arguments, a handle, or a path.
         resolution_px: side of the square input, pixels; None if the model fixes it.
         weights: `random`, `imagenet`, the name of a preset, a path, or `own` of the user's model.
-        published_gmacs: multiply-accumulates of one image at the native resolution, 1e9, or None.
     """
 
     name: str
@@ -153,10 +144,7 @@ class Effort:
     )
 
     def timed_s(self, modes: int) -> float:
-        """The most seconds that a replicate of so many modes is timed.
-
-        A single Williams design, which is never cut short, may take longer.
-        """
+        """The most seconds that a replicate of so many modes is timed; a design may take longer."""
         each_s = self.mode_cap_s + self.warmup_cap_s + self.latency_cap_s + self.sustained_s
         return modes * each_s + ENERGY_PASSES * (modes + 1) * self.energy_s
 
@@ -207,12 +195,7 @@ OPTIMIZERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """Pictures to train on, as they were found.
-
-    Attributes:
-        path: of the folder or the file, absolute.
-        fingerprint: sixteen hex digits of the files' names and sizes.
-    """
+    """Pictures to train on; the fingerprint is sixteen hex digits of the files' names and sizes."""
 
     path: str
     pictures: Annotated[int, msgspec.Meta(ge=1, le=2**62)]
@@ -222,11 +205,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """The training of a model.
-
-    Attributes:
-        optimizer: a name of `OPTIMIZERS`; `sgd` has a momentum of 0.9.
-    """
+    """The training of a model; of the `OPTIMIZERS` `sgd` has a momentum of 0.9."""
 
     optimizer: str = "sgd"
     learning_rate: float = 1e-3
@@ -238,10 +217,8 @@ class Trial:
     """One model at one resolution and batch size on one device, in all its modes.
 
     Attributes:
-        modes: labels, in the order given; a mode given twice is labelled `graph`, `graph_2` (an A/A
-            pair).
-        copies: whether copies of a mode are measured `together` in one process, or `apart`, each
-            in a process of its own.
+        modes: labels, in the order given; of an A/A pair `graph`, `graph_2`.
+        copies: whether copies of a mode are measured in one process, or each in one of its own.
         memory_limit_bytes: resident memory past which the child is stopped as `oom_host`.
     """
 
@@ -300,11 +277,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackerSettings:
-    """The tracker of a trial, and where its runs go.
-
-    Attributes:
-        telemetry: whether each round is logged with power, clock and foreign cores.
-    """
+    """The tracker of a trial, and where its runs go."""
 
     name: str = "none"
     project: str = ""
@@ -322,8 +295,7 @@ class ReplicateJob:
     """The task of one measuring process.
 
     Attributes:
-        modes: labels still to be measured; fewer than the trial's after a mode killed an earlier
-            process.
+        modes: labels still to be measured; without those that killed an earlier process.
         adopts: whether a worker takes the weights and expected outputs of another one.
         shared: folder in which these are, or "".
     """
@@ -339,11 +311,8 @@ class ReplicateJob:
 def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:
     """Sixteen hex digits, equal for exactly those trials whose replicates may be pooled.
 
-    Args:
-        trial: what is measured, without deadlines and memory limit, which do not affect the
-            numbers. Of the device only the kind counts; its model is in the identity, so that two
-            equal GPUs are one.
-        identity: device model and software versions (`environment.identity`).
+    Deadlines and memory limit do not count, and of the device only the kind: its model is in the
+    identity (`environment.identity`), so that two equal GPUs are one.
     """
     document = {**_affecting(trial), "device": trial.device.partition(":")[0]}
     return _digest({"trial": document, "identity": dict(identity)})

@@ -80,7 +80,7 @@ def remove_left(results_dir: Path, trial_ids: Iterable[str]) -> None:
 def lock_file(path: Path) -> Iterator[None]:
     """A locked file that names this process; it is removed while the lock is held.
 
-    Who opened a file that was then removed finds another, or none, under its name: it opens again.
+    Who opened a file that was then removed opens again.
 
     Raises:
         BlockingIOError: another process holds it; `filename` is what it wrote there.
@@ -110,12 +110,7 @@ def lock_file(path: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock a file for this process alone.
-
-    Raises:
-        BlockingIOError: another process has.
-        OSError: it cannot be locked.
-    """
+    """Lock a file for this process alone; raises `BlockingIOError` where another has."""
     for _ in range(LOOK_TRIES):
         with contextlib.suppress(BlockingIOError):
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

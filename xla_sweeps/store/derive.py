@@ -17,13 +17,7 @@ from xla_sweeps.analysis.summary import headline_clear, summarize, with_rows
 from xla_sweeps.schema.backend import Backend, backends_of
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.record import Record, build_of, outcome_of, wall_s
-from xla_sweeps.schema.row import (
-    ComparisonRow,
-    Figure,
-    ModeState,
-    TrialSummary,
-    value_of,
-)
+from xla_sweeps.schema.row import ComparisonRow, Figure, ModeState, TrialSummary, value_of
 from xla_sweeps.store.store import Store, try_trial
 from xla_sweeps.store.table import join_tables, table_of
 
@@ -38,11 +32,7 @@ _GROUP = ("effort", "scenario", "device", "environment_id", "runtime", "copies")
 
 
 class RecordFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One record, in short: for planning, and to find drift.
-
-    Attributes:
-        software: versions that make records comparable (`software_identity`).
-    """
+    """One record, in short: for planning, and to find drift; `software` is `software_identity`."""
 
     trial_id: str
     replicate: int
@@ -112,10 +102,7 @@ def record_facts(record: Record) -> RecordFacts:
 
 
 def is_clear(records: Sequence[Record]) -> bool:
-    """True if a trial's records settle its headline together though some are contaminated.
-
-    False if they are damaged.
-    """
+    """True if records, some of them contaminated, settle their headline; False for damaged ones."""
     return any(record.status is Status.CONTAMINATED for record in records) and bool(
         try_trial(Path(records[0].trial_id), lambda: headline_clear(records))[0]
     )

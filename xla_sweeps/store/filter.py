@@ -110,10 +110,7 @@ def matching(table: pyarrow.Table, chosen: Filter | None) -> pyarrow.Table:
 
 
 def results_alone(table: pyarrow.Table, where: str | None) -> pyarrow.Table:
-    """The table without what sweeps measured to test themselves.
-
-    Where a filter names `purpose` these rows stay, and are no headlines.
-    """
+    """The table without what sweeps measured to test themselves, unless `where` names `purpose`."""
     import pyarrow.compute as compute
 
     is_result = compute.equal(table["purpose"], RESULT)
@@ -131,11 +128,7 @@ def no_match(text: str | None) -> str:
 
 
 def parse_filter(text: str) -> Filter:
-    """Parse a filter.
-
-    Raises:
-        ConfigError: one line with what is wrong, and at which character.
-    """
+    """Parse a filter; `ConfigError` says what is wrong, and at which character."""
     if len(text) > MAX_LENGTH:
         raise ConfigError(
             f"where: a filter of {len(text)} characters; at most {MAX_LENGTH} are allowed"
@@ -252,10 +245,7 @@ def _column(named: _Token) -> str:
 def _mask(
     table: pyarrow.Table, *, column: str, sign: str, value: str | float | bool | None
 ) -> Mask:
-    """Compare a column with lower-case text, a number, a truth value, or None for null.
-
-    Each value of the column is compared once.
-    """
+    """Compare a column with lower-case text, a number, a truth value, or None for null."""
     if column not in table.column_names:
         raise ConfigError(f"where: {column} needs a price: `xla-sweeps results --price-per-hour`")
     coded = table[column].combine_chunks().dictionary_encode()

@@ -1,9 +1,6 @@
 """Published figures of the study keras-xla-benchmarks in a results folder.
 
 `imported/<label>.csv` is the file as it was imported, and `published.csv` the study's own tables.
-Both are read by the same function into comparison rows. A file appears whole or not at all, and
-importing under the same label replaces it.
-
 A figure is one measurement: throughput over a hundred calls of four float32 images, eager (`xla`
 False) or with jit_compile=True, each timed alone. So the rows have no interval, and the verdict
 `ambiguous`, or `none` where only one mode was published. The study's names are names or aliases of
@@ -170,13 +167,7 @@ def load(results_dir: Path) -> tuple[list[ComparisonRow], list[str]]:
 
 
 def parse(content: bytes, *, where: str) -> list[Figure]:
-    """The figures of a CSV file, in its order.
-
-    Columns may stand in any order; further ones are ignored. Errors call the file `where`.
-
-    Raises:
-        ConfigError: one line with the file, the line and the column.
-    """
+    """The figures of a CSV file, in its order, with columns in any order; others are ignored."""
     try:
         reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
         lines = [(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
@@ -218,10 +209,7 @@ def _figure(cells: Mapping[str, str | None], *, line: int, where: str) -> Figure
 def rows_of(
     figures: Sequence[Figure], catalog: Mapping[str, CatalogEntry], *, label: str
 ) -> tuple[list[ComparisonRow], list[str]]:
-    """One row per model, resolution and accelerator, and a warning per name not in the catalog.
-
-    The label of the import is a part of the rows' trial ids.
-    """
+    """One row per model, resolution and accelerator, and a warning per name not in the catalog."""
     names = {
         word.lower(): entry
         for entry in catalog.values()

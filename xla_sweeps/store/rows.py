@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from xla_sweeps.analysis.matching import ComparedTrial, compare_trial, compared_summary
+from xla_sweeps.analysis.matching import ComparedTrial, compare_trial
 from xla_sweeps.analysis.pool import NOTHING, Pool
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
@@ -56,11 +56,7 @@ _LIMIT_BYTES = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a results folder.
-
-    Attributes:
-        table: the columns of `schema.row.COLUMNS`, sorted by `table.ORDER`.
-    """
+    """The rows of a results folder: the columns of `COLUMNS`, sorted by `table.ORDER`."""
 
     table: pyarrow.Table
     trials: int
@@ -117,7 +113,7 @@ def load(
     """All rows of a results folder, measured and imported; what changed is read and kept.
 
     Args:
-        results_dir: the results folder; one that does not exist has no rows.
+        results_dir: one that does not exist has no rows.
         published: adds the public study's figures, which ship with the package.
         advance: called with (trials read, trials to read) now and then.
     """
@@ -143,11 +139,7 @@ def load_runs(store: Store) -> Runs:
 
 
 def require(results_dir: Path, rows: Rows) -> None:
-    """Require something to show.
-
-    Raises:
-        StoreError: there is no such folder, or neither a record nor an import in it.
-    """
+    """Require a record or an import to show; else `StoreError`."""
     if rows.records or rows.table.num_rows:
         return
     shown = displayable(results_dir)
@@ -165,11 +157,7 @@ def summaries(
     only: Collection[str] | None = None,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[dict[str, list[Record]], dict[str, TrialSummary], tuple[str, ...]]:
-    """Records and summaries by trial, for what needs more than rows; lines that rows do not have.
-
-    Raises:
-        StoreError: there is no readable record.
-    """
+    """Records and summaries by trial, for what needs more than rows; and lines that these lack."""
 
     def make(
         name: str, records: Sequence[Record], own: Sequence[ComparisonRow]
@@ -195,18 +183,9 @@ def to_compare(
     environments: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
 
     def make(name: str, records: Sequence[Record], own: Sequence[ComparisonRow]) -> ComparedTrial:
-        if own:
-            fact = rows.facts[name]
-            one = compare_trial(
-                records,
-                trial=own[0].trial,
-                rows=own,
-                modes=fact.modes,
-                figures=fact.figures,
-                flags=own[0].flags,
-            )
-        else:
-            one = compared_summary(records, summarize(records))
+        trial: Facts | TrialSummary = rows.facts[name] if own else summarize(records)
+        shown = trial.comparisons if isinstance(trial, TrialSummary) else own
+        one = compare_trial(records, shown, modes=trial.modes, figures=trial.figures)
         return replace(one, environment=environments.setdefault(one.environment, one.environment))
 
     headlines = rows.table.filter(rows.table["headline"])
@@ -247,10 +226,7 @@ def _each(
 
 
 def end_trial(store: Store, trial_id: str) -> tuple[TrialSummary | None, tuple[str, ...]]:
-    """Summarize a trial that ended; None where it has no usable record. And problems, a line each.
-
-    What all other trials say comes from the rows, which are brought up to date.
-    """
+    """Summarize a trial that ended, among all others: None without usable records; and problems."""
     loaded = store.load(trial_id)
     records = loaded.records.get(trial_id, [])
     if not records:
@@ -310,11 +286,7 @@ def _update_rows(
 
 
 def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
-    """Compare what is kept with the records; a line if it is not theirs.
-
-    Only what the next reader would use is compared: of this version and place, and of trials whose
-    folders have not changed since.
-    """
+    """Compare what the next reader would use with the records; a line if it is not theirs."""
     store, path = Store(results_dir), _path(results_dir)
     folders = dict(store.folders())
 

@@ -1,8 +1,6 @@
 """Store records on disk: one immutable JSON file per replicate; the first writer wins.
 
-A file appears whole or not at all: written under a temporary name in the same folder, synced,
-linked to its final name (`link` fails where that exists), and the folder synced. What cannot be
-read is moved aside and reported, never fatal.
+A file appears whole or not at all. What cannot be read is moved aside and reported, never fatal.
 """
 
 from __future__ import annotations
@@ -56,11 +54,7 @@ class Store:
         self.records_dir = results_dir / "records"
 
     def check_writable(self) -> None:
-        """Find a full or read-only folder before measuring: write, sync, link and delete a file.
-
-        Raises:
-            StoreError: one line with the reason.
-        """
+        """Find a full or read-only folder before measuring; `StoreError` says the reason."""
         try:
             folder = files.folder_in(self.results_dir, "records")
             files.remove_left_over(folder / name for name in _names(folder) if name[0] == ".")
@@ -79,11 +73,7 @@ class Store:
         self.check_space()
 
     def check_space(self) -> None:
-        """Find out whether there is room for records.
-
-        Raises:
-            StoreError: there is not.
-        """
+        """Require room for records; else `StoreError`."""
         try:
             space = os.statvfs(self.results_dir)
         except OSError as error:
@@ -125,10 +115,7 @@ class Store:
         raise StoreError(f"cannot save the record below {folder}: no number is free")
 
     def next_replicate(self, trial_id: str) -> int:
-        """One past the highest replicate number in use, quarantined ones included.
-
-        The lowest free one where there is no higher.
-        """
+        """One past the highest replicate number in use, quarantined too; else the lowest free."""
         used = {number for _, number in self.keys(trial_id)}
         with contextlib.suppress(OSError):
             for name in _names(self.results_dir / "quarantine"):
@@ -165,13 +152,7 @@ class Store:
             return 0
 
     def folders(self) -> Iterator[tuple[str, int]]:
-        """Name and time of change (ns) of each trial's folder; links are left out.
-
-        None where there are no records yet.
-
-        Raises:
-            StoreError: `records/` cannot be read.
-        """
+        """Name and time of change (ns) of each trial's folder, without links; else `StoreError`."""
         try:
             with os.scandir(self.records_dir) as entries:
                 for entry in entries:
@@ -251,11 +232,7 @@ def _names(folder: str | Path) -> list[str]:
 
 
 def folder_below(results_dir: Path, *names: str) -> Path:
-    """A folder of a results folder, made where it is missing.
-
-    Raises:
-        StoreError: it cannot be made, or a part of it is a link.
-    """
+    """A folder of a results folder, made where it is missing; `StoreError` for a linked one."""
     try:
         return files.folder_in(results_dir, *names)
     except OSError as error:
@@ -283,10 +260,7 @@ def _write_synced(path: Path, content: bytes) -> None:
 
 
 def _link_new(source: Path, target: Path) -> bool:
-    """Link to a name that must not exist; False where it does and is not our own link.
-
-    The file system of a network may link and then lose the reply, or say that it failed.
-    """
+    """Link to a name that must not exist; False where somebody else's does, as replies get lost."""
     try:
         os.link(source, target)
     except OSError as error:

@@ -17,11 +17,9 @@ ORDER = ("family", "model", "resolution_px", "batch_size", "candidate", "baselin
 """The columns by which rows are shown and kept."""
 
 
-_ROWS_OF_TRIAL = 144
-"""More than the pairs of the modes that a trial may compare."""
+_ROWS_OF_TRIAL = 144  # more than the pairs of the modes that a trial may compare
 
-_MIN_ROWS = 100_000
-"""Number that is always accepted: trials may have been removed."""
+_MIN_ROWS = 100_000  # number that is always accepted: trials may have been removed
 
 _ROW_BYTES = 4096
 
@@ -112,11 +110,7 @@ def headlines(
 
 
 def check_size(metadata: pyarrow.parquet.FileMetaData, trials: int) -> None:
-    """Refuse a file that states more rows than this number of trials can have.
-
-    Raises:
-        ValueError: it does, or states more bytes than such rows need.
-    """
+    """Refuse a file that states more rows than this number of trials can have, or more bytes."""
     rows = max(_MIN_ROWS, _ROWS_OF_TRIAL * trials)
     values, size = [0] * metadata.num_columns, 0
     for number in range(metadata.num_row_groups):

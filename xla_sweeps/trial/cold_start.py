@@ -1,9 +1,4 @@
-"""A contender whose call is a process: from its start to its first answer.
-
-The worker that prepared the mode has written weights, inputs and SavedModels. Each start loads
-what it needs of them and the framework, builds or loads the model, calls the mode once and reads
-the outputs. The time ends where the process says that it has them; they are compared afterwards.
-"""
+"""A contender whose call is a process: from its start to its first answer."""
 
 from __future__ import annotations
 
@@ -52,11 +47,7 @@ class ColdStart:
         return Block(mode=request.mode, calls=calls, elapsed_ns=elapsed_ns, enqueue_ns=0)
 
     def _start_once(self, deadline_s: float) -> int:
-        """Nanoseconds from the start of a process to its answer, which agrees with eager's.
-
-        Raises:
-            WorkerLost: it did not answer, or otherwise than the worker that prepared the mode.
-        """
+        """Nanoseconds from the start of a process to its answer, which agrees with eager's."""
         prepared, answered = self._prepared, list[int]()
         answers = protocol.Stage(phase=Phase.VERIFY, mode=prepared.label)
 

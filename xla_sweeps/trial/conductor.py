@@ -1,8 +1,4 @@
-"""Conduct one replicate: its workers prepare the modes, then take turns block by block.
-
-The parent decides what is measured when; a worker does what it is asked. A replicate has one
-worker, or several that each measure some of its modes.
-"""
+"""Conduct one replicate: its workers prepare the modes, then take turns block by block."""
 
 from __future__ import annotations
 
@@ -20,11 +16,7 @@ from xla_sweeps.trial.replicate import ReplicateResult, Setting
 
 
 def measure(job: ReplicateJob, setting: Setting) -> ReplicateResult:
-    """Measure one replicate to its end, whatever that is.
-
-    Raises:
-        OSError: a worker cannot be started, or its log cannot be written.
-    """
+    """Measure one replicate to its end; `OSError` where a worker or its log cannot be started."""
     result = ReplicateResult()
     with adopting_orphans() as mark, ExitStack() as started, setting.watch() as watcher:
         crew = Crew(job, setting, watcher, mark, started, result)
@@ -41,11 +33,7 @@ def measure(job: ReplicateJob, setting: Setting) -> ReplicateResult:
 
 
 def _measure(crew: Crew, quiet: QuietWait) -> None:
-    """Prepare, measure, finish.
-
-    Raises:
-        WorkerLost: a stop was requested.
-    """
+    """Prepare, measure, finish; a stop raises `WorkerLost`."""
     began, result = time.perf_counter(), crew.result
 
     def least_s() -> float:

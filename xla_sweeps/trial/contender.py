@@ -1,7 +1,4 @@
-"""What takes turns in the rounds of a replicate, as its parent has it: it warms up, and is timed.
-
-A mode in a worker is one. A scenario may name another kind (`ScenarioFacts.contender`).
-"""
+"""What takes turns in the rounds of a replicate: a mode in a worker, or what a scenario names."""
 
 from __future__ import annotations
 
@@ -19,13 +16,9 @@ from xla_sweeps.trial.workers import RequestFailed, Worker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedMode:
-    """A mode that a worker has prepared, and what it takes to start another process for it.
+    """A mode that a worker has prepared, and how to `start` another process for it alone.
 
-    Attributes:
-        worker: the one that prepared it; `clock` compares its clock.
-        job: of a process for this mode alone.
-        shared: folder of the weights and outputs that the worker has written, or "".
-        start: starts such a process, whose events it is given; raises `WorkerLost` after a stop.
+    The `shared` folder has the weights and outputs that the worker has written, or is "".
     """
 
     label: str

@@ -1,7 +1,4 @@
-"""The workers of a replicate: start them, have them prepare their modes, and lose them.
-
-One that dies ends its own modes, not the others'.
-"""
+"""The workers of a replicate: started, prepared, and lost; one that dies ends its own modes."""
 
 from __future__ import annotations
 
@@ -16,15 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from xla_sweeps.schema.measurement import (
-    Failure,
-    Flag,
-    Flagged,
-    ModeOutcome,
-    Phase,
-    Status,
-    Trend,
-)
+from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Phase, Status, Trend
 from xla_sweeps.schema.modes import SCENARIOS, by_backend, mode_of
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.trial import protocol, workers
@@ -32,7 +21,7 @@ from xla_sweeps.trial.contender import Contender, PreparedMode
 from xla_sweeps.trial.failures import WorkerLost
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.replicate import ClockCheck, ReplicateResult, Setting
-from xla_sweeps.trial.workers import RequestFailed, Worker, WorkerCommand
+from xla_sweeps.trial.workers import RequestFailed, Worker
 
 
 @dataclass
@@ -108,30 +97,10 @@ class Crew:
     def _start(
         self, index: int, labels: tuple[str, ...], on_event: Callable[[protocol.Event], None]
     ) -> Worker:
-        """Start a process at a worker's place, for these labels.
-
-        Raises:
-            WorkerLost: a stop was requested meanwhile.
-        """
-        setting, usual = self.setting, (self.setting.backend, self.setting.environment)
-        backend, environment = setting.others.get(self._backend(index), usual)
-        command = WorkerCommand(
-            backend=backend,
-            environment=environment,
-            log=setting.log,
-            labels=labels,
-            trial=self.job.trial,
-        )
-        if setting.places:
-            place = setting.places[index]
-            command = replace(
-                command,
-                environment=place.environment,
-                python=place.python,
-                folder=place.folder,
-            )
+        """Start a process at a worker's place, for these labels; a stop raises `WorkerLost`."""
+        command = replace(self.setting.commands[index], labels=labels)
         sys.audit("xla_sweeps.spawn.before")
-        worker = workers.start(command, mark=self.mark, stop=setting.stop, on_event=on_event)
+        worker = workers.start(command, mark=self.mark, stop=self.setting.stop, on_event=on_event)
         sys.audit("xla_sweeps.spawn.after")
         if worker is None:
             raise self.interruption()
@@ -139,8 +108,7 @@ class Crew:
 
     def _job_of(self, index: int, labels: tuple[str, ...]) -> ReplicateJob:
         """The job of a process at a worker's place, for these labels."""
-        job = replace(self.job, modes=labels)
-        return replace(job, trial=self.setting.places[index].trial) if self.setting.places else job
+        return replace(self.job, modes=labels, trial=self.setting.commands[index].trial)
 
     def _backend(self, index: int) -> str:
         """The backend of a worker, by its name."""
@@ -243,11 +211,7 @@ class Crew:
         self.labels[index].remove(label)
 
     def _lose_preparing(self, index: int, lost: WorkerLost) -> None:
-        """A worker ended while it prepared; without the mode that killed it, it may go on.
-
-        Raises:
-            WorkerLost: an interrupt, which ends the replicate.
-        """
+        """Lose a worker, or only the mode that killed it; raises the loss after an interrupt."""
         self._forget(lost)
         if lost.status is Status.INTERRUPTED:
             raise lost

@@ -1,7 +1,4 @@
-"""Explain a model in a process of its own, whose crash costs no more than what it had yet to say.
-
-The process is started, followed and ended as a trial's is.
-"""
+"""Explain a model in a process of its own, which is started and followed as a trial's is."""
 
 from __future__ import annotations
 
@@ -36,14 +33,13 @@ def explain(
 ) -> tuple[Explanation, bool]:
     """Explain one model; it waits for measurements on the device, which compiling would disturb.
 
+    Returns what was found, and whether the process finished.
+
     Args:
         settings: of the trial; what only concerns timing is ignored.
         trace: whether to trace where the time goes.
         on_stage: called when a stage begins.
         on_wait: told who measures.
-
-    Returns:
-        What was found, and whether the process finished.
 
     Raises:
         ConfigError: no backend, or more than one, is to explain it.
@@ -71,13 +67,7 @@ def explain(
         adopting_orphans() as mark,
     ):
         whole.wait(stop, on_wait)
-        command = workers.WorkerCommand(
-            backend=backend,
-            environment=workers.worker_environment(trial, settings.device),
-            log=Path(folder, "log"),
-            labels=modes,
-            trial=trial,
-        )
+        (command,) = workers.commands_of(trial, settings.device, Path(folder, "log"))
         try:
             worker = workers.start(command, mark=mark, stop=stop, on_event=follow)
             if worker is not None:
@@ -95,12 +85,7 @@ def explain(
 
 
 def explained_backend(settings: Settings) -> Backend:
-    """The backend that explains the model of a trial.
-
-    Raises:
-        ConfigError: the modes belong to several backends, or theirs explains no model or is not
-            installed.
-    """
+    """The one backend that explains the model of a trial; else `ConfigError`."""
     backend, *others = backends_of(settings.trial)
     if others:
         names = [each.name for each in (backend, *others)]
@@ -125,11 +110,7 @@ def _is_installed(backend: Backend) -> bool:
 
 
 def compiled_ops() -> OpList:
-    """List of what the installed framework compiles; of a GPU too, without one.
-
-    Raises:
-        XlaSweepsError: it cannot be loaded, or does not answer.
-    """
+    """List of what the installed framework compiles; of a GPU too, without one."""
     backend = default_backend()
     done = programs.run(backend, "ops")
     reason = done.reason if done.code else "its list of kernels cannot be read"

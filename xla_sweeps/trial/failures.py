@@ -46,11 +46,7 @@ class ProcessEnd:
 class WorkerLost(Exception):
     """A worker ended before it was told to; its process and all that it started are gone.
 
-    Attributes:
-        labels: those that it measured; all of the trial after an interrupt.
-        status: why it ended; INTERRUPTED after an interrupt.
-        failure: the same in words.
-        mode: the label that it was preparing, which its death is blamed on; or "".
+    An interrupt loses all labels. Its death is blamed on `mode`, which it was preparing, or "".
     """
 
     def __init__(
@@ -213,10 +209,7 @@ def first_line(text: str) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Text of an exception; a very long one without its middle.
-
-    It never raises, whatever the exception's own code does.
-    """
+    """Text of an exception, whatever its own code raises; a very long one without its middle."""
     try:
         text = str(error)
     except BaseException:

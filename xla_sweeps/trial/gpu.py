@@ -21,22 +21,15 @@ LIMITED_SHARE = 0.01
 IMPOSSIBLE = 1.1
 """A counter of time that rises by more than this many times the elapsed time is wrong."""
 
-COUNTER_SLACK_S = 0.1
-"""Counters may be updated so late."""
+COUNTER_SLACK_S = 0.1  # counters may be updated so late
 
-IDLE_S = 0.05
-"""Seconds for which the counters are watched while the GPU is idle."""
+IDLE_S = 0.05  # seconds for which the counters are watched while the GPU is idle
 
 SHARED = "another process used the GPU"
 
 
 class GpuWatch:
-    """Activity of a GPU during one replicate.
-
-    Attributes:
-        foreign: how many other processes computed on it at the last look.
-        newcomers: how many began to during the replicate.
-    """
+    """Activity of a GPU during one replicate: other processes at first, and newcomers."""
 
     def __init__(self, uuid: str) -> None:
         self._uuid = uuid
@@ -56,10 +49,7 @@ class GpuWatch:
         self.pids = frozenset(pids)
 
     def begin(self) -> str:
-        """Look at the GPU before anything is timed; what disturbs it now, in words, or "".
-
-        The GPU is idle meanwhile, so a counter of heat that rises without a reason is wrong.
-        """
+        """Look at the idle GPU before anything is timed; what disturbs it now, in words, or ""."""
         before = nvml.read(self._uuid)
         time.sleep(IDLE_S)
         self._last = now = nvml.read(self._uuid)

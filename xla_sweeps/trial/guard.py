@@ -1,8 +1,8 @@
 """Guard: measure two sides in pairs of fresh processes that take turns, and judge at fixed looks.
 
-Each pair is a replicate with a worker of either side. Where both do not fit into memory, its two
-processes run one after the other. Pairs alternate the order of the sides. The first pair does not
-count: it fills caches, and says how long a pair takes.
+Each pair is a replicate with a worker of either side; where both do not fit into memory, they run
+one after the other. Pairs alternate the order. The first does not count: it fills caches, and says
+how long a pair takes.
 """
 
 from __future__ import annotations
@@ -38,12 +38,7 @@ NO_TURNS = "both sides do not fit into memory together: their processes run one 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a guard measures.
-
-    Attributes:
-        budget_s: seconds that all pairs may take.
-        detect: the smallest relative difference that matters.
-    """
+    """What a guard measures in `budget_s`; `detect`: the least relative change that matters."""
 
     before: Side
     after: Side
@@ -138,11 +133,10 @@ class MeasuredPair:
     @property
     def models(self) -> dict[str, ModelFacts]:
         """The models that were built, by the name of the side."""
-        together = len({id(result) for result, _ in self.seen.values()}) == 1
         return {
             name: model
             for name, (result, copy) in self.seen.items()
-            if (model := result.built.get(copy - 1 if together else 0))
+            if (model := result.built.get(copy - 1))
         }
 
     def out_of_memory(self) -> bool:
@@ -187,20 +181,15 @@ class Pairs:
     def __init__(self, plan: Plan, screen: Screen, stop: Stop) -> None:
         self.plan, self.screen, self.stop = plan, screen, stop
         self.result = GuardResult(plan=plan)
-        trial = plan.before.settings.trial
-        effort = replace(trial.effort, rounds_max=trial.effort.rounds_min, replicates=1)
-        self.alone = replace(trial, modes=plan.modes, effort=effort)
-        copies = tuple(label_of(mode_of(label), 2) for label in plan.modes)
-        self.apart = replace(self.alone, modes=plan.modes + copies, copies="apart")
-        self.number = 0
+        self.modes, self.number = list(plan.modes), 0
 
     def run(self) -> None:
         """Measure a pair that does not count, then those that do."""
         result, device = self.result, self.plan.before.settings.device
         began = time.monotonic()
-        title = f"guard {self.alone.model.variant}"
+        title = f"guard {self.plan.before.settings.trial.model.variant}"
         self.screen.trial_started(title, replicates=1 + guard.MAX_PAIRS, log=self.plan.logs)
-        if 0 < device.memory_bytes < least_memory_bytes(self.apart):
+        if 0 < device.memory_bytes < least_memory_bytes(self._trial()):
             self._take_no_turns()
         first = self.measure(before_first=True)
         if result.together and first.out_of_memory():
@@ -210,33 +199,29 @@ class Pairs:
         if first.interrupted:
             return
         result.models = first.models
-        result.failures = {mode: [first.failures(mode)] for mode in self.plan.modes}
+        result.failures = {mode: [first.failures(mode)] for mode in self.modes}
         result.pair_s = time.monotonic() - began
-        modes = [mode for mode, (failed,) in result.failures.items() if not failed]
-        if not modes:
-            return
-        self._keep_only(modes)
-        result.looks = self._looks()
-        self._measure_pairs(modes)
+        self.modes = [mode for mode, (failed,) in result.failures.items() if not failed]
+        if self.modes:
+            result.looks = self._looks()
+            self._measure_pairs()
 
     def _take_no_turns(self) -> None:
         self.result.together = False
         self.screen.warn(NO_TURNS)
 
-    def _keep_only(self, modes: list[str]) -> None:
-        """Measure these modes from now on."""
-        kept = {mode_of(mode) for mode in modes}
-        for name in ("alone", "apart"):
-            trial: Trial = getattr(self, name)
-            left = tuple(label for label in trial.modes if mode_of(label) in kept)
-            setattr(self, name, replace(trial, modes=left))
+    def _trial(self) -> Trial:
+        """The trial of a process; of both sides, whose modes are copies, where they take turns."""
+        trial, modes = self.plan.before.settings.trial, tuple(self.modes)
+        effort = replace(trial.effort, rounds_max=trial.effort.rounds_min, replicates=1)
+        trial = replace(trial, modes=modes, effort=effort)
+        if not self.result.together:
+            return trial
+        copies = tuple(label_of(mode_of(label), 2) for label in modes)
+        return replace(trial, modes=modes + copies, copies="apart")
 
     def _looks(self) -> int:
-        """The looks that the rest of the budget allows; they are fixed before the first.
-
-        Raises:
-            ConfigError: none.
-        """
+        """The looks that the rest of the budget allows; they are fixed before the first."""
         pair_s, budget_s = self.result.pair_s, self.plan.budget_s
         looks = guard.looks_within((budget_s - pair_s) / pair_s)
         if not looks:
@@ -252,11 +237,12 @@ class Pairs:
         )
         return looks
 
-    def _measure_pairs(self, modes: list[str]) -> None:
+    def _measure_pairs(self) -> None:
         """Measure pairs and look at them until all is settled."""
-        result, plan = self.result, self.plan
+        result, plan, modes = self.result, self.plan, self.modes
+        seed = plan.before.settings.trial.seed
         while len(result.pairs) < result.looks * LOOK:
-            before_first = (len(result.pairs) + self.alone.seed) % 2 == 0
+            before_first = (len(result.pairs) + seed) % 2 == 0
             measured = self.measure(before_first=before_first)
             if measured.interrupted:
                 return
@@ -284,7 +270,7 @@ class Pairs:
         pairs, most = len(self.result.pairs), self.result.looks * LOOK
         words = [f"{mode} {100 * math.expm1(ratio):+.1f} %" for mode, ratio in ratios.items()]
         self.screen.replicate_done(pairs, f"pair {pairs} of at most {most}:", ", ".join(words))
-        for mode in self.alone.modes:
+        for mode in self.modes:
             for name, text in measured.failures(mode).items():
                 self.screen.warn(f"{mode} failed {name}: {text}")
 
@@ -293,13 +279,14 @@ class Pairs:
         sides = [self.plan.before, self.plan.after]
         sides = sides if before_first else sides[::-1]
         if self.result.together:
-            replicate = self._conduct(self.apart, *sides)
+            replicate = self._conduct(*sides)
             return MeasuredPair(
                 {side.name: (replicate, copy) for copy, side in enumerate(sides, start=1)}
             )
-        return MeasuredPair({side.name: (self._conduct(self.alone, side), 1) for side in sides})
+        return MeasuredPair({side.name: (self._conduct(side), 1) for side in sides})
 
-    def _conduct(self, trial: Trial, *sides: Side) -> ReplicateResult:
+    def _conduct(self, *sides: Side) -> ReplicateResult:
+        trial = self._trial()
         job = ReplicateJob(
             trial=trial,
             replicate=len(self.result.pairs) + (self.result.looks > 0),
@@ -307,13 +294,14 @@ class Pairs:
             order_seed=trial.seed * 1009 + self.number,
         )
         self.number += 1
+        log = self.plan.logs / f"{self.number}.log"
         return conduct(
             sides[0].settings,
             job,
-            self.plan.logs / f"{self.number}.log",
+            log,
             stop=self.stop,
             screen=self.screen,
             tracker=tracker_named("none"),
             holder=HOLDER,
-            places=tuple(side.place(trial) for side in sides),
+            commands=tuple(side.command(trial, log) for side in sides),
         )

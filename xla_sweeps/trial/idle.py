@@ -1,7 +1,4 @@
-"""Processor time of the workers that wait while another one is measured.
-
-An idle worker is idle: what it computes meanwhile contaminates the round.
-"""
+"""Processor time of the workers that wait: what they compute contaminates the round."""
 
 from __future__ import annotations
 
@@ -36,10 +33,7 @@ def cpu_ns(pids: Sequence[int]) -> int:
 
 
 def settle(pids: Sequence[int]) -> None:
-    """Return once these processes compute no more, or after `SETTLE_S`.
-
-    OpenMP's threads spin for up to 200 ms after their last work.
-    """
+    """Return once these compute no more, or after `SETTLE_S`: OpenMP's threads spin for 200 ms."""
     deadline, used_ns = time.monotonic() + SETTLE_S, cpu_ns(pids)
     while pids and time.monotonic() < deadline:
         time.sleep(LOOK_S)

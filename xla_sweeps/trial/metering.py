@@ -28,11 +28,8 @@ def measure_energy(
 ) -> tuple[Energy, dict[str, tuple[Metered, ...]]]:
     """Read the counter around the idle device, then around each mode alone, in rotated passes.
 
-    A counter that fails ends it without figures. A worker that dies ends its own modes, which
-    vanish from `alive`.
-
-    Returns:
-        The device's energy, and the passes of each mode that has all of them.
+    Returns the device's energy, and the passes of each mode that has all of them. A counter that
+    fails ends it without figures. A worker that dies ends its own modes, which vanish from `alive`.
 
     Raises:
         WorkerLost: the replicate was stopped while the device idled.

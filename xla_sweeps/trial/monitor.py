@@ -1,8 +1,7 @@
 """Watch the machine for contamination, from outside the measuring processes, ten times a second.
 
-The measuring processes, their helpers and what they start (XLA's `ptxas`) have CPU counters of
-their own. Any other load, stolen CPU time or throttling contaminates the rounds that it falls into,
-and they are measured again.
+The measuring processes, and what they start, have CPU counters of their own. Any other load, stolen
+time or throttling contaminates the rounds that it falls into, and they are measured again.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ FOREIGN_SHARE = 0.05
 
 STEAL_SHARE = 0.05
 
-QUIET_S = 2.0
-"""The machine is quiet when nothing contaminated it for so long."""
+QUIET_S = 2.0  # the machine is quiet when nothing contaminated it for so long
 
 WAIT_LIMIT_S = 30.0
 """Longest wait for a quiet machine of a replicate whose predecessor was contaminated."""
@@ -95,10 +93,7 @@ class Sampler(AbstractContextManager["Sampler"]):
         self.close()
 
     def add(self, pid: int, exceeded: Callable[[], None]) -> None:
-        """Watch one more measuring process, and begin again with what was seen.
-
-        `exceeded` is called once its memory passes the limit.
-        """
+        """Watch one more process from now on; `exceeded` is called above the memory limit."""
         self._exceeded = {**self._exceeded, pid: exceeded}
         if self.gpu:
             self.gpu.expect(self._exceeded)
@@ -138,10 +133,7 @@ class Sampler(AbstractContextManager["Sampler"]):
         return contamination(span, cores=self._cores) or shared
 
     def disturbance(self) -> str:
-        """Present contamination in words, or ""; names are those since the last call.
-
-        To be called between blocks only: it looks at every process.
-        """
+        """Present contamination in words, or ""; between blocks only: it looks at every process."""
         samples = self._sample_now()
         last_ns = samples[-1].at_ns
         recent = around(samples, last_ns - round(QUIET_S * 1e9), last_ns)
@@ -157,10 +149,7 @@ class Sampler(AbstractContextManager["Sampler"]):
         return in_words(foreign, self._cores, names)
 
     def summary(self) -> dict[str, Any]:
-        """The whole time for the record: shares of CPU time, peaks, extremes of the GPU.
-
-        Of the busiest other processes it has the command names.
-        """
+        """The whole time for the record: shares of CPU time, peaks, the busiest others."""
         samples = list(self._samples)
         first, last = samples[0], samples[-1]
         span_s = max(1e-9, (last.at_ns - first.at_ns) / 1e9)

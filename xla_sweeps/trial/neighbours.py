@@ -15,11 +15,9 @@ from xla_sweeps.system.process import descendants
 FOREIGN = "other processes used "
 """Beginning of a round's cause of contamination if that is their load."""
 
-NAMED = 3
-"""Number of the busiest processes that are named."""
+NAMED = 3  # number of the busiest processes that are named
 
-NAMED_CORES = 0.05
-"""Fewest cores that a named process uses."""
+NAMED_CORES = 0.05  # fewest cores that a named process uses
 
 
 class Spent(NamedTuple):

@@ -1,12 +1,8 @@
-"""Decide how often to call a mode in a block, and what its times show: pure.
-
-The parent decides from what its workers measured; `worker.timing` calls.
-"""
+"""Decide how often to call a mode in a block, and what its times show: pure."""
 
 from __future__ import annotations
 
 import math
-import random
 import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -22,18 +18,13 @@ STATIONARY_TOLERANCE = 0.01
 BLOCK_OVER_SYNC = 200
 MOST_FILL = 0.01
 """Largest share of a block that filling and draining the device's queue may take."""
-LONGEST_BLOCK_S = 1.0
-"""Length that no block is given to keep that share, seconds."""
+LONGEST_BLOCK_S = 1.0  # length that no block is given to keep that share, seconds
 UNEQUAL_INPUTS = 0.05
 """Relative distance of the mean of the inputs from the middle one that is still alike."""
-ASSIGNMENTS = 999
-"""Random assignments of calls to inputs with which the measured one is compared."""
-BY_CHANCE = 0.01
-"""Share of healthy modes that a flag may reach."""
+BY_CHANCE = 0.01  # share of healthy modes that a flag may reach
 TREND_LEVEL = 0.995
 """Level of the interval of a trend: a steady speed is rarely called moving."""
-START_FROM = 10
-"""Minimum number of rounds to tell that the speed was steady."""
+START_FROM = 10  # minimum number of rounds to tell that the speed was steady
 Clock = Callable[[], int]
 """Nanoseconds from an arbitrary start, monotonic: `time.perf_counter_ns`."""
 
@@ -70,8 +61,7 @@ def trend_of(call_s: Sequence[float]) -> Trend:
 def trend(rounds: Sequence[Round], label: str) -> Trend:
     """Change of a mode's speed over its uncontaminated rounds, slow first ones included.
 
-    Over all rounds where every one is contaminated: a mode that slows down may be the cause. Steady
-    takes `START_FROM` rounds.
+    Over all rounds where every one is contaminated. Steady takes `START_FROM` rounds.
     """
     mine = [(one.dirty, block) for one in rounds for block in one.blocks if block.mode == label]
     clean = [block.call_s for dirty, block in mine if not dirty]
@@ -103,25 +93,10 @@ def starts_slowly(call_s: Sequence[float]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Speed of a mode in a stream of calls on a device that queues them.
-
-    A block of n calls and one synchronization takes n * call_s + fill_s.
-
-    Attributes:
-        call_s: seconds that one more call takes.
-        fill_s: seconds that filling the queue and draining it take.
-    """
+    """Speed of a mode on a device that queues: n calls take n * call_s + fill_s seconds."""
 
     call_s: float
     fill_s: float
-
-    @classmethod
-    def mean(cls, paces: Sequence[Pace]) -> Pace:
-        """The pace of copies of one mode, which are timed alike."""
-        return cls(
-            call_s=statistics.fmean(pace.call_s for pace in paces),
-            fill_s=statistics.fmean(pace.fill_s for pace in paces),
-        )
 
 
 def calls_per_block(
@@ -129,15 +104,9 @@ def calls_per_block(
 ) -> int:
     """Calls for a block that lasts at least `block_s` and 200 empty synchronizations.
 
-    Blocks of all modes last equally long: a faster mode gets more calls. A block has a single call,
-    or takes each of the rotating inputs equally often. On a device that queues it has several, so
-    many that filling the queue takes at most 1 % of it, unless it lasts `LONGEST_BLOCK_S`.
-
-    Args:
-        call_s: seconds that one more call takes.
-        sync_s: seconds of an empty synchronization.
-        block_s: seconds of a block, at least.
-        fill_s: seconds that filling the device's queue takes; None where calls do not queue.
+    A block has a single call, or takes each of the rotating inputs equally often. On a device that
+    queues it has several, so many that filling the queue takes at most 1 % of it, unless it lasts
+    `LONGEST_BLOCK_S`; `fill_s` is None where calls do not queue.
     """
     target_s = max(block_s, BLOCK_OVER_SYNC * sync_s)
     if fill_s is not None:
@@ -157,7 +126,10 @@ def plan_blocks(
     for labels in copies.values():
         each = [warm[label] for label in labels]
         queues = each[0].fill_s is not None
-        pace = Pace.mean([Pace(call_s=one.call_s, fill_s=one.fill_s or 0.0) for one in each])
+        pace = Pace(
+            call_s=statistics.fmean(one.call_s for one in each),
+            fill_s=statistics.fmean(one.fill_s or 0.0 for one in each),
+        )
         count = calls_per_block(
             pace.call_s,
             sync_s=max(one.sync_s for one in each),
@@ -175,10 +147,7 @@ def is_too_short(pace: Pace, calls: int) -> bool:
 
 
 def singles_per_round(call_s: float, *, calls: int, effort: Effort) -> int:
-    """Single calls of a mode after each of its blocks, so that the first rounds have all of them.
-
-    They take each of the rotating inputs equally often where time allows it.
-    """
+    """Single calls of a mode after each block, so that the first rounds have all of them."""
     if calls == 1:
         return 0
     rounds = max(1, effort.rounds_min)
@@ -197,9 +166,8 @@ def inputs_s(singles: Sequence[Block]) -> tuple[float, ...]:
 def inputs_differ(singles: Sequence[Block]) -> bool:
     """True if a call on all inputs takes another time, on average, than one on the middle input.
 
-    By more than `UNEQUAL_INPUTS`, and by more than noise makes it: fewer than one in a hundred
-    assignments of the calls to the inputs separate them as far. Slow phases only make that rarer,
-    since the inputs rotate.
+    By more than `UNEQUAL_INPUTS`, and by more than noise makes it, in the test of Kruskal and
+    Wallis. Slow phases only make that rarer, since the inputs rotate.
     """
     seconds = inputs_s(singles)
     if not seconds:
@@ -207,26 +175,13 @@ def inputs_differ(singles: Sequence[Block]) -> bool:
     apart = abs(statistics.fmean(seconds) / statistics.median(seconds) - 1)
     if apart <= UNEQUAL_INPUTS:
         return False
-    places = [block.input for block in singles if block.input is not None]
-    ranks = _ranks([block.call_s for block in singles if block.input is not None])
-    measured, source = _separation(places, ranks), random.Random(0)
-    as_far = 0
-    for _ in range(ASSIGNMENTS):
-        source.shuffle(places)
-        as_far += _separation(places, ranks) >= measured - 1e-9
-    return (1 + as_far) / (1 + ASSIGNMENTS) < BY_CHANCE
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    """The rank of each value; equal ones share theirs."""
-    order = sorted(values)
-    return [(bisect_left(order, value) + bisect_right(order, value)) / 2 for value in values]
-
-
-def _separation(places: Sequence[int], ranks: Sequence[float]) -> float:
-    """The statistic of Kruskal and Wallis, but for constants: squared sums of ranks by group."""
-    sums, sizes = [0.0] * INPUTS, [0] * INPUTS
-    for place, rank in zip(places, ranks, strict=True):
-        sums[place] += rank
-        sizes[place] += 1
-    return sum(total**2 / size for total, size in zip(sums, sizes, strict=True))
+    order = sorted(block.call_s for block in singles if block.input is not None)
+    ranks: list[list[float]] = [[] for _ in range(INPUTS)]
+    for block in singles:
+        if block.input is not None:  # equal values share a rank
+            first, after = bisect_left(order, block.call_s), bisect_right(order, block.call_s)
+            ranks[block.input].append((first + after + 1) / 2)
+    count = len(order)
+    squares = sum(sum(group) ** 2 / len(group) for group in ranks)
+    separation = 12 / (count * (count + 1)) * squares - 3 * (count + 1)
+    return math.exp(-separation / 2) < BY_CHANCE  # chi-square with two degrees of freedom

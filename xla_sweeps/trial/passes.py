@@ -1,7 +1,4 @@
-"""The passes of a replicate: its rounds, then each mode alone, then energy.
-
-The modes that are warm take turns; the trial's other workers are idle meanwhile.
-"""
+"""The passes of a replicate: its rounds, then each mode alone, then energy."""
 
 from __future__ import annotations
 
@@ -44,8 +41,7 @@ class Passes:
 
     Attributes:
         until: time when measuring must be over, monotonic.
-        paused: true if the device idled since the last block, so that a GPU's clock may have
-            fallen.
+        paused: whether the device idled since the last block, so that its clock may have fallen.
     """
 
     crew: Crew
@@ -218,10 +214,7 @@ class Passes:
                 self.result.flag(Flagged(Flag.QUEUE_FILL, label))
 
     def _alone_s(self) -> float:
-        """Seconds for each mode alone on a GPU: as the effort says, and where power limits it.
-
-        There a mode profits from others of its rounds that let the GPU cool and rest.
-        """
+        """Seconds for each mode alone on a GPU: as the effort says, and where power limits it."""
         if not self.watcher.gpu:
             return 0.0
         seconds = self.job.trial.effort.sustained_s
@@ -231,10 +224,7 @@ class Passes:
         return seconds
 
     def _measure_alone(self, seconds: float) -> None:
-        """Measure blocks of each mode alone, one after the other, as long as the effort says.
-
-        By then a GPU that is limited by power or heat has slowed down.
-        """
+        """Measure blocks of each mode alone; by then a limited GPU has slowed down."""
         self.crew.show(Phase.MEASURE, detail="each mode alone")
         for label in [label for label in self.calls if label in self.warm]:
             call_s, until = list[float](), time.monotonic() + seconds

@@ -23,8 +23,7 @@ class SetUp(msgspec.Struct, frozen=True, tag="set_up"):
     """Load the framework, build the model, and run it eagerly. Answered by `Ready`.
 
     Attributes:
-        shared: folder of the weights and outputs that workers of several backends share; "" where
-            there is one backend.
+        shared: folder of the weights and outputs that workers share; "" where there is one backend.
         leads: whether this worker writes them; the others read them.
     """
 
@@ -139,8 +138,7 @@ class Warmed(msgspec.Struct, frozen=True, tag="warmed"):
     Attributes:
         call_s: seconds that one more call takes in a block.
         sync_s: seconds of a synchronization with nothing to wait for.
-        fill_s: seconds that filling and draining the device's queue add to a block; None where
-            calls do not queue.
+        fill_s: seconds that filling and draining the queue add; None where calls do not queue.
     """
 
     outcome: ModeOutcome

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.replicate import WAITING, Setting
 
-WAIT_SAY_S = 10.0
-"""Between two reports of what disturbs."""
+WAIT_SAY_S = 10.0  # between two reports of what disturbs
 
 
 @dataclass

@@ -1,8 +1,4 @@
-"""Make the record of a replicate, and save it.
-
-Where the results folder does not take it, it is kept in this user's temporary folder until the next
-trial into it.
-"""
+"""Make the record of a replicate, and save it; or keep it until the next trial into that folder."""
 
 from __future__ import annotations
 
@@ -85,11 +81,7 @@ def make_record(
 
 
 def record_death(settings: Settings, identifier: str, store: Store, detail: str) -> Record:
-    """Record that the trial's own process died without a record; returns the record as stored.
-
-    Raises:
-        StoreError: it could not be stored.
-    """
+    """Record that the trial's own process died without a record; returns the record as stored."""
     failure = Failure(
         phase=Phase.RECORD,
         kind="died",
@@ -136,7 +128,9 @@ def take_in(store: Store, *, warn: Callable[[str], None]) -> None:
         for kept in sorted(folder.glob("*.json")):
             try:
                 record = Record.from_json(read_regular(kept))
-                if not _is_stored(record, store):
+                stored = store.load(record.trial_id).records.get(record.trial_id, [])
+                # Its saver may have died before it removed it here.
+                if not any(replace(each, replicate=record.replicate) == record for each in stored):
                     warn(f"{kept}, which could not be saved then, is now {store.save(record)[1]}")
                 kept.unlink()
             except (OSError, RecordFormatError, StoreError) as error:
@@ -181,12 +175,6 @@ def _overall(
         first = next(iter(modes.values()))
         return first.status, first.failure
     return result.status, result.failure
-
-
-def _is_stored(record: Record, store: Store) -> bool:
-    """True if it is stored under any number: its saver may have died before removing it here."""
-    stored = store.load(record.trial_id).records.get(record.trial_id, [])
-    return any(replace(each, replicate=record.replicate) == record for each in stored)
 
 
 def _keep(record: Record, store: Store) -> str:

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from xla_sweeps.schema.backend import Backend
-from xla_sweeps.schema.measurement import (
-    Energy,
-    Failure,
-    Flag,
-    Flagged,
-    ModeOutcome,
-    Round,
-    Status,
-)
+from xla_sweeps.schema.measurement import Energy, Failure, Flag, Flagged, ModeOutcome, Round, Status
 from xla_sweeps.schema.record import GpuSpan, ModelFacts
-from xla_sweeps.schema.trial import Trial
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.trial.gpu import SHARED
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.rounds import Progress
 from xla_sweeps.trial.tracking import Tracker
-from xla_sweeps.trial.workers import Stop
+from xla_sweeps.trial.workers import Stop, WorkerCommand
 
 CLOCK_TOLERANCE = 0.05
 
@@ -58,44 +48,19 @@ class Screen(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Place of one worker, where workers differ.
-
-    Attributes:
-        folder: the current folder, where the model's code is looked for.
-        trial: what it builds; modes, effort and device are those of the replicate.
-    """
-
-    python: str
-    folder: Path
-    environment: Mapping[str, str]
-    trial: Trial
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Place and surroundings of a replicate.
+    """Place and surroundings of a replicate: a command for each worker, the device's leases.
 
-    Attributes:
-        backend: the framework that runs the trial; its `worker` is started.
-        environment: the complete environment of its workers.
-        others: further backends of the trial by name, each with its workers' environment.
-        leases: of the device; taken before anything is timed.
-        quiet_s: how long to wait for a quiet machine before anything is timed.
-        places: of each worker, in the order of `Trial.workers`; empty where all are alike.
+    `quiet_s` is how long to wait for a quiet machine before anything is timed.
     """
 
-    backend: Backend
-    environment: Mapping[str, str]
-    log: Path
+    commands: tuple[WorkerCommand, ...]
     watch: Callable[[], AbstractContextManager[Sampler]]
     stop: Stop
     leases: Leases
     screen: Screen
     tracker: Tracker
     quiet_s: float = 0.0
-    places: tuple[Place, ...] = ()
-    others: Mapping[str, tuple[Backend, Mapping[str, str]]] = field(default_factory=dict)
 
 
 @dataclass
@@ -158,10 +123,7 @@ class ReplicateResult:
 
 
 class ClockCheck:
-    """Compare a worker's clock with this process's, over all its blocks.
-
-    The model's own code runs in the worker, and may have replaced its clock.
-    """
+    """Compare a worker's clock, which the model's code may have replaced, with this process's."""
 
     def __init__(self) -> None:
         self._first: tuple[float, float] | None = None

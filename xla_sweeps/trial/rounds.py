@@ -1,9 +1,6 @@
-"""Measure rounds of one replicate until its stopping criterion ends them.
+"""Measure rounds of one replicate until its stopping criterion ends them. Pure.
 
 A round is one block of every mode, and some single calls of each after it; the order is balanced.
-It runs in the parent, which asks the measuring processes for one block after the other. Pure in the
-same sense as `timing`: what times a block, clock, seed, criterion and the review of contaminated
-rounds are arguments.
 """
 
 from __future__ import annotations
@@ -38,7 +35,7 @@ class Progress:
         measured: rounds so far, contaminated ones included.
         rounds: of which clean, with every mode that is still measured.
         half_width: of the widest headline log-ratio.
-        remaining_s: the shortest and the longest time left; never above what `mode_cap_s` leaves.
+        remaining_s: the shortest and the longest time left.
     """
 
     measured: int
@@ -155,10 +152,7 @@ class Interleaving:
 
     @property
     def decisive(self) -> set[str]:
-        """The modes whose rounds and limits end measuring: those of the headline, or the only one.
-
-        The others may leave earlier.
-        """
+        """The modes that end measuring, by rounds and limits: the headline's, or the only one."""
         return {label for pair in self.headline for label in pair} or set(self.active)
 
     @property
@@ -169,12 +163,7 @@ class Interleaving:
     def run_round(self, order: tuple[str, ...]) -> Round:
         """Measure one block of each mode, in this order, each after an untimed call.
 
-        That call refills the caches after the switch of modes. Modes profit from it unequally, so
-        all have it or none. All blocks begin with the same input, the next one in each round, so
-        modes whose blocks are single calls are timed on the same inputs.
-
-        Raises:
-            WorkerLost: a mode cannot be measured any more; the round does not count.
+        That call refills the caches; modes profit unequally, so all have it or none.
         """
         settle = max(self.call_s[label] for label in self.decisive) <= self.effort.settle_s
         blocks, first = [], len(self.rounds) % INPUTS
@@ -200,10 +189,9 @@ class Interleaving:
         return each if clean_rounds(self.rounds, label) * each < self.effort.latency_calls else 0
 
     def run_design(self) -> None:
-        """Measure a Williams design; contaminated rounds are repeated with all their modes.
+        """Measure a Williams design; its contaminated rounds are repeated, unless all of them are.
 
-        Where a whole design is contaminated the next one takes its place. A design that loses a
-        mode ends there; its complete rounds are kept.
+        A design that loses a mode ends there; its complete rounds are kept.
         """
         design, before = williams_design(self.active, self.rng), len(self.lost)
         pending = self.run_rounds(design)

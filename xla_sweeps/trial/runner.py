@@ -1,7 +1,4 @@
-"""Run one trial: claim it, open its run, measure each replicate in its own process, save, analyse.
-
-A record is saved after every replicate, however it ended.
-"""
+"""Run one trial: claim it, open its run, measure its replicates in new processes, save, analyse."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from typing import Any
 from xla_sweeps.analysis.summary import headline_clear, headline_failed
 from xla_sweeps.config.settings import Settings, identify
 from xla_sweeps.errors import LockedError, StoreError
-from xla_sweeps.schema.backend import backends_of
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
@@ -31,9 +27,9 @@ from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
 from xla_sweeps.system.process import Assignment, StopSignals
 from xla_sweeps.trial import conductor, monitor
 from xla_sweeps.trial.recording import make_record, now, save, take_in
-from xla_sweeps.trial.replicate import WAITING, Place, ReplicateResult, Screen, Setting
+from xla_sweeps.trial.replicate import WAITING, ReplicateResult, Screen, Setting
 from xla_sweeps.trial.tracking import Tracker, TrackerReport, run_header
-from xla_sweeps.trial.workers import Stop, worker_environment
+from xla_sweeps.trial.workers import Stop, WorkerCommand, commands_of
 
 _ENDS_TRIAL = (Status.INFRA, Status.BUILD_ERROR)
 
@@ -57,22 +53,6 @@ class TrialResult:
     tracking: TrackerReport | None = None
 
 
-@dataclass
-class _Session:
-    """State that all replicates of one command share."""
-
-    settings: Settings
-    store: Store
-    screen: Screen
-    tracker: Tracker
-    environment: dict[str, Any]
-    title: str
-    stop: Stop
-    signals: StopSignals
-    assignment: Assignment
-    result: TrialResult
-
-
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A trial whose results folder can be written, its id, and the facts of this machine."""
@@ -82,12 +62,23 @@ class Prepared:
     facts: dict[str, Any]
 
 
-def prepare(settings: Settings) -> Prepared:
-    """Check, before anything starts, that the results folder can be written.
+@dataclass
+class _Session:
+    """State that all replicates of one command share."""
 
-    Raises:
-        StoreError: it cannot.
-    """
+    settings: Settings
+    prepared: Prepared
+    screen: Screen
+    tracker: Tracker
+    title: str
+    stop: Stop
+    signals: StopSignals
+    assignment: Assignment
+    result: TrialResult
+
+
+def prepare(settings: Settings) -> Prepared:
+    """Check, before anything starts, that the results folder can be written; else `StoreError`."""
     store = Store(settings.results_dir)
     store.check_writable()
     facts = environment.environment()
@@ -97,12 +88,7 @@ def prepare(settings: Settings) -> Prepared:
 
 
 def check_free(prepared: Prepared, assignment: Assignment) -> None:
-    """Check that no other process measures a trial that starts later.
-
-    Raises:
-        StoreError: the trial is being measured into the same folder.
-        LockedError: there are more records than the sweep knew of.
-    """
+    """Check that no other process measures a trial that starts later, or has measured it."""
     with claim_trial(prepared.store.results_dir, prepared.trial_id):
         _require_unmeasured(assignment, prepared.store, prepared.trial_id)
 
@@ -122,8 +108,7 @@ def run_trial(
         LockedError: there are more records than the sweep knew of.
     """
     prepared = prepared or prepare(settings)
-    store, identifier, facts = prepared.store, prepared.trial_id, prepared.facts
-    assignment = assignment or Assignment()
+    store, identifier, assignment = prepared.store, prepared.trial_id, assignment or Assignment()
     replicates = 1 if assignment.known_records is not None else settings.trial.effort.replicates
     with (
         claim_trial(settings.results_dir, identifier),
@@ -138,20 +123,12 @@ def run_trial(
             trial_id=identifier,
             device_kind=settings.device.kind,
             device_name=settings.device.name,
-            environment=facts,
+            environment=prepared.facts,
             results_dir=settings.results_dir,
         )
+        title, result = header.name, TrialResult(trial_id=identifier)
         session = _Session(
-            settings=settings,
-            store=store,
-            screen=screen,
-            tracker=tracker,
-            environment=facts,
-            title=header.name,
-            stop=stop,
-            signals=signals,
-            assignment=assignment,
-            result=TrialResult(trial_id=identifier),
+            settings, prepared, screen, tracker, title, stop, signals, assignment, result
         )
         tracker.open(header)
         _run_all(session, replicates)
@@ -171,10 +148,7 @@ def _run_all(session: _Session, count: int) -> None:
 
 
 def _require_unmeasured(assignment: Assignment, store: Store, identifier: str) -> None:
-    """Refuse a sweep's trial that another process has measured since it was planned.
-
-    The trial must be claimed.
-    """
+    """Refuse a sweep's trial that another process has measured since it was planned."""
     planned = assignment.known_records
     if planned is not None and len(store.keys(identifier)) > planned:
         raise LockedError(f"already measured by another process; skipped (trial {identifier})")
@@ -183,14 +157,13 @@ def _require_unmeasured(assignment: Assignment, store: Store, identifier: str) -
 def _run_replicate(session: _Session) -> None:
     """Measure one replicate, and save its record however it ends."""
     settings, trial = session.settings, session.settings.trial
-    number = session.store.next_replicate(session.result.trial_id)
-    job = ReplicateJob(
-        trial=trial,
-        replicate=number,
-        modes=trial.modes,
-        order_seed=trial.seed * 1009 + number,
-    )
-    log = _log_path(session, number)
+    store, identifier = session.prepared.store, session.prepared.trial_id
+    number = store.next_replicate(identifier)
+    seed = trial.seed * 1009 + number
+    job = ReplicateJob(trial=trial, replicate=number, modes=trial.modes, order_seed=seed)
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
+    folder = folder_below(store.results_dir, "logs", identifier)
+    log = folder / f"{number}-{stamp}-{os.getpid()}.log"
     session.result.logs.append(log)
     if not session.result.records:
         session.screen.trial_started(session.title, replicates=trial.effort.replicates, log=log)
@@ -211,17 +184,14 @@ def _run_replicate(session: _Session) -> None:
         )
     if session.assignment.together and result.rounds:
         result.flag(Flagged(Flag.TOOK_TURNS))
-    record = make_record(
-        session.settings, session.result.trial_id, number, result, session.environment
-    )
     record = replace(
-        record,
+        make_record(settings, identifier, number, result, session.prepared.facts),
         started_at=started_at,
         finished_at=now(),
         log=str(log.relative_to(settings.results_dir)),
     )
     sys.audit("xla_sweeps.supervisor.result")
-    stored, path = save(record, session.store, stop=session.stop, warn=session.screen.warn)
+    stored, path = save(record, store, stop=session.stop, warn=session.screen.warn)
     session.result.records.append(stored)
     session.result.paths.append(path)
     session.screen.replicate_done(
@@ -240,17 +210,9 @@ def conduct(
     holder: str,
     together: Iterable[str] = (),
     quiet_s: float = 0.0,
-    places: tuple[Place, ...] = (),
+    commands: tuple[WorkerCommand, ...] = (),
 ) -> ReplicateResult:
-    """Have a replicate measured while its device is leased, beside no holder of `together`.
-
-    Raises:
-        StoreError: a process cannot be started with its log.
-    """
-    (backend, environment), *others = [
-        (each, worker_environment(job.trial, settings.device, each))
-        for each in backends_of(job.trial)
-    ]
+    """Have a replicate measured while its device is leased, beside no holder of `together`."""
     watch = partial(
         monitor.Sampler,
         device=settings.device,
@@ -261,17 +223,13 @@ def conduct(
             return conductor.measure(
                 job,
                 Setting(
-                    backend=backend,
-                    environment=environment,
-                    others={each.name: (each, variables) for each, variables in others},
-                    log=log,
+                    commands=commands or commands_of(job.trial, settings.device, log),
                     watch=watch,
                     stop=stop,
                     leases=leases,
                     screen=screen,
                     tracker=tracker,
                     quiet_s=quiet_s,
-                    places=places,
                 ),
             )
     except OSError as error:
@@ -281,13 +239,10 @@ def conduct(
 
 
 def _was_contaminated(session: _Session) -> bool:
-    """True if the next replicate waits for quiet: the latest is contaminated, the answer open.
-
-    One that has waited in vain is not followed by another wait.
-    """
+    """True if the next replicate waits: the latest did not, is contaminated and settles nothing."""
     trial_id, replicates = session.result.trial_id, session.result.records
     if not replicates:
-        loaded = session.store.load(trial_id)
+        loaded = session.prepared.store.load(trial_id)
         replicates = loaded.records.get(trial_id, [])
         for problem in loaded.problems:  # a damaged record is moved away, and named only now
             session.screen.warn(problem)
@@ -300,7 +255,7 @@ def _was_contaminated(session: _Session) -> bool:
 def _conclude(session: _Session) -> TrialResult:
     """Analyse all records of the trial, close the run, and decide the exit code."""
     result, stopped = session.result, session.signals.number
-    result.summary, problems = end_trial(session.store, result.trial_id)
+    result.summary, problems = end_trial(session.prepared.store, result.trial_id)
     for problem in problems:
         session.screen.warn(problem)
     if stopped:
@@ -313,12 +268,6 @@ def _conclude(session: _Session) -> TrialResult:
         result.records, result.summary, exit_code=result.exit_code
     )
     return result
-
-
-def _log_path(session: _Session, number: int) -> Path:
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
-    folder = folder_below(session.store.results_dir, "logs", session.result.trial_id)
-    return folder / f"{number}-{stamp}-{os.getpid()}.log"
 
 
 def stop_signals(stop: Stop) -> StopSignals:

@@ -22,12 +22,10 @@ from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.system.environment import commit_of, cpu_environment
 from xla_sweeps.system.text import last_line_of
-from xla_sweeps.trial.replicate import Place
-from xla_sweeps.trial.workers import worker_environment
+from xla_sweeps.trial.workers import WorkerCommand, commands_of
 from xla_sweeps.version import __version__
 
-PROBE_S = 120.0
-"""Seconds that an interpreter has to say what it is."""
+PROBE_S = 120.0  # seconds that an interpreter has to say what it is
 
 _PROBE = """
 import json, sys
@@ -40,13 +38,7 @@ print(json.dumps({"search": sys.path, **environment()}))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One side of a guard.
-
-    Attributes:
-        folder: where the model's code is looked for.
-        own: overrides of this side alone.
-        facts: `environment()` of its interpreter.
-    """
+    """One side of a guard: `own` overrides, and the `environment()` of its interpreter."""
 
     name: str
     python: str
@@ -56,17 +48,13 @@ class Side:
     facts: Mapping[str, Any]
     commit: str
 
-    def place(self, asked: Trial) -> Place:
-        """Its place as a worker of a trial with these modes and this effort."""
+    def command(self, asked: Trial, log: Path) -> WorkerCommand:
+        """The command of its worker in a trial with these modes and this effort."""
         trial = replace(
             self.settings.trial, modes=asked.modes, copies=asked.copies, effort=asked.effort
         )
-        return Place(
-            python=self.python,
-            folder=self.folder,
-            environment=worker_environment(trial, self.settings.device),
-            trial=trial,
-        )
+        command = commands_of(trial, self.settings.device, log)[0]
+        return replace(command, python=self.python, folder=self.folder)
 
 
 def side_of(
@@ -77,11 +65,7 @@ def side_of(
     *,
     config_dir: Path | None = None,
 ) -> Side:
-    """Check one side before anything is measured.
-
-    Raises:
-        XlaSweepsError: it has no such interpreter or folder, or not what a trial needs there.
-    """
+    """Check one side before anything is measured; `XlaSweepsError` says what a trial lacks."""
     where = f"--{name} {text}"
     environment, folder = _split_side(text, where)
     python = _python_of(environment, where)
@@ -129,11 +113,7 @@ def _python_of(environment: str, where: str) -> str:
 
 
 def _probe(python: str, folder: Path, where: str) -> dict[str, Any]:
-    """The facts of an interpreter's packages, and where it looks for modules.
-
-    Raises:
-        ConfigError: it lacks this version of xla_sweeps.
-    """
+    """The facts of an interpreter's packages, and where it looks for modules."""
     try:
         done = subprocess.run(
             [python, "-P", "-c", _PROBE],
@@ -176,11 +156,7 @@ def _searching(folders: Sequence[str]) -> Iterator[None]:
 
 
 def require_comparable(before: Side, after: Side) -> None:
-    """Refuse sides whose calls cannot take turns or do not do the same.
-
-    Raises:
-        ConfigError: with the option that differs.
-    """
+    """Refuse sides whose calls cannot take turns or do not do the same, by a `ConfigError`."""
     first, second = (side.settings.trial for side in (before, after))
     for name in ("modes", "device", "scenario", "batch_size", "batches", "copies", "effort"):
         if getattr(first, name) != getattr(second, name):

@@ -1,8 +1,4 @@
-"""Decide when the rounds of a replicate end. Pure.
-
-A criterion is one class: after each Williams design it takes in the rounds so far and says whether
-they are enough.
-"""
+"""Decide when the rounds of a replicate end. Pure."""
 
 from __future__ import annotations
 
@@ -107,7 +103,9 @@ class HeadlineInterval:
         while self._next_look <= measured:
             self._next_look += effort.rounds_look
         busy = is_contaminated(standing.rounds)
-        futile = effort.hopeless_ends and late and self._is_futile(width, measured)
+        shrinks = math.sqrt(measured / max(1, measured, effort.rounds_max))  # to the last round
+        hopeless = width is not None and width * shrinks > effort.target_half_width
+        futile = effort.hopeless_ends and late and hopeless
         self._ended = (
             standing.is_capped
             or (busy and len(standing.rounds) >= effort.rounds_min)
@@ -127,15 +125,6 @@ class HeadlineInterval:
             half_width=width,
             target=effort.target_half_width,
         )
-
-    def _is_futile(self, width: float | None, measured: int) -> bool:
-        """True if the interval would still be too wide after the last allowed round.
-
-        Widths shrink with the square root of the number of rounds.
-        """
-        last = max(measured, self._effort.rounds_max)
-        target = self._effort.target_half_width
-        return width is not None and width * math.sqrt(measured / last) > target
 
 
 def is_contaminated(rounds: Sequence[Round]) -> bool:

@@ -1,7 +1,6 @@
 """Trackers: copy a trial's results to another place; the records on disk remain authoritative.
 
-A tracker never raises an exception into a trial and never delays a measurement: its problems are
-warnings in its report.
+A tracker never raises into a trial nor delays it: its problems are warnings in its report.
 """
 
 from __future__ import annotations
@@ -28,9 +27,7 @@ class RunHeader:
 
     Attributes:
         name: readable name: "efficientnetv2s 384 xla cpu".
-        scalars: the flat values by which runs are filtered and grouped (`model, batch_size,
-            precision, source, tensorflow, host, ...`).
-        telemetry: whether rounds are logged with power, clock and foreign cores.
+        scalars: the flat values by which runs are filtered and grouped (`model`, `host`, ...).
         results_dir: the results folder; the tracker keeps its files below it.
     """
 

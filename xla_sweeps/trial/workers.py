@@ -21,8 +21,9 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
 
-from xla_sweeps.schema.backend import Backend, backends_of
+from xla_sweeps.schema.backend import Backend, backend_named, backends_of
 from xla_sweeps.schema.measurement import Failure, Phase, Status
+from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import Timeouts, Trial
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import child_environment
@@ -47,8 +48,7 @@ DUMP_GRACE_S = 0.5
 
 LOG_LIMIT_BYTES = 16 * 2**20
 
-LOOK_S = 2.0
-"""Between two looks at the size of the log."""
+LOOK_S = 2.0  # between two looks at the size of the log
 
 _LOG_TAIL_BYTES = 8192
 
@@ -63,10 +63,7 @@ Answer = TypeVar("Answer", bound=protocol.Reply)
 
 
 class Stop(AbstractContextManager["Stop"]):
-    """A request to stop a worker, from a signal handler or thread, that wakes the waiting parent.
-
-    A context manager: it owns a descriptor.
-    """
+    """A request, from a signal handler or thread, to stop a worker: it wakes the waiting parent."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -114,9 +111,9 @@ class WorkerCommand:
 
     Attributes:
         backend: whose `worker` is started, with our process id and the channel's descriptor.
-        trial: sets the limits of its stages and its memory.
+        trial: what it builds; sets the limits of its stages and its memory.
         python: another interpreter than the backend's; "" for that.
-        folder: to start it in; None for the current one.
+        folder: to start it in, where the model's code is looked for; None for the current one.
     """
 
     backend: Backend
@@ -174,11 +171,7 @@ class Worker(AbstractContextManager["Worker"]):
     ) -> Answer:
         """Send a request and wait for its reply; events that come meanwhile are passed on.
 
-        Args:
-            message: the request.
-            expected: the type of its reply.
-            deadline_s: how long the reply may take; a stage that begins meanwhile has the trial's
-                own deadline instead.
+        A stage that begins meanwhile has the trial's own deadline instead of `deadline_s`.
 
         Raises:
             RequestFailed: an exception ended the request.
@@ -276,10 +269,7 @@ class Worker(AbstractContextManager["Worker"]):
             return len(content)
 
     def _dump_stacks(self) -> None:
-        """Have the worker write all its stacks to the log.
-
-        Works while native code holds the interpreter.
-        """
+        """Have the worker write all its stacks to the log, even while native code runs."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGUSR1)
         time.sleep(DUMP_GRACE_S)
@@ -308,6 +298,21 @@ class Worker(AbstractContextManager["Worker"]):
         blamed = stage.mode in self.labels and stage.phase in _MODE_PHASES and not interrupted
         mode = stage.mode if blamed else ""
         return WorkerLost(self.labels, status=status, failure=failure, mode=mode)
+
+
+def commands_of(trial: Trial, device: Device, log: Path) -> tuple[WorkerCommand, ...]:
+    """Commands of a trial's workers on a device, in the order of `Trial.workers`."""
+    backends = [backend_named(mode_of(labels[0]).backend) for labels in trial.workers]
+    return tuple(
+        WorkerCommand(
+            backend=backend,
+            environment=worker_environment(trial, device, backend),
+            log=log,
+            labels=labels,
+            trial=trial,
+        )
+        for backend, labels in zip(backends, trial.workers, strict=True)
+    )
 
 
 def start(

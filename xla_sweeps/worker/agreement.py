@@ -80,13 +80,8 @@ def compare(
     where eager itself cannot tell two classes apart. Where eager is so far from float64 that a
     constant or random numbers would be as close, a mode that is not close to eager is refused.
 
-    Args:
-        outputs: the mode's outputs, one array per head, shape (batch, ...).
-        eager: eager execution's outputs, likewise.
-        reference: float64 outputs, likewise, for the first images of the batch.
-        precision: the model's precision; sets the tolerances.
-        classes: whether the last axis is classes, so that the largest logit is a prediction.
-        gpu: whether a GPU computed them, whose algorithms differ between modes.
+    Outputs are one array per head, shape (batch, ...), of the reference for the first images only.
+    With `classes` the last axis is classes, so that the largest logit is a prediction.
     """
     tolerance = TOLERANCE[precision]
     if gpu:
@@ -130,14 +125,9 @@ def compare_detections(
     """Compare a detector's boxes, in any order.
 
     Rounding decides ties in non-max suppression, especially with random weights, so boxes can
-    differ without an error. Eager execution on inputs changed by rounding shows how many do.
-
-    Args:
-        outputs: the mode's outputs: boxes (batch, n, 4), confidences (batch, n), classes
-            (batch, n), number of valid boxes (batch).
-        eager: eager execution's outputs, likewise.
-        nudged: eager execution's outputs on the same inputs changed by rounding, likewise.
-        precision: the model's precision; sets the tolerance.
+    differ without an error. Eager execution on inputs changed by rounding (`nudged`) shows how many
+    do. Outputs are boxes (batch, n, 4), confidences (batch, n), classes (batch, n), and the number
+    of valid boxes (batch).
     """
     if other_shapes := _other_shapes(outputs, eager):
         return other_shapes
@@ -280,10 +270,7 @@ def _refuse(reason: str) -> Agreement:
 
 
 def _match_boxes(outputs: Outputs, eager: Outputs, tolerance: float) -> tuple[float, float | None]:
-    """Share of eager's boxes that the outputs have too, and how far those moved.
-
-    The distance is relative to the largest coordinate.
-    """
+    """Share of eager's boxes that the outputs have too, and how far those moved, of the largest."""
     counts = [(int(wanted), int(given)) for wanted, given in zip(eager[3], outputs[3], strict=True)]
     scale = _scale(eager[0])
     nearest = np.concatenate(

@@ -46,8 +46,6 @@ class Model(Shared, Protocol):
     """A model on its device, its inputs, and the outputs that every mode must reproduce.
 
     Attributes:
-        facts: of the model, as far as they are known.
-        deterministic: whether two eager runs agree.
         compared_inputs: number of rotating inputs on which a mode is verified.
         seconds: of stages such as `reference`, `macs`.
         starts_up: whether building it paid what a process pays once, such as loading a compiler.
@@ -66,10 +64,7 @@ class Model(Shared, Protocol):
         """Compute what every mode must reproduce, before anything is traced."""
 
     def add_reference(self, tell: Tell, position: int = 0) -> bool:
-        """Compute the float64 reference of an input, unless that was tried.
-
-        Returns whether it was now.
-        """
+        """Compute the float64 reference of an input, unless that was tried; True if it was now."""
 
     def bind(self, mode: str) -> Executable:
         """The model in a mode; graph modes are traced here."""
@@ -102,12 +97,7 @@ class Model(Shared, Protocol):
         """Start `steady_memory_bytes` again."""
 
     def steady_memory_bytes(self, executable: Any, *, call_s: float) -> int | None:
-        """The most that the framework's allocator had handed out; None if that is unknown.
-
-        Args:
-            executable: warm; it may be called again.
-            call_s: seconds of a call.
-        """
+        """The most that the framework's allocator had handed out; None if that is unknown."""
 
 
 class Framework(Protocol):

@@ -12,8 +12,7 @@ from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.trial import Precision
 from xla_sweeps.worker.agreement import REFERENCE_FACTOR, TOLERANCE
 
-STEPS = 5
-"""Steps of the loss curve."""
+STEPS = 5  # steps of the loss curve
 
 NUDGE = {Precision.FLOAT32: 1e-6, Precision.MIXED_FLOAT16: 1e-3, Precision.MIXED_BFLOAT16: 8e-3}
 """Relative change of the inputs, about as small as rounding."""
@@ -27,11 +26,9 @@ OWN_SHARE = 0.1
 More would be the model's own random numbers, or the device's, in the bounds of every mode.
 """
 
-DRAWS = 8
-"""Losses with dropout, each with other random numbers, that are drawn first."""
+DRAWS = 8  # losses with dropout, each with other random numbers, that are drawn first
 
-MOST_DRAWS = 128
-"""Losses that are drawn before they count as unlike eager's."""
+MOST_DRAWS = 128  # losses that are drawn before they count as unlike eager's
 
 UNLIKE = 0.4
 """Distance of two distributions of losses from which on they are unlike.
@@ -40,8 +37,7 @@ Losses without dropout, all of one value, are at a distance of at least 0.5 from
 equal distributions with `MOST_DRAWS` losses each, one pair in 10^8 is that far apart.
 """
 
-MEANINGFUL = 0.5
-"""Share of all updates above which their bound shows nothing."""
+MEANINGFUL = 0.5  # share of all updates above which their bound shows nothing
 
 NEGLIGIBLE = 0.01
 """A variable whose update differs by less than this many tolerances of all updates passes.
@@ -55,7 +51,6 @@ class FirstSteps:
     """First training steps of a mode, always from the same state.
 
     Attributes:
-        loss: of the first step.
         updates: what the first step adds to each variable of the model, with a learning rate so
             high that rounding loses nothing: for SGD the gradients, times a constant.
         curve: losses of the first `STEPS` steps with the trial's learning rate.
@@ -70,9 +65,7 @@ class FirstSteps:
 class Spread:
     """Change of eager execution's first steps when its inputs change by rounding.
 
-    Attributes:
-        updates: norm of each update's change.
-        curve: the largest change of a loss of the curve.
+    The norm of each update's change, and the largest change of a loss of the curve.
     """
 
     loss: float
@@ -81,10 +74,7 @@ class Spread:
 
 
 def spread_of(eager: FirstSteps, nudged: Sequence[FirstSteps]) -> Spread:
-    """The largest differences between eager's first steps and those on changed inputs.
-
-    At least one of these has a curve; the others may be of the first step alone.
-    """
+    """The largest differences between eager's first steps and those on changed inputs."""
     return Spread(
         loss=max(abs(steps.loss - eager.loss) for steps in nudged),
         updates=tuple(
@@ -99,9 +89,8 @@ def deterministic(
 ) -> bool:
     """True if two runs of the first step on equal inputs differ by rounding only.
 
-    Either by no more than a mode's tolerance, or by much less than what rounding-sized changes of
-    the inputs make: devices that add in any order round differently each time, and some models
-    amplify that.
+    By no more than a mode's tolerance, or by much less than what rounding-sized changes of the
+    inputs make: devices that add in any order round differently each time.
     """
     tolerance = TOLERANCE[precision]
     loss_bound = max(tolerance * abs(first.loss), OWN_SHARE * spread.loss)
@@ -120,8 +109,8 @@ def rounding_of(steps: FirstSteps, eager: FirstSteps, spread: Spread) -> float:
 def distance(losses: Sequence[float], others: Sequence[float], *, rounding: float) -> float:
     """Largest difference between the shares of two samples that lie below a value, 0 to 1.
 
-    This is the statistic of the Kolmogorov-Smirnov test, except that a sample may be shifted by up
-    to `rounding` to be closer. Values that are not finite make it 1.
+    The statistic of the Kolmogorov-Smirnov test, but a sample may be shifted by up to `rounding`.
+    Values that are not finite make it 1.
     """
     if not all(map(math.isfinite, (*losses, *others))):
         return 1.0

@@ -1,7 +1,7 @@
 """A worker's part of one replicate: build, prove, verify, warm up, time what the parent asks for.
 
-The order is fixed: an eager call before anything is traced, correctness before timing, and nothing
-printed or sent inside a timed block.
+An eager call comes before anything is traced, correctness before timing, and nothing is printed or
+sent inside a timed block.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xla_sweeps.schema.measurement import (
     Status,
 )
 from xla_sweeps.schema.modes import Execution, Mode, mode_in, mode_of
-from xla_sweeps.schema.trial import ModelSpec, ReplicateJob, size_text
+from xla_sweeps.schema.trial import ReplicateJob, size_text
 from xla_sweeps.trial import protocol
 from xla_sweeps.worker import agreement, sharing, timing
 from xla_sweeps.worker.backend import Executable, Explain, Framework, Model, Tell
@@ -37,11 +37,7 @@ COMPILING_SHARE = 0.2
 
 @dataclass
 class Prepared:
-    """A mode that is ready to be measured, and what is known of it so far.
-
-    Attributes:
-        traced: how often it had been traced once it was ready, and then once it was warm.
-    """
+    """A mode that is ready, and how often it was traced when it was, and then when it was warm."""
 
     executable: Executable
     outcome: ModeOutcome
@@ -88,11 +84,7 @@ class Replicate:
         raise ValueError(f"a replicate does not answer {type(request).__name__}")
 
     def _set_up(self, request: protocol.SetUp) -> protocol.Ready:
-        """Build the model, run it eagerly, and compute the float64 reference where it always is.
-
-        Elsewhere it is computed once a mode is not close to eager. Eager execution is that of the
-        worker that leads.
-        """
+        """Build the model, run it eagerly, and compute the float64 reference if always wanted."""
         shared = Path(request.shared) if request.shared else None
         adopts = bool(shared) and not request.leads
         job = replace(request.job, adopts=adopts, shared=request.shared)
@@ -104,7 +96,8 @@ class Replicate:
         self._framework.configure(trial)
         tell(protocol.Loaded(environment=self._framework.environment()))
         with self._framework.device(trial):
-            tell(protocol.Stage(phase=Phase.BUILD, detail=_describe_model(trial.model)))
+            size = size_text(trial.model.task, trial.model.resolution_px)
+            tell(protocol.Stage(phase=Phase.BUILD, detail=f"{trial.model.name} {size}".rstrip()))
             model = self._model = self._framework.build(job)
             tell(protocol.Built(model=model.facts))
             if shared and job.adopts:
@@ -151,9 +144,8 @@ class Replicate:
     def _pay_start_costs(self, label: str) -> None:
         """Call the first mode that is traced once and forget it, on a GPU.
 
-        There the first graph loads kernels, and compiles those that its binaries lack: costs that a
-        process has once, which would count as that mode's compile time. On a CPU they are below
-        0.03 s. Some backends pay them when they build a model.
+        There the first graph loads and compiles kernels: costs that a process has once, not a mode.
+        On a CPU they are below 0.03 s. Some backends pay them when they build.
         """
         mode, trial = mode_of(label), self._job.trial
         started = self._started_up or self._model.starts_up or not trial.on_accelerator
@@ -181,10 +173,7 @@ class Replicate:
         return replace(outcome, status=Status.WRONG_RESULT, agreement=agreed, failure=unread)
 
     def _verify(self, executable: Executable, outcome: ModeOutcome, position: int) -> ModeOutcome:
-        """Check that a mode computes what eager computes on an input; the worst agreement counts.
-
-        Where a later input shows nothing, such as an image without a box, the earlier ones count.
-        """
+        """Check that a mode computes what eager computes; the worst agreement counts."""
         compare = self._model.comparison(executable, position)
         agreed = compare()
         if not agreed.ok and self._model.add_reference(self._tell, position):
@@ -318,10 +307,7 @@ class Replicate:
 
 
 def _compiles(warm: timing.WarmUp, outcome: ModeOutcome) -> bool:
-    """True if a call on a new input takes about as long as the first one, which compiled.
-
-    Otherwise the mode may keep answers that it has given.
-    """
+    """True if a call on a new input takes about as long as the first, so keeps no answers."""
     new_s = min(block.call_s for block in warm.blocks[: timing.NEW_INPUTS])
     return new_s >= COMPILING_SHARE * (outcome.first_call_s or 0.0)
 
@@ -340,7 +326,3 @@ def _gate(
     kind = "unverifiable" if agreed.refused else "disagreement"
     hint = agreement.SILENT_HINT * agreed.reason.endswith(agreement.SILENT)
     return status, Failure(phase=Phase.VERIFY, kind=kind, message=agreed.reason, hint=hint)
-
-
-def _describe_model(spec: ModelSpec) -> str:
-    return " ".join(filter(None, (spec.name, size_text(spec.task, spec.resolution_px))))

@@ -1,7 +1,6 @@
 """Serve a worker's parent: read requests from standard input, send events and replies.
 
-Messages have a file descriptor of their own; standard output and error belong to the libraries and
-go to the replicate's log.
+Messages have a descriptor of their own; standard output and error go to the replicate's log.
 """
 
 from __future__ import annotations
@@ -58,8 +57,7 @@ def main(make_answer: MakeAnswer) -> NoReturn:
 def serve(descriptor: int, make_answer: MakeAnswer) -> int:
     """Answer requests until the parent has no more; returns the exit code.
 
-    It is 0 even if modes failed, which the replies say. A request that fails before anything is set
-    up ends the process.
+    It is 0 even if modes failed. A first request that fails ends the process.
     """
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)

@@ -1,8 +1,4 @@
-"""Weights and expected outputs that workers of several backends share, through a folder.
-
-The first worker writes them. The others take its weights, and every mode is compared with its
-eager outputs. Inputs are drawn by NumPy from the trial's seed, so they are the same in each.
-"""
+"""Weights and expected outputs that workers of several backends share, through a folder."""
 
 from __future__ import annotations
 
@@ -41,9 +37,7 @@ def write(model: Shared, folder: Path) -> None:
 
 
 def take_weights(model: Shared, folder: Path) -> None:
-    """Give a model the weights that another worker has written, before it runs.
-
-    One without variables was loaded with its weights; its outputs are compared all the same.
+    """Give a model that was not loaded with weights those of another worker, before it runs.
 
     Raises:
         XlaSweepsError: it has other variables.

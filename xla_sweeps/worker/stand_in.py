@@ -1,7 +1,4 @@
-"""A stand-in for an accelerator, in tests: another logical device of the CPU, which `gpu:0` names.
-
-What runs on an accelerator only is executed on it: placing, copying, proofs, tests of waiting.
-"""
+"""A stand-in for an accelerator, in tests: another logical device of the CPU, named `gpu:0`."""
 
 from __future__ import annotations
 

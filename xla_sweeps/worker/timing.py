@@ -1,8 +1,7 @@
 """Time calls: warm-up, blocks, single calls, and the synchronization self-test.
 
-It runs in the measuring process. It knows a clock and an `Executable`, never TensorFlow, so tests
-with a fake device and a fake clock are exact. A block contains nothing but the calls, with garbage
-collection off.
+It runs in the measuring process and knows a clock and an `Executable`, no framework. A block
+contains nothing but the calls, with garbage collection off.
 """
 
 from __future__ import annotations
@@ -18,13 +17,7 @@ from typing import Protocol
 from xla_sweeps.analysis import stats
 from xla_sweeps.schema.measurement import INPUTS, Block, Trend
 from xla_sweeps.schema.trial import Effort
-from xla_sweeps.trial.pacing import (
-    LONGEST_BLOCK_S,
-    STATIONARY_TOLERANCE,
-    Clock,
-    Pace,
-    trend_of,
-)
+from xla_sweeps.trial.pacing import LONGEST_BLOCK_S, STATIONARY_TOLERANCE, Clock, Pace, trend_of
 
 WARMUP_WINDOW = 10
 NEW_INPUTS = INPUTS - 1
@@ -35,12 +28,9 @@ CLEARLY_FASTER = 0.02
 LONGEST_RAMP = 20
 """A clock that is still rising after so many times `ramp_s` is waited for no longer."""
 SYNC_CALLS = 50
-FEWEST_QUEUED = 4
-"""Calls that a test of the synchronization begins with."""
-PACE_BLOCKS = 3
-"""Blocks of each length from which the pace of a mode is told."""
-SEVERAL_CALLS = 5
-"""Calls of the longer ones."""
+FEWEST_QUEUED = 4  # calls that a test of the synchronization begins with
+PACE_BLOCKS = 3  # blocks of each length from which the pace of a mode is told
+SEVERAL_CALLS = 5  # calls of the longer ones
 NEW_INPUT_FACTOR = 1.5
 """Factor by which new values take longer where a mode keeps the answers that it has given."""
 
@@ -55,10 +45,7 @@ class Executable(Protocol):
     position: int
 
     def prepare(self) -> None:
-        """Activate the mode, restore its state; called before a block or a series of calls.
-
-        Never timed.
-        """
+        """Activate the mode, restore its state; untimed, before a block or a series of calls."""
 
     def step(self) -> None:
         """Start one call on the next input; it may return before the device has finished."""
@@ -72,8 +59,7 @@ class WarmUp:
     """The warm-up of one mode.
 
     Attributes:
-        call_s: median seconds of one call in the last window; the first calls on new inputs do not
-            count.
+        call_s: median seconds of one call in the last window.
         trend: of the last two windows; None where it ended before there were two.
     """
 
@@ -101,10 +87,7 @@ def measure_block(
     clock: Clock,
     cpu_clock: Clock | None = None,
 ) -> Block:
-    """Time `calls` back-to-back calls and one synchronization as one block.
-
-    With `cpu_clock`, the process's CPU time is read before and after what is timed.
-    """
+    """Time `calls` back-to-back calls and one synchronization; with `cpu_clock` CPU time too."""
     cpu_started = cpu_clock() if cpu_clock else 0
     started = clock()
     for _ in range(calls):
@@ -191,9 +174,8 @@ def warm_up(
 ) -> WarmUp:
     """Call until the speed is stationary, or until a limit of the effort.
 
-    Stationary: enough calls, enough time, and two windows of ten blocks that agree. They agree if
-    neither median nor trend differs by more than 1 %. That ends the warm-up; what it says of the
-    speed, noise considered, is the trend.
+    Stationary: enough calls, enough time, and two windows of ten blocks that differ in neither
+    median nor trend by more than 1 %.
     """
     blocks = []
     for position in range(1, INPUTS):
@@ -250,10 +232,7 @@ class Renewable(Executable, Protocol):
     """An executable whose inputs can be replaced."""
 
     def renew(self) -> bool:
-        """Replace the inputs by values that no call has seen; False where there are none.
-
-        Returns once they are on the device.
-        """
+        """Replace the inputs on the device by values that no call has seen; False without any."""
 
 
 def slow_on_new_inputs(executable: Renewable, *, clock: Clock) -> bool:
@@ -309,10 +288,8 @@ class Drainable(Executable, Protocol):
 def sync_self_test(executable: Drainable, *, seconds: float, clock: Clock) -> SyncTest:
     """Start many calls, synchronize, then wait again: the second wait must take no time.
 
-    If the synchronization does not wait, the device is still busy, and reading a result afterwards
-    takes the time that the synchronization should have taken. A result is read beforehand too: the
-    first time, the device may load code for it. The number of calls doubles until they take long
-    enough: a single call tells little of it, since starting and reading it may take longer.
+    A result is read beforehand too: the first time, the device may load code for it. The number of
+    calls doubles until they take long enough: starting and reading a single one may take longer.
     """
     executable.prepare()
     executable.step()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from catalog_models import of_catalog
-from conducting import Notes, QuietMachine
+from conducting import Notes, QuietMachine, commands_for
 from factories import EFFORT, TRIAL
 from paths import ROOT
 from scripted import scripted
@@ -75,14 +75,17 @@ def measured(
         result = conductor.measure(
             ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1),
             Setting(
-                backend=default_backend(),
-                environment={
-                    **os.environ,
-                    "PYTHONPATH": str(ROOT),
-                    "CUDA_VISIBLE_DEVICES": "-1",
-                    **({"TF_ENABLE_ONEDNN_OPTS": onednn} if onednn else {}),
-                },
-                log=Path(folder) / "child.log",
+                commands=commands_for(
+                    trial,
+                    default_backend(),
+                    Path(folder) / "child.log",
+                    {
+                        **os.environ,
+                        "PYTHONPATH": str(ROOT),
+                        "CUDA_VISIBLE_DEVICES": "-1",
+                        **({"TF_ENABLE_ONEDNN_OPTS": onednn} if onednn else {}),
+                    },
+                ),
                 watch=QuietMachine(load=LOAD).watch,
                 stop=stop,
                 leases=Leases((), holder=""),
@@ -165,9 +168,7 @@ def test_each_mode_alone_is_measured_as_long_as_the_effort_says(
         result = conductor.measure(
             ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
             Setting(
-                backend=scripted(),
-                environment=dict(os.environ),
-                log=tmp_path / "log",
+                commands=commands_for(trial, scripted(), tmp_path / "log"),
                 watch=machine.watch,
                 stop=stop,
                 leases=Leases((), holder=""),

@@ -1,0 +1,97 @@
+"""A worker's part of a replicate: what it computes once, and what it makes of slow new inputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from factories import TRIAL
+from fake_backend import FakeExecutable, FakeModel, FakeWork
+
+from xla_sweeps.schema.measurement import Block, ModeOutcome, Status
+from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.trial import protocol
+from xla_sweeps.worker.replicate import Replicate, _compiles
+from xla_sweeps.worker.timing import WarmUp
+
+ONCE_S = 30.0
+
+
+@pytest.mark.parametrize(
+    ("device", "starts_up", "paid"),
+    [("gpu:0", False, 0.0), ("cpu", False, ONCE_S), ("gpu:0", True, ONCE_S)],
+)
+@pytest.mark.parametrize("modes", [("graph", "xla"), ("xla", "graph"), ("xla", "xla_2")])
+def test_the_first_mode_on_a_gpu_does_not_pay_what_the_process_pays_once(
+    modes: tuple[str, ...],
+    device: str,
+    starts_up: bool,
+    paid: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Unless building the model has paid it, as some backends' does."""
+    calls: list[str] = []
+
+    def first_call_s(executable: FakeExecutable) -> float:
+        calls.append(executable.mode)
+        executable.step()
+        return 1.0 + (ONCE_S if len(calls) == 1 else 0.0)
+
+    monkeypatch.setenv("FAKE_BACKEND", "numpy")
+    monkeypatch.setattr(FakeExecutable, "first_call_s", first_call_s)
+    monkeypatch.setattr(FakeModel, "starts_up", starts_up)
+    trial = replace(TRIAL, modes=("eager", *modes), device=device)
+    job = ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1)
+    replicate = Replicate(FakeWork, lambda event: None, title="FakeWork")
+    replicate.answer(protocol.SetUp(job=job))
+    first, second = (replicate.answer(protocol.Prepare(mode=mode)) for mode in modes)
+    assert isinstance(first, protocol.ModeReady)
+    assert isinstance(second, protocol.ModeReady)
+    assert first.outcome.first_call_s == 1.0 + paid
+    assert second.outcome.first_call_s == 1.0
+
+
+@pytest.mark.parametrize(("modes", "runs"), [(("xla",), 0), (("eager", "xla"), 1)])
+def test_a_worker_runs_eagerly_only_what_it_measures_or_what_others_take(
+    modes: tuple[str, ...], runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran, models, run, build = [], [], FakeModel.run_eagerly, FakeWork.build
+
+    def run_eagerly(model: FakeModel, tell: object) -> None:
+        ran.append(model)
+        run(model, lambda event: None)
+
+    def built(work: FakeWork, job: ReplicateJob) -> FakeModel:
+        models.append(build(work, job))
+        models[-1].deterministic = job.adopts
+        return models[-1]
+
+    monkeypatch.setenv("FAKE_BACKEND", "numpy")
+    monkeypatch.setattr(FakeModel, "run_eagerly", run_eagerly)
+    monkeypatch.setattr(FakeWork, "build", built)
+    job = ReplicateJob(trial=replace(TRIAL, modes=modes), replicate=0, modes=modes, order_seed=1)
+    for leads, name in ((True, "fake"), (False, "other")):
+        replicate = Replicate(partial(FakeWork, name), lambda event: None, title=name)
+        replicate.answer(protocol.SetUp(job=job, shared=str(tmp_path), leads=leads))
+    first, second = models
+    assert [model is second for model in ran] == [False, *[True] * runs]
+    assert np.array_equal(second.weights, first.weights)
+    assert np.array_equal(second.eager[0], first.eager[0])
+    assert not second.deterministic, "as the first one is not"
+
+
+@pytest.mark.parametrize(("first_call_s", "compiles"), [(0.5, True), (2.0, True), (5.0, False)])
+def test_a_mode_recompiles_only_if_new_inputs_cost_about_what_the_first_call_did(
+    first_call_s: float, compiles: bool
+) -> None:
+    """XLA compiles for seconds; a mode that keeps answers computes for much less."""
+    blocks = [
+        Block(mode="", calls=1, elapsed_ns=round(1e9 * call_s), enqueue_ns=0)
+        for call_s in (0.5, 0.5, 0.001, 0.001)
+    ]
+    warm = WarmUp(blocks=tuple(blocks), call_s=0.001, trend=None)
+    assert warm.recompiles
+    assert _compiles(warm, ModeOutcome(status=Status.OK, first_call_s=first_call_s)) is compiles
