@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, Literal
 
+from xla_sweeps.schema.backend import BACKENDS
 from xla_sweeps.schema.modes import JIT_CANDIDATES, SCENARIOS, TAKING_BATCHES, TRAINING, Scenario
 from xla_sweeps.schema.trial import (
     OPTIMIZERS,
@@ -240,14 +241,9 @@ _OWN = (
 _EXECUTED = (
     Option(
         usage="backend=NAME",
-        help="framework that runs the model; it chooses the modes",
+        help="framework that runs the model, and needs no other; it chooses the modes",
         default="auto",
-        choices={
-            "auto": "that of `modes`, else TensorFlow",
-            "tensorflow": "",
-            "jax": "Keras on JAX, which needs no TensorFlow",
-            "torch": "Keras on PyTorch, which needs no TensorFlow",
-        },
+        choices={"auto": "that of `modes`, else TensorFlow", **dict.fromkeys(BACKENDS, "")},
     ),
     Option(
         usage="jit=VALUE",
