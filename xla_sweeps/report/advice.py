@@ -13,11 +13,19 @@ from xla_sweeps.analysis.overview import Overview
 from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.analysis.speedup import disagreement
 from xla_sweeps.analysis.trust import Trust
-from xla_sweeps.report.figures import round_count, short_duration, times
+from xla_sweeps.report.figures import (
+    interval,
+    number,
+    percent,
+    round_count,
+    short_duration,
+    times,
+)
 from xla_sweeps.report.labels import join_words, short_device
 from xla_sweeps.report.sentences import (
     DEVICES_NAMED,
     FAILURES,
+    NOTHING,
     OTHERWISE,
     RULES,
     SENTENCES,
@@ -120,7 +128,7 @@ def answer(row: ComparisonRow) -> str:
         baseline=baseline if verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS) else other,
         speedup=times(1 / speedup if verdict is Verdict.SLOWER else speedup),
         interval=_sure(row),
-        floor=f"{row.speedup.floor:.1%}",
+        floor=percent(row.speedup.floor),
         switch=mode_of(row.baseline.mode).switch,
         advice=_pays_back(row) if verdict is Verdict.FASTER else _open(row),
     )
@@ -137,7 +145,7 @@ def _latency(row: ComparisonRow) -> str:
         value, low, high, direction = 1 / value, 1 / high, 1 / low, "slower"
     name = "latency open" if low <= 1 else "latency"
     text = SENTENCES[name].format(
-        speedup=times(value), direction=direction, bounds=f"{low:.2f}–{high:.2f}"
+        speedup=times(value), direction=direction, bounds=interval(low, high)
     )
     return f" {text}."
 
@@ -190,7 +198,7 @@ def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = 
     if not overview.pairs:
         left = overview.not_measured
         more = SENTENCES["not measured in"].format(count=left) if left else ""
-        return f"Nothing was compared yet{more}."
+        return f"{NOTHING}{more}."
     if apart := device_words(devices or {}):
         return f"{SENTENCES['by device']} {apart}"
     is_open = overview.ambiguous == overview.pairs
@@ -252,8 +260,8 @@ def trust_words(tested: Trust) -> str:
     sides = {"all": (wrong, pairs), "within": tested.within, "across": tested.across}
     text = SENTENCES["trust"].format(
         **{name: f"{part} of {whole}" for name, (part, whole) in sides.items()},
-        least=f"{100 * MIN_FLOOR:.2g} %",
-        floor=f"{100 * tested.floor:.2g} %",
+        least=percent(MIN_FLOOR),
+        floor=percent(tested.floor),
     )
     if not tested.untrusted:
         return f"{text}."
@@ -319,9 +327,8 @@ def _sure(row: ComparisonRow) -> str:
     verdict, low, high = row.speedup.verdict, row.speedup.low or 0.0, row.speedup.high or math.inf
     if verdict is Verdict.SLOWER:
         low, high = 1 / high, 1 / low
-    digits = 2 if verdict in (Verdict.FASTER, Verdict.SLOWER) else 3
     return SENTENCES["interval"].format(
-        bounds=f"{low:.{digits}f}–{high:.{digits}f}",
+        bounds=interval(low, high),
         replicates=count_noun(row.speedup.replicates, "replicate"),
     )
 
@@ -352,13 +359,13 @@ def _open(row: ComparisonRow) -> str:
             time=short_duration(more * (row.provenance.replicate_s or 0.0)),
         )
     return SENTENCES["open"].format(
-        excluded=_excluded_bound(row), replicates=replicates, floor=f"{row.speedup.floor:.1%}"
+        excluded=_excluded_bound(row), replicates=replicates, floor=percent(row.speedup.floor)
     )
 
 
 def _excluded_bound(row: ComparisonRow) -> str:
     bound = row.speedup.excluded_above or math.inf
-    text = f"{1 + bound:.1f}×" if bound >= 1 else f"{bound:.{0 if bound >= 0.1 else 1}%}"
+    text = times(1 + bound) if bound >= 1 else percent(bound)
     return SENTENCES["excluded"].format(bound=text)
 
 
@@ -366,7 +373,7 @@ def _aa(row: ComparisonRow) -> str:
     low, high = row.speedup.low or 0.0, row.speedup.high or float("inf")
     difference = abs((row.speedup.value or 1.0) - 1)
     mode = name_of(row.baseline.mode)
-    measured = f"{row.speedup.value:.4f}× ({_sure(row)}), {difference:.1%} apart"
+    measured = f"{times(row.speedup.value)} ({_sure(row)}), {percent(difference)} apart"
     apart = ", each in a process of its own," if row.trial.copies == "apart" else ""
     text = f"A/A: two copies of {mode}{apart} measure {measured}"
     if low <= 1 <= high or row.speedup.verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS):
@@ -383,7 +390,7 @@ def _alone(row: ComparisonRow) -> str:
     unit = throughput_unit(row.trial.task, row.trial.resolution_px)
     pair = ",".join(headline_of(row.trial.scenario))
     return (
-        f"{_capitalize(name_of(row.candidate.mode))} alone ran at {rate:.4g} {unit}. For a "
+        f"{_capitalize(name_of(row.candidate.mode))} alone ran at {number(rate)} {unit}. For a "
         f"speedup, measure a baseline too, as in modes=[{pair}].{_caveats(row)}"
     )
 
@@ -392,7 +399,7 @@ def _imported_words(row: ComparisonRow) -> str:
     """A published result; its uncertainty is unknown, so no mode is recommended."""
     candidate, baseline = name_of(row.candidate.mode), name_of(row.baseline.mode)
     rates = [
-        f"{name} ran at {rate:.4g} samples/s"
+        f"{name} ran at {number(rate)} samples/s"
         for name, rate in (
             (baseline, row.baseline.throughput_samples_per_s),
             (candidate, row.candidate.throughput_samples_per_s),
@@ -443,7 +450,7 @@ def caveats(row: ComparisonRow) -> list[str]:
     if row.status is Status.CONTAMINATED:
         value, raw = row.speedup.value, row.speedup.raw
         apart = value and raw and abs(raw / value - 1) > SAME
-        also = f" (all rounds: {raw:.3f}×)" if apart else ""
+        also = f" (all rounds: {times(raw)})" if apart else ""
         clear = "contaminated but clear" if verdict.is_clear else "contaminated"
         texts.append(f"{SENTENCES[clear]}{also}.")
     if ratio := disagreement(row):

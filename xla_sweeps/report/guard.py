@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from xla_sweeps.analysis.guard import LOOK
+from xla_sweeps.report.figures import NONE, fixed, percent
 from xla_sweeps.report.markdown import CHARACTERS, code, escape, items, table
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.system.text import count_noun, displayable
@@ -132,21 +133,19 @@ def answer_of(document: dict[str, Any]) -> str:
         return ANSWERS[UNJUDGED]
     answers = [f"Not every mode could be judged: {', '.join(left)}."] if left else []
     if document["verdict"] != UNJUDGED:
-        detect = f"{100 * document['detect']:g} %"
+        detect = percent(document["detect"])
         answers.insert(0, ANSWERS[document["verdict"]].format(detect=detect))
     return " ".join(answers)
 
 
 def _cells(mode: dict[str, Any]) -> tuple[str, str, str, str]:
     if "change" not in mode:
-        return mode["mode"], mode["verdict"], "—", "—"
-    low, high = _percent(mode["low"]), _percent(mode["high"])
-    level = f"{100 * mode['confidence']:.1f} %, {mode['pairs']} pairs"
-    return mode["mode"], mode["verdict"], _percent(mode["change"]), f"{low} to {high} ({level})"
-
-
-def _percent(change: float) -> str:
-    return f"{100 * change:+.1f} %"
+        return mode["mode"], mode["verdict"], NONE, NONE
+    change, low, high = (
+        f"{fixed(100 * mode[name], 1, '+')} %" for name in ("change", "low", "high")
+    )
+    level = f"{fixed(100 * mode['confidence'], 1)} %, {mode['pairs']} pairs"
+    return mode["mode"], mode["verdict"], change, f"{low} to {high} ({level})"
 
 
 def _failures(document: dict[str, Any]) -> list[str]:
@@ -172,7 +171,7 @@ def _failures(document: dict[str, Any]) -> list[str]:
 def _notes(document: dict[str, Any]) -> list[str]:
     """Limits of the answer, and what it rests on."""
     notes = [
-        f"{mode['mode']}: a change of {100 * mode['missed']:.1f} % would have been missed half the "
+        f"{mode['mode']}: a change of {percent(mode['missed'])} would have been missed half the "
         "time"
         for mode in document["modes"]
         if "missed" in mode

@@ -13,6 +13,13 @@ from typing import NamedTuple
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 
+TOO_LITTLE = "too little to tell"
+
+SETTLE = "more replicates (effort.replicates=3) settle it"
+"""Advice where an interval is too wide."""
+
+NOTHING = "Nothing was compared yet"
+
 SENTENCES: Mapping[str, str] = {
     # over many pairs
     "counts": "{candidate} is faster than {baseline} in {faster} of {pairs}",

@@ -11,8 +11,9 @@ from xla_sweeps.analysis import overview, ranking
 from xla_sweeps.analysis.inversions import inversions
 from xla_sweeps.analysis.ranking import Entry, Place
 from xla_sweeps.report.advice import name_of
-from xla_sweeps.report.figures import NONE, interval, number, times
+from xla_sweeps.report.figures import NONE, fixed, interval, number, scale_count, times
 from xla_sweeps.report.labels import setting_words, short_devices
+from xla_sweeps.report.sentences import SETTLE, TOO_LITTLE
 from xla_sweeps.schema.modes import by_count, headline_of
 from xla_sweeps.schema.row import ComparisonRow, value_of
 from xla_sweeps.system.text import count_noun
@@ -170,17 +171,14 @@ def _distribution(entries: Sequence[Entry]) -> tuple[str, Lines]:
             lines.append((*_place(place), *figures, str(len(rates))))
             spans += [rates[0] / rates[-1]] if _apart(own[0], own[-1]) else []
     if not spans:
-        open_ = (
-            "Too little to tell the models of a setting apart: more replicates "
-            "(effort.replicates=3) settle it."
-        )
+        open_ = f"{TOO_LITTLE.capitalize()} the models of a setting apart: {SETTLE}."
         return open_ if lines else "", lines
     ends = " to ".join(dict.fromkeys(map(number, (min(spans), max(spans)))))
     rest = len(lines) - len(spans)
     return (
         f"The fastest model is {ends} times as fast as the slowest, in "
         f"{count_noun(len(spans), 'setting')}"
-        f"{f'; in {rest} more it is too little to tell' if rest else ''}.",
+        f"{f'; in {rest} more it is {TOO_LITTLE}' if rest else ''}.",
         lines,
     )
 
@@ -195,19 +193,19 @@ def _agreement(entries: Sequence[Entry]) -> tuple[str, Lines]:
     if not every:
         return "", []
     ends = [choose(every, key=lambda one: one.tau) for choose in (min, max)]
-    taus = dict.fromkeys(f"{one.tau:.2f}" for one in ends)
+    taus = dict.fromkeys(fixed(one.tau) for one in ends)
     sizes = dict.fromkeys(f" at {one.places[0].resolution_px} px" for one in ends)
     if len(sizes) == 1:  # it is said once
         said = " to ".join(taus) + "".join(sizes)
     else:
-        said = " to ".join(f"{one.tau:.2f}{size}" for one, size in zip(ends, sizes, strict=True))
+        said = " to ".join(f"{fixed(one.tau)}{size}" for one, size in zip(ends, sizes, strict=True))
     lines: Lines = [
         (
             _place(one.places[0])[0],
             " and ".join(_place(place)[1] for place in one.places),
             str(one.models),
-            f"{one.tau:.2f}",
-            f"{one.low:.2f} to {one.high:.2f}",
+            fixed(one.tau),
+            f"{fixed(one.low)} to {fixed(one.high)}",
         )
         for one in every
     ]
@@ -251,7 +249,7 @@ def _inversions(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
             *_place(one.larger.place),
             name_of(one.larger.mode),
             *(
-                f"{entry.model} ({(entry.params or 0) / 1e6:.1f} M)"
+                f"{entry.model} ({scale_count(entry.params or 0)})"
                 for entry in (one.larger, one.smaller)
             ),
             times(one.ratio),

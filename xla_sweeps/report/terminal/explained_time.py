@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from xla_sweeps.report.terminal.explained_lines import bare, finding, percent, table
+from xla_sweeps.report.figures import fixed, percent
+from xla_sweeps.report.terminal.explained_lines import bare, finding, table
 from xla_sweeps.schema.explanation import Explanation, Kernel, Kind, ModeTime, Time
 from xla_sweeps.schema.modes import Execution, Role, mode_of
 from xla_sweeps.system.text import count_noun
@@ -90,7 +91,7 @@ def _kernels(time: Time) -> Iterator[str]:
             ("ms", "times", "tensor", "kernel"),
             [
                 (
-                    f"{1e3 * kernel.seconds:,.3f}",
+                    fixed(1e3 * kernel.seconds, 3),
                     f"{kernel.times:,}",
                     _IN_WORDS[kernel.tensor_cores],
                     f"{_short(kernel.name).ljust(NAME)}  {_origin(kernel)}".rstrip(),
@@ -124,7 +125,7 @@ def _write_losses(time: Time, rows: Sequence[tuple[str, float, float]], what: st
     return table(
         (*map(_name_of, time.modes), "lost", what),
         [
-            (f"{1e3 * one:,.2f}", f"{1e3 * two:,.2f}", f"{1e3 * (two - one):+,.2f}", name)
+            (fixed(1e3 * one), fixed(1e3 * two), fixed(1e3 * (two - one), sign="+"), name)
             for name, one, two in rows
         ],
     )

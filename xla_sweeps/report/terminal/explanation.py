@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from xla_sweeps.report.figures import call_time, fixed, percent, scale, times
 from xla_sweeps.report.terminal.explained_lines import (
     NOT_AVAILABLE,
     bare,
     finding,
     list_names,
-    percent,
-    scale,
-    seconds,
     table,
     wrap,
 )
@@ -146,7 +144,7 @@ def _compilations(explanation: Explanation) -> Iterator[str]:
         [
             (
                 f"{row.programs:,}",
-                *map(seconds, (row.trace_s, row.lower_s, row.compile_s)),
+                *map(call_time, (row.trace_s, row.lower_s, row.compile_s)),
                 row.call,
             )
             for row in explanation.compilations or ()
@@ -195,7 +193,7 @@ def result(explanation: Explanation) -> str:
     differs = f"{factor:.2g}× {word} than" if factor >= SEEN else "about as fast as"
     text = (
         f"Here {mode_of(compiled).called} is {differs} {mode_of(usual).called} "
-        f"({seconds(after_s)} against {seconds(before_s)} a call)"
+        f"({call_time(after_s)} against {call_time(before_s)} a call)"
     )
     if explanation.time and after_s >= SEEN * before_s and len(explanation.time.modes) > 1:
         first, second = explanation.time.modes[:2]
@@ -227,7 +225,7 @@ def verdict(roofline: Roofline) -> str:
     compiled = mode_of(pairs[0][1]).called if pairs else "compiling"
     return (
         f"{called} already runs at {bound}{roofline.side}; {compiled} can gain at most "
-        f"{usual.gain:.1f}×"
+        f"{times(usual.gain)}"
     )
 
 
@@ -245,8 +243,8 @@ def _roofline(explanation: Explanation) -> Iterator[str]:
     )
     if roofline.compute_s is not None:
         yield from finding(
-            f"bound: {seconds(roofline.compute_s)} by compute, {seconds(roofline.memory_s)} by "
-            f"memory, so {roofline.side} binds"
+            f"bound: {call_time(roofline.compute_s)} by compute, "
+            f"{call_time(roofline.memory_s)} by memory, so {roofline.side} binds"
         )
     for why in roofline.missing.values():
         yield from finding(f"– bound by compute: {NOT_AVAILABLE}: {why}")
@@ -254,7 +252,7 @@ def _roofline(explanation: Explanation) -> Iterator[str]:
         ("a call", "of the bound", "compute", "memory", "mode"),
         [
             (
-                seconds(achieved.call_s),
+                call_time(achieved.call_s),
                 NOT_AVAILABLE if achieved.share is None else percent(achieved.share),
                 f"{scale(achieved.flop_per_s)}FLOP/s",
                 f"{scale(achieved.bytes_per_s)}B/s",
@@ -302,8 +300,8 @@ def _program(explanation: Explanation) -> Iterator[str]:
             "not available: the program does not say"
         )
     yield from finding(
-        f"one call must read {_megabytes(program.read_bytes)} MB and write "
-        f"{_megabytes(program.written_bytes)} MB, operation by operation"
+        f"one call must read {fixed(program.read_bytes / 1e6)} MB and write "
+        f"{fixed(program.written_bytes / 1e6)} MB, operation by operation"
     )
     if program.largest:
         yield from finding("the fusions that read and write most:")
@@ -311,18 +309,14 @@ def _program(explanation: Explanation) -> Iterator[str]:
             ("read MB", "write MB", "holds", "from"),
             [
                 (
-                    _megabytes(fusion.read_bytes),
-                    _megabytes(fusion.written_bytes),
+                    fixed(fusion.read_bytes / 1e6),
+                    fixed(fusion.written_bytes / 1e6),
                     f"{fusion.operations:,}",
                     list_names(map(bare, fusion.layers)) or str(fusion.kind),
                 )
                 for fusion in program.largest
             ],
         )
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:,.2f}"
 
 
 _GRAPH = "operations in the graph that graph mode runs"

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from xla_sweeps.config.catalog import SOURCES, CatalogEntry
 from xla_sweeps.errors import EXTRAS
-from xla_sweeps.report.figures import NONE, size
+from xla_sweeps.report.figures import number, size
 from xla_sweeps.report.terminal.console import (
     empty_table,
     paragraph,
@@ -60,8 +60,8 @@ def _models_table(entries: Sequence[CatalogEntry], hidden: Collection[str]) -> T
         table.add_row(
             *(cells[name] for name in shown),
             str(entry.resolution),
-            NONE if params is None else _million(params),
-            NONE if gmacs is None else f"{gmacs:g}",
+            number(params),
+            number(gmacs),
         )
     return table
 
@@ -95,8 +95,8 @@ def _sources_table(entry: CatalogEntry) -> Table:
         table.add_row(
             name,
             f"{source.library}: {builder}",
-            _million(published.params_million) if published else NONE,
-            f"{published.gmacs:g}" if published and published.gmacs is not None else NONE,
+            number(published.params_million if published else None),
+            number(published.gmacs if published else None),
             f"pip install {EXTRAS[extra]}" if extra else "nothing more",
         )
     return table
@@ -105,12 +105,8 @@ def _sources_table(entry: CatalogEntry) -> Table:
 def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
     """Show copies of Hub models with random weights: name, folder, size in bytes or None."""
     table = empty_table("model", "size", right=("size",), gap=2)
-    for name, _, number in rows:
-        table.add_row(name, size(number) if number is not None else "not built")
+    for name, _, count in rows:
+        table.add_row(name, size(count) if count is not None else "not built")
     print_table(table)
-    made = [number for _, _, number in rows if number is not None]
+    made = [count for _, _, count in rows if count is not None]
     paragraph(f"{len(made)} of {len(rows)} built, {size(sum(made))}, in {rows[0][1].parent}", "dim")
-
-
-def _million(number: float) -> str:
-    return f"{number:.2f}" if number < 10 else f"{number:.1f}"

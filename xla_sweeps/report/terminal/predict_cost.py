@@ -14,12 +14,11 @@ from xla_sweeps.analysis.predict_cost import (
     totals_of,
 )
 from xla_sweeps.analysis.stats import Interval
+from xla_sweeps.report.figures import NONE, bounded
+from xla_sweeps.report.sentences import SETTLE, TOO_LITTLE
 from xla_sweeps.report.terminal.explained_lines import align, wrap
 from xla_sweeps.schema.modes import Entry, mode_of
 from xla_sweeps.system.text import count_noun
-
-TOO_LITTLE = "too little to tell"
-"""Instead of a figure whose interval contains 0."""
 
 
 def cost_text(
@@ -76,7 +75,7 @@ def _fastest(totals: Sequence[Total], whole: str) -> str:
     names = [total.label for total in totals if total.may_be_fastest]
     first = totals[0]
     answer = (
-        f"Too little to tell which way is the fastest for {whole}: {', '.join(names)}."
+        f"{TOO_LITTLE.capitalize()} which way is the fastest for {whole}: {', '.join(names)}."
         if names[1:]
         else f"{_name_of(first.label)} is the fastest for {whole}: {_ms(first.seconds)} ms."
     )
@@ -109,10 +108,7 @@ def _against(sizes: Sequence[Size], costs: Sequence[Cost], ways: tuple[str, str]
         if at:
             yield f"{called} costs {word} than {name} at {where}."
     if open_ := [f"{size:,}" for size, one in words.items() if not one]:
-        yield (
-            f"{called} against {name}: too little to tell at batch {', '.join(open_)}; more "
-            "replicates (effort.replicates=3) settle it."
-        )
+        yield (f"{called} against {name}: {TOO_LITTLE} at batch {', '.join(open_)}; {SETTLE}.")
 
 
 def _name_of(label: str) -> str:
@@ -122,18 +118,10 @@ def _name_of(label: str) -> str:
 
 def _ms(interval: Interval | None) -> str:
     if interval is None:
-        return "—"
+        return NONE
     if interval.low <= 0 <= interval.high:
         return TOO_LITTLE
-    value, low, high = (
-        _figure(1e3 * seconds) for seconds in (interval.estimate, interval.low, interval.high)
-    )
-    return f"{value} ({low}–{high})"
-
-
-def _figure(value: float) -> str:
-    """Three digits, or all of a larger number's: `0.0412`, `12,300`."""
-    return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+    return bounded(1e3 * interval.estimate, 1e3 * interval.low, 1e3 * interval.high)
 
 
 def json_of(

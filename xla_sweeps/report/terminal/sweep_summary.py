@@ -18,7 +18,7 @@ from xla_sweeps.report.advice import (
     spread_words,
     trust_words,
 )
-from xla_sweeps.report.figures import duration
+from xla_sweeps.report.figures import duration, times
 from xla_sweeps.report.labels import short_devices
 from xla_sweeps.report.terminal.console import (
     COLOURS,
@@ -177,7 +177,7 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
         words = spread_words(*spread(speedups, models))
         between = f"; {words}" if words else ""
         say(
-            f"{pair}: geometric mean speedup {mean:.3f}× over {len(group)} of "
+            f"{pair}: geometric mean speedup {times(mean)} over {len(group)} of "
             f"{count_noun(planned, 'planned trial')}, {count_noun(models, 'model')}{between}",
         )
     if (aa_test := trust(rows)) is not None:

@@ -14,7 +14,17 @@ from xla_sweeps.analysis.cost import per_million
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice, sentences, study
-from xla_sweeps.report.figures import NONE, interval, number, scale_count, size, times
+from xla_sweeps.report.figures import (
+    NONE,
+    bounded,
+    fixed,
+    interval,
+    number,
+    percent,
+    scale_count,
+    size,
+    times,
+)
 from xla_sweeps.report.labels import distinctions, short_devices
 from xla_sweeps.report.next_steps import fastest_way, next_steps
 from xla_sweeps.report.terminal.console import (
@@ -249,8 +259,10 @@ def _title(summary: TrialSummary) -> Text:
     if model.params:
         facts.append(f"{scale_count(model.params)} params")
     if model.macs:
-        number = f"{model.macs / 1e9:.2f} G" if model.macs >= 1e8 else f"{scale_count(model.macs)} "
-        facts.append(f"{'≥ ' if model.macs_at_least else ''}{number}MACs")
+        macs = (
+            f"{number(model.macs / 1e9)} G" if model.macs >= 1e8 else scale_count(model.macs) + " "
+        )
+        facts.append(f"{'≥ ' if model.macs_at_least else ''}{macs}MACs")
     if model.source not in ("", "applications", "local"):
         facts.append(f"{model.source}{', random weights' if model.replica_of else ''}")
     text = Text(displayable(f"{model.variant} "), style="bold")
@@ -298,7 +310,7 @@ def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[M
         "p50 ms": lambda mode: number(mode.columns.latency_p50_ms),
         "p90 ms": lambda mode: number(mode.columns.latency_p90_ms),
         "compile s": lambda mode: (
-            NONE if mode.compile_s is None or _is_eager(mode) else f"{mode.compile_s:.1f}"
+            NONE if mode.compile_s is None or _is_eager(mode) else fixed(mode.compile_s, 1)
         ),
         "memory": lambda mode: size(mode.steady_memory_bytes),
         "agrees": _agreement,
@@ -343,8 +355,9 @@ def _input_note(summary: TrialSummary) -> list[str]:
         ]
         drawn = "" if summary.trial.data else f" {sentences.DRAWN_PIPELINE}"
         return [
-            f"{called} trains on {whole:.4g} {unit}. Its input pipeline alone gives {pipeline:.4g} "
-            f"({share:.0%} of an epoch's time), its step alone {step:.4g}: {_pace(*sides)}.{drawn}"
+            f"{called} trains on {number(whole)} {unit}. Its input pipeline alone gives "
+            f"{number(pipeline)} ({percent(share)} of an epoch's time), its step alone "
+            f"{number(step)}: {_pace(*sides)}.{drawn}"
         ]
     return []
 
@@ -355,8 +368,8 @@ def _pace(*sides: tuple[str, ModeColumns]) -> str:
     if (first.throughput_high or math.inf) < (second.throughput_low or 0.0):
         return f"the {slow} sets the pace"
     return (
-        f"too little to tell which of the two limits it ({_rates(first)} and {_rates(second)}); "
-        "more replicates (effort.replicates=3) settle it"
+        f"{sentences.TOO_LITTLE} which of the two limits it ({_rates(first)} and "
+        f"{_rates(second)}); {sentences.SETTLE}"
     )
 
 
@@ -368,7 +381,7 @@ def _last_batch_note(summary: TrialSummary) -> list[str]:
     """Compile time of each mode for the last batch."""
     seconds = {mode.label: mode.columns.last_batch_compile_s for mode in summary.modes}
     written = ", ".join(
-        f"{label} {value:.1f} s" for label, value in seconds.items() if value is not None
+        f"{label} {fixed(value, 1)} s" for label, value in seconds.items() if value is not None
     )
     if not written:
         return []
@@ -385,7 +398,7 @@ def _energy_note(summary: TrialSummary) -> list[str]:
     if not facts or not facts.energy:
         return []
     modes = [
-        f"{mode.label} {_with_bounds(joules, columns.joules_per_sample_low, high)}"
+        f"{mode.label} {bounded(joules, columns.joules_per_sample_low, high)}"
         for mode in summary.modes
         if (columns := mode.columns)
         and (joules := columns.joules_per_sample)
@@ -393,12 +406,8 @@ def _energy_note(summary: TrialSummary) -> list[str]:
     ]
     if not modes:
         return [f"energy  {facts.energy}"]
-    idle = _with_bounds(facts.idle_watts, facts.idle_watts_low, facts.idle_watts_high)
+    idle = bounded(facts.idle_watts, facts.idle_watts_low, facts.idle_watts_high)
     return [f"energy  {'   '.join(modes)} J a sample, each alone; {facts.energy}, idle {idle} W"]
-
-
-def _with_bounds(value: float | None, low: float | None, high: float | None) -> str:
-    return f"{number(value)} ({interval(low, high, number)})"
 
 
 def _verdict(row: ComparisonRow) -> Text:

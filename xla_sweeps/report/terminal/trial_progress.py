@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from xla_sweeps.report.figures import duration
+from xla_sweeps.report.figures import NONE, duration, percent
 from xla_sweeps.report.terminal.live_block import LiveBlock, bar, eta, heading
 from xla_sweeps.system.text import displayable
 from xla_sweeps.trial.rounds import Progress
@@ -132,8 +132,9 @@ def _rounds_words(progress: Progress) -> str:
 
 
 def _width(progress: Progress) -> str:
-    width = "—" if progress.half_width is None else f"±{progress.half_width:.2%}"
-    return f"half-width {width} (target ±{progress.target:.2%})"
+    reached = progress.half_width
+    width = NONE if reached is None else f"±{percent(reached)}"
+    return f"half-width {width} (target ±{percent(progress.target)})"
 
 
 def _eta(progress: Progress) -> str:

@@ -17,6 +17,7 @@ from xla_sweeps.report.advice import busy_words, overall_answer, overall_counts,
 from xla_sweeps.report.figures import NONE, times
 from xla_sweeps.report.labels import setting_words
 from xla_sweeps.report.markdown import escape, items, table
+from xla_sweeps.report.sentences import NOTHING
 from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import Scenario, by_scenario, headline_of, mode_of
@@ -225,7 +226,7 @@ def _by_device(pairs: Sequence[ComparisonRow], write: Callable[[Pairs], str]) ->
     ]
     if len(settings) > DEVICES:
         lines.append(f"{DEVICES} of {len(settings)} devices are shown here; the page has all.")
-    return "\n".join(items(lines, FINDING)) or "Nothing was compared yet."
+    return "\n".join(items(lines, FINDING)) or f"{NOTHING}."
 
 
 def _families(rows: Sequence[ComparisonRow]) -> str:
@@ -253,7 +254,7 @@ def _findings(rows: Sequence[ComparisonRow]) -> str:
     ]
     told = [f"**{one.title}.** {escape(one.finding, FINDING)}\n\n" for one in tables]
     told.insert(1, "\n".join([*items(named), "\n"]))
-    return f"{''.join(told)}{TABLES}" if tables else "Nothing was compared yet."
+    return f"{''.join(told)}{TABLES}" if tables else f"{NOTHING}."
 
 
 def _changes_text(difference: Difference) -> str:
