@@ -151,13 +151,7 @@ def _latency(row: ComparisonRow) -> str:
 
 
 def overall_answer(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:
-    """Advice on turning the candidate on, over all pairs, in one to three sentences.
-
-    Args:
-        overview: of all pairs.
-        devices: of the pairs of each device. Devices that answer differently are not pooled: each
-            has its own word.
-    """
+    """Advice on turning the candidate on, over all pairs; devices that differ are not pooled."""
     typical = "" if device_words(devices or {}) else typically(overview)
     words = [overall_counts(overview, devices), typical, _costs(overview)]
     return " ".join(filter(None, words))

@@ -66,10 +66,7 @@ def told_apart(
 ) -> list[str]:
     """For each row as much of some columns as tells it from others, such as `quick · xla`, or "".
 
-    Args:
-        columns: of equal length, by name.
-        alike: columns of which a row's others have the same values.
-        by: columns that tell them apart, the plainest first.
+    Rows have equal values of `alike`; columns `by` tell them apart, the plainest first.
     """
     groups: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
     for place, key in enumerate(zip(*(columns[name] for name in alike), strict=True)):

@@ -40,8 +40,7 @@ def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
     """The next steps after a comparison of XLA with the same execution without it, by their names.
 
     Of a mode outside TensorFlow, what to write where it is faster than another mode of its
-    framework, and the command that says why. Nothing for other pairs, published rows and failures,
-    whose hints are shown elsewhere.
+    framework. Nothing for other pairs, published rows and failures.
     """
     baseline, candidate = row.baseline.mode, row.candidate.mode
     if row.provenance.origin == IMPORTED or not baseline or is_aa_pair(baseline, candidate):
@@ -64,10 +63,7 @@ def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
 
 
 def fastest_way(row: ComparisonRow, modes: Iterable[ModeSummary]) -> str:
-    """A sentence on a mode of the trial that is faster than both sides of a row, intervals apart.
-
-    "" where there is none, and for `fit`, whose other modes run parts of it.
-    """
+    """A sentence on a mode that is faster than both sides of a row; "" for none, and for `fit`."""
     sides = {row.baseline.mode: row.baseline, row.candidate.mode: row.candidate}
     others = [
         (mode.columns.throughput_samples_per_s, mode.columns.throughput_low or 0.0, mode.label)
@@ -94,10 +90,7 @@ def _why(row: ComparisonRow, backend: str = "") -> Iterator[tuple[str, str]]:
 
 
 def explain_command(command: str, backend: str = "") -> str:
-    """The command that says why, of the same model as a trial's command and with its variables.
-
-    "" for another program. The backend explains it; "" is the default one.
-    """
+    """The `explain` command of the same model, with a trial's variables; "" for another program."""
     variables, program, line = command.partition(_PROGRAM)
     if not program or not _VARIABLES.fullmatch(variables):
         return ""

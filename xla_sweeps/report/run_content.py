@@ -93,10 +93,7 @@ def history_rows(
     modes: Sequence[str],
     gpu: Sequence[GpuSpan] | None = None,
 ) -> list[dict[str, Any]]:
-    """One row per round: call time and throughput of each mode, and that round's headline speedup.
-
-    With `gpu`, the reports of the replicate's GPU, rounds have their telemetry too.
-    """
+    """Call time and throughput of each mode by round, its speedup, and telemetry with `gpu`."""
     rows = []
     for measured in rounds:
         times = {block.mode: block.call_s for block in measured.blocks}
@@ -186,10 +183,7 @@ def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict
 
 
 def result_point(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The headline figures of a summary as one row of history, which W&B charts by itself.
-
-    The speedup as its logarithm: such a bar begins at 0, which is no change.
-    """
+    """The headline figures as one row of history, which W&B charts; bars of logs begin at 0."""
     return {
         f"result/{name}": value
         for name, value in keys.items()

@@ -113,13 +113,9 @@ status."""
 
 
 class Rule(NamedTuple):
-    """An answer over many pairs, and when it is given.
+    """An answer over many pairs, given where the share of all pairs has this verdict.
 
-    Attributes:
-        word: the answer.
-        verdict: of the pairs that are counted.
-        share: the least share of all pairs, failures among them, that has this verdict.
-        sign: 1 or -1 where the geometric mean must lie above or below 1, else 0.
+    `sign` is 1 or -1 where the geometric mean must lie above or below 1.
     """
 
     word: str

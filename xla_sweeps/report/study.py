@@ -34,12 +34,7 @@ Lines = list[tuple[str, ...]]
 
 
 class Question(NamedTuple):
-    """A table: its name, what it needs and holds.
-
-    Attributes:
-        needs: in the same setting and clean, before it says anything.
-        note: how to read it.
-    """
+    """A table: its name, what it needs before it says anything, its columns, and how to read it."""
 
     title: str
     needs: str
@@ -86,13 +81,7 @@ QUESTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The answer to a question of one scenario, with its figures as text.
-
-    Attributes:
-        key: its name in `results --show`.
-        finding: the answer in a sentence.
-        note: how to read it.
-    """
+    """The answer to a question of one scenario: the finding in a sentence, and figures as text."""
 
     scenario: str
     key: str
@@ -104,11 +93,7 @@ class Table:
 
 
 def tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
-    """The tables that have something to say, of each scenario's headline mode.
-
-    Args:
-        columns: `ranking.NEEDED`, of equal length, by name; a row of each question.
-    """
+    """The tables that have something to say, of `ranking.NEEDED` with a row of each question."""
     made: list[Table] = []
     every, place = ranking.entries_of(columns), ranking.SETTING.index("scenario")
     short = short_devices(entry.place.device for entry in every)

@@ -73,12 +73,7 @@ KEPT_BITS = 15
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A page that was written.
-
-    Attributes:
-        size: bytes.
-        answer: to the commonest scenario's question, as `advice.overall_answer` gives it.
-    """
+    """A page that was written: its bytes, and the answer to the commonest scenario's question."""
 
     size: int
     rows: int
@@ -97,16 +92,9 @@ def write_page(
     published: bool = False,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> Written:
-    """Write the page of these results folders.
+    """Write the page of these results folders; `comparison` is a section of `changes.as_section`.
 
-    Args:
-        results_dirs: at least one.
-        output: the file, replaced whole.
-        where: a filter (`parse_filter`) of the rows to keep.
-        comparison: section of `changes.as_section` for the page.
-        title: default: the folders' names.
-        published: adds the public study's figures, under the name `published`.
-        advance: called with (trials read, trials to read) now and then.
+    `published` adds the public study's figures, and `advance` gets (trials read, trials to read).
 
     Raises:
         StoreError: nothing to show, or the file cannot be written.
@@ -167,10 +155,7 @@ def write_page(
 
 
 def pack(table: pyarrow.Table, meta: Mapping[str, Any]) -> bytes:
-    """The columns of a table and plain data about it as gzipped bytes.
-
-    Texts become codes, anything else numbers.
-    """
+    """The columns of a table and data about it, gzipped; texts become codes."""
     import pyarrow
 
     numbers = dict[str, list[int]]()
@@ -218,10 +203,7 @@ def _round_bits(column: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
 
 
 def answer(table: pyarrow.Table) -> str:
-    """The answer of the commonest scenario, with a word for each device where they differ.
-
-    It names the other scenarios, and says which of several folders it counts.
-    """
+    """The commonest scenario's answer, with the names of the others and of several folders."""
     columns = answers(table)
     whole = overview.overview_of(columns)
     text = advice.overall_answer(whole, overview.devices_of(columns))

@@ -88,10 +88,7 @@ def _calls(total: Total) -> str:
 
 
 def _against(sizes: Sequence[Size], costs: Sequence[Cost], ways: tuple[str, str]) -> Iterator[str]:
-    """Sentences on when another way is faster than `predict`, for a call of one batch.
-
-    Where the table has the difference of both, its interval decides here too.
-    """
+    """Sentences on when another way is faster than `predict`; the table's intervals decide."""
     name, label = ways
     words = {
         size: "less" if ratio.high < 0 else "more" if ratio.low > 0 else ""

@@ -56,15 +56,12 @@ def show_plan(
     """Show the commands of all trials to measure, and the time that they may take.
 
     Args:
-        name: the sweep's name.
         trials: overrides and missing replicates of each.
         search: number of trials that a search will propose; None if all are known.
         repeated: number of duplicate trials in the definition.
         twins: number of A/A trials to measure that the sweep adds.
         twice: number of trials of one replicate that are measured twice.
         estimated: number of trials to measure whose model was measured before.
-        left_s: estimated duration, as a range; None without an estimate.
-        timed_s: maximum seconds of timing, by the limits of their effort.
     """
     left = [(words, replicates) for words, replicates in trials if replicates]
     for words, _ in left:
@@ -114,18 +111,9 @@ def show_sweep(
     again: str,
     kept: bool = False,
 ) -> None:
-    """Show a sweep's trials, verdicts, geometric mean speedups, failures by status, and paths.
+    """Show a sweep's trials, verdicts, mean speedups, failures by status, and paths.
 
-    Args:
-        name: the sweep's name.
-        rows: headline rows of its trials.
-        counts: trials by status.
-        gave_up: reasons for giving up, by trial.
-        stopped: why the sweep stopped itself, "" after a signal; None where it ended.
-        planned: number of its trials.
-        results_dir: the results folder.
-        again: the command that resumes it.
-        kept: whether contaminated trials are not measured again.
+    `stopped` is why it stopped itself, "" after a signal; `kept` keeps contaminated trials.
     """
     say(f"{displayable(name)}: {count_noun(planned, 'trial')}: {words_of(counts)}", "bold")
     show_headlines(rows, results_dir)

@@ -70,10 +70,7 @@ _HEADINGS = (
 def show_trial(
     summary: TrialSummary, *, places: Mapping[str, str | Path], others: str = ""
 ) -> None:
-    """Show a trial: its modes, the steps between them, the answer, caveats and paths.
-
-    `others` contaminated the newest replicate (`neighbours.cause_of`).
-    """
+    """Show a trial: modes, steps, answer, caveats (`others` contaminated the newest) and paths."""
     console = results_console()
     console.print()
     console.print(_title(summary))
@@ -130,8 +127,7 @@ def _show_caveat(flags: Mapping[str, str]) -> None:
 def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = None) -> None:
     """Show comparison rows, a table for each scenario; a device that all share is shown below.
 
-    Each row takes one line, or several on a narrow console: no word and no number is cut. With a
-    price per hour it has the price of a million samples too.
+    No word and no number is cut. With a price per hour, a million samples are priced.
     """
     priced = price_per_hour is not None
     headings = [
@@ -419,10 +415,7 @@ def _verdict(row: ComparisonRow) -> Text:
 
 
 def _shown_flags(summary: TrialSummary) -> dict[str, str]:
-    """Flags by their word, with all modes or reasons after their colons.
-
-    `not_converged` says nothing where every verdict is clear.
-    """
+    """Modes and reasons by flag, without `not_converged` where every verdict is clear."""
     is_clear = all(row.speedup.verdict.is_clear for row in summary.comparisons if row.headline)
     grouped: dict[str, list[str]] = {}
     for flag in summary.flags:

@@ -34,13 +34,7 @@ REDRAW_S = 0.5
 
 
 class TrialProgress:
-    """Follow one trial; a context manager.
-
-    Args:
-        ui: `auto`, `live`, `plain` or `quiet` (warnings only).
-        part: the trial's number among several, such as `2 of 5`, or "".
-        brief: whether plain progress is a line for each replicate, which says its own number.
-    """
+    """Follow one trial, `part` of several (`2 of 5`); `brief` is a line for each replicate."""
 
     def __init__(self, *, ui: str = "auto", part: str = "", brief: bool = False) -> None:
         self._brief = brief

@@ -59,12 +59,7 @@ Place = tuple[int, int]
 
 
 class Session:
-    """One run from opening to end, with its warnings; its methods are the orders.
-
-    Attributes:
-        run: the client's, from its opening to its end.
-        logged: rounds that are in the run.
-    """
+    """One run from opening to end, with its warnings; its methods are the orders."""
 
     def __init__(self) -> None:
         self.run: Any = None
@@ -221,10 +216,7 @@ class Session:
 
 
 def keys_to_pin(scalars: dict[str, Any]) -> list[str]:
-    """Config keys that W&B shows above the notes: those that Markdown shows as they are.
-
-    A text may hold no link, picture or HTML.
-    """
+    """Config keys to show above the notes; a text may hold no link, picture or HTML."""
     return [
         name
         for name in ("model", "resolution", "batch_size", "accelerator")
@@ -375,13 +367,7 @@ class Conversation:
 
 
 def follow(conversation: Conversation, target: Any) -> None:
-    """Follow orders until the parent closes the conversation.
-
-    Args:
-        conversation: has the orders.
-        target: its methods are the orders, whose results are the answers; `failed` makes the answer
-            of an error, and `close` ends what is open.
-    """
+    """Answer orders by the methods of `target` until the parent closes the conversation."""
     while (order := conversation.orders.get()) is not None:
         name, number = order.pop("order"), order.pop("number")
         try:

@@ -19,12 +19,7 @@ ANSWER_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """The client's login, as it is configured; no server is asked.
-
-    Attributes:
-        url: the server that it uses, or "" if the client does not answer.
-        problem: reason why its credentials cannot be used, or "".
-    """
+    """The client's login, as it is configured; no server is asked."""
 
     url: str = ""
     logged_in: bool = False
@@ -42,11 +37,7 @@ def base_url() -> str:
 
 
 def require_login() -> None:
-    """Refuse online tracking without credentials, before anything is measured.
-
-    Raises:
-        ConfigError: they are missing or invalid; the message says what to do.
-    """
+    """Refuse online tracking without credentials, before anything is measured."""
     if has_credentials(os.environ.get("WANDB_BASE_URL", "")):
         raise ConfigError(CREDENTIALS_RULE)
     account = login()

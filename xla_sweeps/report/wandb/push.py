@@ -48,9 +48,8 @@ def push(
 ) -> PushReport:
     """Upload the missing parts of each trial's run; repeating it changes nothing.
 
-    A run keeps its id, even one from an agent. Rows that the server shows are not sent again. If
-    the server does not answer, the remaining trials are not tried. `force` uploads even runs that
-    are marked as complete. `log` gets the client's output.
+    A run keeps its id. If the server does not answer, the remaining trials are not tried. `force`
+    uploads even runs that are marked as complete.
     """
     files.folder_in(log.parent.parent, log.parent.name)
     with ExitStack() as stack:
@@ -131,10 +130,7 @@ def headers_of(
     project: str | None,
     entity: str | None,
 ) -> tuple[dict[str, RunHeader], list[str]]:
-    """The header of each recorded trial's run, and a line for each trial that has none.
-
-    `project` and `entity` are in place of the recorded ones.
-    """
+    """The header of each trial's run, and a line for each trial without; asked-for places win."""
     headers, problems = dict[str, RunHeader](), list[str]()
     for trial, group in records.items():
         place = results_dir / "records" / trial

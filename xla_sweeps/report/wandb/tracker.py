@@ -147,10 +147,7 @@ def own_run_id(header: RunHeader) -> str:
 
 
 def folder_id(results_dir: Path) -> str:
-    """Eight hex digits of a results folder, drawn once and kept in it, also where it is moved.
-
-    A folder that cannot keep them has those of its path.
-    """
+    """Eight hex digits of a results folder, kept in it if it can be written, else of its path."""
     with contextlib.suppress(OSError):
         path = folder_in(results_dir, "published") / "folder"
         if not os.path.lexists(path):

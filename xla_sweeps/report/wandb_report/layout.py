@@ -57,13 +57,7 @@ TABLE_KEY = "comparison"
 
 
 def report(plan: Plan, *, online: bool = True) -> wr.Report:
-    """The report.
-
-    Args:
-        plan: what is in it.
-        online: whether run sets name their project, whose id only the server knows; otherwise they
-            refer to the report's project.
-    """
+    """The report; offline its run sets refer to its own project, whose id only the server knows."""
     header = plan["header"]
     if url := plan.get("summary_url"):
         header += f"\n- details: the local page, an artifact of the [summary run]({url})"
@@ -93,10 +87,7 @@ def spec(plan: Plan) -> dict[str, Any]:
 
 
 Grid = tuple[str, str, str, list[Any]]
-"""A table of runs with panels of them: title, filter, summary key that orders them, panels.
-
-A key with a minus orders them from the least.
-"""
+"""A table of runs with panels: title, filter, summary key that orders (minus: from least)."""
 
 
 def grids(section: Mapping[str, Any], summary_run: str) -> list[Grid]:

@@ -112,13 +112,7 @@ class Reporter:
 def _fill(
     run: Any, plan: dict[str, Any], table: dict[str, Any], attachments: list[Path]
 ) -> tuple[str, Any]:
-    """Log the table, unless the run has the same one, and the files.
-
-    An artifact whose content the server already has gets no new version.
-
-    Returns:
-        The table's digest, and the artifact of all rows.
-    """
+    """Log the table unless the run has it, and the files: its digest, and the rows' artifact."""
     digest = hashlib.sha256(repr(table).encode("utf-8", "replace")).hexdigest()
     if not _is_there(f"{run.entity}/{run.project}", run.id, digest):
         made = wandb.Table(columns=table["columns"], data=table["data"], allow_mixed_types=True)

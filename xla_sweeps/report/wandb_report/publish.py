@@ -94,12 +94,7 @@ def publish(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Write summary run and report, and replace earlier ones.
 
-    The project is created if it does not exist. `attachments` go to the summary run; the Parquet
-    file among them is linked to the registry, if any. `log` gets the client's output.
-
-    Returns:
-        `url` and `confirmed` of the summary run, and why it is `unlinked`; `url` and `updated` of
-        the report.
+    The Parquet file among the attachments is linked to the registry, if any.
 
     Raises:
         ReportError: a step failed; earlier steps remain.
@@ -150,11 +145,7 @@ def plan_document(
     unsent: int,
     difference: Difference | None = None,
 ) -> dict[str, Any]:
-    """Contents of report and summary run as plain data.
-
-    `rows` are the records' and those that others published; `difference` is from other results to
-    these, and is shown too. `unsent` trials are not known to be on the server.
-    """
+    """Contents of report and summary run; `rows` are the records' and published ones."""
     headline = len(_headlines(rows))
     facts = {
         "trials": len(records),
@@ -243,10 +234,7 @@ def attachments(
     published: bool = False,
     warn: Callable[[str], None],
 ) -> list[Path]:
-    """The Parquet file of a folder's rows, and the page, made in `folder`.
-
-    A page of the same rows is kept, since it tells when it was made.
-    """
+    """The Parquet file of a folder's rows, and the page, kept while its rows are the same."""
     parquet, page, made_from = (
         folder / name for name in ("comparison.parquet", build.DEFAULT_NAME, "page.key")
     )

@@ -141,9 +141,8 @@ def sections(
 ) -> list[dict[str, Any]]:
     """The questions with their answers, from the rows of all trials, and of published figures.
 
-    Each has a `key`, which is the question's on the page and determines the panels after the text;
-    a `question`, which is the heading; a `text` in Markdown; the `scenario` of the answer, "" for
-    all; and the `setting` with the most pairs, whose runs the panels show, None without pairs.
+    Each has a `key`, its `question`, a `text` in Markdown, the `scenario` ("" for all), and the
+    `setting` with the most pairs, whose runs the panels show, None without pairs.
     """
     groups = by_scenario(answers(rows), key=lambda row: row.trial.scenario)
     groups = groups or {str(Scenario.CALL): []}
