@@ -113,16 +113,16 @@ def answer(row: ComparisonRow) -> str:
     """A sentence with the speedup, its interval and the replicates, and a sentence of advice."""
     if row.provenance.origin == IMPORTED:
         return _imported_words(row)
-    if row.speedup.verdict.is_missing:
+    verdict, speedup = row.speedup.verdict, row.speedup.value or math.nan
+    if verdict.is_missing:
         return _failure_words(row)
-    if row.speedup.verdict is Verdict.NONE:
+    if verdict is Verdict.NONE:
         return _alone(row)
     if is_aa_pair(row.baseline.mode, row.candidate.mode):
         return _aa(row)
     candidate, baseline = _names(row)
     method = f"model.{mode_of(row.candidate.mode).entry} "
     other = baseline.removeprefix(method) if candidate.startswith(method) else baseline
-    verdict, speedup = row.speedup.verdict, row.speedup.value or math.nan
     text = SENTENCES[verdict].format(
         candidate=candidate,
         baseline=baseline if verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS) else other,
@@ -144,10 +144,8 @@ def _latency(row: ComparisonRow) -> str:
     if value < 1:
         value, low, high, direction = 1 / value, 1 / high, 1 / low, "slower"
     name = "latency open" if low <= 1 else "latency"
-    text = SENTENCES[name].format(
-        speedup=times(value), direction=direction, bounds=interval(low, high)
-    )
-    return f" {text}."
+    figures = {"speedup": times(value), "direction": direction, "bounds": interval(low, high)}
+    return f" {SENTENCES[name].format(**figures)}."
 
 
 def overall_answer(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:
@@ -161,10 +159,9 @@ def folders_words(folders: Mapping[str, int]) -> str:
     """A sentence on which of several results folders the answer counts; "" for one."""
     if len(folders) < 2:
         return ""
-    names = [
-        SENTENCES["of folder"].format(count=count, results=name) for name, count in folders.items()
-    ]
-    return SENTENCES["folders"].format(folders=join_words(names)) + "."
+    template = SENTENCES["of folder"]
+    names = [template.format(count=count, results=name) for name, count in folders.items()]
+    return f"{SENTENCES['folders'].format(folders=join_words(names))}."
 
 
 def device_words(devices: Mapping[str, Overview]) -> str:
@@ -221,10 +218,8 @@ def typically(overview: Overview) -> str:
     )
     if overview.models > 1:
         text += SENTENCES["models"].format(count=f"{overview.models:,}")
-    return (
-        ", ".join(filter(None, [text, spread_words(overview.spread_low, overview.spread_high)]))
-        + "."
-    )
+    spread = spread_words(overview.spread_low, overview.spread_high)
+    return f"{', '.join(filter(None, (text, spread)))}."
 
 
 def spread_words(low: float | None, high: float | None) -> str:
@@ -268,14 +263,18 @@ def _costs(overview: Overview) -> str:
     if extra is None or not overview.priced:
         return ""
     if extra <= 0:
-        return SENTENCES["no longer"] + "."
+        return f"{SENTENCES['no longer']}."
     text = SENTENCES["compiling"].format(seconds=short_duration(extra))
     if calls is None:
         return f"{text}{SENTENCES['most']}."
-    text += SENTENCES["half"].format(
-        amount=f"{round_count(calls)} {facts_of(overview.scenario).call}s"
-    )
-    return text + (SENTENCES["never"].format(count=overview.never) if overview.never else "") + "."
+    text += SENTENCES["half"].format(amount=_count_calls(calls, overview.scenario))
+    never = SENTENCES["never"].format(count=overview.never) if overview.never else ""
+    return f"{text}{never}."
+
+
+def _count_calls(count: float, scenario: str) -> str:
+    """`5,400 calls`, by the scenario's name of a call."""
+    return f"{round_count(count)} {facts_of(scenario).call}s"
 
 
 def symbol(row: ComparisonRow) -> str:
@@ -336,8 +335,8 @@ def _pays_back(row: ComparisonRow) -> str:
     if calls <= 1:
         return told + SENTENCES["pays back at once"]
     low, high = row.speedup.break_even_low, row.speedup.break_even_high
-    amount = f"{round_count(calls)} {facts_of(row.trial.scenario).call}s"
-    amount += "" if low is None or high is None else f" ({round_count(low)}–{round_count(high)})"
+    between = "" if low is None or high is None else f" ({interval(low, high, round_count)})"
+    amount = f"{_count_calls(calls, row.trial.scenario)}{between}"
     return told + SENTENCES["pays back"].format(seconds=short_duration(extra), amount=amount)
 
 
@@ -364,12 +363,11 @@ def _excluded_bound(row: ComparisonRow) -> str:
 
 
 def _aa(row: ComparisonRow) -> str:
-    low, high = row.speedup.low or 0.0, row.speedup.high or float("inf")
-    difference = abs((row.speedup.value or 1.0) - 1)
-    mode = name_of(row.baseline.mode)
-    measured = f"{times(row.speedup.value)} ({_sure(row)}), {percent(difference)} apart"
+    low, high = row.speedup.low or 0.0, row.speedup.high or math.inf
+    difference = percent(abs((row.speedup.value or 1.0) - 1))
     apart = ", each in a process of its own," if row.trial.copies == "apart" else ""
-    text = f"A/A: two copies of {mode}{apart} measure {measured}"
+    text = f"A/A: two copies of {name_of(row.baseline.mode)}{apart} measure "
+    text += f"{times(row.speedup.value)} ({_sure(row)}), {difference} apart"
     if low <= 1 <= high or row.speedup.verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS):
         return f"{text}, as expected. {_excluded_bound(row)}."
     return (
@@ -380,56 +378,46 @@ def _aa(row: ComparisonRow) -> str:
 
 def _alone(row: ComparisonRow) -> str:
     """One mode without a baseline."""
-    rate = row.candidate.throughput_samples_per_s or float("nan")
-    unit = throughput_unit(row.trial.task, row.trial.resolution_px)
-    pair = ",".join(headline_of(row.trial.scenario))
-    return (
-        f"{_capitalize(name_of(row.candidate.mode))} alone ran at {number(rate)} {unit}. For a "
-        f"speedup, measure a baseline too, as in modes=[{pair}].{_caveats(row)}"
+    rate = number(row.candidate.throughput_samples_per_s)
+    text = SENTENCES["alone"].format(
+        candidate=name_of(row.candidate.mode),
+        rate=f"{rate} {throughput_unit(row.trial.task, row.trial.resolution_px)}",
+        pair=",".join(headline_of(row.trial.scenario)),
     )
+    return _capitalize(text) + _caveats(row)
 
 
 def _imported_words(row: ComparisonRow) -> str:
     """A published result; its uncertainty is unknown, so no mode is recommended."""
-    candidate, baseline = name_of(row.candidate.mode), name_of(row.baseline.mode)
-    rates = [
-        f"{name} ran at {number(rate)} samples/s"
-        for name, rate in (
-            (baseline, row.baseline.throughput_samples_per_s),
-            (candidate, row.candidate.throughput_samples_per_s),
-        )
-        if rate is not None
-    ]
-    if row.speedup.value is None:
-        text = f"published, not measured here: {' and '.join(rates)}; there is no baseline."
+    speedup, candidate = row.speedup.value, name_of(row.candidate.mode)
+    if speedup is None:
+        rate = f"{candidate} ran at {number(row.candidate.throughput_samples_per_s)} samples/s"
+        text = f"published, not measured here: {rate}; there is no baseline."
     else:
-        faster = row.speedup.value >= 1
         text = SENTENCES["published"].format(
             candidate=candidate,
-            baseline=baseline,
-            speedup=times(row.speedup.value if faster else 1 / row.speedup.value),
-            direction="faster" if faster else "slower",
+            baseline=name_of(row.baseline.mode),
+            speedup=times(max(speedup, 1 / speedup)),
+            direction="faster" if speedup >= 1 else "slower",
         )
-    if row.provenance.note:
-        text += f" Note: {row.provenance.note}."
-    return _capitalize(text) + (
-        f" To measure it here: {row.provenance.command}" if row.provenance.command else ""
-    )
+    notes = {" Note: {}.": row.provenance.note, " To measure it here: {}": row.provenance.command}
+    said = [template.format(note) for template, note in notes.items() if note]
+    return "".join([_capitalize(text), *said])
 
 
 def _failure_words(row: ComparisonRow) -> str:
-    (tried, baseline), keep = _names(row), FAILURES["hint"]
+    (candidate, baseline), keep, tried = _names(row), FAILURES["hint"], "{}"
     if row.baseline.mode:
-        tried += f" against {baseline}"
+        tried = f"{{}} against {baseline}"
         keep = FAILURES["keep"].format(switch=mode_of(row.baseline.mode).switch)
     reason = row.failure.message or f"status {row.status}"
     template = FAILURES.get(str(row.status), FAILURES[""])
     if row.failure.mode == row.baseline.mode != "" and "{failed}" not in template:
         template = FAILURES["baseline"]
     text = template.format(
-        candidate=_names(row)[0],
+        candidate=candidate,
         failed=name_of(row.failure.mode or row.candidate.mode),
-        tried=tried,
+        tried=tried.format(candidate),
         reason=reason.removesuffix("."),
         keep=keep,
     )
@@ -451,13 +439,11 @@ def caveats(row: ComparisonRow) -> list[str]:
         texts.append(f"{SENTENCES['disagree'].format(ratio=times(ratio))}.")
     if row.speedup.host_bound:
         texts.append(f"{SENTENCES['host bound']}.")
-    baseline = mode_of(row.baseline.mode) if row.baseline.mode else None
-    roles = [mode.role for mode in (baseline, mode_of(row.candidate.mode)) if mode]
-    if row.trial.eager_is_graph and Mode.EAGER.role in roles:
-        texts.append("Eager calls of a saved model run its graph.")
-    if Flag.CONTAINS_XLA in row.flags and baseline and baseline.execution is not Execution.XLA:
-        name = name_of(row.baseline.mode)
-        texts.append(f"Note that {name} contains XLA too, in parts of the model.")
+    modes = [mode_of(label) for label in (row.candidate.mode, row.baseline.mode) if label]
+    if row.trial.eager_is_graph and Mode.EAGER.role in [mode.role for mode in modes]:
+        texts.append(f"{SENTENCES['saved graph']}.")
+    if Flag.CONTAINS_XLA in row.flags and modes[1:] and modes[1].execution is not Execution.XLA:
+        texts.append(f"{SENTENCES['contains xla'].format(baseline=name_of(row.baseline.mode))}.")
     return texts
 
 
@@ -467,8 +453,8 @@ def _caveats(row: ComparisonRow) -> str:
 
 def all_caveats(row: ComparisonRow) -> str:
     """The caveats with a note of the flags, which the terminal lists below the modes."""
-    notes = flag_notes(row) if not row.speedup.verdict.is_missing else []
-    return " ".join([*caveats(row), *([f"Note: {'; '.join(notes)}."] if notes else [])])
+    notes = "" if row.speedup.verdict.is_missing else "; ".join(flag_notes(row))
+    return " ".join([*caveats(row), *([f"Note: {notes}."] if notes else [])])
 
 
 def flag_notes(row: ComparisonRow) -> list[str]:

@@ -63,6 +63,12 @@ def fixed(value: float, places: int = 2, sign: str = "") -> str:
     return f"{value:{sign},.{places}f}"
 
 
+def power(value: float) -> str:
+    """One digit and a power of ten: `3e-6`, `0`."""
+    mantissa, _, exponent = f"{value:.0e}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if value else "0"
+
+
 def times(value: float | None) -> str:
     """A ratio, such as a speedup; more places near 1, where they matter."""
     if value is None:

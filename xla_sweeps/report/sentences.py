@@ -18,6 +18,8 @@ TOO_LITTLE = "too little to tell"
 SETTLE = "more replicates (effort.replicates=3) settle it"
 """Advice where an interval is too wide."""
 
+SETTLE_ALL = "more replicates (effort.replicates=3) or a quieter machine settle them"
+
 NOTHING = "Nothing was compared yet"
 
 SENTENCES: Mapping[str, str] = {
@@ -25,8 +27,8 @@ SENTENCES: Mapping[str, str] = {
     "counts": "{candidate} is faster than {baseline} in {faster} of {pairs}",
     "slower in": ", slower in {count}",
     "ambiguous in": ", not known yet in {count}",
-    "nothing clear": "{candidate} against {baseline}: too little to tell in {pairs}; more "
-    "replicates (effort.replicates=3) or a quieter machine settle it",
+    "nothing clear": "{candidate} against {baseline}: too little to tell in {pairs}; "
+    f"{SETTLE_ALL}",
     "failed in": ", failed in {count}",
     "not measured in": ", {count} not measured",
     "typical": "{candidate} is typically {speedup} as fast as {baseline}",
@@ -69,6 +71,10 @@ SENTENCES: Mapping[str, str] = {
     "busy": "{count} of {all} contaminated by other load: only their clear differences count",
     "contaminated but clear": "Measured beside other load: rely on the ratio, not on the times",
     "contaminated": "The measurement is contaminated: repeat it before you rely on it",
+    "alone": "{candidate} alone ran at {rate}. For a speedup, measure a baseline too, as in "
+    "modes=[{pair}].",
+    "saved graph": "Eager calls of a saved model run its graph",
+    "contains xla": "Note that {baseline} contains XLA too, in parts of the model",
     "fastest way": "The fastest way to run it here is {mode}: {speedup} as fast as {baseline}",
     "host bound": "The device waits for the host here: a larger batch_size says more about the "
     "device, unless the time of single calls is the question",

@@ -13,8 +13,10 @@ import gzip
 import hashlib
 import html
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
+from graphlib import TopologicalSorter
 from importlib import resources
 from typing import Any
 
@@ -23,7 +25,6 @@ from xla_sweeps.analysis.cost import COST_COLUMNS
 from xla_sweeps.analysis.energy import NOT_AVAILABLE
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.report import advice
-from xla_sweeps.report.dashboard.modules import join_modules
 from xla_sweeps.report.sentences import (
     DEVICES_NAMED,
     FAILURES,
@@ -66,6 +67,10 @@ PACKAGE: Mapping[str, Any] = {
 }
 """Facts and sentences of the package that the scripts share, as their constant `PACKAGE`."""
 
+_IMPORT = re.compile(r'^import \{ \w+(?:, \w+)* \} from "\./(\w+)\.js";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async function|function|class|const|let)\b)", re.MULTILINE)
+_MODULE_WORD = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
+
 _ASSETS = resources.files("xla_sweeps.report.dashboard") / "assets"
 
 
@@ -102,6 +107,24 @@ def scripts() -> dict[str, str]:
     """The page's own modules: the text of each by its name."""
     names = sorted(file.name for file in (_ASSETS / "page").iterdir())
     return {name[:-3]: _asset(f"page/{name}") for name in names if name.endswith(".js")}
+
+
+def join_modules(modules: Mapping[str, str]) -> str:
+    """The modules as one script in one scope, each after those that it imports.
+
+    A browser loads no module from disk. `scripts/lint_page` checks imports, exports and names; here
+    an import or an export is a line of its own, as the page writes them.
+
+    Raises:
+        ValueError: a line is of another form, or modules import in a circle.
+    """
+    order = TopologicalSorter({name: _IMPORT.findall(text) for name, text in modules.items()})
+    script = "\n".join(
+        _EXPORT.sub("", _IMPORT.sub("", modules[name])) for name in order.static_order()
+    )
+    if unknown := _MODULE_WORD.search(script):
+        raise ValueError(f"not an import or export of the page's form: {unknown[0]!r}")
+    return script
 
 
 def _json(value: Any) -> str:

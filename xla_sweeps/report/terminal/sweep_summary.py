@@ -12,14 +12,10 @@ from rich.text import Text
 
 from xla_sweeps.analysis.overview import geometric_mean, spread
 from xla_sweeps.analysis.trust import trust
-from xla_sweeps.report.advice import (
-    SYMBOLS,
-    busy_words,
-    spread_words,
-    trust_words,
-)
+from xla_sweeps.report.advice import SYMBOLS, busy_words, spread_words, trust_words
 from xla_sweeps.report.figures import duration, times
 from xla_sweeps.report.labels import short_devices
+from xla_sweeps.report.sentences import SETTLE_ALL
 from xla_sweeps.report.terminal.console import (
     COLOURS,
     progress_console,
@@ -55,48 +51,46 @@ def show_plan(
 ) -> None:
     """Show the commands of all trials to measure, and the time that they may take.
 
-    Args:
-        trials: overrides and missing replicates of each.
-        search: number of trials that a search will propose; None if all are known.
-        repeated: number of duplicate trials in the definition.
-        twins: number of A/A trials to measure that the sweep adds.
-        twice: number of trials of one replicate that are measured twice.
-        estimated: number of trials to measure whose model was measured before.
+    `trials` have overrides and missing replicates. A `search` will propose so many; `repeated` are
+    duplicates in the definition, `twins` the A/A trials that it adds, `twice` those measured twice,
+    `estimated` those whose models were measured before. Timing takes at most `timed_s`.
     """
     left = [(words, replicates) for words, replicates in trials if replicates]
     for words, _ in left:
         print(shlex.join(["python", "-m", "xla_sweeps", *words]))
     count = len(left) if search is None else search
-    duplicates = f" ({repeated:,} duplicates ignored)" if repeated else ""
-    missing = count_noun(sum(replicates for _, replicates in left), "replicate")
-    text = (
-        f"{name}: {count_noun(len(trials), 'trial')}{duplicates}; {len(trials) - count:,} done, "
-        f"{count:,} to measure ({missing})"
-    )
+    console = progress_console()
     if search is not None:
         text = f"{name}: {count_noun(search, 'trial')}, proposed one by one from earlier results"
-    console = progress_console()
+    else:
+        duplicates = f" ({repeated:,} duplicates ignored)" if repeated else ""
+        missing = count_noun(sum(replicates for _, replicates in left), "replicate")
+        text = (
+            f"{name}: {count_noun(len(trials), 'trial')}{duplicates}; {len(trials) - count:,} "
+            f"done, {count:,} to measure ({missing})"
+        )
     say(text, console=console)
     if not count:
         return
-    text = (
-        f"timing takes at most {duration(timed_s)} in all, by the limits of the effort; "
-        "building and compiling come on top (no records of these models yet)"
-    )
     if left_s is not None:
-        low, high = (duration(seconds) for seconds in left_s)
-        text = f"about {low} to {high}, estimated from records of the models of {estimated:,} of "
-        text += f"{count:,}"
+        low, high = map(duration, left_s)
+        models = f"{estimated:,} of {count:,}"
+        text = f"about {low} to {high}, estimated from records of the models of {models}"
+    else:
+        text = (
+            f"timing takes at most {duration(timed_s)} in all, by the limits of the effort; "
+            "building and compiling come on top (no records of these models yet)"
+        )
     say(text, console=console)
-    if twins:
-        say(f"A/A trials among them, which test the verdicts: {twins:,}", "dim", console=console)
-    if twice:
-        text = f"measured twice, to learn how processes differ: {count_noun(twice, 'trial')}"
-        say(f"{text} (effort.duplicates=0 for none)", "dim", console=console)
-    wait = (
-        f"contaminated and open trials first wait for a quiet machine, at most {WAIT_LIMIT_S:g} s"
-    )
-    say(wait, "dim", console=console)
+    twice_words = f"{count_noun(twice, 'trial')} (effort.duplicates=0 for none)"
+    remarks = {
+        f"A/A trials among them, which test the verdicts: {twins:,}": twins,
+        f"measured twice, to learn how processes differ: {twice_words}": twice,
+        "contaminated and open trials first wait for a quiet machine, at most "
+        f"{WAIT_LIMIT_S:g} s": True,
+    }
+    for remark in filter(remarks.get, remarks):
+        say(remark, "dim", console=console)
 
 
 def show_sweep(
@@ -126,11 +120,9 @@ def show_sweep(
     say(f"results xla-sweeps results {shlex.quote(str(results_dir))}")
     left_busy = 0 if kept else counts.get(str(Status.CONTAMINATED), 0)
     if left_busy:
-        text = f"{left_busy} contaminated: measured again on resume; "
-        text += "--accept-contaminated keeps them"
-        say(text, "yellow")
-    left = stopped is not None or gave_up or counts.get("missing")
-    if left or left_busy:
+        again_words = "measured again on resume; --accept-contaminated keeps them"
+        say(f"{left_busy} contaminated: {again_words}", "yellow")
+    if left_busy or stopped is not None or gave_up or counts.get("missing"):
         say(f"resume with: {displayable(again)}", "bold")
 
 
@@ -156,18 +148,15 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
     for pair, group in pairs.items():
         speedups = [row.speedup.value or math.nan for row in group]
         if not any(row.speedup.verdict.is_clear for row in group):
-            say(
-                f"{pair}: not known yet, none of {count_noun(len(group), 'trial')} is clear: more "
-                "replicates (effort.replicates=3) or a quieter machine settle them"
-            )
+            trials = count_noun(len(group), "trial")
+            say(f"{pair}: not known yet, none of {trials} is clear: {SETTLE_ALL}")
             continue
         mean, models = geometric_mean(speedups, [row.trial.model for row in group])
-        words = spread_words(*spread(speedups, models))
-        between = f"; {words}" if words else ""
-        say(
-            f"{pair}: geometric mean speedup {times(mean)} over {len(group)} of "
-            f"{count_noun(planned, 'planned trial')}, {count_noun(models, 'model')}{between}",
-        )
+        over = f"{len(group)} of {count_noun(planned, 'planned trial')}"
+        words = f"over {over}, {count_noun(models, 'model')}"
+        between = spread_words(*spread(speedups, models))
+        mean_words = f"geometric mean speedup {times(mean)} {words}"
+        say(f"{pair}: {'; '.join(filter(None, (mean_words, between)))}")
     if (aa_test := trust(rows)) is not None:
         say(trust_words(aa_test), "bold red" if aa_test.untrusted else "dim")
 

@@ -21,6 +21,7 @@ from xla_sweeps.report.figures import (
     interval,
     number,
     percent,
+    power,
     scale_count,
     size,
     times,
@@ -37,11 +38,10 @@ from xla_sweeps.report.terminal.console import (
     scenario_groups,
 )
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns
-from xla_sweeps.schema.measurement import Flag, Flagged, Status
+from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Status
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, by_role, by_scenario, mode_of
 from xla_sweeps.schema.row import (
     ComparisonRow,
-    Estimate,
     ModeSummary,
     TrialSummary,
     precision_words,
@@ -74,18 +74,21 @@ def show_trial(
     console = results_console()
     console.print()
     console.print(_title(summary))
-    never = _never_started(summary)
-    if never:
-        paragraph(f"✕ {never}", "magenta")
-        _print_places(places)
-        return
-    console.print(modes_table(summary, wide=console.width >= WIDE))
-    steps = decomposition(summary)
-    if len(steps) > 1:
-        paragraph(_decomposition(steps), indent=8)
-    for note in (*_input_note(summary), *_last_batch_note(summary), *_energy_note(summary)):
-        paragraph(note, indent=8)
-    console.print()
+    if never := _never_started(summary):
+        paragraph(f"✕ not measured: {never}", COLOURS["failed"])
+    else:
+        console.print(modes_table(summary, wide=console.width >= WIDE))
+        _show_answers(summary, displayable(others))
+    say("")
+    for name, place in places.items():
+        say(f"{name:<7} {displayable(place)}", "dim")
+
+
+def _show_answers(summary: TrialSummary, others: str) -> None:
+    notes = (_steps_note, _input_note, _last_batch_note, _energy_note)
+    for text in filter(None, (note(summary) for note in notes)):
+        paragraph(text, indent=8)
+    say("")
     for row in summary.comparisons:
         if row.headline:
             mark, weight = ("~", "") if row.status is Status.CONTAMINATED else ("", "bold ")
@@ -100,28 +103,27 @@ def show_trial(
     failures: dict[str, list[str]] = {}
     for mode in summary.modes:
         if mode.failure and mode.status not in (Status.OK, Status.INTERRUPTED):
-            hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
-            reason = f"{mode.status}: {mode.failure.message}{hint}"
-            failures.setdefault(reason, []).append(mode.label)
+            failures.setdefault(f"{mode.status}: {_reason(mode.failure)}", []).append(mode.label)
     for reason, labels in failures.items():
-        paragraph(f"✕ {', '.join(labels)}: {reason}", "magenta")
+        paragraph(f"✕ {', '.join(labels)}: {reason}", COLOURS["failed"])
     flags = _shown_flags(summary)
     if str(Status.CONTAMINATED) in flags:
-        flags[str(Status.CONTAMINATED)] = displayable(others)
+        flags[str(Status.CONTAMINATED)] = others
     _show_caveat(flags)
-    _print_places(places)
+
+
+def _reason(failure: Failure) -> str:
+    return f"{failure.message}{f' ({failure.hint})' if failure.hint else ''}"
 
 
 def _show_caveat(flags: Mapping[str, str]) -> None:
     """Show the flag that matters most in words, and the names of the others."""
-    if not flags:
-        return
-    order = [word for word in advice.FLAG_TEXTS if word in flags]
-    first = next((word for word in ("contaminated", *order) if word in flags), next(iter(flags)))
-    details = f" ({flags[first]})" if flags[first] else ""
-    others = ", ".join(word for word in flags if word != first)
-    also = f"; also {others}" if others else ""
-    paragraph(f"! {first}: {advice.FLAG_TEXTS.get(first, first)}{details}{also}", "yellow")
+    words = [word for word in ("contaminated", *advice.FLAG_TEXTS, *flags) if word in flags]
+    for first in words[:1]:
+        details = f" ({flags[first]})" if flags[first] else ""
+        others = ", ".join(word for word in flags if word != first)
+        also = f"; also {others}" if others else ""
+        paragraph(f"! {first}: {advice.FLAG_TEXTS.get(first, first)}{details}{also}", "yellow")
 
 
 def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = None) -> None:
@@ -129,10 +131,9 @@ def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = N
 
     No word and no number is cut. With a price per hour, a million samples are priced.
     """
-    priced = price_per_hour is not None
-    headings = [
-        (*group, "per million") if priced and "img/s" in group else group for group in _HEADINGS
-    ]
+    headings = list(_HEADINGS)
+    if price_per_hour is not None:
+        headings[3] = ("img/s", "per million")
     shared = len({row.trial.device for row in rows}) == 1
     for group in scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
         cells = [
@@ -158,10 +159,9 @@ def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = N
 
 def _rate(row: ComparisonRow, price_per_hour: float | None) -> tuple[str, ...]:
     """The candidate's throughput, with the price of a million samples if there is one."""
-    throughput = row.candidate.throughput_samples_per_s
-    if price_per_hour is None:
-        return (number(throughput),)
-    return number(throughput), number(per_million(throughput, price_per_hour))
+    rate = row.candidate.throughput_samples_per_s
+    priced = [] if price_per_hour is None else [number(per_million(rate, price_per_hour))]
+    return number(rate), *priced
 
 
 def show_tables(tables: Sequence[study.Table]) -> None:
@@ -223,16 +223,12 @@ def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
 
 def show_findings(findings: Sequence[tuple[str, str, str, str]], conclusion: str) -> None:
     """Show `doctor`'s findings: (level, subject, finding, fix), and the conclusion."""
-    marks = {
-        "ok": ("✓", "green"),
-        "absent": ("–", "default"),
-        "warn": ("!", "yellow"),
-        "bad": ("✕", "red"),
-    }
+    marks = {"ok": "✓", "absent": "–", "warn": "!", "bad": "✕"}
+    colours = {"ok": "green", "absent": "default", "warn": "yellow", "bad": "red"}
     start = 3 + max(len(subject) for _, subject, _, _ in findings)
     for level, subject, text, fix in findings:
-        mark, colour = marks[level]
-        paragraph(f"{mark} {subject:<{start - 2}}{text}", colour, indent=start)
+        text = f"{marks[level]} {subject:<{start - 2}}{text}"
+        paragraph(text, colours[level], indent=start)
         if fix:
             paragraph(" " * start + f"-> {fix}", indent=start + 3)
     say("")
@@ -245,10 +241,10 @@ def _title(summary: TrialSummary) -> Text:
     facts = [model.size] if model.size else []
     facts.append(f"batch {trial.batch_size}")
     facts += [f"{trial.batches} batches a call"] if trial.batches > 1 else []
-    steps = trial.steps_per_execution
+    steps, left = trial.steps_per_execution, trial.samples % trial.batch_size
     facts += [f"steps_per_execution {steps}"] if steps > 1 else []
     epoch = trial.samples < trial.batch_size * trial.batches
-    facts += [f"the last of {trial.samples % trial.batch_size}"] if epoch else []
+    facts += [f"the last of {left}"] if epoch else []
     facts += [trial.scenario] if trial.scenario not in ("", Scenario.CALL) else []
     facts += [f"Keras {trial.keras}"] if trial.keras else []
     facts += precision_words(trial.precision, trial.tf32)
@@ -272,15 +268,7 @@ def _never_started(summary: TrialSummary) -> str:
     failures = {mode.failure for mode in summary.modes if mode.failure}
     if len(failures) != 1 or any(mode.status is not Status.SKIPPED for mode in summary.modes):
         return ""
-    failure = failures.pop()
-    hint = f" ({failure.hint})" if failure.hint else ""
-    return f"not measured: {failure.message.removeprefix('not reached: ')}{hint}"
-
-
-def _print_places(places: Mapping[str, str | Path]) -> None:
-    say("")
-    for name, place in places.items():
-        say(f"{name:<7} {displayable(place)}", "dim")
+    return _reason(failures.pop()).removeprefix("not reached: ")
 
 
 def modes_table(summary: TrialSummary, *, wide: bool) -> Table:
@@ -298,10 +286,9 @@ def modes_table(summary: TrialSummary, *, wide: bool) -> Table:
 
 def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[ModeSummary], str]]:
     """The figures of a mode by heading; fewer where the long names of Keras's modes need room."""
+    unit = advice.throughput_unit(summary.model.task, summary.model.resolution_px)
     columns: dict[str, Callable[[ModeSummary], str]] = {
-        advice.throughput_unit(summary.model.task, summary.model.resolution_px): lambda mode: (
-            number(mode.columns.throughput_samples_per_s)
-        ),
+        unit: lambda mode: number(mode.columns.throughput_samples_per_s),
         "95 %": lambda mode: _rates(mode.columns),
         "p50 ms": lambda mode: number(mode.columns.latency_p50_ms),
         "p90 ms": lambda mode: number(mode.columns.latency_p90_ms),
@@ -324,16 +311,17 @@ def _is_eager(summary: ModeSummary) -> bool:
     return mode.execution is Execution.EAGER and not mode.entry.is_method
 
 
-def _decomposition(steps: Mapping[str, Estimate]) -> str:
+def _steps_note(summary: TrialSummary) -> str:
+    """The speedup of each step from mode to mode; "" for a single one."""
     parts = [
         f"{step.replace('->', '→')} {times(estimate.value)}"
         + (f" ({interval(estimate.low, estimate.high)})" if estimate.low else "")
-        for step, estimate in steps.items()
+        for step, estimate in decomposition(summary).items()
     ]
-    return "steps   " + "   ".join(parts)
+    return "   ".join(["steps", *parts]) if len(parts) > 1 else ""
 
 
-def _input_note(summary: TrialSummary) -> list[str]:
+def _input_note(summary: TrialSummary) -> str:
     """Throughput of an epoch, of its input alone and of its steps alone, and what the input is."""
     by_label = {mode.label: mode for mode in summary.modes}
     modes = {role: by_label[label] for role, label in by_role(by_label).items()}
@@ -345,17 +333,14 @@ def _input_note(summary: TrialSummary) -> list[str]:
         if not (whole and pipeline and step and share):
             continue
         called = mode_of(modes[fit].label).called
-        sides = [
-            (name, modes[role].columns)
-            for name, role in (("input", Mode.INPUT.role), ("step", alone))
-        ]
+        sides = ("input", modes[Mode.INPUT.role].columns), ("step", modes[alone].columns)
         drawn = "" if summary.trial.data else f" {sentences.DRAWN_PIPELINE}"
-        return [
+        return (
             f"{called} trains on {number(whole)} {unit}. Its input pipeline alone gives "
             f"{number(pipeline)} ({percent(share)} of an epoch's time), its step alone "
             f"{number(step)}: {_pace(*sides)}.{drawn}"
-        ]
-    return []
+        )
+    return ""
 
 
 def _pace(*sides: tuple[str, ModeColumns]) -> str:
@@ -373,26 +358,25 @@ def _rates(columns: ModeColumns) -> str:
     return interval(columns.throughput_low, columns.throughput_high, number)
 
 
-def _last_batch_note(summary: TrialSummary) -> list[str]:
+def _last_batch_note(summary: TrialSummary) -> str:
     """Compile time of each mode for the last batch."""
     seconds = {mode.label: mode.columns.last_batch_compile_s for mode in summary.modes}
     written = ", ".join(
         f"{label} {fixed(value, 1)} s" for label, value in seconds.items() if value is not None
     )
-    if not written:
-        return []
-    return [
-        f"The last batch of an epoch has {summary.trial.samples % summary.trial.batch_size} of "
-        f"{summary.trial.batch_size} samples. Compiling for its size takes: {written}. "
-        "drop_remainder=true leaves it out."
-    ]
+    batch, rest = summary.trial.batch_size, summary.trial.samples % summary.trial.batch_size
+    text = (
+        f"The last batch of an epoch has {rest} of {batch} samples. Compiling for its size takes: "
+        f"{written}. drop_remainder=true leaves it out."
+    )
+    return text if written else ""
 
 
-def _energy_note(summary: TrialSummary) -> list[str]:
+def _energy_note(summary: TrialSummary) -> str:
     """Joules of a sample by mode and the idle power, or why they are not known."""
     facts = summary.comparisons[0].provenance if summary.comparisons else None
     if not facts or not facts.energy:
-        return []
+        return ""
     modes = [
         f"{mode.label} {bounded(joules, columns.joules_per_sample_low, high)}"
         for mode in summary.modes
@@ -401,16 +385,16 @@ def _energy_note(summary: TrialSummary) -> list[str]:
         and (high := columns.joules_per_sample_high)
     ]
     if not modes:
-        return [f"energy  {facts.energy}"]
+        return f"energy  {facts.energy}"
     idle = bounded(facts.idle_watts, facts.idle_watts_low, facts.idle_watts_high)
-    return [f"energy  {'   '.join(modes)} J a sample, each alone; {facts.energy}, idle {idle} W"]
+    return f"energy  {'   '.join(modes)} J a sample, each alone; {facts.energy}, idle {idle} W"
 
 
 def _verdict(row: ComparisonRow) -> Text:
     if row.provenance.origin == IMPORTED:
         return Text("○ imported", style="dim")
-    verdict = str(row.speedup.verdict)
-    word = row.status if row.speedup.verdict.is_missing else verdict
+    verdict = row.speedup.verdict
+    word = row.status if verdict.is_missing else verdict
     return Text(f"{advice.symbol(row)} {word}", style=COLOURS[verdict])
 
 
@@ -431,7 +415,4 @@ def _agreement(mode: ModeSummary) -> str:
     if mode.agreement_ok is None:
         return NONE
     mark = "yes" if mode.agreement_ok else "NO"
-    if mode.rmse_rel is None:
-        return mark
-    mantissa, _, exponent = f"{mode.rmse_rel:.0e}".partition("e")
-    return f"{mark} {mantissa}e{int(exponent)}" if mode.rmse_rel else f"{mark} 0"
+    return mark if mode.rmse_rel is None else f"{mark} {power(mode.rmse_rel)}"
