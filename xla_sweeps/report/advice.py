@@ -28,8 +28,8 @@ from xla_sweeps.report.sentences import (
     NOTHING,
     OTHERWISE,
     RULES,
-    SENTENCES,
     UNCLEAR,
+    fill,
 )
 from xla_sweeps.schema.backend import backend_named
 from xla_sweeps.schema.columns import IMPORTED, Verdict
@@ -123,7 +123,8 @@ def answer(row: ComparisonRow) -> str:
     candidate, baseline = _names(row)
     method = f"model.{mode_of(row.candidate.mode).entry} "
     other = baseline.removeprefix(method) if candidate.startswith(method) else baseline
-    text = SENTENCES[verdict].format(
+    text = fill(
+        verdict,
         candidate=candidate,
         baseline=baseline if verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS) else other,
         speedup=times(1 / speedup if verdict is Verdict.SLOWER else speedup),
@@ -145,7 +146,7 @@ def _latency(row: ComparisonRow) -> str:
         value, low, high, direction = 1 / value, 1 / high, 1 / low, "slower"
     name = "latency open" if low <= 1 else "latency"
     figures = {"speedup": times(value), "direction": direction, "bounds": interval(low, high)}
-    return f" {SENTENCES[name].format(**figures)}."
+    return f" {fill(name, **figures)}."
 
 
 def overall_answer(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:
@@ -159,9 +160,8 @@ def folders_words(folders: Mapping[str, int]) -> str:
     """A sentence on which of several results folders the answer counts; "" for one."""
     if len(folders) < 2:
         return ""
-    template = SENTENCES["of folder"]
-    names = [template.format(count=count, results=name) for name, count in folders.items()]
-    return f"{SENTENCES['folders'].format(folders=join_words(names))}."
+    names = [fill("of folder", count=count, results=name) for name, count in folders.items()]
+    return f"{fill('folders', folders=join_words(names))}."
 
 
 def device_words(devices: Mapping[str, Overview]) -> str:
@@ -170,7 +170,7 @@ def device_words(devices: Mapping[str, Overview]) -> str:
     for device, overview in devices.items():
         name = short_device(device)
         if overview.clear:
-            name = SENTENCES["device"].format(device=name, speedup=times(overview.geomean))
+            name = fill("device", device=name, speedup=times(overview.geomean))
         groups.setdefault(overall_word(overview), []).append(name)
     if len(groups) < 2:
         return ""
@@ -178,9 +178,9 @@ def device_words(devices: Mapping[str, Overview]) -> str:
     parts = []
     for word in sorted(groups, key=order.index):
         names, more = groups[word][:DEVICES_NAMED], len(groups[word]) - DEVICES_NAMED
-        names += [SENTENCES["more devices"].format(count=more)] if more > 0 else []
+        names += [fill("more devices", count=more)] if more > 0 else []
         said = UNCLEAR if word == OTHERWISE else word.lower().rstrip(".")
-        parts.append(SENTENCES["on"].format(word=said, devices=join_words(names)))
+        parts.append(fill("on", word=said, devices=join_words(names)))
     return _capitalize(", ".join(parts)) + "."
 
 
@@ -188,21 +188,22 @@ def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = 
     """The answer's first sentences, without a mean: a word and the counts, or devices' words."""
     if not overview.pairs:
         left = overview.not_measured
-        more = SENTENCES["not measured in"].format(count=left) if left else ""
+        more = fill("not measured in", count=left) if left else ""
         return f"{NOTHING}{more}."
     if apart := device_words(devices or {}):
-        return f"{SENTENCES['by device']} {apart}"
+        return f"{fill('by device')} {apart}"
     is_open = overview.ambiguous == overview.pairs
-    text = SENTENCES["nothing clear" if is_open else "counts"].format(
+    text = fill(
+        "nothing clear" if is_open else "counts",
         candidate=name_of(overview.candidate),
         baseline=name_of(overview.baseline),
         faster=overview.faster,
-        pairs=count_noun(overview.pairs, SENTENCES["pair"]),
+        pairs=count_noun(overview.pairs, fill("pair")),
     )
     counts = {"slower": overview.slower, "ambiguous": 0 if is_open else overview.ambiguous}
     counts |= {"failed": overview.failed, "not measured": overview.not_measured}
     for verdict, count in counts.items():
-        text += SENTENCES[f"{verdict} in"].format(count=count) if count else ""
+        text += fill(f"{verdict} in", count=count) if count else ""
     told = is_told_by(overview.scenario, overview.candidate)
     return f"{overall_word(overview)} {text}{'' if told else f', in scenario {overview.scenario}'}."
 
@@ -211,13 +212,14 @@ def typically(overview: Overview) -> str:
     """A sentence with the geometric mean, and where most pairs lie; "" without a clear one."""
     if overview.geomean is None or not overview.clear:
         return ""
-    text = SENTENCES["typical"].format(
+    text = fill(
+        "typical",
         candidate=name_of(overview.candidate),
         speedup=times(overview.geomean),
         baseline=name_of(overview.baseline),
     )
     if overview.models > 1:
-        text += SENTENCES["models"].format(count=f"{overview.models:,}")
+        text += fill("models", count=f"{overview.models:,}")
     spread = spread_words(overview.spread_low, overview.spread_high)
     return f"{', '.join(filter(None, (text, spread)))}."
 
@@ -226,7 +228,7 @@ def spread_words(low: float | None, high: float | None) -> str:
     """A spread as it is shown: `8 of 10 between 0.10× and 1.19×`; "" for none."""
     if low is None or high is None:
         return ""
-    return SENTENCES["spread"].format(low=times(low), high=times(high))
+    return fill("spread", low=times(low), high=times(high))
 
 
 def overall_word(overview: Overview) -> str:
@@ -247,14 +249,15 @@ def trust_words(tested: Trust) -> str:
     """Sentences on the A/A pairs that differ, whether that can be chance, and the floor."""
     wrong, pairs = tested.within[0] + tested.across[0], tested.within[1] + tested.across[1]
     sides = {"all": (wrong, pairs), "within": tested.within, "across": tested.across}
-    text = SENTENCES["trust"].format(
+    text = fill(
+        "trust",
         **{name: f"{part} of {whole}" for name, (part, whole) in sides.items()},
         least=percent(MIN_FLOOR),
         floor=percent(tested.floor),
     )
     if not tested.untrusted:
         return f"{text}."
-    return SENTENCES["untrusted"].format(trust=text, p=f"{tested.p_value:.1g}")
+    return fill("untrusted", trust=text, p=f"{tested.p_value:.1g}")
 
 
 def _costs(overview: Overview) -> str:
@@ -263,12 +266,12 @@ def _costs(overview: Overview) -> str:
     if extra is None or not overview.priced:
         return ""
     if extra <= 0:
-        return f"{SENTENCES['no longer']}."
-    text = SENTENCES["compiling"].format(seconds=short_duration(extra))
+        return f"{fill('no longer')}."
+    text = fill("compiling", seconds=short_duration(extra))
     if calls is None:
-        return f"{text}{SENTENCES['most']}."
-    text += SENTENCES["half"].format(amount=_count_calls(calls, overview.scenario))
-    never = SENTENCES["never"].format(count=overview.never) if overview.never else ""
+        return f"{text}{fill('most')}."
+    text += fill("half", amount=_count_calls(calls, overview.scenario))
+    never = fill("never", count=overview.never) if overview.never else ""
     return f"{text}{never}."
 
 
@@ -286,7 +289,7 @@ def busy_words(statuses: Iterable[str]) -> str:
     """How many results are contaminated, as sweep, dashboard, W&B and predict-cost say it."""
     words = list(map(str, statuses))
     count = words.count(Status.CONTAMINATED)
-    return f"~ {SENTENCES['busy'].format(count=count, all=len(words))}." if count else ""
+    return f"~ {fill('busy', count=count, all=len(words))}." if count else ""
 
 
 def name_of(label: str) -> str:
@@ -320,7 +323,8 @@ def _sure(row: ComparisonRow) -> str:
     verdict, low, high = row.speedup.verdict, row.speedup.low or 0.0, row.speedup.high or math.inf
     if verdict is Verdict.SLOWER:
         low, high = 1 / high, 1 / low
-    return SENTENCES["interval"].format(
+    return fill(
+        "interval",
         bounds=interval(low, high),
         replicates=count_noun(row.speedup.replicates, "replicate"),
     )
@@ -328,38 +332,42 @@ def _sure(row: ComparisonRow) -> str:
 
 def _pays_back(row: ComparisonRow) -> str:
     mode, extra = mode_of(row.candidate.mode), row.speedup.compile_s_extra
-    use, calls = SENTENCES["use"].format(switch=mode.switch), row.speedup.break_even_calls
+    use, calls = fill("use", switch=mode.switch), row.speedup.break_even_calls
     if extra is None or calls is None:
         return use
     told = f"{use}; " if mode.entry.is_method else ""
     if calls <= 1:
-        return told + SENTENCES["pays back at once"]
+        return told + fill("pays back at once")
     low, high = row.speedup.break_even_low, row.speedup.break_even_high
     between = "" if low is None or high is None else f" ({interval(low, high, round_count)})"
     amount = f"{_count_calls(calls, row.trial.scenario)}{between}"
-    return told + SENTENCES["pays back"].format(seconds=short_duration(extra), amount=amount)
+    return told + fill("pays back", seconds=short_duration(extra), amount=amount)
 
 
 def _open(row: ComparisonRow) -> str:
     """The differences that are excluded, and how many more replicates would settle the rest."""
     more = row.speedup.replicates_to_settle or math.inf
     if more > MOST_TO_SETTLE:
-        replicates = SENTENCES["many"].format(count=MOST_TO_SETTLE)
+        replicates = fill("many", count=MOST_TO_SETTLE)
     else:
-        replicates = SENTENCES["more"].format(
+        replicates = fill(
+            "more",
             replicates=count_noun(int(more), "more replicate"),
             count=int(more),
             time=short_duration(more * (row.provenance.replicate_s or 0.0)),
         )
-    return SENTENCES["open"].format(
-        excluded=_excluded_bound(row), replicates=replicates, floor=percent(row.speedup.floor)
+    return fill(
+        "open",
+        excluded=_excluded_bound(row),
+        replicates=replicates,
+        floor=percent(row.speedup.floor),
     )
 
 
 def _excluded_bound(row: ComparisonRow) -> str:
     bound = row.speedup.excluded_above or math.inf
     text = times(1 + bound) if bound >= 1 else percent(bound)
-    return SENTENCES["excluded"].format(bound=text)
+    return fill("excluded", bound=text)
 
 
 def _aa(row: ComparisonRow) -> str:
@@ -379,7 +387,8 @@ def _aa(row: ComparisonRow) -> str:
 def _alone(row: ComparisonRow) -> str:
     """One mode without a baseline."""
     rate = number(row.candidate.throughput_samples_per_s)
-    text = SENTENCES["alone"].format(
+    text = fill(
+        "alone",
         candidate=name_of(row.candidate.mode),
         rate=f"{rate} {throughput_unit(row.trial.task, row.trial.resolution_px)}",
         pair=",".join(headline_of(row.trial.scenario)),
@@ -394,7 +403,8 @@ def _imported_words(row: ComparisonRow) -> str:
         rate = f"{candidate} ran at {number(row.candidate.throughput_samples_per_s)} samples/s"
         text = f"published, not measured here: {rate}; there is no baseline."
     else:
-        text = SENTENCES["published"].format(
+        text = fill(
+            "published",
             candidate=candidate,
             baseline=name_of(row.baseline.mode),
             speedup=times(max(speedup, 1 / speedup)),
@@ -434,16 +444,16 @@ def caveats(row: ComparisonRow) -> list[str]:
         apart = value and raw and abs(raw / value - 1) > SAME
         also = f" (all rounds: {times(raw)})" if apart else ""
         clear = "contaminated but clear" if verdict.is_clear else "contaminated"
-        texts.append(f"{SENTENCES[clear]}{also}.")
+        texts.append(f"{fill(clear)}{also}.")
     if ratio := disagreement(row):
-        texts.append(f"{SENTENCES['disagree'].format(ratio=times(ratio))}.")
+        texts.append(f"{fill('disagree', ratio=times(ratio))}.")
     if row.speedup.host_bound:
-        texts.append(f"{SENTENCES['host bound']}.")
+        texts.append(f"{fill('host bound')}.")
     modes = [mode_of(label) for label in (row.candidate.mode, row.baseline.mode) if label]
     if row.trial.eager_is_graph and Mode.EAGER.role in [mode.role for mode in modes]:
-        texts.append(f"{SENTENCES['saved graph']}.")
+        texts.append(f"{fill('saved graph')}.")
     if Flag.CONTAINS_XLA in row.flags and modes[1:] and modes[1].execution is not Execution.XLA:
-        texts.append(f"{SENTENCES['contains xla'].format(baseline=name_of(row.baseline.mode))}.")
+        texts.append(f"{fill('contains xla', baseline=name_of(row.baseline.mode))}.")
     return texts
 
 

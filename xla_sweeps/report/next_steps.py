@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.report.advice import name_of
 from xla_sweeps.report.figures import times
-from xla_sweeps.report.sentences import SENTENCES
+from xla_sweeps.report.sentences import fill
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import (
@@ -76,8 +76,11 @@ def fastest_way(row: ComparisonRow, modes: Iterable[ModeSummary]) -> str:
     best, low, label = max(others)
     if low <= max(side.throughput_high or math.inf for side in sides.values()):
         return ""
-    text = SENTENCES["fastest way"].format(
-        mode=name_of(label), speedup=times(best / usual), baseline=name_of(row.baseline.mode)
+    text = fill(
+        "fastest way",
+        mode=name_of(label),
+        speedup=times(best / usual),
+        baseline=name_of(row.baseline.mode),
     )
     return f"{'~ ' if row.status is Status.CONTAMINATED else ''}{text}."
 

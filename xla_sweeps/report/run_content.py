@@ -64,19 +64,14 @@ def run_content(
     header: RunHeader, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
 ) -> dict[str, Any]:
     """Everything in a finished run: history rows, summary, histograms, notes, logs, exit code."""
-    samples = summary.trial.samples if summary else 1
+    samples, rows = summary.trial.samples if summary else 1, list[dict[str, Any]]()
+    for record in records:
+        gpu, modes = record.gpu if header.telemetry else None, record.trial.modes
+        rows += history_rows(
+            record.replicate, record.rounds, batch_size=samples, modes=modes, gpu=gpu
+        )
     return {
-        "rows": [
-            row
-            for record in records
-            for row in history_rows(
-                record.replicate,
-                record.rounds,
-                batch_size=samples,
-                modes=record.trial.modes,
-                gpu=record.gpu if header.telemetry else None,
-            )
-        ],
+        "rows": rows,
         "summary": run_summary(records, summary),
         "histograms": histograms(records),
         "notes": run_notes(summary),

@@ -89,6 +89,12 @@ SENTENCES: Mapping[str, str] = {
 }
 """Sentences and parts of sentences by name, with places for figures and names."""
 
+
+def fill(name: str, **values: object) -> str:
+    """The sentence of that name, with figures and names in its places, as the page's `say` does."""
+    return SENTENCES[name].format(**values)
+
+
 _UNSUPPORTED = "{failed} cannot run this model: {reason}. {keep}."
 
 _NO_MEMORY = "{tried} ran out of memory: {reason}. Try batch_size=1 or a smaller resolution."

@@ -95,25 +95,17 @@ class Table:
 def tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
     """The tables that have something to say, of `ranking.NEEDED` with a row of each question."""
     made: list[Table] = []
-    every, place = ranking.entries_of(columns), ranking.SETTING.index("scenario")
+    every, scenario_place = ranking.entries_of(columns), ranking.SETTING.index("scenario")
     short = short_devices(entry.place.device for entry in every)
-    every = [
-        replace(entry, place=entry.place._replace(device=short[entry.place.device]))
-        for entry in every
-    ]
     for scenario in by_count(columns["scenario"]):
-        mode = headline_of(scenario)[1]
-        entries = [entry for entry in every if entry.place.setting[place] == scenario]
-        ranked = [entry for entry in entries if entry.mode == mode]
-        told = {
-            "fastest": _fastest(ranked, mode),
-            "distribution": _distribution(ranked),
-            "agreement": _agreement(ranked),
-            "podium": _podium(ranked),
-            "inversions": _inversions(entries, mode),
-        }
-        for key, (finding, lines) in told.items():
+        entries = [
+            replace(entry, place=entry.place._replace(device=short[entry.place.device]))
+            for entry in every
+            if entry.place.setting[scenario_place] == scenario
+        ]
+        for key, answer in _ANSWERS.items():
             asked = QUESTIONS[key]
+            finding, lines = answer(entries, headline_of(scenario)[1])
             early = key == "inversions" and any(line[-1] for line in lines)
             note = f"{asked.note}{PRELIMINARY if early else ''}"
             table = Table(scenario, key, asked.title, finding, asked.columns, tuple(lines), note)
@@ -121,8 +113,13 @@ def tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
     return made
 
 
+def _ranked(entries: Sequence[Entry], mode: str) -> dict[Place, list[Entry]]:
+    """The models of each place by their throughput in a mode, the fastest first."""
+    return ranking.at_places([entry for entry in entries if entry.mode == mode])
+
+
 def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
-    places = ranking.at_places(entries)
+    places = _ranked(entries, mode)
     winners: dict[Any, set[str]] = {}
     for place, (first, *_) in places.items():
         winners.setdefault(place[:2], set()).add(first.model)
@@ -146,9 +143,9 @@ def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     return f"{finding}." if places else "", lines
 
 
-def _distribution(entries: Sequence[Entry]) -> tuple[str, Lines]:
+def _distribution(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     lines, spans = Lines(), list[float]()
-    for place, own in ranking.at_places(entries).items():
+    for place, own in _ranked(entries, mode).items():
         rates = [entry.value for entry in own]
         if len(rates) > 1:
             quarters = statistics.quantiles(rates, n=4, method="inclusive")
@@ -156,16 +153,12 @@ def _distribution(entries: Sequence[Entry]) -> tuple[str, Lines]:
             lines.append((*_place(place), *figures, str(len(rates))))
             spans += [rates[0] / rates[-1]] if _apart(own[0], own[-1]) else []
     if not spans:
-        open_ = f"{TOO_LITTLE.capitalize()} the models of a setting apart: {SETTLE}."
-        return open_ if lines else "", lines
+        finding = f"{TOO_LITTLE.capitalize()} the models of a setting apart: {SETTLE}."
+        return finding if lines else "", lines
     ends = " to ".join(dict.fromkeys(map(number, (min(spans), max(spans)))))
-    rest = len(lines) - len(spans)
-    return (
-        f"The fastest model is {ends} times as fast as the slowest, in "
-        f"{count_noun(len(spans), 'setting')}"
-        f"{f'; in {rest} more it is {TOO_LITTLE}' if rest else ''}.",
-        lines,
-    )
+    rest, settings = len(lines) - len(spans), count_noun(len(spans), "setting")
+    finding = f"The fastest model is {ends} times as fast as the slowest, in {settings}"
+    return f"{finding}{f'; in {rest} more it is {TOO_LITTLE}' if rest else ''}.", lines
 
 
 def _apart(fast: Entry, slow: Entry) -> bool:
@@ -173,17 +166,15 @@ def _apart(fast: Entry, slow: Entry) -> bool:
     return fast.low is None or slow.high is None or fast.low > slow.high
 
 
-def _agreement(entries: Sequence[Entry]) -> tuple[str, Lines]:
-    every = ranking.agreements(entries)
+def _agreement(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
+    every = ranking.agreements([entry for entry in entries if entry.mode == mode])
     if not every:
         return "", []
     ends = [choose(every, key=lambda one: one.tau) for choose in (min, max)]
-    taus = dict.fromkeys(fixed(one.tau) for one in ends)
-    sizes = dict.fromkeys(f" at {one.places[0].resolution_px} px" for one in ends)
-    if len(sizes) == 1:  # it is said once
-        said = " to ".join(taus) + "".join(sizes)
-    else:
-        said = " to ".join(f"{fixed(one.tau)}{size}" for one, size in zip(ends, sizes, strict=True))
+    sizes = [f" at {one.places[0].resolution_px} px" for one in ends]
+    sizes[0] = "" if sizes[0] == sizes[1] else sizes[0]  # it is said once
+    said = [f"{fixed(one.tau)}{size}" for one, size in zip(ends, sizes, strict=True)]
+    said = said[1:] if fixed(ends[0].tau) == fixed(ends[1].tau) and not sizes[0] else said
     lines: Lines = [
         (
             _place(one.places[0])[0],
@@ -194,12 +185,12 @@ def _agreement(entries: Sequence[Entry]) -> tuple[str, Lines]:
         )
         for one in every
     ]
-    return f"Kendall's tau between devices: {said}.", lines
+    return f"Kendall's tau between devices: {' to '.join(said)}.", lines
 
 
-def _podium(entries: Sequence[Entry]) -> tuple[str, Lines]:
+def _podium(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     lines, winners = Lines(), set[str]()
-    for place, own in ranking.at_places(entries).items():
+    for place, own in _ranked(entries, mode).items():
         best = own[:PODIUM_PLACES]
         if len(own) < 2:
             continue
@@ -216,15 +207,13 @@ def _podium(entries: Sequence[Entry]) -> tuple[str, Lines]:
 
 def _inversions(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     inverted, counts = inversions(entries)
-    totals: dict[str, list[int]] = {}
-    for (_, label), count in counts.items():
-        total = totals.setdefault(label, [0, 0])
-        total[0] += count[0]
-        total[1] += count[1]
-    said = ", ".join(
-        f"{name_of(label)} {total[0]} of {total[1]}"
-        for label, total in sorted(totals.items(), key=lambda one: one[0] != mode)
-    )
+    labels = sorted(dict.fromkeys(label for _, label in counts), key=lambda label: label != mode)
+    parts = []
+    for label in labels:
+        pairs = [pair for (_, other), pair in counts.items() if other == label]
+        inverse, total = map(sum, zip(*pairs, strict=True))
+        parts.append(f"{name_of(label)} {inverse} of {total}")
+    said = ", ".join(parts)
     own = {device: pair for (device, label), pair in counts.items() if label == mode}
     if len(own) > 1:
         each = (f"{device} {pair[0]} of {pair[1]}" for device, pair in own.items())
@@ -244,6 +233,15 @@ def _inversions(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     ]
     finding = f"Pairs of a line in which the larger model is faster: {said}."
     return finding if said else "", lines
+
+
+_ANSWERS = {
+    "fastest": _fastest,
+    "distribution": _distribution,
+    "agreement": _agreement,
+    "podium": _podium,
+    "inversions": _inversions,
+}
 
 
 def of_table(rows: pyarrow.Table) -> list[Table]:

@@ -24,16 +24,7 @@ from xla_sweeps.analysis import overview
 from xla_sweeps.analysis.cost import COST_COLUMNS
 from xla_sweeps.analysis.energy import NOT_AVAILABLE
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
-from xla_sweeps.report import advice
-from xla_sweeps.report.sentences import (
-    DEVICES_NAMED,
-    FAILURES,
-    OTHERWISE,
-    RULES,
-    SENTENCES,
-    UNCLEAR,
-    USUALLY,
-)
+from xla_sweeps.report import advice, sentences
 from xla_sweeps.schema.modes import MODES, SCENARIOS, Execution, headline_of
 from xla_sweeps.schema.row import COLUMNS
 
@@ -44,13 +35,13 @@ PACKAGE: Mapping[str, Any] = {
         for name, column in COLUMNS.items()
         if column.asked
     ],
-    "sentences": SENTENCES,
-    "failures": FAILURES,
-    "rules": [rule._asdict() for rule in RULES],
-    "otherwise": OTHERWISE,
-    "unclear": UNCLEAR,
-    "devices_named": DEVICES_NAMED,
-    "usually": USUALLY,
+    "sentences": sentences.SENTENCES,
+    "failures": sentences.FAILURES,
+    "rules": [rule._asdict() for rule in sentences.RULES],
+    "otherwise": sentences.OTHERWISE,
+    "unclear": sentences.UNCLEAR,
+    "devices_named": sentences.DEVICES_NAMED,
+    "usually": sentences.USUALLY,
     "symbols": advice.SYMBOLS,
     "contaminated": advice.CONTAMINATED,
     "most_to_settle": MOST_TO_SETTLE,

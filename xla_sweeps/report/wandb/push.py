@@ -11,15 +11,8 @@ from pathlib import Path
 
 from xla_sweeps.analysis.summary import headline_failed
 from xla_sweeps.report.run_content import run_content
+from xla_sweeps.report.wandb import tracker
 from xla_sweeps.report.wandb.client import Helper
-from xla_sweeps.report.wandb.tracker import (
-    Noted,
-    header_document,
-    marker_path,
-    note_run,
-    noted_runs,
-    own_run_id,
-)
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
@@ -87,7 +80,7 @@ def _push_trial(
     within_s = 2 * header.connect_timeout_s + header.finish_timeout_s
     for run_id, records in runs.items():
         sys.audit("xla_sweeps.push.before")
-        document = {**header_document(header), "run_id": run_id}
+        document = {**tracker.header_document(header), "run_id": run_id}
         stopped = records[-1].status is Status.INTERRUPTED
         exit_code = 143 if stopped else int(headline_failed(records))
         content = run_content(header, records, summary, exit_code=exit_code)
@@ -98,7 +91,7 @@ def _push_trial(
             return "; ".join(answer["warnings"]), answer.get("reachable", True)
         sys.audit("xla_sweeps.push.after")
         numbers = [record.replicate for record in records]
-        note_run(header, run_id, numbers, confirmed=True, url=answer.get("url", ""))
+        tracker.note_run(header, run_id, numbers, confirmed=True, url=answer.get("url", ""))
         sys.audit("xla_sweeps.push.marked")
     return "", True
 
@@ -107,14 +100,14 @@ def _unpublished_runs(
     header: RunHeader, records: Sequence[Record], *, force: bool
 ) -> dict[str, list[Record]]:
     """The runs to upload, each with all its records; a record belongs to the run noted for it."""
-    noted, own = noted_runs(marker_path(header)), own_run_id(header)
+    noted, own = tracker.noted_runs(tracker.marker_path(header)), tracker.own_run_id(header)
     owner = {number: run_id for run_id, run in noted.items() for number in run.replicates}
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(owner.get(record.replicate, own), []).append(record)
 
     def is_there(run_id: str, group: Sequence[Record]) -> bool:
-        run = noted.get(run_id, Noted())
+        run = noted.get(run_id, tracker.Noted())
         confirmed = {record.replicate for record in group}.issubset(run.confirmed)
         return confirmed and run.statistics_version == STATISTICS_VERSION
 

@@ -85,6 +85,13 @@ ROWS = (
     "\n\nThe table has the first {:,} of {:,} rows, the Parquet file among the artifacts has all."
 )
 
+_FACTS = {
+    "software": "software",
+    "driver": "driver",
+    "devices": "device",
+    "variables that change it": "environment_flags",
+}
+
 _SETTING = ("device", "resolution_px", *SETTING)
 """Columns of a setting, in the order in which settings are sorted."""
 
@@ -177,21 +184,18 @@ def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
     measured = [row for row in rows if row.provenance.origin == MEASURED]
     days = sorted({row.provenance.measured_at[:10] for row in measured} - {""})
     unfinished = sum(row.status in UNFINISHED for row in measured)
-    left = f"{count_noun(unfinished, 'comparison')} that did not finish" if unfinished else ""
     described = {
-        "software": _distinct(row.provenance.software for row in measured),
-        "driver": _distinct(row.provenance.driver for row in measured),
-        "devices": _distinct(row.trial.device for row in measured),
-        "variables that change it": _distinct(row.provenance.environment_flags for row in measured),
+        title: "; ".join(sorted({str(value_of(row, name)) for row in measured} - {""}))
+        for title, name in _FACTS.items()
+    }
+    described |= {
         "measured": " to ".join(dict.fromkeys(days[:1] + days[-1:])),
         "trials": f"{facts['trials']:,}",
-        "left out": left,
+        "left out": f"{count_noun(unfinished, 'comparison')} that did not finish"
+        if unfinished
+        else "",
     }
     return "\n".join(items(f"{name}: {text}" for name, text in described.items() if text))
-
-
-def _distinct(texts: Iterable[str]) -> str:
-    return "; ".join(sorted({*texts} - {""}))
 
 
 def _answer(scenario: str, pairs: Sequence[ComparisonRow]) -> str:
