@@ -261,7 +261,6 @@ def trust_words(tested: Trust) -> str:
 
 
 def _costs(overview: Overview) -> str:
-    """A sentence on what compiling costs, and when that pays back; "" where it is not known."""
     extra, calls = overview.median_extra_compile_s, overview.median_break_even_calls
     if extra is None or not overview.priced:
         return ""
@@ -385,7 +384,6 @@ def _aa(row: ComparisonRow) -> str:
 
 
 def _alone(row: ComparisonRow) -> str:
-    """One mode without a baseline."""
     rate = number(row.candidate.throughput_samples_per_s)
     text = fill(
         "alone",

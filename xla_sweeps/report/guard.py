@@ -169,7 +169,6 @@ def _failures(document: dict[str, Any]) -> list[str]:
 
 
 def _notes(document: dict[str, Any]) -> list[str]:
-    """Limits of the answer, and what it rests on."""
     notes = [
         f"{mode['mode']}: a change of {percent(mode['missed'])} would have been missed half the "
         "time"

@@ -86,7 +86,6 @@ def fastest_way(row: ComparisonRow, modes: Iterable[ModeSummary]) -> str:
 
 
 def _why(row: ComparisonRow, backend: str = "") -> Iterator[tuple[str, str]]:
-    """The command that says why."""
     if explained := explain_command(row.provenance.command, backend):
         trains = facts_of(row.trial.scenario).trains
         yield "why", f"{explained}{'  # of the forward pass' if trains else ''}"
@@ -103,7 +102,6 @@ def explain_command(command: str, backend: str = "") -> str:
 
 
 def _again(command: str, replicates: int) -> str:
-    """The same command with so many further replicates."""
     variables, program, line = command.partition(_PROGRAM)
     words = [word for word in shlex.split(line) if not word.startswith("effort.replicates=")]
     return variables + program + shlex.join([*words, f"effort.replicates={replicates}"])

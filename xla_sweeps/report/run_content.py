@@ -123,7 +123,6 @@ def _telemetry(measured: Round, gpu: Sequence[GpuSpan]) -> dict[str, float]:
 
 
 def _extremes(records: Sequence[Record]) -> dict[str, float]:
-    """The least and the most of each telemetry key over all rounds."""
     figures: dict[str, list[float]] = {}
     for record in records:
         for measured in record.rounds:

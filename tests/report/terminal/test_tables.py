@@ -354,7 +354,6 @@ SKIPPED = failed_outcome(Status.SKIPPED, "not reached: path=x: no 'build'")
             [
                 "○ XLA alone ran at 40.00 images/s. For a speedup, measure a baseline too, as in "
                 "modes=[graph,xla].",
-                "40.0",
             ],
             [],
             id="one mode alone",

@@ -55,7 +55,6 @@ def show_failures(lines: Sequence[str]) -> None:
 
 
 def _print_changes(group: Sequence[Change]) -> None:
-    """Print a line for each change, or several where figures are stacked."""
     name, quantity, ratio, interval, q, verdict, replicates = changes.COLUMNS
     rows = []
     for change, line in zip(group, changes.cells(group), strict=True):

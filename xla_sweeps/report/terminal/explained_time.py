@@ -54,7 +54,6 @@ def time_text(explanation: Explanation) -> Iterator[str]:
 
 
 def _trace(explanation: Explanation, time: Time) -> Iterator[str]:
-    """How many calls were traced, and how much slower that made them."""
     one, two = (f"{mode.calls} ({_name_of(mode)})" for mode in time.modes)
     number = f"{one} and {two} traced calls"
     if len({mode.calls for mode in time.modes}) == 1:
@@ -78,7 +77,6 @@ def _trace(explanation: Explanation, time: Time) -> Iterator[str]:
 
 
 def _kernels(time: Time) -> Iterator[str]:
-    """Number of kernels of a call, those that take most, and the share of tensor cores."""
     counts = [
         f"{sum(kernel.launched for kernel in mode.kernels):,} ({_name_of(mode)})"
         for mode in time.modes
@@ -121,7 +119,6 @@ def _name_of(mode: ModeTime) -> str:
 
 
 def _write_losses(time: Time, rows: Sequence[tuple[str, float, float]], what: str) -> Iterator[str]:
-    """Seconds of both modes as a table, with what the compiled one loses."""
     return table(
         (*map(_name_of, time.modes), "lost", what),
         [
@@ -132,7 +129,6 @@ def _write_losses(time: Time, rows: Sequence[tuple[str, float, float]], what: st
 
 
 def _origin(kernel: Kernel) -> str:
-    """The first layer and the first line that a kernel computes something for."""
     return ", ".join([*map(bare, kernel.layers[:1]), *kernel.lines[:1]])
 
 

@@ -86,7 +86,6 @@ def show_model(entry: CatalogEntry) -> None:
 
 
 def _sources_table(entry: CatalogEntry) -> Table:
-    """One line per source, or several where its texts wrap."""
     numbers, texts = ("params M", "GMACs"), ("built by", "needs")
     table = empty_table("source", "built by", *numbers, "needs", right=numbers, wrapped=texts)
     for name, source in entry.sources.items():

@@ -71,7 +71,6 @@ def answers(sizes: Sequence[Size], costs: Sequence[Cost], labels: Sequence[str])
 
 
 def _fastest(totals: Sequence[Total], whole: str) -> str:
-    """The way that takes least for all samples, in a sentence, and what that leaves out."""
     names = [total.label for total in totals if total.may_be_fastest]
     first = totals[0]
     answer = (
@@ -83,7 +82,6 @@ def _fastest(totals: Sequence[Total], whole: str) -> str:
 
 
 def _calls(total: Total) -> str:
-    """`8 calls of 4 × 32`."""
     return f"{count_noun(total.calls, 'call')} of {total.batches:,} × {total.batch_size:,}"
 
 
@@ -109,7 +107,6 @@ def _against(sizes: Sequence[Size], costs: Sequence[Cost], ways: tuple[str, str]
 
 
 def _name_of(label: str) -> str:
-    """A mode's label, and how people switch it on."""
     return f"{label} ({mode_of(label).switch})"
 
 

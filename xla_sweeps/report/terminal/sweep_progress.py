@@ -148,7 +148,6 @@ def trial_name(words: str) -> str:
 
 
 def _subject(name: str) -> str:
-    """A trial's name without its options."""
     return " ".join(takewhile(lambda word: "=" not in word, name.split())) or name
 
 

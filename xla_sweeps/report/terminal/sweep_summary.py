@@ -181,7 +181,6 @@ def show_verdicts(rows: Sequence[ComparisonRow]) -> None:
 
 
 def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) -> None:
-    """Show failures by status, each with a count and an example."""
     classes: dict[str, list[str]] = {}
     for row in rows:
         if row.speedup.verdict.is_missing and row.status is not Status.INTERRUPTED:

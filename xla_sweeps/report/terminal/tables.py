@@ -158,7 +158,6 @@ def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = N
 
 
 def _rate(row: ComparisonRow, price_per_hour: float | None) -> tuple[str, ...]:
-    """The candidate's throughput, with the price of a million samples if there is one."""
     rate = row.candidate.throughput_samples_per_s
     priced = [] if price_per_hour is None else [number(per_million(rate, price_per_hour))]
     return number(rate), *priced
@@ -312,7 +311,6 @@ def _is_eager(summary: ModeSummary) -> bool:
 
 
 def _steps_note(summary: TrialSummary) -> str:
-    """The speedup of each step from mode to mode; "" for a single one."""
     parts = [
         f"{step.replace('->', '→')} {times(estimate.value)}"
         + (f" ({interval(estimate.low, estimate.high)})" if estimate.low else "")
@@ -344,7 +342,6 @@ def _input_note(summary: TrialSummary) -> str:
 
 
 def _pace(*sides: tuple[str, ModeColumns]) -> str:
-    """The slower of two parts of an epoch, if their intervals are apart."""
     (slow, first), (_, second) = sorted(sides, key=lambda side: side[1].throughput_high or math.inf)
     if (first.throughput_high or math.inf) < (second.throughput_low or 0.0):
         return f"the {slow} sets the pace"
@@ -359,7 +356,6 @@ def _rates(columns: ModeColumns) -> str:
 
 
 def _last_batch_note(summary: TrialSummary) -> str:
-    """Compile time of each mode for the last batch."""
     seconds = {mode.label: mode.columns.last_batch_compile_s for mode in summary.modes}
     written = ", ".join(
         f"{label} {fixed(value, 1)} s" for label, value in seconds.items() if value is not None

@@ -119,7 +119,6 @@ class TrialProgress:
 
 
 def _rounds_words(progress: Progress) -> str:
-    """The number of measured rounds, and of clean ones if some are not."""
     if progress.measured == progress.rounds:
         return f"{progress.rounds}/{progress.rounds_max} rounds"
     return f"{progress.measured} measured, {progress.rounds} clean of {progress.rounds_max}"

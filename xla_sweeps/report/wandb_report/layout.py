@@ -200,13 +200,11 @@ def _grid(
 
 
 def _ranking(metric: str, title: str) -> wr.BarPlot:
-    """A bar for each run, in the run set's order."""
     runs = {"max_runs_to_show": BAR_RUNS, "layout": _layout(WIDE)}
     return wr.BarPlot(metrics=[metric], title=title, **runs)
 
 
 def _means(title: str, *, group: str) -> wr.BarPlot:
-    """The mean speedup of each value of a config key."""
     grouped = {"groupby": wr.Config(group), "groupby_aggfunc": "mean"}
     return wr.BarPlot(metrics=[SPEEDUP], title=title, layout=_layout(HALF), **grouped)
 

@@ -233,7 +233,6 @@ def _by_device(pairs: Sequence[ComparisonRow], write: Callable[[Pairs], str]) ->
 
 
 def _families(rows: Sequence[ComparisonRow]) -> str:
-    """The families with the highest and the lowest mean of their clear speedups."""
     groups: dict[str, list[tuple[float, str]]] = {}
     for row in rows:
         if row.speedup.value is not None and row.speedup.verdict.is_clear:
@@ -247,7 +246,6 @@ def _families(rows: Sequence[ComparisonRow]) -> str:
 
 
 def _findings(rows: Sequence[ComparisonRow]) -> str:
-    """The fastest models, and what the study's other tables find."""
     tables = study.of_rows(rows)
     named = [
         f"{place}, {device}: {model} ({rate} images/s)"
@@ -261,7 +259,6 @@ def _findings(rows: Sequence[ComparisonRow]) -> str:
 
 
 def _changes_text(difference: Difference) -> str:
-    """The lines of `compare`."""
     a, b = escape(difference.title_a), escape(difference.title_b)
     parts = [f"**{b} (B) against {a} (A)**: {changes.RATIOS}."]
     parts += [f"**{escape(line)}**" for line in changes.summary(difference)]
