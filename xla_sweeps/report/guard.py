@@ -22,6 +22,8 @@ MOST_CHARACTERS = 60_000
 
 MESSAGE_CHARACTERS = 1000
 
+COLUMNS = ("verdict", "time per call", "interval")
+
 UNJUDGED, BROKE = "unjudged", "broke"
 
 _WORST = (
@@ -94,11 +96,10 @@ def _side(side: Side) -> dict[str, str]:
 
 def text_of(document: dict[str, Any]) -> str:
     """The report as text."""
-    rows = [("", "verdict", "time per call", "interval"), *map(_cells, document["modes"])]
-    widths = [max(len(row[place]) for row in rows) for place in range(4)]
-    lines = [answer_of(document), ""]
-    lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    lines += ["", *_failures(document)]
+    rows = [("", *COLUMNS), *map(_cells, document["modes"])]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table_lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    lines = [answer_of(document), "", *table_lines, "", *_failures(document)]
     lines += [f"{name}: {old} -> {new}" for name, (old, new) in document["differences"].items()]
     lines += [*_notes(document), f"again: {document['command']}"]
     return "".join(f"{displayable(line)}\n" for line in lines)
@@ -112,7 +113,7 @@ def markdown_of(document: dict[str, Any]) -> str:
         "",
         f"**{escape(answer_of(document))}**",
         "",
-        *table(("mode", "verdict", "time per call", "interval"), map(_cells, document["modes"])),
+        *table(("mode", *COLUMNS), map(_cells, document["modes"])),
         "",
         *items(_failures(document), MESSAGE_CHARACTERS),
         "",

@@ -39,11 +39,10 @@ def short_devices(names: Iterable[str]) -> dict[str, str]:
 
 def setting_words(setting: Mapping[str, Any]) -> str:
     """Values of a setting by column, without those that go without saying."""
-    columns = {name: COLUMNS[name].asked for name in setting}
     words = [
-        asked.write(setting[name])
-        for name, asked in columns.items()
-        if asked and str(setting[name]) != asked.usual
+        asked.write(value)
+        for name, value in setting.items()
+        if (asked := COLUMNS[name].asked) and str(value) != asked.usual
     ]
     return ", ".join(filter(None, words))
 
@@ -55,9 +54,7 @@ def join_words(words: Sequence[str]) -> str:
 
 def distinctions(rows: Sequence[ComparisonRow], shown: Sequence[str]) -> list[str]:
     """Facts that each row of a table needs beside its columns: `standard · graph,xla`, or ""."""
-    columns = {
-        name: [value_of(row, name) for row in rows] for name in dict.fromkeys((*shown, *TELLING))
-    }
+    columns = {name: [value_of(row, name) for row in rows] for name in (*shown, *TELLING)}
     return told_apart(columns, shown, TELLING)
 
 

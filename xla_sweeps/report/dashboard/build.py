@@ -108,7 +108,10 @@ def write_page(
         label: load(folder, published=published and not place, advance=advance)
         for place, (folder, label) in enumerate(labels.items())
     }
-    table = join_tables(_label_rows(rows.table, label) for label, rows in loaded.items())
+    table = join_tables(
+        rows.table.append_column("results", pyarrow.repeat(label, rows.table.num_rows))
+        for label, rows in loaded.items()
+    )
     table = matching(table, chosen)
     if not table.num_rows:
         raise StoreError(_nothing(results_dirs, where))
@@ -121,8 +124,8 @@ def write_page(
     problems = tuple(problem for rows in loaded.values() for problem in rows.problems)
     trials = sum(rows.trials for rows in loaded.values())
     missing = [planned.count_unmeasured(folder) for folder in results_dirs]
-    name = title or " · ".join(loaded)
-    shown = set(table["trial_id"].unique().to_pylist())
+    is_planned = any(count is not None for count in missing)
+    name, shown = title or " · ".join(loaded), {*table["trial_id"].unique().to_pylist()}
     runs = {
         label: {trial: url for trial, url in run_urls(folder).items() if trial in shown}
         for folder, label in labels.items()
@@ -133,9 +136,7 @@ def write_page(
         "title": name,
         "records": sum(rows.records for rows in loaded.values()),
         "trials": trials,
-        "planned": None
-        if all(count is None for count in missing)
-        else trials + sum(filter(None, missing)),
+        "planned": trials + sum(filter(None, missing)) if is_planned else None,
         "problems": list(problems),
         "comparison": comparison,
         "trust": _trust(table),
@@ -146,10 +147,10 @@ def write_page(
         },
         "runs": {label: urls for label, urls in runs.items() if urls},
     }
-    title = f"{name} — XLA for Keras vision models"
     caveats = map(advice.all_caveats, rows_of(table))
     table = table.append_column("caveats", pyarrow.array(caveats, pyarrow.string()))
-    page = render(pack(table.select([*CATEGORIES, *NUMBERS]), meta), title=title).encode()
+    packed = pack(table.select([*CATEGORIES, *NUMBERS]), meta)
+    page = render(packed, title=f"{name} — XLA for Keras vision models").encode()
     export.replace(output, page)
     return Written(len(page), table.num_rows, trials, problems, answer(table))
 
@@ -237,12 +238,6 @@ def answers(table: pyarrow.Table) -> dict[str, list[Any]]:
     return {
         name: table[name].to_pylist() for name in (*overview.SUMMED, "status", "device", "results")
     }
-
-
-def _label_rows(table: pyarrow.Table, label: str) -> pyarrow.Table:
-    import pyarrow
-
-    return table.append_column("results", pyarrow.array([label] * table.num_rows, pyarrow.string()))
 
 
 def _label(folder: Path, folders: Sequence[Path]) -> str:

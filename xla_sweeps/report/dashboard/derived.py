@@ -22,17 +22,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 _NAMED_BY = (
-    *(
-        "model",
-        "resolution_px",
-        "batch_size",
-        "precision",
-        "tf32",
-        "device",
-        "candidate",
-        "baseline",
-    ),
-    "scenario",
+    *("model", "resolution_px", "batch_size", "precision", "tf32", "device"),
+    *("candidate", "baseline", "scenario"),
 )
 """Columns of a row's name, and the scenario: the page shows one at a time."""
 

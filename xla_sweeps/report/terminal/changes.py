@@ -41,7 +41,14 @@ def show_difference(difference: Difference) -> None:
         say(f"\n{displayable(heading)}")
         for name in names:
             say(f"  {displayable(name)}")
-    _environment(difference)
+    if apart := changes.apart(difference):
+        headings = ("differs", a, b)
+        table = empty_table(*headings, wrapped=headings, gap=2)
+        for row in apart:
+            table.add_row(*map(displayable, row))
+        console.print(table)
+    else:
+        say(f"\n{changes.ALIKE}", "dim")
     for note in difference.notes:
         paragraph(f"! {note}", "yellow")
     for line in changes.summary(difference):
@@ -63,16 +70,3 @@ def _print_changes(group: Sequence[Change]) -> None:
         rows.append((cells[:2], cells[2:4], cells[4:5], cells[5:]))
     headings = ((name, quantity), (ratio, interval), (q,), (verdict, replicates))
     print_grouped(headings, rows, right=(ratio, interval, q))
-
-
-def _environment(difference: Difference) -> None:
-    apart = changes.apart(difference)
-    if not apart:
-        say(f"\n{changes.ALIKE}", "dim")
-        return
-    titles = map(displayable, (difference.title_a, difference.title_b))
-    headings = ("differs", *titles)
-    table = empty_table(*headings, wrapped=headings, gap=2)
-    for line in apart:
-        table.add_row(*map(displayable, line))
-    results_console().print(table)

@@ -158,8 +158,7 @@ def ui_mode(asked: str) -> str:
     if asked != "auto":
         return asked
     dumb = os.environ.get("TERM", "dumb") == "dumb" or os.environ.get("CI")
-    able = sys.stderr.isatty() and not dumb
-    return "live" if able else "plain"
+    return "live" if sys.stderr.isatty() and not dumb else "plain"
 
 
 def complain(error: Exception, *, results_dir: Path | None = None) -> int:

@@ -85,18 +85,16 @@ def _kernels(time: Time) -> Iterator[str]:
     for mode in time.modes:
         yield from finding(_tensor_cores(mode, plain=time.plain))
         yield from finding(f"kernels of {_name_of(mode)} that take most time:")
-        yield from table(
-            ("ms", "times", "tensor", "kernel"),
-            [
-                (
-                    fixed(1e3 * kernel.seconds, 3),
-                    f"{kernel.times:,}",
-                    _IN_WORDS[kernel.tensor_cores],
-                    f"{_short(kernel.name).ljust(NAME)}  {_origin(kernel)}".rstrip(),
-                )
-                for kernel in mode.kernels[:KERNELS]
-            ],
-        )
+        rows = [
+            (
+                fixed(1e3 * kernel.seconds, 3),
+                f"{kernel.times:,}",
+                _IN_WORDS[kernel.tensor_cores],
+                f"{_short(kernel.name).ljust(NAME)}  {_origin(kernel)}".rstrip(),
+            )
+            for kernel in mode.kernels[:KERNELS]
+        ]
+        yield from table(("ms", "times", "tensor", "kernel"), rows)
 
 
 def _tensor_cores(mode: ModeTime, *, plain: bool) -> str:
@@ -119,13 +117,11 @@ def _name_of(mode: ModeTime) -> str:
 
 
 def _write_losses(time: Time, rows: Sequence[tuple[str, float, float]], what: str) -> Iterator[str]:
-    return table(
-        (*map(_name_of, time.modes), "lost", what),
-        [
-            (fixed(1e3 * one), fixed(1e3 * two), fixed(1e3 * (two - one), sign="+"), name)
-            for name, one, two in rows
-        ],
-    )
+    lines = [
+        (fixed(1e3 * one), fixed(1e3 * two), fixed(1e3 * (two - one), sign="+"), name)
+        for name, one, two in rows
+    ]
+    return table((*map(_name_of, time.modes), "lost", what), lines)
 
 
 def _origin(kernel: Kernel) -> str:

@@ -55,14 +55,9 @@ def _models_table(entries: Sequence[CatalogEntry], hidden: Collection[str]) -> T
     table = empty_table(*shown, *numbers, right=numbers, wrapped=wrapped)
     for entry in entries:
         facts = model_facts(entry)
-        params, gmacs = facts["params_million"], facts["gmacs"]
         cells = {**facts, "model": entry.name, "sources": ", ".join(entry.sources)}
-        table.add_row(
-            *(cells[name] for name in shown),
-            str(entry.resolution),
-            number(params),
-            number(gmacs),
-        )
+        figures = map(number, (facts["params_million"], facts["gmacs"]))
+        table.add_row(*(cells[name] for name in shown), str(entry.resolution), *figures)
     return table
 
 

@@ -35,18 +35,21 @@ def cost_text(
     for cost in costs:
         shape = f"{cost.batches} × {cost.batch_size:,}"
         table.append((shape, cost.label, _ms(cost.seconds), _ms(cost.overhead)))
-    lines = [title, "", *align(table, names=1)]
     said = [
         "More than a tf.function: predict and predict_on_batch against the one with the same "
         "jit_compile, all else against jit_compile=False, both from NumPy to NumPy.",
         *answers(sizes, costs, labels),
     ]
-    lines += ["", *itertools.chain.from_iterable(map(wrap, said))]
+    words = itertools.chain.from_iterable(map(wrap, said))
+    lines = [title, "", *align(table, names=1), "", *words]
     if samples is not None:
         totals = totals_of(sizes, labels, samples)
         whole = count_noun(samples, unit)
         rows = [("mode", "calls", f"ms for {whole}")]
-        rows += [(total.label, _calls(total), _ms(total.seconds)) for total in totals]
+        for total in totals:
+            shape = f"{total.batches:,} × {total.batch_size:,}"
+            calls = f"{count_noun(total.calls, 'call')} of {shape}"
+            rows.append((total.label, calls, _ms(total.seconds)))
         lines += ["", *align(rows, names=0), "", *wrap(_fastest(totals, whole))]
     return "\n".join(lines) + "\n"
 
@@ -79,10 +82,6 @@ def _fastest(totals: Sequence[Total], whole: str) -> str:
         else f"{_name_of(first.label)} is the fastest for {whole}: {_ms(first.seconds)} ms."
     )
     return f"{answer} Each way in its best measured call. Tracing and compiling are not counted."
-
-
-def _calls(total: Total) -> str:
-    return f"{count_noun(total.calls, 'call')} of {total.batches:,} × {total.batch_size:,}"
 
 
 def _against(sizes: Sequence[Size], costs: Sequence[Cost], ways: tuple[str, str]) -> Iterator[str]:

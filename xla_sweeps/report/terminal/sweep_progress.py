@@ -96,7 +96,7 @@ class SweepProgress:
         jobs = [
             f"{slot}  {_subject(job[0])}  {_stage(job[1])}"
             for slot, job in list(self._jobs.items())
-            if job is not None
+            if job
         ]
         return "still", ("; ".join(jobs[:4]) or self._busy or "idle") + self._eta()
 

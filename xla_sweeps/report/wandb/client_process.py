@@ -142,13 +142,9 @@ class Session:
         _write_logs(run, logs)
         path = f"{run.entity}/{run.project}/{run.id}"
         url = redact_text(run.url or "") if self.online else ""
-        answer = {
-            "place": url or str(Path(run.dir).parent),
-            "url": url,
-            "run_id": run.id,
-            "complete": False,
-            "warnings": self.warnings,
-        }
+        place = url or str(Path(run.dir).parent)
+        answer = {"place": place, "url": url, "run_id": run.id, "warnings": self.warnings}
+        answer["complete"] = False
         try:
             run.finish(exit_code=exit_code)
         except Exception as error:

@@ -72,13 +72,11 @@ class Reporter:
         ) as run:
             digest, dataset = _fill(run, plan, table, [Path(path) for path in attachments])
             unlinked = _link(run, dataset, registry) if registry else ""
-            place, name, url = (
-                f"{run.entity}/{run.project}",
-                str(run.id),
-                redact_text(run.url or ""),
-            )
+            place, url = f"{run.entity}/{run.project}", redact_text(run.url or "")
         until = time.monotonic() + confirm_s
-        while not (confirmed := _is_there(place, name, digest)) and time.monotonic() < until:
+        while (
+            not (confirmed := _is_there(place, plan["run_id"], digest)) and time.monotonic() < until
+        ):
             time.sleep(CONFIRM_PAUSE_S)
         return {"entity": run.entity, "url": url, "confirmed": confirmed, "unlinked": unlinked}
 

@@ -123,17 +123,12 @@ def publish(
 def _ask(
     helper: Helper, order: str, within_s: float, log: Path, **arguments: Any
 ) -> dict[str, Any]:
-    answer = helper.ask(order, within_s, **arguments)
-    problem = (answer or {}).get("error", "")
-    if answer is None:
-        problem = f"no answer within {within_s:.0f} s; see {log}"
-    if answer is None or problem:
-        raise ReportError(f"{TASKS[order]}: W&B at {_host()}: {problem}")
+    late = {"error": f"no answer within {within_s:.0f} s; see {log}"}
+    answer = helper.ask(order, within_s, **arguments) or late
+    if problem := answer.get("error"):
+        host = base_url().rpartition("@")[2].removeprefix("https://").removeprefix("http://")
+        raise ReportError(f"{TASKS[order]}: W&B at {host}: {problem}")
     return answer
-
-
-def _host() -> str:
-    return base_url().rpartition("@")[2].removeprefix("https://").removeprefix("http://")
 
 
 def plan_document(
