@@ -20,8 +20,6 @@ ALIKE = "both were measured with the same machine, software and flags"
 COLUMNS = ("trial", "quantity", "ratio", "95 %", "q", "verdict", "replicates")
 
 MOST_ROWS = 60
-"""With more rows than this, only changes are listed."""
-
 MOST_LINES = 10
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 
 NONE = "—"
-"""Shown where there is no figure."""
 
 _UNITS = ((5400, 3600, "h"), (180, 60, "min"), (0.1, 1, "s"), (0, 0.001, "ms"))
 """Of a short duration: from how many seconds, how many seconds it has, and its word."""

@@ -16,10 +16,7 @@ TELLING = (
 """Columns that distinguish trials of one model and size, the plainest first."""
 
 DEVICE_CHARACTERS = 18
-
 CHARACTERS = 80
-"""Maximum length of a value: the variables of a machine may fill pages."""
-
 _CHARACTERS = {"trial_id": 8, "measured_at": 16}
 
 

@@ -23,7 +23,6 @@ from xla_sweeps.system.text import displayable, redact
 from xla_sweeps.trial.tracking import RunHeader
 
 LOG_CHARACTERS = 256 * 1024
-
 NOTES_CHARACTERS = 4000
 
 REPLICATES_KEY = "xla_sweeps_replicates"

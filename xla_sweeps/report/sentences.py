@@ -16,7 +16,6 @@ from xla_sweeps.schema.measurement import Status
 TOO_LITTLE = "too little to tell"
 
 SETTLE = "more replicates (effort.replicates=3) settle it"
-"""Advice where an interval is too wide."""
 
 SETTLE_ALL = "more replicates (effort.replicates=3) or a quieter machine settle them"
 
@@ -155,7 +154,6 @@ DRAWN_PIPELINE = (
     "This pipeline only hands over batches of drawn values from memory: it reads, decodes, "
     "shuffles and batches nothing, so a real one takes longer. data=PATH measures one of pictures."
 )
-"""Description of the input pipeline of `fit` without pictures."""
 
 OTHERWISE = "It depends."
 

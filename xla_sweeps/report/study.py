@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 PODIUM_PLACES = 3
-
 LINES = 60
-"""Maximum number of lines of a table."""
 
 PRELIMINARY = (
     " Preliminary: a single replicate, so that the interval does not show how processes differ."

@@ -42,13 +42,8 @@ PLAIN: Mapping[str, Any] = {"highlight": False, "emoji": False, "markup": False}
 """What a console must not make of texts from outside."""
 
 UNBOUNDED = 10_000
-"""Columns that hold every table."""
-
 WRAPPED_WIDTH = 16
-"""Least width of a column of texts that wrap."""
-
 BUG_LINE_CHARACTERS = 300
-
 LINE_CHARACTERS = 1000
 
 

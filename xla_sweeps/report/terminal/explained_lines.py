@@ -8,9 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from xla_sweeps.schema.explanation import Place
 
 WIDTH = 80
-
 PLACES = 3
-"""Places that are listed; JSON has all."""
 
 NOT_AVAILABLE = "not available"
 

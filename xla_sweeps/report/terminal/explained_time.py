@@ -15,10 +15,7 @@ TRACE_SLOWS = 1.5
 """Factor by which a trace may slow a call before what it says is doubtful."""
 
 KERNELS = 10
-"""Kernels of a mode that are listed."""
-
 NAME = 36
-"""Columns for the name of a kernel."""
 
 _IN_WORDS = {True: "yes", False: "", None: "?"}
 

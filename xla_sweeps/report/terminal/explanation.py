@@ -30,13 +30,11 @@ SEEN = 1.1
 """The smallest factor between two modes that the few calls of `explain` show."""
 
 FEW_OPS = 12
-"""Up to this many operations are listed with their types."""
 
 LEFT_OUT = (
     "left out: values between operations that no cache holds, and all arithmetic but "
     "multiply-accumulates. They take time too, so the true bound is higher."
 )
-"""Limits of the bound."""
 
 _MARKS = {State.FOUND: "!", State.POSSIBLE: "?", State.NONE: "✓", State.UNKNOWN: "–"}
 

@@ -49,8 +49,6 @@ from xla_sweeps.schema.row import (
 from xla_sweeps.system.text import displayable
 
 WIDE = 104
-"""Columns that the wide table of a trial needs."""
-
 MOST_REASONS = 8
 
 _STEP_OF = {Mode.FIT_XLA.role: Mode.XLA.role, Mode.FIT_GRAPH.role: Mode.GRAPH.role}

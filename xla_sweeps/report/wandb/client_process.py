@@ -37,7 +37,6 @@ from xla_sweeps.report.wandb.client import MARK, REPAIR, SCRATCH, kill_marked
 from xla_sweeps.system.process import die_with_parent
 
 NICENESS = 5
-
 ORPHAN_GRACE_S = 3.0
 ORPHAN_EXIT_CODE = 137
 
@@ -50,7 +49,6 @@ UPLOAD_SHARE = 0.7
 CONFIRM_PAUSE_S = 0.3
 
 LOGS_KEY = "xla_sweeps_logs"
-"""Summary key with the digests of the logs in a run."""
 
 Rows = list[dict[str, Any]]
 

@@ -15,7 +15,6 @@ import wandb_workspaces.reports.v2 as wr
 from xla_sweeps.schema.modes import facts_of, headline_of
 
 Plan = Mapping[str, Any]
-"""From `wandb_report.publish.plan_document`."""
 
 TITLE_CHARACTERS = 120
 

@@ -41,9 +41,7 @@ TABLE_ROWS = 10_000
 TABLE_COLUMNS = tuple(name for name, column in COLUMNS.items() if WANDB in column.shown)
 
 PROJECT = "xla-sweeps"
-
 REGISTRY_CHARACTERS = 113
-
 MODULE = "xla_sweeps.report.wandb_report.process"
 
 SPEC_S = 60.0
@@ -58,7 +56,6 @@ TASKS = {
     "summarize": "neither the summary run nor the report was written",
     "report": "the report could not be written",
 }
-"""Consequence of each failed order, for its error message."""
 
 
 class ReportError(XlaSweepsError):

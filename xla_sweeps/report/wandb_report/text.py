@@ -25,9 +25,7 @@ from xla_sweeps.schema.row import ComparisonRow, value_of
 from xla_sweeps.system.text import count_noun
 
 DEVICES = 4
-
 FASTEST = 12
-"""Fastest models that are named: the tables have all."""
 
 FINDING = 1000
 """Maximum length of a table's finding, which names devices."""
