@@ -12,21 +12,15 @@ from rich.text import Text
 from xla_sweeps.config.catalog import SOURCES, CatalogEntry
 from xla_sweeps.errors import EXTRAS
 from xla_sweeps.report.figures import number, size
-from xla_sweeps.report.terminal.console import (
-    empty_table,
-    paragraph,
-    print_table,
-    results_console,
-    say,
-)
+from xla_sweeps.report.terminal import console
 from xla_sweeps.schema.trial import size_text
 
 
 def show_models(entries: Sequence[CatalogEntry]) -> None:
     """Show the catalog, one line per model; a narrow terminal gets fewer columns."""
     hidden = ((), ("variant",), ("variant", "family"), ("variant", "family", "sources"))
-    print_table(*(_models_table(entries, names) for names in hidden))
-    paragraph(
+    console.print_table(*(_models_table(entries, names) for names in hidden))
+    console.paragraph(
         f"{len(entries)} models; params and multiply-accumulates (MACs) as published, at px; the "
         "first source is the default",
         "dim",
@@ -52,7 +46,7 @@ def _models_table(entries: Sequence[CatalogEntry], hidden: Collection[str]) -> T
     shown = [name for name in ("model", "family", "variant", "sources") if name not in hidden]
     numbers = ("px", "params M", "GMACs")
     wrapped = ("sources",) if "family" in hidden else ()
-    table = empty_table(*shown, *numbers, right=numbers, wrapped=wrapped)
+    table = console.empty_table(*shown, *numbers, right=numbers, wrapped=wrapped)
     for entry in entries:
         facts = model_facts(entry)
         cells = {**facts, "model": entry.name, "sources": ", ".join(entry.sources)}
@@ -67,22 +61,24 @@ def show_model(entry: CatalogEntry) -> None:
     if entry.frames:
         facts.append(f"{entry.frames} frames")
     title = Text(f"{entry.name}  ", style="bold").append(" · ".join(facts), style="default")
-    results_console().print(title)
-    print_table(_sources_table(entry))
+    console.results_console().print(title)
+    console.print_table(_sources_table(entry))
     for name in entry.sources:
         published = entry.published_in(name)
         if published is None:
             continue
-        paragraph(f"{name}: {published.params_source}", "dim")
+        console.paragraph(f"{name}: {published.params_source}", "dim")
         for note in filter(None, (published.params_note, published.gmacs_note)):
-            paragraph(f"! {name}: {note}", "yellow")
+            console.paragraph(f"! {name}: {note}", "yellow")
     chosen = "" if len(entry.sources) == 1 else f" source={next(iter(entry.sources))}"
-    say(f"\nxla-sweeps model={entry.name}{chosen}")
+    console.say(f"\nxla-sweeps model={entry.name}{chosen}")
 
 
 def _sources_table(entry: CatalogEntry) -> Table:
     numbers, texts = ("params M", "GMACs"), ("built by", "needs")
-    table = empty_table("source", "built by", *numbers, "needs", right=numbers, wrapped=texts)
+    table = console.empty_table(
+        "source", "built by", *numbers, "needs", right=numbers, wrapped=texts
+    )
     for name, source in entry.sources.items():
         published, extra = entry.published_in(name), SOURCES[name].extra
         builder = source.recipe.get("constructor") or source.recipe.get("handle")
@@ -98,9 +94,11 @@ def _sources_table(entry: CatalogEntry) -> Table:
 
 def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
     """Show copies of Hub models with random weights: name, folder, size in bytes or None."""
-    table = empty_table("model", "size", right=("size",), gap=2)
+    table = console.empty_table("model", "size", right=("size",), gap=2)
     for name, _, count in rows:
         table.add_row(name, size(count) if count is not None else "not built")
-    print_table(table)
+    console.print_table(table)
     made = [count for _, _, count in rows if count is not None]
-    paragraph(f"{len(made)} of {len(rows)} built, {size(sum(made))}, in {rows[0][1].parent}", "dim")
+    console.paragraph(
+        f"{len(made)} of {len(rows)} built, {size(sum(made))}, in {rows[0][1].parent}", "dim"
+    )

@@ -16,13 +16,7 @@ from xla_sweeps.report.advice import SYMBOLS, busy_words, spread_words, trust_wo
 from xla_sweeps.report.figures import duration, times
 from xla_sweeps.report.labels import short_devices
 from xla_sweeps.report.sentences import SETTLE_ALL
-from xla_sweeps.report.terminal.console import (
-    COLOURS,
-    progress_console,
-    results_console,
-    say,
-    scenario_groups,
-)
+from xla_sweeps.report.terminal import console
 from xla_sweeps.report.terminal.sweep_progress import words_of
 from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.columns import Verdict
@@ -59,7 +53,7 @@ def show_plan(
     for words, _ in left:
         print(shlex.join(["python", "-m", "xla_sweeps", *words]))
     count = len(left) if search is None else search
-    console = progress_console()
+    screen = console.progress_console()
     if search is not None:
         text = f"{name}: {count_noun(search, 'trial')}, proposed one by one from earlier results"
     else:
@@ -69,7 +63,7 @@ def show_plan(
             f"{name}: {count_noun(len(trials), 'trial')}{duplicates}; {len(trials) - count:,} "
             f"done, {count:,} to measure ({missing})"
         )
-    say(text, console=console)
+    console.say(text, console=screen)
     if not count:
         return
     if left_s is not None:
@@ -81,7 +75,7 @@ def show_plan(
             f"timing takes at most {duration(timed_s)} in all, by the limits of the effort; "
             "building and compiling come on top (no records of these models yet)"
         )
-    say(text, console=console)
+    console.say(text, console=screen)
     twice_words = f"{count_noun(twice, 'trial')} (effort.duplicates=0 for none)"
     remarks = {
         f"A/A trials among them, which test the verdicts: {twins:,}": twins,
@@ -90,7 +84,7 @@ def show_plan(
         f"{WAIT_LIMIT_S:g} s": True,
     }
     for remark in filter(remarks.get, remarks):
-        say(remark, "dim", console=console)
+        console.say(remark, "dim", console=screen)
 
 
 def show_sweep(
@@ -109,21 +103,21 @@ def show_sweep(
 
     `stopped` is why it stopped itself, "" after a signal; `kept` keeps contaminated trials.
     """
-    say(f"{displayable(name)}: {count_noun(planned, 'trial')}: {words_of(counts)}", "bold")
+    console.say(f"{displayable(name)}: {count_noun(planned, 'trial')}: {words_of(counts)}", "bold")
     show_headlines(rows, results_dir)
-    for group in scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
+    for group in console.scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
         _show_sums(group, planned)
     _show_failures(rows, gave_up)
     if stopped:
-        say(f"stopped: {displayable(stopped)}", "red")
-    say(f"records {results_dir}/records   logs {results_dir}/logs")
-    say(f"results xla-sweeps results {shlex.quote(str(results_dir))}")
+        console.say(f"stopped: {displayable(stopped)}", "red")
+    console.say(f"records {results_dir}/records   logs {results_dir}/logs")
+    console.say(f"results xla-sweeps results {shlex.quote(str(results_dir))}")
     left_busy = 0 if kept else counts.get(str(Status.CONTAMINATED), 0)
     if left_busy:
         again_words = "measured again on resume; --accept-contaminated keeps them"
-        say(f"{left_busy} contaminated: {again_words}", "yellow")
+        console.say(f"{left_busy} contaminated: {again_words}", "yellow")
     if left_busy or stopped is not None or gave_up or counts.get("missing"):
-        say(f"resume with: {displayable(again)}", "bold")
+        console.say(f"resume with: {displayable(again)}", "bold")
 
 
 def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
@@ -132,7 +126,7 @@ def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
         show_rows(rows[:ROWS_SHOWN])
     if len(rows) > ROWS_SHOWN:
         folder = shlex.quote(str(results_dir))
-        say(f"and {len(rows) - ROWS_SHOWN:,} more: xla-sweeps results {folder}")
+        console.say(f"and {len(rows) - ROWS_SHOWN:,} more: xla-sweeps results {folder}")
 
 
 def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
@@ -149,16 +143,16 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
         speedups = [row.speedup.value or math.nan for row in group]
         if not any(row.speedup.verdict.is_clear for row in group):
             trials = count_noun(len(group), "trial")
-            say(f"{pair}: not known yet, none of {trials} is clear: {SETTLE_ALL}")
+            console.say(f"{pair}: not known yet, none of {trials} is clear: {SETTLE_ALL}")
             continue
         mean, models = geometric_mean(speedups, [row.trial.model for row in group])
         over = f"{len(group)} of {count_noun(planned, 'planned trial')}"
         words = f"over {over}, {count_noun(models, 'model')}"
         between = spread_words(*spread(speedups, models))
         mean_words = f"geometric mean speedup {times(mean)} {words}"
-        say(f"{pair}: {'; '.join(filter(None, (mean_words, between)))}")
+        console.say(f"{pair}: {'; '.join(filter(None, (mean_words, between)))}")
     if (aa_test := trust(rows)) is not None:
-        say(trust_words(aa_test), "bold red" if aa_test.untrusted else "dim")
+        console.say(trust_words(aa_test), "bold red" if aa_test.untrusted else "dim")
 
 
 def show_verdicts(rows: Sequence[ComparisonRow]) -> None:
@@ -170,14 +164,17 @@ def show_verdicts(rows: Sequence[ComparisonRow]) -> None:
     ]
     verdicts = Counter(str(row.speedup.verdict) for row in apart)
     words = [
-        (f"{SYMBOLS[verdict]} {verdicts[verdict]} {verdict.replace('_', ' ')}   ", COLOURS[verdict])
+        (
+            f"{SYMBOLS[verdict]} {verdicts[verdict]} {verdict.replace('_', ' ')}   ",
+            console.COLOURS[verdict],
+        )
         for verdict in map(str, Verdict)
         if verdicts[verdict]
     ]
     if words:
-        results_console().print(Text.assemble(*words))
+        console.results_console().print(Text.assemble(*words))
     if busy := busy_words(row.status for row in apart):
-        say(busy, "yellow")
+        console.say(busy, "yellow")
 
 
 def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) -> None:
@@ -192,4 +189,6 @@ def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) ->
     most_first = sorted(classes.items(), key=lambda pair: -len(pair[1]))
     for status, examples in most_first[:FAILURES_SHOWN]:
         example = displayable(examples[0])[:200]
-        say(f"{SYMBOLS['failed']} {len(examples)} {status}: {example}", COLOURS["failed"])
+        console.say(
+            f"{SYMBOLS['failed']} {len(examples)} {status}: {example}", console.COLOURS["failed"]
+        )

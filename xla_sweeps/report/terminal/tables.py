@@ -28,15 +28,7 @@ from xla_sweeps.report.figures import (
 )
 from xla_sweeps.report.labels import distinctions, short_devices
 from xla_sweeps.report.next_steps import fastest_way, next_steps
-from xla_sweeps.report.terminal.console import (
-    COLOURS,
-    empty_table,
-    paragraph,
-    print_grouped,
-    results_console,
-    say,
-    scenario_groups,
-)
+from xla_sweeps.report.terminal import console
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Status
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, by_role, by_scenario, mode_of
@@ -69,41 +61,41 @@ def show_trial(
     summary: TrialSummary, *, places: Mapping[str, str | Path], others: str = ""
 ) -> None:
     """Show a trial: modes, steps, answer, caveats (`others` contaminated the newest) and paths."""
-    console = results_console()
-    console.print()
-    console.print(_title(summary))
+    screen = console.results_console()
+    screen.print()
+    screen.print(_title(summary))
     if never := _never_started(summary):
-        paragraph(f"✕ not measured: {never}", COLOURS["failed"])
+        console.paragraph(f"✕ not measured: {never}", console.COLOURS["failed"])
     else:
-        console.print(modes_table(summary, wide=console.width >= WIDE))
+        screen.print(modes_table(summary, wide=screen.width >= WIDE))
         _show_answers(summary, displayable(others))
-    say("")
+    console.say("")
     for name, place in places.items():
-        say(f"{name:<7} {displayable(place)}", "dim")
+        console.say(f"{name:<7} {displayable(place)}", "dim")
 
 
 def _show_answers(summary: TrialSummary, others: str) -> None:
     notes = (_steps_note, _input_note, _last_batch_note, _energy_note)
     for text in filter(None, (note(summary) for note in notes)):
-        paragraph(text, indent=8)
-    say("")
+        console.paragraph(text, indent=8)
+    console.say("")
     for row in summary.comparisons:
         if row.headline:
             mark, weight = ("~", "") if row.status is Status.CONTAMINATED else ("", "bold ")
-            style = f"{weight}{COLOURS[str(row.speedup.verdict)]}"
-            paragraph(f"{mark}{advice.symbol(row)} {advice.answer(row)}", style)
+            style = f"{weight}{console.COLOURS[str(row.speedup.verdict)]}"
+            console.paragraph(f"{mark}{advice.symbol(row)} {advice.answer(row)}", style)
             if row.failure.hint and not row.failure.mode:
-                paragraph(f"  next: {row.failure.hint}", indent=8)
+                console.paragraph(f"  next: {row.failure.hint}", indent=8)
             if way := fastest_way(row, summary.modes):
-                paragraph(way)
+                console.paragraph(way)
             for name, step in next_steps(row):
-                paragraph(f"{name:<7} {displayable(step)}", indent=8)
+                console.paragraph(f"{name:<7} {displayable(step)}", indent=8)
     failures: dict[str, list[str]] = {}
     for mode in summary.modes:
         if mode.failure and mode.status not in (Status.OK, Status.INTERRUPTED):
             failures.setdefault(f"{mode.status}: {_reason(mode.failure)}", []).append(mode.label)
     for reason, labels in failures.items():
-        paragraph(f"✕ {', '.join(labels)}: {reason}", COLOURS["failed"])
+        console.paragraph(f"✕ {', '.join(labels)}: {reason}", console.COLOURS["failed"])
     flags = _shown_flags(summary)
     if str(Status.CONTAMINATED) in flags:
         flags[str(Status.CONTAMINATED)] = others
@@ -121,7 +113,9 @@ def _show_caveat(flags: Mapping[str, str]) -> None:
         details = f" ({flags[first]})" if flags[first] else ""
         others = ", ".join(word for word in flags if word != first)
         also = f"; also {others}" if others else ""
-        paragraph(f"! {first}: {advice.FLAG_TEXTS.get(first, first)}{details}{also}", "yellow")
+        console.paragraph(
+            f"! {first}: {advice.FLAG_TEXTS.get(first, first)}{details}{also}", "yellow"
+        )
 
 
 def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = None) -> None:
@@ -133,7 +127,7 @@ def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = N
     if price_per_hour is not None:
         headings[3] = ("img/s", "per million")
     shared = len({row.trial.device for row in rows}) == 1
-    for group in scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
+    for group in console.scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
         cells = [
             (
                 (name,),
@@ -149,9 +143,9 @@ def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = N
             for name, row in zip(_row_names(group, with_device=not shared), group, strict=True)
         ]
         right = ("px", "batch", "img/s", "per million", "speedup")
-        print_grouped(headings, cells, right=right)
+        console.print_grouped(headings, cells, right=right)
     if shared:
-        paragraph(f"on {rows[0].trial.device}", "dim")
+        console.paragraph(f"on {rows[0].trial.device}", "dim")
     show_footnotes(rows)
 
 
@@ -167,14 +161,14 @@ def show_tables(tables: Sequence[study.Table]) -> None:
     for table in tables:
         lines, note = study.limit_lines(table)
         suffix = f", scenario={table.scenario}" if several else ""
-        say(displayable(f"{table.title}{suffix}"), "bold")
-        paragraph(table.finding)
+        console.say(displayable(f"{table.title}{suffix}"), "bold")
+        console.paragraph(table.finding)
         pairs = range(0, len(table.columns), 2)
         cells = [tuple(line[place : place + 2] for place in pairs) for line in lines]
         headings = [table.columns[place : place + 2] for place in pairs]
         if cells:
-            print_grouped(headings, cells, right=("images/s", "by", "tau"))
-        paragraph(note, "dim")
+            console.print_grouped(headings, cells, right=("images/s", "by", "tau"))
+        console.paragraph(note, "dim")
 
 
 def show_reasons(rows: Sequence[ComparisonRow]) -> None:
@@ -187,7 +181,9 @@ def show_reasons(rows: Sequence[ComparisonRow]) -> None:
             reasons.setdefault(key, {})[row.trial.model] = None
     for (verdict, reason), (first, *others) in itertools.islice(reasons.items(), MOST_REASONS):
         more = f" and {len(others)} more" if others else ""
-        paragraph(f"{advice.SYMBOLS[verdict]} {first}{more}: {reason}", COLOURS[verdict])
+        console.paragraph(
+            f"{advice.SYMBOLS[verdict]} {first}{more}: {reason}", console.COLOURS[verdict]
+        )
 
 
 def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:
@@ -209,13 +205,13 @@ def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]
 def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
     """Explain what is marked in these rows."""
     if any(row.status is Status.CONTAMINATED for row in rows):
-        paragraph(advice.CONTAMINATED, "dim")
+        console.paragraph(advice.CONTAMINATED, "dim")
     for group in by_scenario(rows, key=lambda row: row.trial.scenario).values():
         if (aa_test := trust(group)) is not None and aa_test.untrusted:
-            paragraph(advice.trust_words(aa_test), "bold red")
+            console.paragraph(advice.trust_words(aa_test), "bold red")
     if any(row.provenance.origin == IMPORTED for row in rows):
         text = "○ imported: published by others, a single measurement of each mode, no interval"
-        paragraph(text, "dim")
+        console.paragraph(text, "dim")
 
 
 def show_findings(findings: Sequence[tuple[str, str, str, str]], conclusion: str) -> None:
@@ -225,12 +221,12 @@ def show_findings(findings: Sequence[tuple[str, str, str, str]], conclusion: str
     start = 3 + max(len(subject) for _, subject, _, _ in findings)
     for level, subject, text, fix in findings:
         text = f"{marks[level]} {subject:<{start - 2}}{text}"
-        paragraph(text, colours[level], indent=start)
+        console.paragraph(text, colours[level], indent=start)
         if fix:
-            paragraph(" " * start + f"-> {fix}", indent=start + 3)
-    say("")
+            console.paragraph(" " * start + f"-> {fix}", indent=start + 3)
+    console.say("")
     for line in conclusion.splitlines():
-        paragraph(line)
+        console.paragraph(line)
 
 
 def _title(summary: TrialSummary) -> Text:
@@ -272,7 +268,7 @@ def modes_table(summary: TrialSummary, *, wide: bool) -> Table:
     """A line for each mode: its figures and, where there is room, its rounds and its status."""
     columns = _mode_columns(summary, wide=wide)
     headings = ("mode", *columns, *(("rounds", "status") if wide else ()))
-    table = empty_table(*headings, right=(*columns, "rounds"), gap=2 if wide else 1)
+    table = console.empty_table(*headings, right=(*columns, "rounds"), gap=2 if wide else 1)
     for mode in summary.modes:
         cells = [mode.label, *(cell(mode) for cell in columns.values())]
         if wide:
@@ -389,7 +385,7 @@ def _verdict(row: ComparisonRow) -> Text:
         return Text("○ imported", style="dim")
     verdict = row.speedup.verdict
     word = row.status if verdict.is_missing else verdict
-    return Text(f"{advice.symbol(row)} {word}", style=COLOURS[verdict])
+    return Text(f"{advice.symbol(row)} {word}", style=console.COLOURS[verdict])
 
 
 def _shown_flags(summary: TrialSummary) -> dict[str, str]:

@@ -25,14 +25,7 @@ from typing import Any, Literal
 
 import wandb
 
-from xla_sweeps.report.run_content import (
-    COMMAND_MARK,
-    REPLICATES_KEY,
-    ROUND_KEYS,
-    SUMMARY_KEYS,
-    TELEMETRY,
-    result_point,
-)
+from xla_sweeps.report import run_content
 from xla_sweeps.report.wandb.client import MARK, REPAIR, SCRATCH, kill_marked
 from xla_sweeps.system.process import die_with_parent
 
@@ -126,14 +119,14 @@ class Session:
         run, self.run = self.run, None
         if not run:
             return {"complete": False, "warnings": self.warnings}
-        if notes and (not run.notes or COMMAND_MARK in run.notes):
+        if notes and (not run.notes or run_content.COMMAND_MARK in run.notes):
             run.notes = notes  # not in place of somebody's own
         for name, values in histograms.items():
             run.summary[name] = wandb.Histogram(values)
         there = set(run.summary.keys())
-        for name in there.intersection(SUMMARY_KEYS).difference(summary):
+        for name in there.intersection(run_content.SUMMARY_KEYS).difference(summary):
             del run.summary[name]
-        point = result_point(summary)
+        point = run_content.result_point(summary)
         if not there.intersection(point):
             run.log(point)
         run.summary.update({**summary, **point})
@@ -152,7 +145,7 @@ class Session:
         if not self.online:
             return {**answer, "complete": not self.warnings}
         wanted = {(row["replicate"], row["round"]) for row in rows}
-        ask = partial(is_confirmed, path, wanted, summary.get(REPLICATES_KEY), deadline)
+        ask = partial(is_confirmed, path, wanted, summary.get(run_content.REPLICATES_KEY), deadline)
         complete = wanted <= self.logged and in_time(ask, deadline)
         if not complete:
             self.warnings.append(f"W&B: the server did not confirm the run; {REPAIR}")
@@ -201,8 +194,12 @@ class Session:
         )
         # The last round is no result: only estimates are in the summary.
         self.run.define_metric("round", summary="none")
-        telemetry = TELEMETRY if header["telemetry"] else ()
-        for name in (*ROUND_KEYS, *telemetry, *(f"{label}/*" for label in header["modes"])):
+        telemetry = run_content.TELEMETRY if header["telemetry"] else ()
+        for name in (
+            *run_content.ROUND_KEYS,
+            *telemetry,
+            *(f"{label}/*" for label in header["modes"]),
+        ):
             self.run.define_metric(name, step_metric="round", summary="none")
         self.run.pin_config_keys(keys_to_pin(header["scalars"]))
         # A swept key is locked and keeps the sweep's value, with a warning in the log.
@@ -291,7 +288,7 @@ def is_confirmed(path: str, wanted: set[Place], replicates: Any, deadline: float
             run: Any = api.run(path)
             rows, counted = history_of(run)
             whole = len(rows) >= counted and wanted.issubset(rows)
-            if whole and run.summary.get(REPLICATES_KEY) == replicates:
+            if whole and run.summary.get(run_content.REPLICATES_KEY) == replicates:
                 return True
         time.sleep(CONFIRM_PAUSE_S)
     return False
