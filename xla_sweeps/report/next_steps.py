@@ -59,7 +59,10 @@ def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
         yield from _why(row)
     more = row.speedup.replicates_to_settle
     if verdict is Verdict.AMBIGUOUS and more and more <= MOST_TO_SETTLE and row.provenance.command:
-        yield "next", _again(row.provenance.command, int(more))
+        variables, program, line = row.provenance.command.partition(_PROGRAM)
+        words = [word for word in shlex.split(line) if not word.startswith("effort.replicates=")]
+        words.append(f"effort.replicates={int(more)}")
+        yield "next", variables + program + shlex.join(words)
 
 
 def fastest_way(row: ComparisonRow, modes: Iterable[ModeSummary]) -> str:
@@ -99,9 +102,3 @@ def explain_command(command: str, backend: str = "") -> str:
     kept = [word for word in shlex.split(line) if word.partition("=")[0] in _OF_THE_MODEL]
     kept += [f"backend={backend}"] if backend else []
     return variables + shlex.join(["xla-sweeps", "explain", *kept])
-
-
-def _again(command: str, replicates: int) -> str:
-    variables, program, line = command.partition(_PROGRAM)
-    words = [word for word in shlex.split(line) if not word.startswith("effort.replicates=")]
-    return variables + program + shlex.join([*words, f"effort.replicates={replicates}"])

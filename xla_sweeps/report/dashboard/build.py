@@ -103,7 +103,11 @@ def write_page(
     import pyarrow
 
     chosen = parse_filter(where) if where is not None else None
-    labels = {folder: _label(folder, results_dirs) for folder in results_dirs}
+    names = Counter(folder.resolve().name for folder in results_dirs)
+    labels = {
+        folder: folder.resolve().name if names[folder.resolve().name] == 1 else str(folder)
+        for folder in results_dirs
+    }
     loaded = {
         label: load(folder, published=published and not place, advance=advance)
         for place, (folder, label) in enumerate(labels.items())
@@ -238,12 +242,6 @@ def answers(table: pyarrow.Table) -> dict[str, list[Any]]:
     return {
         name: table[name].to_pylist() for name in (*overview.SUMMED, "status", "device", "results")
     }
-
-
-def _label(folder: Path, folders: Sequence[Path]) -> str:
-    """The folder's name; its whole path where two share a name."""
-    name = folder.resolve().name
-    return str(folder) if [other.resolve().name for other in folders].count(name) > 1 else name
 
 
 def _nothing(folders: Sequence[Path], where: str | None) -> str:

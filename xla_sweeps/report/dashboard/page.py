@@ -69,8 +69,9 @@ def render(packed: bytes, *, title: str) -> str:
     """The whole page of `build.pack`'s bytes; the title is plain text, which is escaped here."""
     style, loader = _asset("page.css"), _asset("loader.js")
     library = _asset("plot.min.js")
+    package = json.dumps(PACKAGE).replace("<", "\\u003c")  # no text in it ends the script early
     program = join_modules(scripts())
-    program = f'"use strict";\n(() => {{\nconst PACKAGE = {_json(PACKAGE)};\n{program}\n}})();\n'
+    program = f'"use strict";\n(() => {{\nconst PACKAGE = {package};\n{program}\n}})();\n'
     hashes = " ".join(map(_hash, (loader, library, program)))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src {_hash(style)}; img-src data:; "
@@ -116,11 +117,6 @@ def join_modules(modules: Mapping[str, str]) -> str:
     if unknown := _MODULE_WORD.search(script):
         raise ValueError(f"not an import or export of the page's form: {unknown[0]!r}")
     return script
-
-
-def _json(value: Any) -> str:
-    """A value as a script may hold it: no text in it ends the script early."""
-    return json.dumps(value, ensure_ascii=True).replace("<", "\\u003c")
 
 
 def _hash(text: str) -> str:

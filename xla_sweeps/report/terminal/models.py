@@ -62,23 +62,9 @@ def show_model(entry: CatalogEntry) -> None:
         facts.append(f"{entry.frames} frames")
     title = Text(f"{entry.name}  ", style="bold").append(" · ".join(facts), style="default")
     console.results_console().print(title)
-    console.print_table(_sources_table(entry))
-    for name in entry.sources:
-        published = entry.published_in(name)
-        if published is None:
-            continue
-        console.paragraph(f"{name}: {published.params_source}", "dim")
-        for note in filter(None, (published.params_note, published.gmacs_note)):
-            console.paragraph(f"! {name}: {note}", "yellow")
-    chosen = "" if len(entry.sources) == 1 else f" source={next(iter(entry.sources))}"
-    console.say(f"\nxla-sweeps model={entry.name}{chosen}")
-
-
-def _sources_table(entry: CatalogEntry) -> Table:
     numbers, texts = ("params M", "GMACs"), ("built by", "needs")
-    table = console.empty_table(
-        "source", "built by", *numbers, "needs", right=numbers, wrapped=texts
-    )
+    headings = ("source", "built by", *numbers, "needs")
+    table = console.empty_table(*headings, right=numbers, wrapped=texts)
     for name, source in entry.sources.items():
         published, extra = entry.published_in(name), SOURCES[name].extra
         builder = source.recipe.get("constructor") or source.recipe.get("handle")
@@ -89,7 +75,16 @@ def _sources_table(entry: CatalogEntry) -> Table:
             number(published.gmacs if published else None),
             f"pip install {EXTRAS[extra]}" if extra else "nothing more",
         )
-    return table
+    console.print_table(table)
+    for name in entry.sources:
+        published = entry.published_in(name)
+        if published is None:
+            continue
+        console.paragraph(f"{name}: {published.params_source}", "dim")
+        for note in filter(None, (published.params_note, published.gmacs_note)):
+            console.paragraph(f"! {name}: {note}", "yellow")
+    chosen = "" if len(entry.sources) == 1 else f" source={next(iter(entry.sources))}"
+    console.say(f"\nxla-sweeps model={entry.name}{chosen}")
 
 
 def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:

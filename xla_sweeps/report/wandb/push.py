@@ -126,22 +126,20 @@ def headers_of(
     """The header of each trial's run, and a line for each trial without; asked-for places win."""
     headers, problems = dict[str, RunHeader](), list[str]()
     for trial, group in records.items():
-        place = results_dir / "records" / trial
-        header, unusable = try_trial(place, partial(_header_of, results_dir, group[0]))
+        record = group[0]
+        read = partial(
+            run_header,
+            record.trial,
+            record.tracker,
+            trial_id=record.trial_id,
+            device_kind=str(record.device.get("kind", "")),
+            device_name=str(record.device.get("name", "")),
+            environment=record.environment,
+            results_dir=results_dir,
+        )
+        header, unusable = try_trial(results_dir / "records" / trial, read)
         problems += unusable
         if header is not None:
             owner = entity or header.entity
             headers[trial] = replace(header, project=project or header.project, entity=owner)
     return headers, problems
-
-
-def _header_of(results_dir: Path, record: Record) -> RunHeader:
-    return run_header(
-        record.trial,
-        record.tracker,
-        trial_id=record.trial_id,
-        device_kind=str(record.device.get("kind", "")),
-        device_name=str(record.device.get("name", "")),
-        environment=record.environment,
-        results_dir=results_dir,
-    )

@@ -152,7 +152,10 @@ def plan_document(
         for name, value in asdict(overview(pairs)).items()
         if isinstance(value, int | float)
     }
-    identity = identity_of(records)
+    first = min(
+        (record.started_at, record.trial_id) for group in records.values() for record in group
+    )  # which stays while the results grow
+    identity = hashlib.sha256(" ".join(first).encode()).hexdigest()[:12]
     marker = f"[xla-sweeps:{identity}]"
     trials = f"{len(records):,} trials"
     return {
@@ -167,14 +170,6 @@ def plan_document(
         "header": text.environment(rows, facts),
         "sections": text.sections(rows, facts, difference),
     }
-
-
-def identity_of(records: Mapping[str, Sequence[Record]]) -> str:
-    """An id of these results that stays while they grow: a hash of their first record."""
-    first = min(
-        (record.started_at, record.trial_id) for group in records.values() for record in group
-    )
-    return hashlib.sha256(" ".join(first).encode()).hexdigest()[:12]
 
 
 def registry_of(name: str) -> str:

@@ -169,10 +169,16 @@ def sections(
             {"key": key, "question": f"{QUESTIONS[key]}{suffix}", "text": text, **shared}
             for key, text in texts.items()
         ]
+    shown, headline = facts["table_rows"], facts["headline_rows"]
     texts = {"changed": _changes_text(difference)} if difference else {}
+    texts["everything"] = EVERYTHING.format(
+        trials=facts["trials"],
+        unsent=UNSENT.format(facts["unsent"]) if facts["unsent"] else "",
+        rows=ROWS.format(shown, headline) if shown < headline else "",
+    )
     made += [
         {"key": key, "question": QUESTIONS[key], "text": text, "scenario": "", "setting": None}
-        for key, text in {**texts, "everything": _everything(facts)}.items()
+        for key, text in texts.items()
     ]
     return made
 
@@ -272,12 +278,3 @@ def _changes_text(difference: Difference) -> str:
     columns = ("differs", difference.title_a, difference.title_b)
     parts.append("\n".join(table(columns, apart)) if apart else f"{changes.ALIKE.capitalize()}.")
     return "\n\n".join([*parts, *map(escape, difference.notes)])
-
-
-def _everything(facts: Facts) -> str:
-    shown, headline = facts["table_rows"], facts["headline_rows"]
-    return EVERYTHING.format(
-        trials=facts["trials"],
-        unsent=UNSENT.format(facts["unsent"]) if facts["unsent"] else "",
-        rows=ROWS.format(shown, headline) if shown < headline else "",
-    )
