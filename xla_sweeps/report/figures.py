@@ -44,8 +44,10 @@ def scale_count(count: float) -> str:
     return f"{count / least:.1f} {prefix}" if prefix else f"{count:.0f}"
 
 
-def digits(value: float, significant: int) -> str:
+def digits(value: float | None, significant: int = 4) -> str:
     """A number with some significant digits, without an exponent or trailing zeros."""
+    if value is None:
+        return NONE
     power = math.floor(math.log10(abs(value) * (1 + 1e-9))) if value else 0
     places = max(0, min(8, significant - 1 - power))
     text = f"{value:.{places}f}"
