@@ -23,7 +23,7 @@ WRITTEN: list[tuple[Callable[..., str], dict[Any, str]]] = [
     (figures.size, {None: "—", 3 * 2**20: "3 MiB", 1.5 * 2**30: "1.50 GiB"}),
     (figures.round_count, {9.6: "10", 5432.1: "5,400", 99_900: "100,000"}),
     (figures.scale_count, {65: "65", 2_312: "2.3 k", 25_600_000: "25.6 M"}),
-    (figures.scale, {8.37e9: "8.37 G", 65: "65 ", 0: "0 "}),
+    (figures.scale, {0: "0 ", 999: "999 ", 8.366e9: "8.37 G", 97_300_000: "97.3 M"}),
     (figures.percent, {0.01: "1 %", 0.0123: "1.2 %", 0.714: "71 %", 1.25: "125 %", 0: "0 %"}),
     (
         figures.times,
@@ -46,8 +46,13 @@ def test_each_number_is_written_for_people(
 
 @pytest.mark.parametrize(
     ("low", "high", "text"),
-    [(1.34, 1.42, "1.34–1.42"), (0.98, 1.06, "0.980–1.060"), (8.18, 21.76, "8.2–21.8")]
-    + [(-0.1, 0.2, "-0.10 to 0.20"), (None, 1.0, "—")],
+    [
+        (1.34, 1.42, "1.34–1.42"),
+        (0.98, 1.06, "0.980–1.060"),
+        (8.18, 21.76, "8.2–21.8"),
+        (-0.1, 0.2, "-0.10 to 0.20"),
+        (None, 1.0, "—"),
+    ],
 )
 def test_the_bounds_of_a_ratio_have_equal_places(
     low: float | None, high: float | None, text: str

@@ -9,7 +9,6 @@ import pytest
 from explanations import KNOWN
 
 from xla_sweeps.analysis.roofline import roofline
-from xla_sweeps.report.figures import scale
 from xla_sweeps.report.terminal.explained_lines import NOT_AVAILABLE, WIDTH
 from xla_sweeps.report.terminal.explanation import explanation_text, ops_text, verdict
 from xla_sweeps.schema.explanation import (
@@ -214,11 +213,3 @@ def test_a_bound_that_is_not_known_is_not_available_and_never_zero() -> None:
     assert "– bound by compute: not available: no peak of matmul s8" in text
     assert text.count(NOT_AVAILABLE) == 1 + 1 + 1  # the bound, graph's share, one core's copy
     assert " 0 " not in text
-
-
-@pytest.mark.parametrize(
-    ("number", "written"),
-    [(0, "0 "), (999, "999 "), (8.366e9, "8.37 G"), (1.5e12, "1.5 T"), (97_300_000, "97.3 M")],
-)
-def test_numbers_have_three_digits_and_a_decimal_prefix(number: float, written: str) -> None:
-    assert scale(number) == written
