@@ -22,6 +22,8 @@ MOST_CHARACTERS = 60_000
 
 MESSAGE_CHARACTERS = 1000
 
+FIGURES = ("change", "low", "high", "missed", "confidence", "spread", "pairs")
+
 COLUMNS = ("verdict", "time per call", "interval")
 
 UNJUDGED, BROKE = "unjudged", "broke"
@@ -75,19 +77,12 @@ def document_of(result: GuardResult, command: str) -> dict[str, Any]:
 
 def _mode(mode: str, verdict: str, result: GuardResult) -> dict[str, Any]:
     """A mode's verdict and figures; failures of every pair that tried it, if there are any."""
-    figures = ("change", "low", "high", "missed", "confidence", "spread", "pairs")
+    document: dict[str, Any] = {"mode": mode, "verdict": verdict}
+    for change in result.changes:
+        if change.mode == mode:
+            document |= {name: round(getattr(change, name), 5) for name in FIGURES}
     failures = result.failures.get(mode, [])
-    return {
-        "mode": mode,
-        "verdict": verdict,
-        **{
-            name: round(getattr(change, name), 5)
-            for change in result.changes
-            if change.mode == mode
-            for name in figures
-        },
-        **({"failures": failures} if any(failures) else {}),
-    }
+    return document | ({"failures": failures} if any(failures) else {})
 
 
 def _side(side: Side) -> dict[str, str]:
@@ -132,10 +127,9 @@ def answer_of(document: dict[str, Any]) -> str:
     left = [mode["mode"] for mode in document["modes"] if mode["verdict"] == UNJUDGED]
     if len(left) == len(document["modes"]):
         return ANSWERS[UNJUDGED]
-    answers = [f"Not every mode could be judged: {', '.join(left)}."] if left else []
-    if document["verdict"] != UNJUDGED:
-        detect = percent(document["detect"])
-        answers.insert(0, ANSWERS[document["verdict"]].format(detect=detect))
+    answer = ANSWERS[document["verdict"]].format(detect=percent(document["detect"]))
+    answers = [] if document["verdict"] == UNJUDGED else [answer]
+    answers += [f"Not every mode could be judged: {', '.join(left)}."] if left else []
     return " ".join(answers)
 
 

@@ -44,14 +44,13 @@ def require_login() -> None:
     if account.logged_in:
         return
     ways = "run `wandb login` or set WANDB_API_KEY, or use tracker=wandb_offline"
+    reason = f"W&B needs an API key for {account.url}: {ways}"
     if account.problem:
-        raise ConfigError(f"tracker=wandb: the W&B API key is invalid: {account.problem}; {ways}")
-    if not account.url:
-        raise ConfigError(
-            f"tracker=wandb: the W&B client did not answer within {ANSWER_S:.0f} s; does `wandb "
-            "status` work? Or use tracker=wandb_offline"
-        )
-    raise ConfigError(f"tracker=wandb: W&B needs an API key for {account.url}: {ways}")
+        reason = f"the W&B API key is invalid: {account.problem}; {ways}"
+    elif not account.url:
+        reason = f"the W&B client did not answer within {ANSWER_S:.0f} s; does `wandb status` work?"
+        reason += " Or use tracker=wandb_offline"
+    raise ConfigError(f"tracker=wandb: {reason}")
 
 
 @cache

@@ -97,9 +97,8 @@ class WandbTracker(Tracker):
     ) -> TrackerReport:
         """Write summary and histograms, close the run, and end the helper."""
         if self._helper is None or self._header is None:
-            reason = (
-                f"W&B: the client could not be started ({self._problem or 'not opened'}); {REPAIR}"
-            )
+            problem = self._problem or "not opened"
+            reason = f"W&B: the client could not be started ({problem}); {REPAIR}"
             return TrackerReport(place="", complete=False, warnings=(reason,))
         within_s = self._header.finish_timeout_s
         within_s = min(within_s, STOPPED_S) if exit_code >= STOPPED_CODES else within_s
