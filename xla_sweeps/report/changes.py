@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xla_sweeps.analysis import matching
 from xla_sweeps.analysis.changes import BROKE, Change, Difference, counts, verdicts_of
 from xla_sweeps.report.advice import CONTAMINATED, SYMBOLS
-from xla_sweeps.report.figures import NONE, fixed, interval, times
+from xla_sweeps.report.figures import NONE, decimals, interval, times
 from xla_sweeps.report.labels import short_devices
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.modes import by_scenario
@@ -49,7 +49,7 @@ def cells(changes: Sequence[Change]) -> list[tuple[str, ...]]:
                 change.quantity,
                 times(change.ratio),
                 interval(change.low, change.high),
-                "<0.001" if change.q_value < 0.001 else fixed(change.q_value, 3),
+                "<0.001" if change.q_value < 0.001 else decimals(change.q_value, 3),
                 f"{SYMBOLS[str(change.verdict)]} {change.verdict}",
                 f"{change.replicates_a}:{change.replicates_b}{'~' if change.contaminated else ''}",
             )

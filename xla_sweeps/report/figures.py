@@ -59,7 +59,7 @@ def percent(share: float) -> str:
     return f"{digits(100 * share, 2)} %"
 
 
-def fixed(value: float, places: int = 2, sign: str = "") -> str:
+def decimals(value: float, places: int = 2, sign: str = "") -> str:
     """A number of a column whose decimal points are below each other: `1,234.50`."""
     return f"{value:{sign},.{places}f}"
 
@@ -90,7 +90,7 @@ def interval(
     return f"{show(low)}{' to ' if low < 0 else '–'}{show(high)}"
 
 
-def bounded(value: float | None, low: float | None, high: float | None) -> str:
+def with_bounds(value: float | None, low: float | None, high: float | None) -> str:
     """A figure with its interval in brackets: `12.30 (11.90–12.70)`."""
     return f"{number(value)} ({interval(low, high, number)})"
 

@@ -11,7 +11,7 @@ from xla_sweeps.analysis import overview, ranking
 from xla_sweeps.analysis.inversions import inversions
 from xla_sweeps.analysis.ranking import Entry, Place
 from xla_sweeps.report.advice import name_of
-from xla_sweeps.report.figures import NONE, fixed, interval, number, scale_count, times
+from xla_sweeps.report.figures import NONE, decimals, interval, number, scale_count, times
 from xla_sweeps.report.labels import setting_words, short_devices
 from xla_sweeps.report.sentences import SETTLE, TOO_LITTLE
 from xla_sweeps.schema.modes import by_count, headline_of
@@ -111,13 +111,13 @@ def tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
     return made
 
 
-def _ranked(entries: Sequence[Entry], mode: str) -> dict[Place, list[Entry]]:
+def _rank_models(entries: Sequence[Entry], mode: str) -> dict[Place, list[Entry]]:
     """The models of each place by their throughput in a mode, the fastest first."""
     return ranking.at_places([entry for entry in entries if entry.mode == mode])
 
 
 def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
-    places = _ranked(entries, mode)
+    places = _rank_models(entries, mode)
     winners: dict[Any, set[str]] = {}
     for place, (first, *_) in places.items():
         winners.setdefault(place[:2], set()).add(first.model)
@@ -143,7 +143,7 @@ def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
 
 def _distribution(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     lines, spans = Lines(), list[float]()
-    for place, own in _ranked(entries, mode).items():
+    for place, own in _rank_models(entries, mode).items():
         rates = [entry.value for entry in own]
         if len(rates) > 1:
             quarters = statistics.quantiles(rates, n=4, method="inclusive")
@@ -171,15 +171,15 @@ def _agreement(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     ends = [choose(every, key=lambda one: one.tau) for choose in (min, max)]
     sizes = [f" at {one.places[0].resolution_px} px" for one in ends]
     sizes[0] = "" if sizes[0] == sizes[1] else sizes[0]  # it is said once
-    said = [f"{fixed(one.tau)}{size}" for one, size in zip(ends, sizes, strict=True)]
-    said = said[1:] if fixed(ends[0].tau) == fixed(ends[1].tau) and not sizes[0] else said
+    said = [f"{decimals(one.tau)}{size}" for one, size in zip(ends, sizes, strict=True)]
+    said = said[1:] if decimals(ends[0].tau) == decimals(ends[1].tau) and not sizes[0] else said
     lines: Lines = [
         (
             _place(one.places[0])[0],
             " and ".join(_place(place)[1] for place in one.places),
             str(one.models),
-            fixed(one.tau),
-            f"{fixed(one.low)} to {fixed(one.high)}",
+            decimals(one.tau),
+            f"{decimals(one.low)} to {decimals(one.high)}",
         )
         for one in every
     ]
@@ -188,7 +188,7 @@ def _agreement(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
 
 def _podium(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     lines, winners = Lines(), set[str]()
-    for place, own in _ranked(entries, mode).items():
+    for place, own in _rank_models(entries, mode).items():
         best = own[:PODIUM_PLACES]
         if len(own) < 2:
             continue

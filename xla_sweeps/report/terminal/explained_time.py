@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from xla_sweeps.report.figures import fixed, percent
+from xla_sweeps.report.figures import decimals, percent
 from xla_sweeps.report.terminal.explained_lines import bare, finding, table
 from xla_sweeps.schema.explanation import Explanation, Kernel, Kind, ModeTime, Time
 from xla_sweeps.schema.modes import Execution, Role, mode_of
@@ -84,7 +84,7 @@ def _kernels(time: Time) -> Iterator[str]:
         yield from finding(f"kernels of {_name_of(mode)} that take most time:")
         rows = [
             (
-                fixed(1e3 * kernel.seconds, 3),
+                decimals(1e3 * kernel.seconds, 3),
                 f"{kernel.times:,}",
                 _IN_WORDS[kernel.tensor_cores],
                 f"{_short(kernel.name).ljust(NAME)}  {_origin(kernel)}".rstrip(),
@@ -115,7 +115,7 @@ def _name_of(mode: ModeTime) -> str:
 
 def _write_losses(time: Time, rows: Sequence[tuple[str, float, float]], what: str) -> Iterator[str]:
     lines = [
-        (fixed(1e3 * one), fixed(1e3 * two), fixed(1e3 * (two - one), sign="+"), name)
+        (decimals(1e3 * one), decimals(1e3 * two), decimals(1e3 * (two - one), sign="+"), name)
         for name, one, two in rows
     ]
     return table((*map(_name_of, time.modes), "lost", what), lines)

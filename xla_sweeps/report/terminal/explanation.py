@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from xla_sweeps.report.figures import call_time, fixed, percent, scale, times
+from xla_sweeps.report.figures import call_time, decimals, percent, scale, times
 from xla_sweeps.report.terminal.explained_lines import (
     NOT_AVAILABLE,
     bare,
@@ -282,14 +282,14 @@ def _program(explanation: Explanation) -> Iterator[str]:
             "not available: the program does not say"
         )
     yield from finding(
-        f"one call must read {fixed(program.read_bytes / 1e6)} MB and write "
-        f"{fixed(program.written_bytes / 1e6)} MB, operation by operation"
+        f"one call must read {decimals(program.read_bytes / 1e6)} MB and write "
+        f"{decimals(program.written_bytes / 1e6)} MB, operation by operation"
     )
     if program.largest:
         yield from finding("the fusions that read and write most:")
         rows = [
             (
-                *(fixed(count / 1e6) for count in (fusion.read_bytes, fusion.written_bytes)),
+                *(decimals(count / 1e6) for count in (fusion.read_bytes, fusion.written_bytes)),
                 f"{fusion.operations:,}",
                 list_names(map(bare, fusion.layers)) or str(fusion.kind),
             )

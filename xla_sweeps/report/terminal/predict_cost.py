@@ -14,7 +14,7 @@ from xla_sweeps.analysis.predict_cost import (
     totals_of,
 )
 from xla_sweeps.analysis.stats import Interval
-from xla_sweeps.report.figures import NONE, bounded
+from xla_sweeps.report.figures import NONE, with_bounds
 from xla_sweeps.report.sentences import SETTLE, TOO_LITTLE
 from xla_sweeps.report.terminal.explained_lines import align, wrap
 from xla_sweeps.schema.modes import Entry, mode_of
@@ -114,7 +114,7 @@ def _ms(interval: Interval | None) -> str:
         return NONE
     if interval.low <= 0 <= interval.high:
         return TOO_LITTLE
-    return bounded(1e3 * interval.estimate, 1e3 * interval.low, 1e3 * interval.high)
+    return with_bounds(1e3 * interval.estimate, 1e3 * interval.low, 1e3 * interval.high)
 
 
 def json_of(

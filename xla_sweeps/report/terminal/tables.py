@@ -16,8 +16,7 @@ from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice, sentences, study
 from xla_sweeps.report.figures import (
     NONE,
-    bounded,
-    fixed,
+    decimals,
     interval,
     number,
     percent,
@@ -25,6 +24,7 @@ from xla_sweeps.report.figures import (
     scale_count,
     size,
     times,
+    with_bounds,
 )
 from xla_sweeps.report.labels import distinctions, short_devices
 from xla_sweeps.report.next_steps import fastest_way, next_steps
@@ -286,7 +286,7 @@ def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[M
         "p50 ms": lambda mode: number(mode.columns.latency_p50_ms),
         "p90 ms": lambda mode: number(mode.columns.latency_p90_ms),
         "compile s": lambda mode: (
-            NONE if mode.compile_s is None or _is_eager(mode) else fixed(mode.compile_s, 1)
+            NONE if mode.compile_s is None or _is_eager(mode) else decimals(mode.compile_s, 1)
         ),
         "memory": lambda mode: size(mode.steady_memory_bytes),
         "agrees": _agreement,
@@ -352,7 +352,7 @@ def _rates(columns: ModeColumns) -> str:
 def _last_batch_note(summary: TrialSummary) -> str:
     seconds = {mode.label: mode.columns.last_batch_compile_s for mode in summary.modes}
     written = ", ".join(
-        f"{label} {fixed(value, 1)} s" for label, value in seconds.items() if value is not None
+        f"{label} {decimals(value, 1)} s" for label, value in seconds.items() if value is not None
     )
     batch, rest = summary.trial.batch_size, summary.trial.samples % summary.trial.batch_size
     text = (
@@ -368,7 +368,7 @@ def _energy_note(summary: TrialSummary) -> str:
     if not facts or not facts.energy:
         return ""
     modes = [
-        f"{mode.label} {bounded(joules, columns.joules_per_sample_low, high)}"
+        f"{mode.label} {with_bounds(joules, columns.joules_per_sample_low, high)}"
         for mode in summary.modes
         if (columns := mode.columns)
         and (joules := columns.joules_per_sample)
@@ -376,7 +376,7 @@ def _energy_note(summary: TrialSummary) -> str:
     ]
     if not modes:
         return f"energy  {facts.energy}"
-    idle = bounded(facts.idle_watts, facts.idle_watts_low, facts.idle_watts_high)
+    idle = with_bounds(facts.idle_watts, facts.idle_watts_low, facts.idle_watts_high)
     return f"energy  {'   '.join(modes)} J a sample, each alone; {facts.energy}, idle {idle} W"
 
 
