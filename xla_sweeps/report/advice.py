@@ -414,9 +414,8 @@ def _imported_words(row: ComparisonRow) -> str:
 
 
 def _failure_words(row: ComparisonRow) -> str:
-    (candidate, baseline), keep, tried = _names(row), FAILURES["hint"], "{}"
-    if row.baseline.mode:
-        tried = f"{{}} against {baseline}"
+    (candidate, baseline), keep = _names(row), FAILURES["hint"]
+    if baseline:
         keep = FAILURES["keep"].format(switch=mode_of(row.baseline.mode).switch)
     reason = row.failure.message or f"status {row.status}"
     template = FAILURES.get(str(row.status), FAILURES[""])
@@ -425,7 +424,7 @@ def _failure_words(row: ComparisonRow) -> str:
     text = template.format(
         candidate=candidate,
         failed=name_of(row.failure.mode or row.candidate.mode),
-        tried=tried.format(candidate),
+        tried=f"{candidate} against {baseline}" if baseline else candidate,
         reason=reason.removesuffix("."),
         keep=keep,
     )
