@@ -10,7 +10,7 @@ NONE = "—"
 _UNITS = ((5400, 3600, "h"), (180, 60, "min"), (0.1, 1, "s"), (0, 0.001, "ms"))
 """Of a short duration: from how many seconds, how many seconds it has, and its word."""
 
-_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (0, ""))
+_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def number(value: float | None) -> str:
@@ -34,19 +34,19 @@ def round_count(count: float) -> str:
 
 def scale(value: float) -> str:
     """Three digits with a decimal prefix, to be followed by a unit: `8.37 G`."""
-    least, prefix = next(each for each in _SCALES if value >= each[0])
-    return f"{value / (least or 1):.3g} {prefix}"
+    least, prefix = next((each for each in _SCALES if value >= each[0]), (1, ""))
+    return f"{value / least:.3g} {prefix}"
 
 
 def scale_count(count: float) -> str:
     """A count with one place and a decimal prefix: `25.6 M`, `2.3 k`, `65`."""
-    least, prefix = next(each for each in _SCALES if count >= each[0])
+    least, prefix = next((each for each in _SCALES if count >= each[0]), (1, ""))
     return f"{count / least:.1f} {prefix}" if prefix else f"{count:.0f}"
 
 
 def digits(value: float | None, significant: int = 4) -> str:
     """A number with some significant digits, without an exponent or trailing zeros."""
-    if value is None:
+    if value is None or not math.isfinite(value):
         return NONE
     power = math.floor(math.log10(abs(value) * (1 + 1e-9))) if value else 0
     places = max(0, min(8, significant - 1 - power))
