@@ -183,7 +183,7 @@ PREDICT = {"scenario": "predict", "candidate": "predict_xla", "baseline": "predi
         ),
         (
             {"baseline": "", "verdict": Verdict.NONE, "throughput_samples_per_s": 12.5},
-            "model.predict with XLA alone ran at 12.50 images/s. For a speedup, measure a baseline "
+            "model.predict with XLA alone ran at 12.5 images/s. For a speedup, measure a baseline "
             "too, as in modes=[predict_graph,predict_xla].",
         ),
         (

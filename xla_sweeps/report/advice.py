@@ -13,14 +13,7 @@ from xla_sweeps.analysis.overview import Overview
 from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.analysis.speedup import disagreement
 from xla_sweeps.analysis.trust import Trust
-from xla_sweeps.report.figures import (
-    interval,
-    number,
-    percent,
-    round_count,
-    short_duration,
-    times,
-)
+from xla_sweeps.report.figures import digits, interval, percent, round_count, short_duration, times
 from xla_sweeps.report.labels import join_words, short_device
 from xla_sweeps.report.sentences import (
     DEVICES_NAMED,
@@ -384,7 +377,7 @@ def _aa(row: ComparisonRow) -> str:
 
 
 def _alone(row: ComparisonRow) -> str:
-    rate = number(row.candidate.throughput_samples_per_s)
+    rate = digits(row.candidate.throughput_samples_per_s)
     text = fill(
         "alone",
         candidate=name_of(row.candidate.mode),
@@ -398,7 +391,7 @@ def _imported_words(row: ComparisonRow) -> str:
     """A published result; its uncertainty is unknown, so no mode is recommended."""
     speedup, candidate = row.speedup.value, name_of(row.candidate.mode)
     if speedup is None:
-        rate = f"{candidate} ran at {number(row.candidate.throughput_samples_per_s)} samples/s"
+        rate = f"{candidate} ran at {digits(row.candidate.throughput_samples_per_s)} samples/s"
         text = f"published, not measured here: {rate}; there is no baseline."
     else:
         text = fill(

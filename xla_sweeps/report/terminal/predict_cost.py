@@ -5,14 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from xla_sweeps.analysis.predict_cost import (
-    Cost,
-    Size,
-    Total,
-    costs_of,
-    pairs_of,
-    totals_of,
-)
+from xla_sweeps.analysis.predict_cost import Cost, Size, Total, costs_of, pairs_of, totals_of
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.report.figures import NONE, with_bounds
 from xla_sweeps.report.sentences import SETTLE, TOO_LITTLE
@@ -118,15 +111,12 @@ def _ms(interval: Interval | None) -> str:
 
 
 def json_of(
-    sizes: Sequence[Size],
-    labels: Sequence[str],
-    *,
-    samples: int | None = None,
+    sizes: Sequence[Size], labels: Sequence[str], *, samples: int | None = None
 ) -> dict[str, object]:
     """The times and differences as plain data, in seconds."""
     costs = costs_of(sizes)
     document: dict[str, object] = {
-        "modes": {label: [cost for cost in costs if cost.label == label] for label in labels},
+        "modes": {label: [cost for cost in costs if cost.label == label] for label in labels}
     }
     if samples is not None:
         totals = totals_of(sizes, labels, samples)

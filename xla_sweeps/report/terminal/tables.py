@@ -17,6 +17,7 @@ from xla_sweeps.report import advice, sentences, study
 from xla_sweeps.report.figures import (
     NONE,
     decimals,
+    digits,
     interval,
     number,
     percent,
@@ -32,12 +33,7 @@ from xla_sweeps.report.terminal import console
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Status
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, by_role, by_scenario, mode_of
-from xla_sweeps.schema.row import (
-    ComparisonRow,
-    ModeSummary,
-    TrialSummary,
-    precision_words,
-)
+from xla_sweeps.schema.row import ComparisonRow, ModeSummary, TrialSummary, precision_words
 from xla_sweeps.system.text import displayable
 
 WIDE = 104
@@ -328,9 +324,9 @@ def _input_note(summary: TrialSummary) -> str:
         sides = ("input", modes[Mode.INPUT.role].columns), ("step", modes[alone].columns)
         drawn = "" if summary.trial.data else f" {sentences.DRAWN_PIPELINE}"
         return (
-            f"{called} trains on {number(whole)} {unit}. Its input pipeline alone gives "
-            f"{number(pipeline)} ({percent(share)} of an epoch's time), its step alone "
-            f"{number(step)}: {_pace(*sides)}.{drawn}"
+            f"{called} trains on {digits(whole)} {unit}. Its input pipeline alone gives "
+            f"{digits(pipeline)} ({percent(share)} of an epoch's time), its step alone "
+            f"{digits(step)}: {_pace(*sides)}.{drawn}"
         )
     return ""
 
