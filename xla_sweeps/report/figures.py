@@ -54,6 +54,11 @@ def digits(value: float | None, significant: int = 4) -> str:
     return text.rstrip("0").rstrip(".") if places else text
 
 
+def millions(value: float | None) -> str:
+    """A number of millions in a column: `3.50`, `25.6`."""
+    return NONE if value is None else f"{value:.{2 if value < 10 else 1}f}"
+
+
 def percent(share: float) -> str:
     """A share as a percentage with two significant digits: `1.2 %`, `71 %`."""
     return f"{digits(100 * share, 2)} %"

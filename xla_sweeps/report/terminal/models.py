@@ -11,7 +11,7 @@ from rich.text import Text
 
 from xla_sweeps.config.catalog import SOURCES, CatalogEntry
 from xla_sweeps.errors import EXTRAS
-from xla_sweeps.report.figures import digits, size
+from xla_sweeps.report.figures import digits, millions, size
 from xla_sweeps.report.terminal import console
 from xla_sweeps.schema.trial import size_text
 
@@ -50,7 +50,7 @@ def _models_table(entries: Sequence[CatalogEntry], hidden: Collection[str]) -> T
     for entry in entries:
         facts = model_facts(entry)
         cells = {**facts, "model": entry.name, "sources": ", ".join(entry.sources)}
-        figures = map(digits, (facts["params_million"], facts["gmacs"]))
+        figures = millions(facts["params_million"]), digits(facts["gmacs"], 6)
         table.add_row(*(cells[name] for name in shown), str(entry.resolution), *figures)
     return table
 
@@ -71,8 +71,8 @@ def show_model(entry: CatalogEntry) -> None:
         table.add_row(
             name,
             f"{source.library}: {builder}",
-            digits(published.params_million if published else None),
-            digits(published.gmacs if published else None),
+            millions(published.params_million if published else None),
+            digits(published.gmacs if published else None, 6),
             f"pip install {EXTRAS[extra]}" if extra else "nothing more",
         )
     console.print_table(table)
