@@ -59,6 +59,11 @@ def millions(value: float | None) -> str:
     return NONE if value is None else f"{value:.{2 if value < 10 else 1}f}"
 
 
+def three_digits(value: float) -> str:
+    """Three digits, with zeros in place of others: `0.0412`, `12,300`."""
+    return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+
+
 def percent(share: float) -> str:
     """A share as a percentage with two significant digits: `1.2 %`, `71 %`."""
     return f"{digits(100 * share, 2)} %"
@@ -95,9 +100,14 @@ def interval(
     return f"{show(low)}{' to ' if low < 0 else '–'}{show(high)}"
 
 
-def with_bounds(value: float | None, low: float | None, high: float | None) -> str:
+def with_bounds(
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    show: Callable[[float], str] = number,
+) -> str:
     """A figure with its interval in brackets: `12.30 (11.90–12.70)`."""
-    return f"{number(value)} ({interval(low, high, number)})"
+    return f"{NONE if value is None else show(value)} ({interval(low, high, show)})"
 
 
 def duration(seconds: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from xla_sweeps.analysis.predict_cost import Cost, Size, Total, costs_of, pairs_of, totals_of
 from xla_sweeps.analysis.stats import Interval
-from xla_sweeps.report.figures import NONE, with_bounds
+from xla_sweeps.report.figures import NONE, three_digits, with_bounds
 from xla_sweeps.report.sentences import SETTLE, TOO_LITTLE
 from xla_sweeps.report.terminal.explained_lines import align, wrap
 from xla_sweeps.schema.modes import Entry, mode_of
@@ -107,7 +107,8 @@ def _ms(interval: Interval | None) -> str:
         return NONE
     if interval.low <= 0 <= interval.high:
         return TOO_LITTLE
-    return with_bounds(1e3 * interval.estimate, 1e3 * interval.low, 1e3 * interval.high)
+    figures = (1e3 * seconds for seconds in (interval.estimate, interval.low, interval.high))
+    return with_bounds(*figures, three_digits)
 
 
 def json_of(
