@@ -107,8 +107,8 @@ def _ms(interval: Interval | None) -> str:
         return NONE
     if interval.low <= 0 <= interval.high:
         return TOO_LITTLE
-    figures = (1e3 * seconds for seconds in (interval.estimate, interval.low, interval.high))
-    return with_bounds(*figures, three_digits)
+    value, low, high = interval.estimate, interval.low, interval.high
+    return with_bounds(1e3 * value, 1e3 * low, 1e3 * high, three_digits)
 
 
 def json_of(
